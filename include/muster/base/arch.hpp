@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// arch.hpp: what the library must know about the processor.
+//
+// The sizes are constants of the architecture and not of the machine that compiles, because they decide the layout of
+// public types: std::hardware_destructive_interference_size changes with -mtune, and so would the ABI.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <cstddef>  // std::size_t
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>  // _mm_pause
+#endif
+
+namespace muster::inline MUSTER_ABI {
+
+#if defined(__x86_64__) || defined(__i386__)
+/// Bytes that move together between caches. Intel SDM volume 3, 12.1; AMD APM volume 2, 7.3: 64.
+inline constexpr std::size_t line_size = 64;
+/// Bytes that two hot words must be apart. Two lines: Intel's optimization manual (2.1.5.4, "spatial prefetcher")
+/// fetches the other line of a 128-byte pair as well.
+inline constexpr std::size_t isolation_size = 128;
+#elif defined(__aarch64__)
+// Arm Neoverse technical reference manuals: 64-byte lines. Apple's cores transfer 128 bytes, so words are kept 128 apart.
+inline constexpr std::size_t line_size = 64;
+inline constexpr std::size_t isolation_size = 128;
+#elif defined(__powerpc64__)
+// Power ISA user manuals: 128-byte lines.
+inline constexpr std::size_t line_size = 128;
+inline constexpr std::size_t isolation_size = 128;
+#else
+// RISC-V and others: the line is not fixed by the architecture; 64 is what their cores have.
+inline constexpr std::size_t line_size = 64;
+inline constexpr std::size_t isolation_size = 128;
+#endif
+
+/// Tells the core that this is a waiting loop. Costs 10 to 150 cycles and gives the other hardware thread room.
+inline void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");  // yields longer than the hint `yield`, which most cores ignore
+#elif defined(__powerpc64__)
+  asm volatile("or 27,27,27" ::: "memory");
+#elif defined(__riscv)
+  asm volatile(".insn i 0x0F, 0, x0, x0, 0x010" ::: "memory");  // the hint `pause`
+#endif
+}
+
+/// Asks for the line of `address` in a state that can be written. A hint; any address is allowed.
+inline void prefetch_for_write(const void* address) noexcept {
+#if defined(__x86_64__)
+  // The builtin emits PREFETCHW only when -march allows it. Every x86-64 processor accepts the instruction (the oldest
+  // execute it as a no-op), so it is written out.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1, 3);
+#endif
+}
+
+/// Asks for the line of `address` in a state that can be read. A hint; any address is allowed.
+inline void prefetch_for_read(const void* address) noexcept { __builtin_prefetch(address, 0, 3); }
+
+}  // namespace muster::inline MUSTER_ABI

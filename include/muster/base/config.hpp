@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// config.hpp: the porting header. Which build of the seam is compiled, and the two kinds of check.
+//
+// MUSTER_MODEL and MUSTER_CHAOS choose what stands behind base/sync.hpp; without them it is the C++ standard library.
+// Each choice lives in an inline namespace of its own, so that object files of different choices cannot be linked
+// together by mistake. No choice and no flag changes the layout of a public type.
+#pragma once
+
+#include <cstdio>   // the message of a failed check
+#include <cstdlib>  // std::abort
+
+#if defined(MUSTER_MODEL)
+#define MUSTER_ABI v0_model
+#elif defined(MUSTER_CHAOS)
+#define MUSTER_ABI v0_chaos
+#else
+#define MUSTER_ABI v0
+#endif
+
+namespace muster::inline MUSTER_ABI {
+
+/// Prints the broken promise and what to do about it, and aborts. Never returns.
+[[noreturn]] inline void fail_check(const char* what, const char* file, int line) {
+  std::fprintf(stderr, "muster: %s (%s:%d)\n", what, file, line);
+  std::abort();
+}
+
+#if defined(NDEBUG)
+inline constexpr bool debug_checks = false;
+#else
+inline constexpr bool debug_checks = true;
+#endif
+
+}  // namespace muster::inline MUSTER_ABI
+
+/// Aborts with `what` unless `condition` holds, in every build. For the check() functions of the structures.
+#define MUSTER_CHECK(condition, what) \
+  ((condition) ? static_cast<void>(0) : ::muster::fail_check(what, __FILE__, __LINE__))

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// real.hpp: the standard side of the seam. Everything here compiles to what a hand-written program would have.
+// Include base/sync.hpp instead.
+#pragma once
+
+#include <muster/base/arch.hpp>   // pause
+#include <muster/base/futex.hpp>  // futex_wait, heavy_fence
+
+#include <sched.h>  // sched_yield
+
+#include <atomic>   // std::atomic
+#include <cstdint>  // std::uint32_t
+#include <utility>  // std::forward
+
+namespace muster::inline MUSTER_ABI::real {
+
+template <class T>
+using atomic = std::atomic<T>;
+
+/// Plain data that crosses threads. Owned by one thread at a time; the structure's ordering operations hand it over.
+/// The checker records every ref() as a write and every get() as a read, and reports two that are not ordered.
+template <class T>
+class cell {
+ public:
+  cell() = default;
+  template <class... Args>
+  explicit cell(Args&&... args) : value_(std::forward<Args>(args)...) {}
+
+  T& ref() noexcept { return value_; }
+  const T& get() const noexcept { return value_; }
+
+ private:
+  T value_;
+};
+
+/// Inside a waiting loop, when reading the same values again would fail again.
+inline void relax() noexcept { pause(); }
+
+/// Gives the core to another thread.
+inline void yield() noexcept { ::sched_yield(); }
+
+/// The cheap side of the asymmetric fence: orders for the compiler only. Its partner is heavy_fence().
+inline void light_fence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+inline void heavy_fence() noexcept { MUSTER_ABI::heavy_fence(); }
+inline bool asymmetric_fences() noexcept { return MUSTER_ABI::asymmetric_fences(); }
+
+inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
+                               deadline until, futex_scope scope) noexcept {
+  static_assert(sizeof(atomic<std::uint32_t>) == 4, "a futex is four bytes");
+  return MUSTER_ABI::futex_wait(&word, expected, bits, until, scope);
+}
+
+inline int futex_wake(const atomic<std::uint32_t>& word, int count, std::uint32_t bits, futex_scope scope) noexcept {
+  return MUSTER_ABI::futex_wake(&word, count, bits, scope);
+}
+
+}  // namespace muster::inline MUSTER_ABI::real

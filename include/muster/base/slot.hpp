@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// slot.hpp: room for one T that is not there yet. The owner knows whether it is; the slot does not.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <memory>   // std::construct_at
+#include <utility>  // std::forward
+
+namespace muster::inline MUSTER_ABI {
+
+template <class T>
+union slot {
+  slot() noexcept {}
+  ~slot() {}
+  slot(const slot&) = delete;
+  slot& operator=(const slot&) = delete;
+
+  template <class... Args>
+  void construct(Args&&... args) {
+    std::construct_at(&value, std::forward<Args>(args)...);
+  }
+  void destroy() noexcept { std::destroy_at(&value); }
+
+  T value;
+};
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// sync.hpp: the one seam between the library and the machine's atomics.
+//
+// Every structure names sync::atomic, sync::cell, sync::relax, sync::yield, sync::light_fence, sync::heavy_fence,
+// sync::futex_wait and sync::futex_wake, and nothing else that threads share. What stands behind the names is chosen
+// for the whole program: the standard library, the model checker (MUSTER_MODEL), or the standard library with delays
+// and crashes (MUSTER_CHAOS). So the text that is checked is the text that is shipped.
+#pragma once
+
+#if defined(MUSTER_MODEL)
+#include <muster_model/sync.hpp>  // IWYU pragma: export
+namespace muster::inline MUSTER_ABI {
+namespace sync = model;
+}
+#elif defined(MUSTER_CHAOS)
+#include <muster_chaos/sync.hpp>  // IWYU pragma: export
+namespace muster::inline MUSTER_ABI {
+namespace sync = chaos;
+}
+#else
+#include <muster/base/real.hpp>  // IWYU pragma: export
+namespace muster::inline MUSTER_ABI {
+namespace sync = real;
+}
+#endif

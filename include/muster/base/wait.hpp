@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// wait.hpp: how a thread waits for another, and what the other pays for it.
+//
+// Policies   spin_then_park (default) looks a few microseconds, then sleeps in the kernel; park sleeps at once; spin
+//            never sleeps, but yields the core. An idle waiter of the first two uses no processor time.
+// Cost       the sleeper pays. The thread that makes the event loads one word that is almost always zero and in its
+//            cache; it executes no fence and no read-modify-write, because the sleeper makes the order for both with
+//            heavy_fence() (membarrier). Where that is missing, the load becomes a read-modify-write.
+// Progress   making an event is wait-free but for the system call when somebody sleeps.
+// Killed     a sleeper that dies leaves its bit set: one superfluous wake.
+// Source     an eventcount (Reed and Kanodia, 1979) whose count is a set of keys and is the futex word at once;
+//            asymmetric Dekker synchronization (Dice, Huang, Yang, 2001).
+#pragma once
+
+#include <muster/base/sync.hpp>  // sync::atomic, sync::futex_wait
+
+#include <climits>  // INT_MAX
+#include <cstdint>  // std::uint32_t
+
+namespace muster::inline MUSTER_ABI {
+
+namespace wait {
+
+/// Looks `pauses` times with a pause between, then yields the core between looks, for ever.
+struct spin {
+  static constexpr bool parks = false;
+  static constexpr unsigned pauses = 256;
+  static constexpr unsigned yields = 0;
+};
+
+/// Looks `pauses` times with a pause between, `yields` times with a yield between (together some ten microseconds on an
+/// idle machine), then sleeps.
+struct spin_then_park {
+  static constexpr bool parks = true;
+  static constexpr unsigned pauses = 128;
+  static constexpr unsigned yields = 8;
+};
+
+/// Sleeps as soon as there is nothing to do.
+struct park {
+  static constexpr bool parks = true;
+  static constexpr unsigned pauses = 0;
+  static constexpr unsigned yields = 0;
+};
+
+}  // namespace wait
+
+/// Keys of the events that threads sleep for, and a few flags of the owner, in one futex word.
+class event_mask {
+ public:
+  /// Sleepers for key k use bit k % keys; two keys with the same bit wake each other superfluously.
+  static constexpr std::uint32_t keys = 16;
+  /// The bits above the keys belong to the owner, who sets each of them once.
+  static constexpr std::uint32_t flag(unsigned n) noexcept { return 1U << (keys + n); }
+
+  explicit event_mask(futex_scope scope = futex_scope::process) noexcept
+      : asymmetric_(sync::asymmetric_fences()), scope_(scope) {}
+  event_mask(const event_mask&) = delete;
+  event_mask& operator=(const event_mask&) = delete;
+
+  /// After making an event with any store: the flags and the keys somebody may sleep for. Zero: nothing to do.
+  std::uint32_t after_event() noexcept;
+  /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells.
+  void wake(std::uint32_t key) noexcept;
+  void wake_all() noexcept;
+
+  static constexpr std::uint32_t bit(std::uint32_t key) noexcept { return 1U << (key % keys); }
+  static constexpr bool wakes(std::uint32_t word, std::uint32_t key) noexcept { return (word & bit(key)) != 0; }
+
+  /// Sets a flag and wakes everybody. Returns whether this call set it. Ordered like an event on both sides.
+  bool raise(std::uint32_t flag_bit) noexcept;
+  /// The flags, and whatever was written before they were raised.
+  std::uint32_t flags() const noexcept;
+
+  /// Returns true once ready() is true, false when the deadline has passed without it. ready() must become true only
+  /// by an event of `key` or by a flag.
+  template <class Policy, class Ready>
+  bool await(std::uint32_t key, Ready ready, deadline until) {
+    switch (look<Policy>(ready, until)) {
+      case found::yes: return true;
+      case found::too_late: return false;
+      case found::not_yet: return sleep(key, ready, until);
+    }
+    return false;
+  }
+  /// The two halves of await, for those who have something to do before they sleep: look() until the policy says that
+  /// it is time to sleep (not_yet), and sleep().
+  enum class found { yes, not_yet, too_late };
+  template <class Policy, class Ready>
+  static found look(Ready& ready, deadline until);
+  template <class Ready>
+  bool sleep(std::uint32_t key, Ready& ready, deadline until);
+
+ private:
+  static constexpr std::uint32_t key_bits = (1U << keys) - 1;
+
+  // Who writes: sleepers set their bit before they look a last time; wakers clear the bits they wake; the owner's
+  // flags are only ever set. A sleeper that finds the word changed looks again instead of sleeping.
+  mutable sync::atomic<std::uint32_t> word_{0};
+  const bool asymmetric_;
+  const futex_scope scope_;
+};
+
+inline std::uint32_t event_mask::after_event() noexcept {
+  if (asymmetric_) [[likely]] {
+    // The event's store may still be in this core's store buffer. Either the sleeper's heavy_fence() flushes it before
+    // the sleeper's last look, or this load comes after that fence and sees the sleeper's bit.
+    sync::light_fence();
+    return word_.load(std::memory_order_relaxed);
+  }
+  // (1) acq_rel: pairs with (2), (3). Of this operation and the sleeper's, the second in the order of word_ sees the
+  // first: we see the bit, or the sleeper's last look sees the event.
+  return word_.fetch_or(0, std::memory_order_acq_rel);
+}
+
+inline void event_mask::wake(std::uint32_t key) noexcept {
+  // The bits are cleared first, so that a sleeper on its way finds the word changed; it then looks again.
+  // (5) acq_rel: pairs with (3). A sleeper that sets its bit after this sees the event in its last look.
+  word_.fetch_and(~bit(key), std::memory_order_acq_rel);
+  sync::futex_wake(word_, INT_MAX, bit(key), scope_);
+}
+
+inline void event_mask::wake_all() noexcept {
+  // (6) acq_rel: pairs with (3), as (5).
+  word_.fetch_and(~key_bits, std::memory_order_acq_rel);
+  sync::futex_wake(word_, INT_MAX, key_bits, scope_);
+}
+
+inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
+  // (2) acq_rel: pairs with (1), (4). The raiser sees every event made before a call of after_event() that missed the
+  // flag, and whoever sees the flag sees what was written before it.
+  const std::uint32_t before = word_.fetch_or(flag_bit, std::memory_order_acq_rel);
+  if (asymmetric_) sync::heavy_fence();
+  wake_all();
+  return (before & flag_bit) == 0;
+}
+
+inline std::uint32_t event_mask::flags() const noexcept {
+  // (4) acquire: pairs with (2).
+  return word_.load(std::memory_order_acquire) & ~key_bits;
+}
+
+template <class Policy, class Ready>
+event_mask::found event_mask::look(Ready& ready, deadline until) {
+  for (unsigned looks = 0; looks < Policy::pauses; ++looks) {
+    if (ready()) return found::yes;
+    sync::relax();
+  }
+  for (unsigned looks = 0; !Policy::parks || looks < Policy::yields; ++looks) {
+    if (ready()) return found::yes;
+    if (until != no_deadline && deadline_clock::now() >= until) return found::too_late;
+    sync::yield();
+  }
+  return found::not_yet;
+}
+
+template <class Ready>
+bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
+  for (;;) {
+    // (3) acq_rel: pairs with (1), (5), (6). Of this operation and the other, the second sees the first.
+    const std::uint32_t seen = word_.fetch_or(bit(key), std::memory_order_acq_rel) | bit(key);
+    if (asymmetric_) sync::heavy_fence();
+    if (ready()) return true;  // our bit stays: it costs one superfluous wake
+    if (sync::futex_wait(word_, seen, bit(key), until, scope_) == futex_reason::timed_out) return ready();
+    if (ready()) return true;
+  }
+}
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// muster.hpp: everything.
+#pragma once
+
+#include <muster/base/parallelism.hpp>  // IWYU pragma: export
+#include <muster/queue.hpp>             // IWYU pragma: export
+#include <muster/version.hpp>           // IWYU pragma: export

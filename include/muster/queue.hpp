@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// queue.hpp: all queues. Each of the headers below can be included by itself.
+#pragma once
+
+#include <muster/queue/mpmc.hpp>  // IWYU pragma: export
+#include <muster/queue/spmc.hpp>  // IWYU pragma: export
+#include <muster/queue/spsc.hpp>  // IWYU pragma: export

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// face.hpp: what the three queues have in common for their users: the spellings of push and pop.
+//
+// Each queue implements emplace_within, try_emplace, pop, pop_within, try_pop, push_n, pop_n, try_push_n, try_pop_n,
+// close, is_closed, capacity, size_approx and check; the other operations are these under names and limits.
+// Names and statuses are those of the ISO C++ proposal P0260. docs/contracts/queue.md has a row for every operation.
+#pragma once
+
+#include <muster/base/wait.hpp>     // event_mask
+#include <muster/queue/status.hpp>  // queue_status
+
+#include <chrono>      // durations
+#include <stop_token>  // cancellation
+#include <utility>     // std::move
+
+namespace muster::inline MUSTER_ABI {
+
+/// How long an operation may wait: until a point in time, until a stop is requested, or for ever.
+struct wait_limit {
+  deadline until = no_deadline;
+  const std::stop_token* stop = nullptr;
+
+  bool stopped() const noexcept { return stop != nullptr && stop->stop_requested(); }
+
+  /// Waits for ready(), which must become true only by an event of `key` or a flag. False when the limit came first.
+  template <class Policy, class Ready>
+  bool await(event_mask& events, std::uint32_t key, Ready ready) const {
+    if (stop == nullptr) return events.await<Policy>(key, ready, until);
+    const std::stop_callback wake(*stop, [&events] { events.wake_all(); });
+    bool found = false;
+    events.await<Policy>(key, [&] { return (found = ready()) || stop->stop_requested(); }, until);
+    return found;
+  }
+};
+
+namespace detail {
+
+/// `duration` from now; for ever when the clock cannot express it.
+template <class Rep, class Period>
+deadline deadline_after(std::chrono::duration<Rep, Period> duration) {
+  const deadline now = deadline_clock::now();
+  if (duration <= duration.zero()) return now;
+  const std::chrono::duration<double> room = no_deadline - now;
+  if (std::chrono::duration<double>(duration) >= room * 0.5) return no_deadline;
+  return now + std::chrono::ceil<deadline_clock::duration>(duration);
+}
+
+/// Repeats attempt(deadline) until it has an answer other than `given_up`, or `when` has passed on its own clock, which
+/// may be set forwards and backwards while we wait.
+template <class Clock, class Duration, class Attempt, class GivenUp>
+auto attempt_until(std::chrono::time_point<Clock, Duration> when, Attempt attempt, GivenUp given_up) {
+  for (;;) {
+    auto answer = attempt(deadline_after(when - Clock::now()));
+    if (!given_up(answer) || Clock::now() >= when) return answer;
+  }
+}
+
+}  // namespace detail
+
+template <class Queue, class T>
+class queue_face {
+ public:
+  using value_type = T;
+
+  /// Appends an item; waits while the queue is full. success or closed. The item is untouched when it was not taken.
+  queue_status push(const T& item) { return self().emplace_within(wait_limit{}, item); }
+  queue_status push(T&& item) { return self().emplace_within(wait_limit{}, std::move(item)); }
+  /// The same, with the item constructed in place.
+  template <class... Args>
+  queue_status emplace(Args&&... args) {
+    return self().emplace_within(wait_limit{}, std::forward<Args>(args)...);
+  }
+
+  /// Appends an item if there is room now. success, full, closed or busy.
+  queue_status try_push(const T& item) { return self().try_emplace(item); }
+  queue_status try_push(T&& item) { return self().try_emplace(std::move(item)); }
+
+  /// push, but gives up when the time is over: success, closed or full.
+  template <class Rep, class Period>
+  queue_status push_for(const T& item, std::chrono::duration<Rep, Period> time) {
+    return self().emplace_within(wait_limit{detail::deadline_after(time)}, item);
+  }
+  template <class Rep, class Period>
+  queue_status push_for(T&& item, std::chrono::duration<Rep, Period> time) {
+    return self().emplace_within(wait_limit{detail::deadline_after(time)}, std::move(item));
+  }
+  template <class Clock, class Duration>
+  queue_status push_until(const T& item, std::chrono::time_point<Clock, Duration> when) {
+    return detail::attempt_until(
+        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, item); }, is_full);
+  }
+  template <class Clock, class Duration>
+  queue_status push_until(T&& item, std::chrono::time_point<Clock, Duration> when) {
+    return detail::attempt_until(
+        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, std::move(item)); }, is_full);
+  }
+  /// push, but gives up when a stop is requested: success, closed or full.
+  queue_status push(const T& item, std::stop_token stop) {
+    return self().emplace_within(wait_limit{no_deadline, &stop}, item);
+  }
+  queue_status push(T&& item, std::stop_token stop) {
+    return self().emplace_within(wait_limit{no_deadline, &stop}, std::move(item));
+  }
+
+  /// pop, but gives up when the time is over: an item, closed or empty.
+  template <class Rep, class Period>
+  queue_result<T> pop_for(std::chrono::duration<Rep, Period> time) {
+    return self().pop_within(wait_limit{detail::deadline_after(time)});
+  }
+  template <class Clock, class Duration>
+  queue_result<T> pop_until(std::chrono::time_point<Clock, Duration> when) {
+    return detail::attempt_until(
+        when, [&](deadline until) { return self().pop_within(wait_limit{until}); },
+        [](const queue_result<T>& result) { return result.status() == queue_status::empty; });
+  }
+  /// pop, but gives up when a stop is requested: an item, closed or empty.
+  queue_result<T> pop(std::stop_token stop) { return self().pop_within(wait_limit{no_deadline, &stop}); }
+
+ protected:
+  queue_face() = default;
+  ~queue_face() = default;
+
+ private:
+  static bool is_full(queue_status status) { return status == queue_status::full; }
+  Queue& self() noexcept { return static_cast<Queue&>(*this); }
+};
+
+}  // namespace muster::inline MUSTER_ABI

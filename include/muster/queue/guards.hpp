@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// guards.hpp: small helpers of the queues: taking an item out of its cell, and noticing two threads where one may be.
+#pragma once
+
+#include <muster/base/slot.hpp>     // slot
+#include <muster/base/sync.hpp>     // sync::atomic, sync::cell
+#include <muster/queue/status.hpp>  // queue_result
+
+#include <iterator>     // std::iter_reference_t
+#include <type_traits>  // std::is_nothrow_move_constructible_v
+#include <utility>      // std::move
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// Runs an action at the end of a scope, also when an exception leaves it.
+template <class Action>
+class finally {
+ public:
+  explicit finally(Action action) noexcept : action_(std::move(action)) {}
+  finally(const finally&) = delete;
+  finally& operator=(const finally&) = delete;
+  ~finally() { action_(); }
+
+ private:
+  Action action_;
+};
+
+/// Moves the item out of its cell and destroys what is left; then `release()` gives the cell back, in any case.
+template <class T, class Release>
+queue_result<T> take(sync::cell<slot<T>>& item, Release release) {
+  slot<T>& place = item.ref();
+  const finally emptied([&] {
+    place.destroy();
+    release();
+  });
+  return queue_result<T>(std::in_place, std::move(place.value));
+}
+
+/// The same into an output iterator.
+template <class T, class OutputIt, class Release>
+void take_to(sync::cell<slot<T>>& item, OutputIt& out, Release release) {
+  slot<T>& place = item.ref();
+  const finally emptied([&] {
+    place.destroy();
+    release();
+  });
+  *out = std::move(place.value);
+  ++out;
+}
+
+/// Whether take_to can never throw, so that several items may be claimed at once without risk to those not yet taken.
+template <class T, class OutputIt>
+inline constexpr bool takes_without_throwing =
+    noexcept(*std::declval<OutputIt&>() = std::declval<T&&>()) && noexcept(++std::declval<OutputIt&>());
+
+/// In debug builds aborts with a clear message when a second thread enters while one is inside. In release builds
+/// nothing but one byte that nobody touches.
+class one_at_a_time {
+ public:
+  class visit {
+   public:
+    visit(one_at_a_time& door, const char* complaint) noexcept : door_(door) {
+      if constexpr (debug_checks)
+        if (door_.taken_.exchange(true, std::memory_order_relaxed)) fail_check(complaint, __FILE__, __LINE__);
+    }
+    visit(const visit&) = delete;
+    visit& operator=(const visit&) = delete;
+    ~visit() {
+      if constexpr (debug_checks) door_.taken_.store(false, std::memory_order_relaxed);
+    }
+
+   private:
+    one_at_a_time& door_;
+  };
+
+  visit enter(const char* complaint) noexcept { return visit(*this, complaint); }
+
+ private:
+  sync::atomic<bool> taken_{false};
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,418 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/spmc.hpp: the definitions of spmc_queue.
+//
+// Cases of a ticket r (a rank that a consumer claimed) and its cell c:
+//   1. c.word = published(r): the item is there and is ours.
+//   2. gap_ >= r and then still c.word != published(r): the producer passed r without an item; claim the next rank. The
+//      second look is needed because the producer may have published r after our first look and skipped the same cell a
+//      lap later. gap_ >= r says that r is resolved, and only we could have taken its item.
+//   3. closed is raised and r >= end_: no item will ever have rank r.
+//   4. otherwise the producer has not resolved r yet: wait.
+// A consumer that has claimed nothing (try, timed, bulk) finds the case of head_'s rank first and claims it only in
+// cases 1 and 2, by compare-exchange, so that it never holds a rank it has to wait for. Both kinds mix: a waiting ticket
+// has moved head_ past its rank.
+//
+// close() and a push that overlap: the push announces its rank in tail_ and then looks for the flag; close() raises the
+// flag and then reads tail_. So the push sees the flag, or close() counts its rank into end_; maybe both, and then the
+// push makes its rank a gap.
+#pragma once
+
+#include <muster/queue/spmc.hpp>  // the class
+
+namespace muster::inline MUSTER_ABI {
+
+#define MUSTER_SPMC template <class T, class Layout, class Wait>
+#define MUSTER_SPMC_QUEUE spmc_queue<T, Layout, Wait>
+
+MUSTER_SPMC
+MUSTER_SPMC_QUEUE::spmc_queue(std::size_t capacity, queue_options options)
+    : cells_(detail::ring_cells("spmc_queue", capacity, options, options.threads, sizeof(cell))),
+      capacity_(capacity),
+      head_(options.first_rank),
+      tail_(options.first_rank),
+      head_seen_(options.first_rank),
+      limit_(options.first_rank + capacity),
+      gaps_(std::make_unique_for_overwrite<rank_t[]>(cells_.cells())),
+      gap_(options.first_rank - 1),
+      end_(options.first_rank) {}
+
+MUSTER_SPMC
+MUSTER_SPMC_QUEUE::~spmc_queue() {
+  for (std::size_t i = 0; i < cells_.cells(); ++i)
+    if (cell& c = cells_.at(i); c.word.load(std::memory_order_relaxed) != 0) c.item.ref().destroy();
+}
+
+// ---------------------------------------------------------------------------------------------------------- producer
+
+MUSTER_SPMC
+template <class... Args>
+queue_status MUSTER_SPMC_QUEUE::try_emplace(Args&&... args) {
+  const auto inside = producer_.enter(second_producer);
+  const queue_status room = reserve();
+  if (room == queue_status::success) [[likely]] return publish(std::forward<Args>(args)...);
+  return is_closed() ? queue_status::closed : room;
+}
+
+MUSTER_SPMC
+template <class... Args>
+queue_status MUSTER_SPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
+  const auto inside = producer_.enter(second_producer);
+  while (reserve() != queue_status::success) [[unlikely]] {
+    if (is_closed()) return queue_status::closed;
+    const auto ready = [this] { return look_for_room() || is_closed(); };
+    if (!limit.template await<Wait>(producers_, room_key, ready)) return queue_status::full;
+  }
+  return publish(std::forward<Args>(args)...);
+}
+
+// Makes the cell of rank tail_ ours, passing cells that slow consumers hold: success, or why there is no room.
+MUSTER_SPMC
+queue_status MUSTER_SPMC_QUEUE::reserve() {
+  for (;;) {
+    const rank_t rank = tail_.load(std::memory_order_relaxed);
+    if (!before(rank, limit_) && !look_for_room()) [[unlikely]] {
+      const std::size_t items = static_cast<std::size_t>(rank - head_seen_) - (gap_last_ - gap_first_);
+      return items < capacity_ ? queue_status::busy : queue_status::full;
+    }
+    // (1) acquire: pairs with (4). The consumer has moved the old item out before we overwrite it.
+    if (cells_[rank].word.load(std::memory_order_acquire) == 0) [[likely]] return queue_status::success;
+    make_gap(rank);
+  }
+}
+
+// Reads head_ anew. Whether rank tail_ fits: fewer than capacity_ items are unclaimed and the ring has not been lapped.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::look_for_room() {
+  // Relaxed: only a bound. Whether the cell may be written is decided by (1).
+  rank_t head = head_.load(std::memory_order_relaxed);
+  while (gap_first_ != gap_last_) {
+    const rank_t gap = gaps_[gap_first_ % cells_.cells()];
+    // With nothing but gaps in the queue, nobody might ever claim them, so the producer does.
+    if (gap == head && head_.compare_exchange_strong(head, head + 1, std::memory_order_relaxed)) ++head;
+    if (!before(gap, head)) break;
+    ++gap_first_;
+  }
+  head_seen_ = head;
+  limit_ = head + std::min(capacity_ + (gap_last_ - gap_first_), cells_.cells());
+  return before(tail_.load(std::memory_order_relaxed), limit_);
+}
+
+// A consumer claimed the item of this cell a lap ago and still holds it. The rank is passed over.
+MUSTER_SPMC
+void MUSTER_SPMC_QUEUE::make_gap(rank_t rank) {
+  gaps_[gap_last_++ % cells_.cells()] = rank;
+  limit_ = head_seen_ + std::min<rank_t>(limit_ - head_seen_ + 1, cells_.cells());
+  tail_.store(rank + 1, std::memory_order_relaxed);
+  // (2) release: pairs with (6). Every item before the gap is visible to whoever sees the gap.
+  gap_.store(rank, std::memory_order_release);
+  signal_rank(rank);
+}
+
+MUSTER_SPMC
+template <class... Args>
+queue_status MUSTER_SPMC_QUEUE::publish(Args&&... args) {
+  const rank_t rank = tail_.load(std::memory_order_relaxed);
+  cell& c = cells_[rank];
+  if (!announce(rank, rank + 1)) [[unlikely]] return queue_status::closed;
+  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
+    c.item.ref().construct(std::forward<Args>(args)...);
+  } else {
+    try {
+      c.item.ref().construct(std::forward<Args>(args)...);
+    } catch (...) {
+      announce(rank + 1, rank);
+      throw;
+    }
+  }
+  // (3) release: pairs with (5). The item is complete before its consumer can see it.
+  c.word.store(published(rank), std::memory_order_release);
+  signal_rank(rank);
+  return queue_status::success;
+}
+
+// Moves tail_ from one rank to another, unless the queue is being closed: then close() may have read either, and the
+// ranks between become gaps.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::announce(rank_t from, rank_t to) {
+  tail_.store(to, std::memory_order_relaxed);
+  if ((consumers_.after_event() & closing) == 0) [[likely]] return true;
+  const rank_t last = std::max(from, to, before) - 1;
+  tail_.store(last + 1, std::memory_order_relaxed);
+  gap_.store(last, std::memory_order_release);  // (2)
+  consumers_.wake_all();
+  return false;
+}
+
+MUSTER_SPMC
+void MUSTER_SPMC_QUEUE::signal_rank(rank_t rank) noexcept {
+  if constexpr (Wait::parks)
+    if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]]
+      if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
+}
+
+MUSTER_SPMC
+template <class InputIt>
+std::size_t MUSTER_SPMC_QUEUE::push_n(InputIt first, std::size_t count) {
+  const auto inside = producer_.enter(second_producer);
+  std::size_t done = 0;
+  while (done < count) {
+    if (reserve() == queue_status::success) [[likely]] {
+      const std::size_t run = publish_run(first, count - done);
+      done += run;
+      if (run == 0) break;
+      continue;
+    }
+    if (is_closed()) break;
+    wait_limit{}.await<Wait>(producers_, room_key, [this] { return look_for_room() || is_closed(); });
+  }
+  return done;
+}
+
+MUSTER_SPMC
+template <class InputIt>
+std::size_t MUSTER_SPMC_QUEUE::try_push_n(InputIt first, std::size_t count) {
+  const auto inside = producer_.enter(second_producer);
+  std::size_t done = 0;
+  while (done < count && reserve() == queue_status::success) {
+    const std::size_t run = publish_run(first, count - done);
+    if (run == 0) break;
+    done += run;
+  }
+  return done;
+}
+
+// Fills consecutive free cells from rank tail_ on, whose first one reserve() has found free, and then publishes them in
+// order. Returns how many; 0 when closed.
+MUSTER_SPMC
+template <class InputIt>
+std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
+  const rank_t begin = tail_.load(std::memory_order_relaxed);
+  const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
+  rank_t end = begin + 1;
+  // (1)
+  while (end != most && cells_[end].word.load(std::memory_order_acquire) == 0) ++end;
+  if (!announce(begin, end)) [[unlikely]] return 0;
+  rank_t filled = begin;
+  const auto publish_filled = [&] {
+    for (rank_t rank = begin; rank != filled; ++rank)
+      cells_[rank].word.store(published(rank), std::memory_order_release);  // (3)
+    for (rank_t rank = begin; rank != filled; ++rank) signal_rank(rank);
+  };
+  try {
+    for (; filled != end; ++filled, ++first) cells_[filled].item.ref().construct(*first);
+  } catch (...) {
+    publish_filled();
+    announce(end, filled);
+    throw;
+  }
+  publish_filled();
+  return static_cast<std::size_t>(end - begin);
+}
+
+// --------------------------------------------------------------------------------------------------------- consumers
+
+MUSTER_SPMC
+auto MUSTER_SPMC_QUEUE::look(rank_t rank) const noexcept -> outlook {
+  const cell& c = cells_[rank];
+  // (5) acquire: pairs with (3).
+  if (c.word.load(std::memory_order_acquire) == published(rank)) return outlook::ready;
+  // (6) acquire: pairs with (2).
+  if (!before(gap_.load(std::memory_order_acquire), rank)) {
+    // (5)
+    return c.word.load(std::memory_order_acquire) == published(rank) ? outlook::ready : outlook::gap;
+  }
+  if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
+  return outlook::unknown;
+}
+
+// After head_ has moved: a producer that sleeps because the queue was full may go on. Before the item is taken, so that
+// a consumer that is stopped there holds nobody up.
+MUSTER_SPMC
+void MUSTER_SPMC_QUEUE::claimed() noexcept {
+  if constexpr (Wait::parks)
+    if (producers_.after_event() != 0) [[unlikely]] producers_.wake(room_key);
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::pop() {
+  // Relaxed: the claim has to be unique, no more; the item's visibility is (5).
+  rank_t rank = head_.fetch_add(1, std::memory_order_relaxed);
+  claimed();
+  // (5)
+  if (cells_[rank].word.load(std::memory_order_acquire) != published(rank) && !await_ticket(rank))
+    return queue_status::closed;
+  return take(rank);
+}
+
+// Waits until `rank` is resolved, moving it on over gaps. False when the queue is closed and drained.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::await_ticket(rank_t& rank) {
+  for (;;) {
+    switch (look(rank)) {
+      case outlook::ready: return true;
+      case outlook::over: return false;
+      case outlook::gap:
+        rank = head_.fetch_add(1, std::memory_order_relaxed);
+        claimed();
+        break;
+      case outlook::unknown:
+        consumers_.await<Wait>(key(rank), [&] { return look(rank) != outlook::unknown; }, no_deadline);
+    }
+  }
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::take(rank_t rank) {
+  cell& c = cells_[rank];
+  // (4) release: pairs with (1).
+  return detail::take(c.item, [&c] { c.word.store(0, std::memory_order_release); });
+}
+
+// Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success; or why there are none.
+MUSTER_SPMC
+queue_status MUSTER_SPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+  for (;;) {
+    rank_t head = head_.load(std::memory_order_relaxed);
+    const outlook first_look = look(head);
+    if (first_look == outlook::over) return queue_status::closed;
+    if (first_look == outlook::unknown) {
+      // head_ has not moved since: at the moment of the look the queue had no item.
+      if (head_.load(std::memory_order_relaxed) != head) continue;
+      if ((consumers_.flags() & closing) == 0) return queue_status::empty;
+      // The end is known and our rank is before it, or it is about to be known. The rank may be resolved by now.
+      if (look(head) == outlook::unknown) return queue_status::busy;
+      continue;
+    }
+    // The producer resolves in order: when a rank is resolved, so are all before it.
+    std::size_t run = std::min(most, cells_.cells());
+    while (run > 1 && !resolved(head + run - 1)) run /= 2;
+    if (head_.compare_exchange_strong(head, head + run, std::memory_order_relaxed)) {
+      claimed();
+      first = head;
+      count = run;
+      return queue_status::success;
+    }
+    sync::relax();
+  }
+}
+
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::resolved(rank_t rank) const noexcept {
+  // (5), (6)
+  return cells_[rank].word.load(std::memory_order_acquire) == published(rank) ||
+         !before(gap_.load(std::memory_order_acquire), rank);
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::try_pop() {
+  for (;;) {
+    rank_t rank = 0;
+    std::size_t count = 0;
+    const queue_status claim = claim_up_to(1, rank, count);
+    if (claim != queue_status::success) return claim;
+    // (5): a claimed rank without an item is a gap.
+    if (cells_[rank].word.load(std::memory_order_acquire) == published(rank)) return take(rank);
+  }
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::pop_within(const wait_limit& limit) {
+  for (;;) {
+    queue_result<T> result = try_pop();
+    if (result || result.status() == queue_status::closed) return result;
+    if (!await_head(limit)) return queue_status::empty;
+  }
+}
+
+// Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::await_head(const wait_limit& limit) {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const auto ready = [&] {
+    return head_.load(std::memory_order_relaxed) != head || look(head) != outlook::unknown;
+  };
+  return limit.template await<Wait>(consumers_, key(head), ready);
+}
+
+MUSTER_SPMC
+template <class OutputIt>
+std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
+  constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
+  std::size_t taken = 0;
+  while (taken < (safe ? 1 : count)) {
+    rank_t first = 0;
+    std::size_t run = 0;
+    status = claim_up_to(safe ? count : 1, first, run);
+    if (status != queue_status::success) break;
+    for (rank_t rank = first; rank != first + run; ++rank) {
+      cell& c = cells_[rank];
+      // (5): a claimed rank without an item is a gap.
+      if (c.word.load(std::memory_order_acquire) != published(rank)) continue;
+      // (4)
+      detail::take_to(c.item, out, [&c] { c.word.store(0, std::memory_order_release); });
+      ++taken;
+    }
+  }
+  return taken;
+}
+
+MUSTER_SPMC
+template <class OutputIt>
+std::size_t MUSTER_SPMC_QUEUE::try_pop_n(OutputIt out, std::size_t count) {
+  std::size_t taken = 0;
+  queue_status status = queue_status::success;
+  while (taken < count && status == queue_status::success) taken += take_up_to(out, count - taken, status);
+  return taken;
+}
+
+MUSTER_SPMC
+template <class OutputIt>
+std::size_t MUSTER_SPMC_QUEUE::pop_n(OutputIt out, std::size_t count) {
+  for (;;) {
+    queue_status status = queue_status::success;
+    const std::size_t taken = count == 0 ? 0 : take_up_to(out, count, status);
+    if (taken != 0 || count == 0 || status == queue_status::closed) return taken;
+    await_head(wait_limit{});
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------------ the rest
+
+MUSTER_SPMC
+void MUSTER_SPMC_QUEUE::close() {
+  if (!consumers_.raise(closing)) return;
+  // The producer's announcements up to the last one that missed the flag are visible now, see announce().
+  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  consumers_.raise(closed);
+  producers_.wake_all();
+}
+
+MUSTER_SPMC
+std::size_t MUSTER_SPMC_QUEUE::size_approx() const noexcept {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  return before(head, tail) ? std::min(static_cast<std::size_t>(tail - head), capacity_) : 0;
+}
+
+MUSTER_SPMC
+void MUSTER_SPMC_QUEUE::check() const {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  const std::size_t ranks = before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
+  MUSTER_CHECK(ranks <= cells_.cells(), "spmc_queue: more ranks are unclaimed than there are cells");
+  std::size_t items = 0;
+  for (rank_t rank = tail - ranks; rank != tail; ++rank)
+    items += cells_[rank].word.load(std::memory_order_relaxed) == published(rank);
+  std::size_t full = 0;
+  for (std::size_t i = 0; i < cells_.cells(); ++i) full += cells_.at(i).word.load(std::memory_order_relaxed) != 0;
+  MUSTER_CHECK(items == full, "spmc_queue: a cell holds an item whose rank is not between head and tail");
+  MUSTER_CHECK(items <= capacity_, "spmc_queue: more items than the capacity");
+  MUSTER_CHECK(ranks - items <= gap_last_ - gap_first_, "spmc_queue: a rank is neither an item nor a known gap");
+}
+
+#undef MUSTER_SPMC
+#undef MUSTER_SPMC_QUEUE
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,291 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/spsc.hpp: the definitions of spsc_queue.
+//
+// close() and a push that overlap: the push announces its rank in begun_ and then looks for the flag `closing`; close()
+// raises the flag, then looks at begun_, then raises `closed`. So the push sees the flag and takes its announcement
+// back, or whoever sees `closed` sees the announcement. The queue is over when it is closed, empty, and nothing is
+// announced.
+#pragma once
+
+#include <muster/queue/spsc.hpp>  // the class
+
+namespace muster::inline MUSTER_ABI {
+
+#define MUSTER_SPSC template <class T, class Layout, class Wait>
+#define MUSTER_SPSC_QUEUE spsc_queue<T, Layout, Wait>
+
+MUSTER_SPSC
+MUSTER_SPSC_QUEUE::spsc_queue(std::size_t capacity, queue_options options)
+    : cells_(detail::ring_cells("spsc_queue", capacity, options, 0, sizeof(slot<T>))),
+      capacity_(capacity),
+      tail_(options.first_rank),
+      begun_(options.first_rank),
+      limit_(options.first_rank + capacity),
+      head_(options.first_rank),
+      tail_seen_(options.first_rank) {}
+
+MUSTER_SPSC
+MUSTER_SPSC_QUEUE::~spsc_queue() {
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  for (rank_t rank = head_.load(std::memory_order_relaxed); rank != tail; ++rank) cells_[rank].ref().destroy();
+}
+
+// ---------------------------------------------------------------------------------------------------------- producer
+
+MUSTER_SPSC
+template <class... Args>
+queue_status MUSTER_SPSC_QUEUE::try_emplace(Args&&... args) {
+  const auto inside = producer_entry_.enter(second_producer);
+  if (has_room()) [[likely]] return publish(std::forward<Args>(args)...);
+  return refuses() ? queue_status::closed : queue_status::full;
+}
+
+MUSTER_SPSC
+template <class... Args>
+queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
+  const auto inside = producer_entry_.enter(second_producer);
+  if (!has_room()) [[unlikely]] {
+    const auto ready = [this] { return has_room() || refuses(); };
+    if (!limit.template await<Wait>(producer_, only_key, ready)) return queue_status::full;
+    if (refuses()) return queue_status::closed;
+  }
+  return publish(std::forward<Args>(args)...);
+}
+
+MUSTER_SPSC
+bool MUSTER_SPSC_QUEUE::has_room() noexcept {
+  const rank_t rank = tail_.load(std::memory_order_relaxed);
+  if (rank != limit_) [[likely]] return true;
+  // (1) acquire: pairs with (4). The consumer has moved the items before head_ out.
+  limit_ = head_.load(std::memory_order_acquire) + capacity_;
+  return rank != limit_;
+}
+
+MUSTER_SPSC
+template <class... Args>
+queue_status MUSTER_SPSC_QUEUE::publish(Args&&... args) {
+  const rank_t rank = tail_.load(std::memory_order_relaxed);
+  if (!announce(rank + 1)) [[unlikely]] return queue_status::closed;
+  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
+    cells_[rank].ref().construct(std::forward<Args>(args)...);
+  } else {
+    try {
+      cells_[rank].ref().construct(std::forward<Args>(args)...);
+    } catch (...) {
+      withdraw(rank);
+      throw;
+    }
+  }
+  show(rank + 1);
+  return queue_status::success;
+}
+
+// Announces that the ranks before `next` will be shown. False when the queue is being closed; nothing is announced then.
+MUSTER_SPSC
+bool MUSTER_SPSC_QUEUE::announce(rank_t next) noexcept {
+  begun_.store(next, std::memory_order_relaxed);
+  if ((consumer_.after_event() & closing) == 0) [[likely]] return true;
+  withdraw(tail_.load(std::memory_order_relaxed));
+  return false;
+}
+
+// Takes back the announcement of the ranks from `next` on. A consumer may be waiting for its end.
+MUSTER_SPSC
+void MUSTER_SPSC_QUEUE::withdraw(rank_t next) noexcept {
+  begun_.store(next, std::memory_order_relaxed);
+  if (consumer_.after_event() != 0) consumer_.wake_all();
+}
+
+// Makes the ranks before `next` visible to the consumer.
+MUSTER_SPSC
+void MUSTER_SPSC_QUEUE::show(rank_t next) noexcept {
+  // (2) release: pairs with (3). The items are complete before the consumer can see them.
+  tail_.store(next, std::memory_order_release);
+  if constexpr (Wait::parks)
+    if (consumer_.after_event() != 0) [[unlikely]] consumer_.wake(only_key);
+}
+
+MUSTER_SPSC
+template <class InputIt>
+std::size_t MUSTER_SPSC_QUEUE::push_n(InputIt first, std::size_t count) {
+  const auto inside = producer_entry_.enter(second_producer);
+  std::size_t done = 0;
+  while (done < count) {
+    if (!has_room()) [[unlikely]] {
+      wait_limit{}.await<Wait>(producer_, only_key, [this] { return has_room() || refuses(); });
+      if (refuses()) break;
+    }
+    const std::size_t run = publish_run(first, count - done);
+    if (run == 0) break;
+    done += run;
+  }
+  return done;
+}
+
+MUSTER_SPSC
+template <class InputIt>
+std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
+  const auto inside = producer_entry_.enter(second_producer);
+  std::size_t done = 0;
+  while (done < count && has_room()) {
+    const std::size_t run = publish_run(first, count - done);
+    if (run == 0) break;
+    done += run;
+  }
+  return done;
+}
+
+// Writes items into the room known to be there and shows them together. Returns how many; 0 when closed.
+MUSTER_SPSC
+template <class InputIt>
+std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
+  const rank_t begin = tail_.load(std::memory_order_relaxed);
+  const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
+  if (!announce(end)) [[unlikely]] return 0;
+  rank_t filled = begin;
+  try {
+    for (; filled != end; ++filled, ++first) cells_[filled].ref().construct(*first);
+  } catch (...) {
+    show(filled);
+    withdraw(filled);
+    throw;
+  }
+  show(end);
+  return static_cast<std::size_t>(end - begin);
+}
+
+// ---------------------------------------------------------------------------------------------------------- consumer
+
+MUSTER_SPSC
+bool MUSTER_SPSC_QUEUE::has_item() noexcept {
+  const rank_t rank = head_.load(std::memory_order_relaxed);
+  if (rank != tail_seen_) [[likely]] return true;
+  // (3) acquire: pairs with (2).
+  tail_seen_ = tail_.load(std::memory_order_acquire);
+  return rank != tail_seen_;
+}
+
+MUSTER_SPSC
+auto MUSTER_SPSC_QUEUE::look() noexcept -> outlook {
+  if (has_item()) [[likely]] return outlook::ready;
+  const std::uint32_t flags = consumer_.flags();
+  if (flags == 0) return outlook::unknown;
+  if ((flags & closed) == 0) return outlook::busy;
+  // Pushes that announce from now on withdraw. What was announced before is visible to us, so it has been shown or
+  // withdrawn, or begun_ differs from tail_.
+  if (has_item()) return outlook::ready;
+  return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;
+}
+
+MUSTER_SPSC
+queue_result<T> MUSTER_SPSC_QUEUE::pop() {
+  return pop_within(wait_limit{});
+}
+
+MUSTER_SPSC
+queue_result<T> MUSTER_SPSC_QUEUE::pop_within(const wait_limit& limit) {
+  const auto inside = consumer_entry_.enter(second_consumer);
+  if (has_item()) [[likely]] return take();
+  outlook seen = outlook::unknown;
+  const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
+  if (!limit.template await<Wait>(consumer_, only_key, ready)) return queue_status::empty;
+  if (seen == outlook::over) return queue_status::closed;
+  return take();
+}
+
+MUSTER_SPSC
+queue_result<T> MUSTER_SPSC_QUEUE::try_pop() {
+  const auto inside = consumer_entry_.enter(second_consumer);
+  switch (look()) {
+    case outlook::ready: return take();
+    case outlook::over: return queue_status::closed;
+    case outlook::busy: return queue_status::busy;
+    case outlook::unknown: return queue_status::empty;
+  }
+  return queue_status::empty;
+}
+
+MUSTER_SPSC
+queue_result<T> MUSTER_SPSC_QUEUE::take() {
+  const rank_t rank = head_.load(std::memory_order_relaxed);
+  return detail::take(cells_[rank], [this, rank] { give_back(rank + 1); });
+}
+
+// The places of the ranks before `next` may be written again.
+MUSTER_SPSC
+void MUSTER_SPSC_QUEUE::give_back(rank_t next) noexcept {
+  // (4) release: pairs with (1). We have moved the items out before the producer can overwrite them.
+  head_.store(next, std::memory_order_release);
+  if constexpr (Wait::parks)
+    if (producer_.after_event() != 0) [[unlikely]] producer_.wake(only_key);
+}
+
+MUSTER_SPSC
+template <class OutputIt>
+std::size_t MUSTER_SPSC_QUEUE::try_pop_n(OutputIt out, std::size_t count) {
+  const auto inside = consumer_entry_.enter(second_consumer);
+  std::size_t taken = 0;
+  while (taken < count && has_item()) taken += take_run(out, count - taken);
+  return taken;
+}
+
+MUSTER_SPSC
+template <class OutputIt>
+std::size_t MUSTER_SPSC_QUEUE::pop_n(OutputIt out, std::size_t count) {
+  const auto inside = consumer_entry_.enter(second_consumer);
+  if (count == 0) return 0;
+  if (!has_item()) [[unlikely]] {
+    outlook seen = outlook::unknown;
+    const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
+    wait_limit{}.await<Wait>(consumer_, only_key, ready);
+    if (seen == outlook::over) return 0;
+  }
+  return take_run(out, count);
+}
+
+// Takes items known to be there and gives their places back together, also when the output throws in between.
+MUSTER_SPSC
+template <class OutputIt>
+std::size_t MUSTER_SPSC_QUEUE::take_run(OutputIt& out, std::size_t count) {
+  const rank_t begin = head_.load(std::memory_order_relaxed);
+  const rank_t end = begin + std::min<rank_t>(count, tail_seen_ - begin);
+  rank_t emptied = begin;
+  const detail::finally done([&] { give_back(emptied); });
+  while (emptied != end) detail::take_to(cells_[emptied], out, [&] { ++emptied; });
+  return static_cast<std::size_t>(end - begin);
+}
+
+// ------------------------------------------------------------------------------------------------------------ the rest
+
+MUSTER_SPSC
+void MUSTER_SPSC_QUEUE::close() {
+  if (!consumer_.raise(closing)) return;
+  // The load makes an announcement that missed the flag visible to whoever sees `closed`.
+  static_cast<void>(begun_.load(std::memory_order_relaxed));
+  consumer_.raise(closed);
+  producer_.wake_all();
+}
+
+MUSTER_SPSC
+std::size_t MUSTER_SPSC_QUEUE::size_approx() const noexcept {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  return before(head, tail) ? std::min(static_cast<std::size_t>(tail - head), capacity_) : 0;
+}
+
+MUSTER_SPSC
+void MUSTER_SPSC_QUEUE::check() const {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  MUSTER_CHECK(tail - head <= capacity_, "spsc_queue: more items than the capacity");
+  MUSTER_CHECK(begun_.load(std::memory_order_relaxed) == tail, "spsc_queue: a push has begun and not ended");
+  MUSTER_CHECK(!before(tail, tail_seen_), "spsc_queue: the consumer has seen items that are not there");
+  MUSTER_CHECK(!before(head + capacity_, limit_), "spsc_queue: the producer has seen room that is not there");
+}
+
+#undef MUSTER_SPSC
+#undef MUSTER_SPSC_QUEUE
+
+}  // namespace muster::inline MUSTER_ABI

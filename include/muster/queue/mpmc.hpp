@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// mpmc.hpp: bounded FIFO queue from many producers to many consumers.
+//
+// Order      linearizable FIFO over all producers. Threads that overlap may finish out of order.
+// Progress   push and pop claim in one step each; pop then waits for its item, push for room. try_push and try_pop
+//            never wait for another thread; they are lock-free.
+// Preempted  a consumer stopped between its claim and (8) holds one cell, which producers skip. A producer stopped
+//            between its claim and (7) delays the consumer of that rank only; others go on.
+// Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
+// Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
+//            the caller of push and no item is added; what T's move throws in pop reaches the caller of pop and that
+//            item is gone.
+// Use it     when one strict order over several producers matters. One producer: spmc_queue is faster.
+// Source     FFQ^m: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
+//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed: the double-word compare-and-set is
+//            replaced by a claim of the cell followed by a second look at its gap (see impl/mpmc.hpp); no producer
+//            claims a rank while the queue is full; a throwing constructor makes a gap; close.
+#pragma once
+
+#include <muster/base/slot.hpp>     // slot
+#include <muster/queue/face.hpp>    // queue_face, wait_limit
+#include <muster/queue/guards.hpp>  // take
+#include <muster/queue/ring.hpp>    // ring, rank_t
+
+#include <cstddef>  // std::size_t
+
+namespace muster::inline MUSTER_ABI {
+
+template <class T, class Layout = layout::packed, class Wait = wait::spin_then_park>
+class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
+  using face = queue_face<mpmc_queue, T>;
+  friend face;
+
+ public:
+  /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
+  explicit mpmc_queue(std::size_t capacity, queue_options options = {});
+  /// Destroys the items left. No thread may be inside an operation.
+  ~mpmc_queue();
+
+  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
+
+  /// Constructs an item at the end if there is room now: success, full or closed. Lock-free. `full` counts places that
+  /// pushes in progress and gaps have taken as well as items.
+  template <class... Args>
+  queue_status try_emplace(Args&&... args);
+  /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed. Items of other
+  /// producers may come in between. When a constructor throws, the items before it have been pushed.
+  template <class InputIt>
+  std::size_t push_n(InputIt first, std::size_t count);
+  /// The same without waiting: pushes as many as there is room for.
+  template <class InputIt>
+  std::size_t try_push_n(InputIt first, std::size_t count);
+
+  /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
+  queue_result<T> pop();
+  /// Takes the first item if there is one: an item, empty or closed; busy when the first item is still being written.
+  /// Lock-free.
+  queue_result<T> try_pop();
+  /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
+  /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
+  template <class OutputIt>
+  std::size_t pop_n(OutputIt out, std::size_t count);
+  /// The same without waiting. Lock-free.
+  template <class OutputIt>
+  std::size_t try_pop_n(OutputIt out, std::size_t count);
+
+  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of times.
+  void close();
+  bool is_closed() const noexcept { return (tail_.load(std::memory_order_relaxed) & closed_mark) != 0; }
+  std::size_t capacity() const noexcept { return capacity_; }
+  /// Items in the queue at some recent moment; pushes in progress and gaps count.
+  std::size_t size_approx() const noexcept;
+
+  /// Asserts the invariants. Only while no thread is inside an operation.
+  void check() const;
+
+ private:
+  // Ranks advance by two, because the low bit of tail_ is the mark of a closed queue.
+  static constexpr rank_t step = 2;
+  static constexpr rank_t closed_mark = 1;
+
+  // word: 0 while the cell is free; written(r) while the producer of rank r owns it; published(r) while it holds the
+  //       item of rank r, which the consumer of r owns.
+  // gap:  every rank of this cell up to it is resolved: published already, or never. It only grows.
+  struct cell {
+    sync::atomic<rank_t> word{0};
+    sync::atomic<rank_t> gap{0};
+    sync::cell<slot<T>> item;
+  };
+  // Never 0, and different for any two ranks of one cell, whose low bits are equal.
+  static constexpr rank_t published(rank_t rank) noexcept { return rank | 3; }
+  static constexpr rank_t written(rank_t rank) noexcept { return (rank | 3) - 1; }
+
+  static constexpr std::uint32_t closed = event_mask::flag(0);  // end_ holds the end
+  static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank / step); }
+
+  cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
+  rank_t room_end(rank_t head) const noexcept { return head + step * capacity_; }
+
+  enum class place { granted, full, closed };
+  place claim_without_waiting(rank_t& rank);
+  place claim_place(rank_t& rank);
+  bool has_room(rank_t rank) noexcept;
+  template <class... Args>
+  queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  template <class... Args>
+  bool publish(rank_t rank, Args&&... args);
+  void make_gap(rank_t rank) noexcept;
+  void signal_rank(rank_t rank) noexcept;
+
+  enum class outlook { ready, gap, over, unknown };  // cases 1 to 4 of impl/mpmc.hpp
+  outlook look(rank_t rank) const noexcept;
+  bool is_resolved(rank_t rank) const noexcept;
+  void claimed(rank_t rank) noexcept;
+  bool await_ticket(rank_t& rank);
+  queue_result<T> pop_within(const wait_limit& limit);
+  bool await_head(const wait_limit& limit);
+  queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+  queue_result<T> take(rank_t rank);
+  template <class OutputIt>
+  std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status);
+
+  // Read-only after construction.
+  const ring<cell, Layout> cells_;
+  const std::size_t capacity_;
+
+  // The consumers' line: the next rank to claim.
+  alignas(isolation_size) sync::atomic<rank_t> head_;
+
+  // The producers' line: the next rank to claim, and a value that head_ has had.
+  alignas(isolation_size) sync::atomic<rank_t> tail_;
+  sync::atomic<rank_t> head_seen_;
+
+  // Written rarely: who sleeps, and the rank after the last.
+  alignas(isolation_size) event_mask consumers_;
+  event_mask producers_;
+  sync::atomic<rank_t> end_;
+};
+
+}  // namespace muster::inline MUSTER_ABI
+
+#include <muster/queue/impl/mpmc.hpp>  // definitions

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ring.hpp: the array of cells behind the queues, how ranks are mapped to cells, and the checks of what users ask for.
+//
+// Ranks are 64 bits and wrap: two ranks are compared by the sign of their difference (before()). At 10^9 items a second
+// that holds for 292 years between the two ranks compared.
+#pragma once
+
+#include <muster/base/arch.hpp>  // line_size
+
+#include <algorithm>  // std::max
+#include <bit>        // std::bit_ceil
+#include <cstddef>    // std::size_t
+#include <cstdint>    // std::uint64_t
+#include <limits>     // the largest request
+#include <memory>     // std::construct_at
+#include <new>        // aligned allocation
+#include <stdexcept>  // std::invalid_argument
+#include <string>     // messages
+#include <type_traits>  // std::conditional_t
+
+namespace muster::inline MUSTER_ABI {
+
+using rank_t = std::uint64_t;
+
+/// Whether rank a comes before rank b.
+constexpr bool before(rank_t a, rank_t b) noexcept { return static_cast<std::int64_t>(a - b) < 0; }
+
+/// What a queue may be told beyond its capacity.
+struct queue_options {
+  /// The greatest number of threads that are inside the queue's operations at once, waiting ones included.
+  std::size_t threads = 64;
+  /// Cells of the ring, a power of two; 0 chooses enough for the capacity and the threads.
+  std::size_t cells = 0;
+  /// The rank of the first item. For tests that want to see the ranks wrap.
+  rank_t first_rank = 0;
+};
+
+/// How cells lie in memory: the four combinations of the FFQ paper, section IV-A.
+namespace layout {
+
+/// Cells side by side, consecutive ranks side by side: the least memory, neighbours share lines.
+struct packed {
+  static constexpr bool own_line = false;
+  static constexpr bool rotates = false;
+};
+/// Each cell has lines of its own.
+struct aligned {
+  static constexpr bool own_line = true;
+  static constexpr bool rotates = false;
+};
+/// Cells side by side, but consecutive ranks 16 cells apart, so that they lie in different lines.
+struct rotated {
+  static constexpr bool own_line = false;
+  static constexpr bool rotates = true;
+};
+/// Both: keeps the spatial prefetcher from fetching what a neighbour is about to write.
+struct aligned_rotated {
+  static constexpr bool own_line = true;
+  static constexpr bool rotates = true;
+};
+
+}  // namespace layout
+
+namespace detail {
+
+// Rotation needs some bits, and sleepers' keys repeat every event_mask::keys ranks.
+inline constexpr std::size_t least_cells = 16;
+
+[[noreturn]] inline void refuse(const char* queue, const std::string& why) {
+  throw std::invalid_argument(std::string(queue) + ": " + why);
+}
+
+/// The number of cells for a request, or std::invalid_argument with what to ask for instead. `spare`: cells beyond the
+/// capacity that the queue wants for threads that are stopped while they hold one.
+inline std::size_t ring_cells(const char* queue, std::size_t capacity, const queue_options& options, std::size_t spare,
+                              std::size_t cell_size) {
+  const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / 2 / cell_size;
+  if (capacity == 0) refuse(queue, "a capacity of 0 holds nothing; ask for 1 or more");
+  if (options.threads == 0) refuse(queue, "0 threads cannot use a queue; leave threads at its default");
+  if (capacity > most || options.threads > most - capacity)
+    refuse(queue, "a capacity of " + std::to_string(capacity) + " does not fit into memory; the most is " +
+                      std::to_string(most));
+  if (options.cells == 0) return std::bit_ceil(std::max<std::size_t>(capacity + spare, least_cells));
+  const std::size_t least = std::bit_ceil(std::max({capacity, spare, least_cells}));
+  if (options.cells < least || options.cells > most)
+    refuse(queue, std::to_string(options.cells) + " cells do not suit a capacity of " + std::to_string(capacity) +
+                      " and " + std::to_string(spare) + " threads; ask for " + std::to_string(least) +
+                      " to " + std::to_string(most) + ", or leave cells at 0");
+  if (!std::has_single_bit(options.cells))
+    refuse(queue, std::to_string(options.cells) + " cells are not a power of two; ask for " +
+                      std::to_string(std::bit_ceil(options.cells)) + ", or leave cells at 0");
+  return options.cells;
+}
+
+}  // namespace detail
+
+/// An array of a power of two cells, allocated once, addressed by rank.
+template <class Cell, class Layout>
+class ring {
+ public:
+  /// `cells` is a power of two. Throws std::bad_alloc.
+  explicit ring(std::size_t cells)
+      : cells_(static_cast<place*>(::operator new(cells * sizeof(place), alignment))),
+        mask_(cells - 1),
+        low_bits_(std::min(4, std::countr_zero(cells) / 2)),
+        high_bits_(std::countr_zero(cells) - low_bits_) {
+    for (std::size_t i = 0; i < cells; ++i) std::construct_at(&cells_[i]);
+  }
+  ~ring() {
+    for (std::size_t i = 0; i <= mask_; ++i) std::destroy_at(&cells_[i]);
+    ::operator delete(cells_, alignment);
+  }
+  ring(const ring&) = delete;
+  ring& operator=(const ring&) = delete;
+
+  std::size_t cells() const noexcept { return mask_ + 1; }
+
+  /// The cell of a rank. Ranks that differ by cells() share it.
+  Cell& operator[](rank_t rank) const noexcept { return cells_[index(rank)].cell; }
+  /// The cell at a place in memory, in 0 … cells() − 1.
+  Cell& at(std::size_t i) const noexcept { return cells_[i].cell; }
+
+ private:
+  struct plain {
+    Cell cell;
+  };
+  struct alignas(line_size) lined {
+    Cell cell;
+  };
+  using place = std::conditional_t<Layout::own_line, lined, plain>;
+  static constexpr std::align_val_t alignment{std::max(alignof(place), isolation_size)};
+
+  std::size_t index(rank_t rank) const noexcept {
+    const std::size_t i = static_cast<std::size_t>(rank) & mask_;
+    if constexpr (!Layout::rotates) return i;
+    // Rotation of the index by low_bits_: ranks 0, 1, 2 … lie 2^low_bits_ cells apart.
+    return ((i << low_bits_) & mask_) | (i >> high_bits_);
+  }
+
+  place* const cells_;
+  const std::size_t mask_;
+  const int low_bits_;
+  const int high_bits_;
+};
+
+}  // namespace muster::inline MUSTER_ABI

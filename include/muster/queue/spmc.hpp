@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// spmc.hpp: bounded FIFO queue from one producer to many consumers.
+//
+// Order      linearizable FIFO. Consumers that overlap may finish out of order: each takes the next item, none waits for
+//            another.
+// Progress   try_push is wait-free; push waits only while capacity() items are unclaimed. pop claims in one step, then
+//            waits for its item. try_pop and try_pop_n are lock-free.
+// Preempted  a consumer stopped between its claim and (3) holds one cell; the producer skips it and goes on. A producer
+//            stopped in push delays the consumers of that item and of later ones, as an empty queue does.
+// Killed     as preempted, for ever: one item and one cell are lost.
+// Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
+//            the caller of push and the queue is as it was; what T's move throws in pop reaches the caller of pop and
+//            that item is gone.
+// Use it     to feed workers from one thread. Many producers: mpmc_queue. One consumer: spsc_queue.
+// Source     FFQ^s: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
+//            Queue", IPDPS 2017, Algorithm 1, with the authors' erratum. Changed: one gap word for all cells instead of
+//            one per cell, which is enough because the one producer resolves ranks in order; a full queue makes no
+//            gaps; try, timed and bulk pops that never hold a claim they cannot use; close.
+#pragma once
+
+#include <muster/base/slot.hpp>       // slot
+#include <muster/queue/face.hpp>      // queue_face, wait_limit
+#include <muster/queue/guards.hpp>    // one_at_a_time, emptied
+#include <muster/queue/ring.hpp>      // ring, rank_t
+
+#include <cstddef>   // std::size_t
+#include <iterator>  // std::iter_reference_t
+#include <memory>    // std::unique_ptr
+
+namespace muster::inline MUSTER_ABI {
+
+template <class T, class Layout = layout::packed, class Wait = wait::spin_then_park>
+class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
+  using face = queue_face<spmc_queue, T>;
+  friend face;
+
+ public:
+  /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
+  explicit spmc_queue(std::size_t capacity, queue_options options = {});
+  /// Destroys the items left. No thread may be inside an operation.
+  ~spmc_queue();
+
+  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
+
+  /// Producer only. Constructs an item at the end if there is room now. success, full, closed; busy when there is room
+  /// but slow consumers hold so many cells that no gap can be made. Wait-free.
+  template <class... Args>
+  queue_status try_emplace(Args&&... args);
+  /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
+  /// When a constructor throws, the items before it have been pushed.
+  template <class InputIt>
+  std::size_t push_n(InputIt first, std::size_t count);
+  /// Producer only. The same without waiting: pushes as many as there is room for.
+  template <class InputIt>
+  std::size_t try_push_n(InputIt first, std::size_t count);
+
+  /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
+  queue_result<T> pop();
+  /// Takes the first item if there is one: an item, empty or closed; busy while close() races with a push. Lock-free.
+  queue_result<T> try_pop();
+  /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
+  /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
+  template <class OutputIt>
+  std::size_t pop_n(OutputIt out, std::size_t count);
+  /// The same without waiting. Lock-free.
+  template <class OutputIt>
+  std::size_t try_pop_n(OutputIt out, std::size_t count);
+
+  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of times.
+  void close();
+  bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
+  std::size_t capacity() const noexcept { return capacity_; }
+  /// Items in the queue at some recent moment; gaps that no consumer has passed yet count.
+  std::size_t size_approx() const noexcept;
+
+  /// Asserts the invariants. Only while no thread is inside an operation.
+  void check() const;
+
+ private:
+  // word: 0 while the cell is free, published(r) while it holds the item of rank r. The producer changes 0 to
+  // published(r), the consumer that claimed r changes it back. Whoever may change it next owns `item`.
+  struct cell {
+    sync::atomic<rank_t> word{0};
+    sync::cell<slot<T>> item;
+  };
+  // Never 0, and different for any two ranks of one cell, whose low bits are equal.
+  static constexpr rank_t published(rank_t rank) noexcept { return rank | 1; }
+
+  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may begin
+  static constexpr std::uint32_t closed = event_mask::flag(1);   // and end_ holds the end
+  static constexpr std::uint32_t room_key = 0;                   // the only event the producer sleeps for
+
+  static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank); }
+  static constexpr std::size_t longest_run = 256;  // items that push_n holds back before it shows them
+  static constexpr const char* second_producer =
+      "spmc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer";
+
+  template <class... Args>
+  queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  queue_status reserve();
+  bool look_for_room();
+  void make_gap(rank_t rank);
+  template <class... Args>
+  queue_status publish(Args&&... args);
+  template <class InputIt>
+  std::size_t publish_run(InputIt& first, std::size_t count);
+  bool announce(rank_t from, rank_t to);
+  void signal_rank(rank_t rank) noexcept;
+
+  enum class outlook { ready, gap, over, unknown };  // cases 1 to 4 of impl/spmc.hpp
+  outlook look(rank_t rank) const noexcept;
+  bool resolved(rank_t rank) const noexcept;
+  void claimed() noexcept;
+  bool await_ticket(rank_t& rank);
+  queue_result<T> pop_within(const wait_limit& limit);
+  bool await_head(const wait_limit& limit);
+  queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+  queue_result<T> take(rank_t rank);
+  template <class OutputIt>
+  std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status);
+
+  // Read-only after construction.
+  const ring<cell, Layout> cells_;
+  const std::size_t capacity_;
+
+  // The consumers' line: the next rank to claim. Changed by fetch-add and by compare-exchange.
+  alignas(isolation_size) sync::atomic<rank_t> head_;
+
+  // The producer's lines.
+  // tail_: one past the last rank the producer began; the ranks before it are resolved or will be. Others only read it.
+  alignas(isolation_size) sync::atomic<rank_t> tail_;
+  rank_t head_seen_;                // head_ at the last look
+  rank_t limit_;                    // ranks before it fit: head_seen_ + capacity_ + the gaps after head_seen_
+  std::unique_ptr<rank_t[]> gaps_;  // those gaps, oldest first: gap_first_ … gap_last_ − 1, modulo the ring's size
+  std::size_t gap_first_ = 0;
+  std::size_t gap_last_ = 0;
+  detail::one_at_a_time producer_;
+
+  // Written rarely. consumers_ and producers_: who sleeps; gap_: the last rank skipped; end_: the rank after the last.
+  alignas(isolation_size) event_mask consumers_;
+  event_mask producers_;
+  sync::atomic<rank_t> gap_;
+  sync::atomic<rank_t> end_;
+};
+
+}  // namespace muster::inline MUSTER_ABI
+
+#include <muster/queue/impl/spmc.hpp>  // definitions
