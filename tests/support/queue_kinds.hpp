@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// queue_kinds.hpp: the queues under test, for typed tests: each shape, and for some each layout and waiting policy.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <muster/queue.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace muster_test {
+
+template <template <class, class, class> class Queue, class Layout, class Wait, std::size_t Producers,
+          std::size_t Consumers>
+struct queue_kind {
+  template <class T>
+  using of = Queue<T, Layout, Wait>;
+  static constexpr std::size_t producers = Producers;  // the most that may push at once
+  static constexpr std::size_t consumers = Consumers;
+  static constexpr bool full_may_be_early = Producers > 1;  // see docs/contracts/queue.md
+};
+
+inline constexpr std::size_t many = 64;
+
+template <class Wait, class Layout = muster::layout::packed>
+using spsc = queue_kind<muster::spsc_queue, Layout, Wait, 1, 1>;
+template <class Wait, class Layout = muster::layout::packed>
+using spmc = queue_kind<muster::spmc_queue, Layout, Wait, 1, many>;
+template <class Wait, class Layout = muster::layout::packed>
+using mpmc = queue_kind<muster::mpmc_queue, Layout, Wait, many, many>;
+
+using muster::wait::park;
+using muster::wait::spin;
+using muster::wait::spin_then_park;
+
+using all_kinds = ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>, spsc<park>,
+                                   spmc<park>, mpmc<park>, spsc<spin>, spmc<spin>, mpmc<spin>,
+                                   spsc<park, muster::layout::aligned>, spmc<park, muster::layout::rotated>,
+                                   spmc<park, muster::layout::aligned_rotated>, mpmc<park, muster::layout::rotated>,
+                                   mpmc<park, muster::layout::aligned>>;
+
+struct kind_names {
+  template <class Kind>
+  static std::string GetName(int number) {
+    const std::string shape = Kind::producers > 1 ? "mpmc" : Kind::consumers > 1 ? "spmc" : "spsc";
+    return shape + "_" + std::to_string(number);
+  }
+};
+
+/// Near every place where a rank, or a word made of it, wraps.
+inline constexpr std::uint64_t start_ranks[] = {
+    0,
+    (1ULL << 31) - 3,
+    (1ULL << 32) - 3,
+    (1ULL << 62) - 3,
+    (1ULL << 63) - 3,
+    std::numeric_limits<std::uint64_t>::max() - 2,
+};
+
+}  // namespace muster_test

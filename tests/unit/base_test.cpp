@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// base/: sizes, futex, the event mask that sleepers use, and the number of threads that can run.
+
+#include <gtest/gtest.h>
+#include <muster/base/arch.hpp>
+#include <muster/base/futex.hpp>
+#include <muster/base/parallelism.hpp>
+#include <muster/base/slot.hpp>
+#include <muster/base/wait.hpp>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "scale.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using muster::event_mask;
+using muster::futex_reason;
+using muster::futex_scope;
+
+TEST(arch, sizes_are_powers_of_two_and_hold_words) {
+  EXPECT_TRUE(std::has_single_bit(muster::line_size));
+  EXPECT_GE(muster::isolation_size, muster::line_size);
+  int word = 0;
+  muster::prefetch_for_write(&word);
+  muster::prefetch_for_read(&word);
+  muster::pause();
+}
+
+TEST(futex, says_why_it_returned) {
+  std::atomic<std::uint32_t> word{7};
+  EXPECT_EQ(muster::futex_wait(&word, 8, 1, muster::no_deadline, futex_scope::process), futex_reason::changed);
+  EXPECT_EQ(muster::futex_wait(&word, 7, 1, muster::deadline_clock::now() + 2ms, futex_scope::process),
+            futex_reason::timed_out);
+  EXPECT_EQ(muster::futex_wait(&word, 7, 1, muster::deadline{} - 1h, futex_scope::process), futex_reason::timed_out);
+  EXPECT_EQ(muster::futex_wake(&word, 1, 1, futex_scope::process), 0);
+}
+
+TEST(futex, wakes_only_those_who_share_a_bit) {
+  std::atomic<std::uint32_t> word{0};
+  std::thread sleeper([&] {
+    while (word.load() == 0) muster::futex_wait(&word, 0, 2, muster::no_deadline, futex_scope::process);
+  });
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(muster::futex_wake(&word, 1, 1, futex_scope::process), 0);
+  word.store(1);
+  muster::futex_wake(&word, 1, 2, futex_scope::process);
+  sleeper.join();
+}
+
+TEST(futex, shared_words_wake_another_process) {
+  void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* const word = new (page) std::atomic<std::uint32_t>(0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    while (word->load() == 0) muster::futex_wait(word, 0, 1, muster::no_deadline, futex_scope::shared);
+    ::_exit(42);
+  }
+  std::this_thread::sleep_for(2ms);
+  word->store(1);
+  muster::futex_wake(word, 1, 1, futex_scope::shared);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 42);
+  ::munmap(page, 4096);
+}
+
+TEST(futex, asymmetric_fences_are_consistent_and_survive_a_fork) {
+  const bool available = muster::asymmetric_fences();
+  EXPECT_EQ(muster::asymmetric_fences(), available);
+  if (!available) GTEST_SKIP() << "membarrier(2) is not available here; queues use read-modify-writes instead";
+  muster::heavy_fence();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    muster::heavy_fence();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+template <class Policy>
+class event_mask_test : public ::testing::Test {};
+using policies = ::testing::Types<muster::wait::spin, muster::wait::spin_then_park, muster::wait::park>;
+TYPED_TEST_SUITE(event_mask_test, policies);
+
+// Two threads hand a number back and forth; each waits for the other. A lost wake-up hangs.
+TYPED_TEST(event_mask_test, no_wake_up_is_lost_in_a_ping_pong) {
+  event_mask events;
+  std::atomic<std::uint32_t> turn{0};
+  const auto rounds = static_cast<std::uint32_t>(muster_test::scaled(20'000));
+  const auto play = [&](std::uint32_t parity) {
+    for (std::uint32_t i = parity; i < rounds; i += 2) {
+      events.await<TypeParam>(i, [&] { return turn.load(std::memory_order_acquire) == i; }, muster::no_deadline);
+      turn.store(i + 1, std::memory_order_release);
+      const std::uint32_t sleepers = events.after_event();
+      if (event_mask::wakes(sleepers, i + 1)) events.wake(i + 1);
+    }
+  };
+  std::thread other(play, 1);
+  play(0);
+  other.join();
+  EXPECT_EQ(turn.load(), rounds);
+}
+
+// More waiters than keys, so that several share a bit and wake each other superfluously.
+TYPED_TEST(event_mask_test, each_of_many_waiters_gets_its_event) {
+  event_mask events;
+  constexpr std::uint32_t waiters = event_mask::keys + 5;
+  std::atomic<std::uint32_t> made{0};
+  std::atomic<std::uint32_t> woken{0};
+  std::vector<std::jthread> threads;
+  for (std::uint32_t i = 0; i < waiters; ++i) {
+    threads.emplace_back([&, i] {
+      events.await<TypeParam>(i, [&] { return made.load() > i; }, muster::no_deadline);
+      woken.fetch_add(1);
+    });
+  }
+  for (std::uint32_t i = 0; i < waiters; ++i) {
+    if (i % 8 == 0) std::this_thread::sleep_for(1ms);
+    made.store(i + 1);
+    if (event_mask::wakes(events.after_event(), i)) events.wake(i);
+  }
+  threads.clear();
+  EXPECT_EQ(woken.load(), waiters);
+}
+
+TYPED_TEST(event_mask_test, time_ends_the_waiting) {
+  event_mask events;
+  EXPECT_FALSE(events.await<TypeParam>(0, [] { return false; }, muster::deadline_clock::now() + 2ms));
+  EXPECT_TRUE(events.await<TypeParam>(0, [] { return true; }, muster::deadline_clock::now() - 1h));
+}
+
+TEST(event_mask_flags, are_raised_once_and_wake_everybody) {
+  event_mask events;
+  constexpr std::uint32_t ended = event_mask::flag(0);
+  std::vector<std::jthread> threads;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    threads.emplace_back([&, i] {
+      events.await<muster::wait::park>(i, [&] { return (events.flags() & ended) != 0; }, muster::no_deadline);
+    });
+  }
+  std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(events.flags(), 0U);
+  EXPECT_TRUE(events.raise(ended));
+  EXPECT_FALSE(events.raise(ended));
+  threads.clear();
+  EXPECT_EQ(events.flags(), ended);
+}
+
+TEST(slot, constructs_and_destroys_on_demand_only) {
+  static int alive = 0;
+  struct item {
+    item() { ++alive; }
+    ~item() { --alive; }
+  };
+  {
+    muster::slot<item> place;
+    EXPECT_EQ(alive, 0);
+    place.construct();
+    EXPECT_EQ(alive, 1);
+    place.destroy();
+    EXPECT_EQ(alive, 0);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(parallelism, is_at_least_one_and_at_most_what_the_machine_has) {
+  const unsigned count = muster::available_parallelism();
+  EXPECT_GE(count, 1U);
+  EXPECT_LE(count, static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+TEST(parallelism, follows_the_affinity_of_the_thread) {
+  std::thread([] {
+    cpu_set_t all;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+      if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(muster::detail::affinity_parallelism(), 1U);
+    EXPECT_EQ(muster::available_parallelism(), 1U);
+  }).join();
+}
+
+class cgroup_files : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(root_); }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  unsigned limit() { return muster::detail::cgroup_parallelism((root_ / "self").string(), (root_ / "sys").string()); }
+
+  const std::filesystem::path root_ =
+      std::filesystem::temp_directory_path() / ("muster-cgroup-" + std::to_string(::getpid()));
+};
+
+TEST_F(cgroup_files, version_2_takes_the_least_of_all_ancestors_rounded_up) {
+  write("self", "0::/a/b\n");
+  EXPECT_EQ(limit(), 0U);
+  write("sys/a/b/cpu.max", "max 100000\n");
+  EXPECT_EQ(limit(), 0U);
+  write("sys/a/b/cpu.max", "350000 100000\n");
+  EXPECT_EQ(limit(), 4U);
+  write("sys/a/cpu.max", "150000 100000\n");
+  EXPECT_EQ(limit(), 2U);
+  write("sys/cpu.max", "20000 100000\n");
+  EXPECT_EQ(limit(), 1U);
+}
+
+TEST_F(cgroup_files, version_1_reads_quota_and_period) {
+  write("self", "5:memory:/x\n4:cpu,cpuacct:/docker/y\n");
+  write("sys/cpu/docker/y/cpu.cfs_quota_us", "-1\n");
+  write("sys/cpu/docker/y/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(limit(), 0U);
+  write("sys/cpu/docker/y/cpu.cfs_quota_us", "300000\n");
+  EXPECT_EQ(limit(), 3U);
+}
+
+TEST_F(cgroup_files, nonsense_is_no_limit) {
+  EXPECT_EQ(limit(), 0U);
+  write("self", "nonsense\n0::/\n");
+  write("sys/cpu.max", "many\n");
+  EXPECT_EQ(limit(), 0U);
+}
+
+}  // namespace

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Items that throw, and the count of items: what was constructed has been destroyed, whatever happened in between.
+
+#include <gtest/gtest.h>
+#include <muster/queue.hpp>
+
+#include <cstdint>
+#include <iterator>
+#include <vector>
+
+#include "counted.hpp"
+#include "queue_kinds.hpp"
+
+using muster::queue_options;
+using muster::queue_status;
+using namespace muster_test;
+
+namespace {
+
+template <class Kind>
+class queue_lifetime : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(counted::alive(), 0); }
+  void TearDown() override { EXPECT_EQ(counted::alive(), 0) << "items were lost or destroyed twice"; }
+};
+TYPED_TEST_SUITE(queue_lifetime, all_kinds, kind_names);
+
+TYPED_TEST(queue_lifetime, items_left_are_destroyed_with_the_queue) {
+  for (const std::uint64_t start : start_ranks) {
+    typename TypeParam::template of<counted> q(7, queue_options{.first_rank = start});
+    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_EQ(q.emplace(i), queue_status::success);
+    EXPECT_EQ(counted::alive(), 5);
+    EXPECT_EQ(q.pop()->value(), 1U);
+    EXPECT_EQ(counted::alive(), 4);
+  }
+}
+
+TYPED_TEST(queue_lifetime, a_constructor_that_throws_leaves_the_queue_as_it_was) {
+  for (const std::uint64_t start : start_ranks) {
+    typename TypeParam::template of<touchy> q(2, queue_options{.first_rank = start});
+    const touchy bad(9, touchy::when::copied);
+    for (std::uint64_t i = 1; i <= 50; ++i) {
+      EXPECT_THROW(q.push(bad), refusal);
+      EXPECT_EQ(q.size_approx() > 1, false);
+      EXPECT_THROW(q.try_push(bad), refusal);
+      EXPECT_THROW(q.push_for(bad, std::chrono::hours(1)), refusal);
+      ASSERT_EQ(q.emplace(i), queue_status::success);
+      ASSERT_EQ(q.pop()->value(), i);
+    }
+    EXPECT_EQ(q.try_pop().status(), queue_status::empty);
+    q.close();
+    EXPECT_EQ(q.pop().status(), queue_status::closed);
+    q.check();
+  }
+}
+
+TYPED_TEST(queue_lifetime, a_move_that_throws_in_pop_removes_that_item_only) {
+  typename TypeParam::template of<touchy> q(4);
+  for (std::uint64_t i = 1; i <= 40; i += 2) {
+    ASSERT_EQ(q.emplace(i, touchy::when::moved), queue_status::success);
+    ASSERT_EQ(q.emplace(i + 1), queue_status::success);
+    try {
+      q.pop();
+      FAIL() << "the exception of the item must reach the caller of pop";
+    } catch (const refusal& r) {
+      EXPECT_EQ(r.value, i);
+    }
+    ASSERT_EQ(q.pop()->value(), i + 1);
+  }
+  q.check();
+}
+
+TYPED_TEST(queue_lifetime, bulk_push_keeps_the_items_before_the_one_that_throws) {
+  typename TypeParam::template of<touchy> q(10);
+  std::vector<touchy> in;
+  in.reserve(5);
+  for (std::uint64_t i = 1; i <= 5; ++i) in.emplace_back(i, i == 4 ? touchy::when::copied : touchy::when::never);
+  EXPECT_THROW(q.push_n(in.begin(), in.size()), refusal);
+  EXPECT_THROW(q.try_push_n(in.begin() + 3, 2), refusal);
+  ASSERT_EQ(q.emplace(std::uint64_t{6}), queue_status::success);
+  for (const std::uint64_t expected : {1U, 2U, 3U, 6U}) EXPECT_EQ(q.try_pop()->value(), expected);
+  EXPECT_EQ(q.try_pop().status(), queue_status::empty);
+  q.check();
+}
+
+TYPED_TEST(queue_lifetime, bulk_pop_into_an_output_that_throws_loses_at_most_the_item_in_hand) {
+  typename TypeParam::template of<touchy> q(10);
+  for (std::uint64_t i = 1; i <= 6; ++i)
+    ASSERT_EQ(q.emplace(i, i == 3 ? touchy::when::moved : touchy::when::never), queue_status::success);
+  std::vector<touchy> out(6);
+  EXPECT_THROW(q.pop_n(out.begin(), 6), refusal);
+  EXPECT_EQ(out[0].value(), 1U);
+  EXPECT_EQ(out[1].value(), 2U);
+  for (const std::uint64_t expected : {4U, 5U, 6U}) EXPECT_EQ(q.try_pop()->value(), expected);
+  EXPECT_EQ(q.try_pop().status(), queue_status::empty);
+  q.check();
+}
+
+TYPED_TEST(queue_lifetime, results_own_their_item) {
+  typename TypeParam::template of<counted> q(2);
+  ASSERT_EQ(q.emplace(std::uint64_t{1}), queue_status::success);
+  {
+    auto item = q.pop();
+    EXPECT_EQ(counted::alive(), 1);
+    const counted moved = *std::move(item);
+    EXPECT_EQ(moved.value(), 1U);
+  }
+  EXPECT_EQ(counted::alive(), 0);
+}
+
+}  // namespace
