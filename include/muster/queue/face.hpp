@@ -77,7 +77,7 @@ class queue_face {
   queue_status try_push(const T& item) { return self().try_emplace(item); }
   queue_status try_push(T&& item) { return self().try_emplace(std::move(item)); }
 
-  /// push, but gives up when the time is over: success, closed or full.
+  /// push, but gives up when the time is over: success, closed, or what was in the way, full or busy.
   template <class Rep, class Period>
   queue_status push_for(const T& item, std::chrono::duration<Rep, Period> time) {
     return self().emplace_within(wait_limit{detail::deadline_after(time)}, item);
@@ -89,14 +89,14 @@ class queue_face {
   template <class Clock, class Duration>
   queue_status push_until(const T& item, std::chrono::time_point<Clock, Duration> when) {
     return detail::attempt_until(
-        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, item); }, is_full);
+        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, item); }, gave_up);
   }
   template <class Clock, class Duration>
   queue_status push_until(T&& item, std::chrono::time_point<Clock, Duration> when) {
     return detail::attempt_until(
-        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, std::move(item)); }, is_full);
+        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, std::move(item)); }, gave_up);
   }
-  /// push, but gives up when a stop is requested: success, closed or full.
+  /// push, but gives up when a stop is requested: success, closed, or what was in the way, full or busy.
   queue_status push(const T& item, std::stop_token stop) {
     return self().emplace_within(wait_limit{no_deadline, &stop}, item);
   }
@@ -104,7 +104,7 @@ class queue_face {
     return self().emplace_within(wait_limit{no_deadline, &stop}, std::move(item));
   }
 
-  /// pop, but gives up when the time is over: an item, closed or empty.
+  /// pop, but gives up when the time is over: an item, closed, or what was in the way, empty or busy.
   template <class Rep, class Period>
   queue_result<T> pop_for(std::chrono::duration<Rep, Period> time) {
     return self().pop_within(wait_limit{detail::deadline_after(time)});
@@ -113,9 +113,9 @@ class queue_face {
   queue_result<T> pop_until(std::chrono::time_point<Clock, Duration> when) {
     return detail::attempt_until(
         when, [&](deadline until) { return self().pop_within(wait_limit{until}); },
-        [](const queue_result<T>& result) { return result.status() == queue_status::empty; });
+        [](const queue_result<T>& result) { return gave_up(result.status()); });
   }
-  /// pop, but gives up when a stop is requested: an item, closed or empty.
+  /// pop, but gives up when a stop is requested: an item, closed, or what was in the way, empty or busy.
   queue_result<T> pop(std::stop_token stop) { return self().pop_within(wait_limit{no_deadline, &stop}); }
 
  protected:
@@ -123,7 +123,9 @@ class queue_face {
   ~queue_face() = default;
 
  private:
-  static bool is_full(queue_status status) { return status == queue_status::full; }
+  static bool gave_up(queue_status status) {
+    return status == queue_status::full || status == queue_status::empty || status == queue_status::busy;
+  }
   Queue& self() noexcept { return static_cast<Queue&>(*this); }
 };
 

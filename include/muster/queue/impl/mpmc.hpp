@@ -92,12 +92,14 @@ auto MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) -> place {
     auto ready = [&] { return ((rank = tail_.load(std::memory_order_relaxed)) & closed_mark) != 0 || has_room(rank); };
     producers_.look<Wait>(ready, no_deadline);
   }
+  const rank_t head = head_seen_.load(std::memory_order_relaxed);
   rank = tail_.fetch_add(step, std::memory_order_relaxed);
   if ((rank & closed_mark) != 0) return place::closed;
-  if (has_room(rank)) [[likely]] return place::granted;
+  if (before(rank, room_end(head))) [[likely]] return place::granted;
   // More than one thread passed the check above, or it is time to sleep: in the order of ranks.
   producers_.await<Wait>(key(rank), [&] { return has_room(rank) || is_closed(); }, no_deadline);
-  if (has_room(rank)) return place::granted;
+  // Room that came after close() came too late: the push would have to take effect before it.
+  if (!is_closed()) return place::granted;
   make_gap(rank);
   return place::closed;
 }
@@ -322,7 +324,7 @@ queue_result<T> MUSTER_MPMC_QUEUE::pop_within(const wait_limit& limit) {
   for (;;) {
     queue_result<T> result = try_pop();
     if (result || result.status() == queue_status::closed) return result;
-    if (!await_head(limit)) return queue_status::empty;
+    if (!await_head(limit)) return result;
   }
 }
 

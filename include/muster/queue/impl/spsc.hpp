@@ -190,7 +190,8 @@ queue_result<T> MUSTER_SPSC_QUEUE::pop_within(const wait_limit& limit) {
   if (has_item()) [[likely]] return take();
   outlook seen = outlook::unknown;
   const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
-  if (!limit.template await<Wait>(consumer_, only_key, ready)) return queue_status::empty;
+  if (!limit.template await<Wait>(consumer_, only_key, ready))
+    return seen == outlook::busy ? queue_status::busy : queue_status::empty;
   if (seen == outlook::over) return queue_status::closed;
   return take();
 }

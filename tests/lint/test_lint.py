@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of tools/lint.py. A small good library passes; each edit that breaks one rule gives exactly that finding."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LINT = ROOT / "tools" / "lint.py"
+sys.path.insert(0, str(LINT.parent))
+sys.dont_write_bytecode = True
+
+import lint  # noqa: E402  (found through the path above)
+
+SPDX = "// SPDX-FileCopyright" + "Text: the muster authors\n// SPDX-License-" + "Identifier: Apache-2.0\n"
+
+BELL = SPDX + """
+#pragma once
+
+#include <muster/base/arch.hpp>
+
+#include <linux/futex.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+inline void ring_bell(bell& b) {
+  // (1) release: pairs with mailbox.hpp (4).
+  b.word.store(1, std::memory_order_release);
+  asm volatile("" ::: "memory");
+}
+"""
+
+MAILBOX = SPDX + """
+#pragma once
+
+#include <muster/base/bell.hpp>
+#include <muster/queue/status.hpp>
+#include <muster/version.hpp>
+
+#include <atomic>
+
+// A comment may speak of std::atomic, volatile and #if.
+inline const char* text = "volatile std::atomic // (9) acquire: pairs with (8)";
+inline const char* raw = R"x(thread_local " asm)x";
+inline constexpr int million = 1'000'000;
+
+/* (7) acquire: a label is a line comment, so this is none. */
+
+inline bool send(mailbox& m) {
+  // (1) acquire: pairs with (3). The argument goes on
+  // for a line.
+  if (m.state.load(std::memory_order_acquire) != 0) return false;
+  // Case (1): a numbered case is no label.
+  m.count.store(2, std::memory_order_relaxed);
+  m.state.store(1, std::memory_order_release);  // (2) release: pairs with (3), and that is all
+  return true;
+}
+
+inline bool receive(mailbox& m) {
+  // (3) acq_rel, or acquire when it fails: pairs with (1), (2)
+  // and, as an acquire, with (5).
+  int full = 1;
+  return m.state.compare_exchange_strong(full, 0, std::memory_order_acq_rel,
+                                         std::memory_order_acquire);
+}
+
+inline void listen(mailbox& m, std::memory_order order) {
+  // (4) acquire: pairs with base/bell.hpp (1).
+  m.bell.word.load(std::memory_order_acquire);
+  // (5) heavy_fence: pairs with (3), as (1) does: a reason with (2).
+  sync::heavy_fence();
+  // (6) seq_cst: alone, because it only counts.
+  m.count.fetch_add(1, std::memory_order_seq_cst);
+  m.count.load(order);
+  m.bell.word.load(std::memory_order_acquire);  // (4)
+  // (2), (5): two in one comment.
+  m.state.store(0, std::memory_order_release), sync::heavy_fence(1);
+}
+"""
+
+LIBRARY = {"base/bell.hpp": BELL, "base/arch.hpp": SPDX, "queue/mailbox.hpp": MAILBOX, "queue/status.hpp": SPDX}
+
+
+class Lint(unittest.TestCase):
+    def findings(self, files: dict[str, str]) -> list[lint.Finding]:
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in files.items():
+                path = Path(root, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return lint.lint(Path(root))
+
+    def edited(self, name: str, old: str, new: str) -> list[lint.Finding]:
+        library = dict(LIBRARY)
+        self.assertEqual(library[name].count(old), 1, f"{old!r} must occur once in {name}")
+        library[name] = library[name].replace(old, new)
+        return self.findings({"include/muster/" + key: text for key, text in library.items()})
+
+    def breaks(self, rule: str, says: str, old: str, new: str, name: str = "queue/mailbox.hpp", count: int = 1) -> None:
+        """The edit must give `count` findings, all of `rule`, one of which says `says`."""
+        findings = self.edited(name, old, new)
+        shown = "\n".join(map(str, findings))
+        self.assertEqual(len(findings), count, shown)
+        self.assertEqual({finding.rule for finding in findings}, {rule}, shown)
+        self.assertIn(says, shown)
+
+    def test_the_good_library_passes(self) -> None:
+        self.assertEqual(self.findings({"include/muster/" + key: text for key, text in LIBRARY.items()}), [])
+
+    def test_the_good_library_passes_with_a_wider_reach(self) -> None:
+        self.assertEqual(self.edited("queue/mailbox.hpp", "  int full = 1;", "  int full = 1;\n  int a;"), [])
+
+    def test_seam(self) -> None:
+        for raw in ("std::atomic<int> a", "std :: atomic_flag a", "volatile int a", "thread_local int a", 'asm("")',
+                    "std::atomic_thread_fence(o)", "__atomic_load_n(p, o)", "__sync_synchronize()"):
+            with self.subTest(raw):
+                self.breaks("seam", "outside base/", "  return true;", f"  {raw};\n  return true;")
+
+    def test_seam_in_other_rooms(self) -> None:
+        text = SPDX + "asm();\n"
+        allowed = ("base/x.hpp", "fiber/context.hpp", "fork/engine/barrier.hpp", "gpu/lane.hpp")
+        self.assertEqual(self.findings({"include/muster/" + name: text for name in allowed}), [])
+        for name in ("queue.hpp", "fiber/stack.hpp", "fork/loops.hpp", "gpu/heap.hpp"):
+            with self.subTest(name):
+                self.assertEqual([f.rule for f in self.findings({"include/muster/" + name: text})], ["seam"])
+
+    def test_order_needs_a_label(self) -> None:
+        self.breaks("order", "release needs a label", "  m.count.store(2, std::memory_order_relaxed);",
+                    "  m.count.store(2, std::memory_order::release);")
+        self.breaks("order", "acquire needs a label", "  m.count.store(2, std::memory_order_relaxed);",
+                    "  int a = m.count.load(std::memory_order_acquire);")
+
+    def test_order_label_out_of_reach(self) -> None:
+        self.breaks("order", "needs a label", "  int full = 1;", "  int full = 1;\n  int a;\n  int b;")
+
+    def test_order_of_the_label_is_the_order_of_the_operation(self) -> None:
+        self.breaks("order", "does not say seq_cst", "store(1, std::memory_order_release)",
+                    "store(1, std::memory_order_seq_cst)")
+
+    def test_order_must_be_written(self) -> None:
+        self.breaks("order", "without an order", "m.count.load(order)", "m.count.load()")
+
+    def test_order_of_a_fence(self) -> None:
+        self.breaks("order", "light_fence", "sync::heavy_fence()", "sync::light_fence()")
+
+    def test_order_label_without_operation(self) -> None:
+        self.breaks("order", "stands above no ordering operation", "m.count.fetch_add(1, std::memory_order_seq_cst)",
+                    "m.count.fetch_add(1, std::memory_order_relaxed)")
+
+    def test_order_partner_must_name_back(self) -> None:
+        self.breaks("order", "(2) pairs with (3), which does not name (2) back", "(1), (2)\n", "(1)\n")
+
+    def test_order_partner_must_exist(self) -> None:
+        self.breaks("order", "(9), which does not exist", "pairs with (3), and", "pairs with (3, 9), and")
+
+    def test_order_repeat(self) -> None:
+        self.breaks("order", "(9) is not explained", "(2), (5): two", "(2), (5), (9): two")
+        self.breaks("order", "does not say acquire", "m.bell.word.load(std::memory_order_acquire);  // (4)",
+                    "m.bell.word.load(std::memory_order_acquire);  // (2)")
+
+    def test_order_label_twice(self) -> None:
+        self.breaks("order", "used twice", "(6) seq_cst", "(5) seq_cst", count=2)
+
+    def test_order_labels_have_no_hole(self) -> None:
+        self.breaks("order", "(6) is missing", "(6) seq_cst", "(7) seq_cst")
+
+    def test_order_without_partner(self) -> None:
+        self.breaks("order", "names no partner", "alone, because", "lonely, because")
+
+    def test_order_partner_in_another_header(self) -> None:
+        self.breaks("order", "does not name (4) back", "mailbox.hpp (4)", "mailbox.hpp (3)", "base/bell.hpp", count=2)
+        self.breaks("order", "no labelled header", "mailbox.hpp (4)", "mailbag.hpp (4)", "base/bell.hpp", count=2)
+
+    def test_include(self) -> None:
+        for target in ('"status.hpp"', "<muster/combine/osci.hpp>", "<linux/futex.h>", "<unistd.h>", "<fmt/core.h>"):
+            with self.subTest(target):
+                self.breaks("include", target.strip('<">'), "#include <atomic>", f"#include {target}")
+        self.breaks("include", "base/ may not include", "<muster/base/arch.hpp>", "<muster/queue/status.hpp>",
+                    "base/bell.hpp")
+
+    def test_source_conditional_compilation(self) -> None:
+        for line in ("#ifdef X", "# if X", "#ifndef X", "#elif X"):
+            with self.subTest(line):
+                self.breaks("source", "conditional", "#include <atomic>", line)
+
+    def test_source_spdx(self) -> None:
+        for name in ("a.cpp", "b.py", "c.sh", "CMakeLists.txt", "dev", "d.cmake"):
+            with self.subTest(name):
+                self.assertEqual([f.rule for f in self.findings({name: "x\n"})], ["source", "source"])
+
+    def test_source_lengths(self) -> None:
+        header = {"include/muster/base/x.hpp": SPDX + "int a;\n" * 349}
+        program = {"tests/unit/x.cpp": SPDX + "int a;\n" * 599}
+        self.assertIn("351 lines", str(self.findings(header)))
+        self.assertIn("601 lines", str(self.findings(program)))
+        self.assertEqual(self.findings({"tests/unit/x.cpp": SPDX + "int a;\n" * 598}), [])
+        self.assertIn("121 columns", str(self.findings({"x.cpp": SPDX + "a" * 121})))
+        self.assertEqual(self.findings({"x.cpp": SPDX + "é" * 120}), [])
+
+    def test_source_white_space(self) -> None:
+        self.assertIn("white space", str(self.findings({"x.cpp": SPDX + "int a; \n"})))
+        self.assertIn("a tab", str(self.findings({"x.cpp": SPDX + "\tint a;\n"})))
+
+    def test_what_the_build_writes_is_skipped(self) -> None:
+        self.assertEqual(self.findings({"build/x.cpp": "", "out/x.py": "", "notes.md": ""}), [])
+
+    def test_exit_status_and_output(self) -> None:
+        with tempfile.TemporaryDirectory() as root:
+            command = [sys.executable, str(LINT), root]
+            self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 0)
+            Path(root, "x.cpp").write_text("int a;\n", encoding="utf-8")
+            result = subprocess.run(command, capture_output=True, check=False, text=True)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("x.cpp:1: source:", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
