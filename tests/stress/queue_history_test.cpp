@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 
 #include "queue_kinds.hpp"
 #include "queue_storm.hpp"
@@ -34,8 +35,10 @@ class queue_history : public ::testing::Test {
         plan.items = items;
         plan.early_close = early_close;
         plan.full_may_be_early = Kind::full_may_be_early;
-        ASSERT_EQ(queue_storm<queue>(plan).play(), "")
-            << plan.producers << " to " << plan.consumers << ", capacity " << capacity << ", start " << first_rank;
+        const std::string wrong = number % 3 == 0 ? queue_storm<queue, exact_clock>(plan).play()
+                                                  : queue_storm<queue, cheap_clock>(plan).play();
+        ASSERT_EQ(wrong, "") << plan.producers << " to " << plan.consumers << ", capacity " << capacity << ", start "
+                             << first_rank;
         ++number;
       }
     }

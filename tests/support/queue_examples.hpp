@@ -126,6 +126,27 @@ inline std::vector<example> queue_examples() {
        {},
        "VFull: push of 2 by thread 1 [3,4] reported full, but the queue is unbounded and the most items that can "
        "have been inside are 1"},
+      // Here only the order of the items tells that 1 was not inside: 1 goes in after 2, and comes out before 2.
+      {{push(0, 1, 1, 20), push(1, 2, 5, 6), pop(2, 2, 7, 8), pop(2, 1, 9, 20), push(3, 3, 2, 3, result::full)},
+       one,
+       "VFull: push of 3 by thread 3 [2,3] reported full, but the capacity is 1 and the most items that can have been "
+       "inside are 0"},
+      {{push(0, 1, 1, 2), pop(2, 1, 3, 40), push(1, 2, 4, 5), pop(1, 2, 6, 7), push(3, 3, 10, 11, result::full)},
+       two,
+       "VFull: push of 3 by thread 3 [10,11] reported full, but the capacity is 2 and the most items that can have "
+       "been "
+       "inside are 0"},
+      // And here the pop that found nothing.
+      {{push(0, 1, 1, 2), pop(2, 1, 3, 40), pop_none(1, 5, 6), push(3, 3, 10, 11, result::full)},
+       one,
+       "VFull: push of 3 by thread 3 [10,11] reported full, but the capacity is 1 and the most items that can have "
+       "been "
+       "inside are 0"},
+      // Accepted: the queue was full for a moment, long before the end of the push that saw it.
+      {{push(0, 1, 1, 2), push(0, 2, 3, 4), pop(1, 1, 5, 6), pop(1, 2, 7, 8), push(0, 3, 9, 10),
+        push(2, 4, 2, 20, result::full)},
+       two,
+       ""},
       // Accepted, though close to a violation: equal stamps are concurrent, and busy and early full say nothing.
       {{push(0, 1, 1, 2), pop_none(1, 2, 4)}, {}, ""},
       {{push(0, 1, 1, 2), push(1, 2, 2, 3), pop(2, 2, 4, 5), pop(3, 1, 5, 6)}, {}, ""},
