@@ -11,10 +11,10 @@ function(muster_discover label seconds processors name program)
   execute_process(
     COMMAND "${program}" --gtest_list_tests
     OUTPUT_VARIABLE listing RESULT_VARIABLE status ERROR_QUIET TIMEOUT 60)
-  if(NOT status EQUAL 0)
-    # Not built, or it crashes before main: that must be seen, so it is a test that fails in the same way.
+  if(NOT status EQUAL 0 OR NOT listing MATCHES "\n  [^ ]")
+    # Not built, or it ends badly, or it has no cases. That must be seen, so it becomes a test that fails.
     add_test("${label}/${name}/lists-its-cases" "${program}" --gtest_list_tests)
-    set_tests_properties("${label}/${name}/lists-its-cases" PROPERTIES LABELS "${label}" TIMEOUT 60)
+    set_tests_properties("${label}/${name}/lists-its-cases" PROPERTIES LABELS "${label}" FAIL_REGULAR_EXPRESSION ".")
     return()
   endif()
 

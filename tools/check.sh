@@ -1,0 +1,109 @@
+# shellcheck shell=bash
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# check.sh: the steps of `./dev check`. Sourced by dev, whose functions (build, run_tests, python, die, say) and
+# current directory it uses. A step is a function step_<name>; it fails by its exit status.
+
+check_names=(format lint headers debug clang asan tsan install)
+
+describe() { # step
+  case $1 in
+    format) echo "layout of the C++ files (clang-format-19)" ;;
+    lint) echo "our own rules, clang-tidy, shellcheck, spelling" ;;
+    headers) echo "every header compiles by itself, with both compilers" ;;
+    debug) echo "g++, assertions on: build and fast tests" ;;
+    clang) echo "clang++, optimized: build and fast tests" ;;
+    asan) echo "address and undefined-behaviour sanitizers: build and fast tests" ;;
+    tsan) echo "thread sanitizer: build and fast tests" ;;
+    install) echo "install, then use by find_package, FetchContent and pkg-config" ;;
+  esac
+}
+
+# Files of our own with one of the endings, each followed by a null character.
+own_files() { # endings...
+  local ending expression=()
+  for ending in "$@"; do expression+=(-o -name "*.$ending"); done
+  find . \( -name .git -o -path ./build -o -path ./out \) -prune -o -type f \( "${expression[@]:1}" \) -print0 | sort -z
+}
+
+step_format() {
+  if ! own_files hpp cpp | xargs -0 clang-format-19 --dry-run --Werror; then
+    echo "clang-format-19 -i FILE lays a file out anew."
+    return 1
+  fi
+}
+
+# Runs every lint, also when one has failed.
+step_lint() {
+  local failed=0
+  echo "--- tools/lint.py"
+  python tests/lint/test_lint.py || failed=1
+  python tools/lint.py || failed=1
+  echo "--- shellcheck"
+  shellcheck -x dev .ci/run tools/install-test tools/check.sh || failed=1
+  echo "--- codespell"
+  # Bu is a surname; nin is what is left of a line break in a string.
+  codespell --skip './.git,./build,./out,./LICENSE*' --ignore-words-list bu,nin . || failed=1
+  echo "--- clang-tidy"
+  clang-tidy-19 --quiet tests/lint/instances.cpp -- -std=c++20 -Iinclude || failed=1
+  return "$failed"
+}
+
+step_headers() {
+  build release all_verify_interface_header_sets
+  build clang all_verify_interface_header_sets
+}
+
+build_and_test() {
+  build "$1"
+  run_tests "$1"
+}
+step_debug() { build_and_test debug; }
+step_clang() { build_and_test clang; }
+step_asan() { build_and_test asan; }
+step_tsan() { build_and_test tsan; }
+
+step_install() { tools/install-test build/install-test; }
+
+check_steps() { # [--list | steps...]
+  local step
+  if [[ ${1:-} == --list ]]; then
+    for step in "${check_names[@]}"; do printf '%-8s %s\n' "$step" "$(describe "$step")"; done
+    return
+  fi
+  for step in "$@"; do
+    if [[ " ${check_names[*]} " != *" $step "* ]]; then
+      die 2 "check: unknown step '$step'; the steps are: ${check_names[*]}"
+    fi
+  done
+  if (($# == 0)); then set -- "${check_names[@]}"; fi
+
+  mkdir -p build/check
+  local summary=() failed=0 began status log
+  for step in "$@"; do
+    say "check $step: $(describe "$step")"
+    log=build/check/$step.log
+    began=$SECONDS
+    # In a process of its own, so that `set -e` ends the step at its first failure; it would not within an `if`.
+    set +e
+    (
+      set -e
+      "step_$step"
+    ) </dev/null >"$log" 2>&1
+    status=$?
+    set -e
+    if ((status == 0)); then
+      # What ctest says last, if the step ran tests.
+      grep -E '^[0-9]+% tests passed' "$log" || true
+      summary+=("$(printf '%-8s OK     %4d s' "$step" $((SECONDS - began)))")
+    else
+      failed=1
+      tail -n "${CHECK_LOG_LINES:-100}" "$log" >&2
+      summary+=("$(printf '%-8s FAILED %4d s   %s' "$step" $((SECONDS - began)) "$log")")
+    fi
+  done
+  say "check: summary"
+  printf '  %s\n' "${summary[@]}"
+  return "$failed"
+}

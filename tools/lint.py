@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of this project that compilers and other tools do not know. CONTRIBUTING.md explains them.
+
+seam      the library touches atomics, volatile, thread_local and asm only in the rooms that are made for it
+order     every ordering operation of base/ and queue/ carries a numbered label that names its partners, and the
+          partners name it back
+include   a room of the library includes only the rooms below it, the standard library and, in base/, the system
+source    SPDX lines, length of files and lines, conditional compilation only in base/
+
+Usage: tools/lint.py [ROOT]    Prints one line per finding; exit status 1 if there are any.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+LIBRARY = "include/muster/"
+
+# Where the machine may be touched directly. Everything else goes through base/sync.hpp.
+SEAM = ("base/", "fiber/context", "fork/engine/", "gpu/lane")
+RAW = re.compile(
+    r"\b(std\s*::\s*atomic\w*|__atomic_\w+|__sync_\w+|volatile|thread_local|asm|__asm__|__asm"
+    r"|atomic_thread_fence|atomic_signal_fence)\b")
+
+# What each room may include, beside itself. A name that ends in .hpp is one header of another room.
+ROOMS = {
+    "base": (),
+    "queue": ("base",),
+    "fiber": ("base",),
+    "combine": ("base", "fiber"),
+    "fork": ("base", "fiber/stack.hpp"),
+    "gpu": ("base", "fiber/stack.hpp"),
+    "syscall": ("base", "queue", "fiber"),
+}
+SYSTEM_ROOMS = ("base",)  # may include headers of the system and of the two other sides of the seam
+INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
+
+# Rooms whose ordering operations must be labelled. real.hpp is left out: it is the seam, its callers carry the labels.
+LABELLED = ("base/", "queue/")
+UNLABELLED = ("base/real.hpp",)
+STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
+FENCE = re.compile(r"\bsync\s*::\s*(light_fence|heavy_fence)\s*\(")
+ATOMIC_CALL = re.compile(r"(?:\.|->)\s*(?:load|store|exchange|fetch_\w+|compare_exchange_\w+|test_and_set)\s*\(")
+ORDER = r"\b(?:acquire|release|acq_rel|seq_cst|light_fence|heavy_fence|relaxed)\b"
+LABEL = re.compile(rf"^/{{2,}}\s*\((\d+)\)\s+([^:]*?{ORDER}[^:]*):")
+REPEAT = re.compile(r"^/{2,}\s*(\(\d+\)(?:, *\(\d+\))*) *(?:$|[:.,;])")
+PAIRS = re.compile(r"\bpairs (with\s+.*?)(?:[.:;](?:\s|$)|$)")
+PARTNERS = re.compile(  # `(2)`, `(2, 3)` or `ring.hpp (2)`, and the comma or `and` before a further one
+    r"(?:([\w/]+\.hpp) +)?\((\d+(?:, *\d+)*)\)(?:(?:,| and|, and) +(?=(?:[\w/]+\.hpp +)?\())?")
+ALONE = re.compile(r"\balone\b")
+REACH = 3  # lines of code between a label and its operation
+
+SOURCES = {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh", ".S", ".py", ".sh", ".cmake", ".in"}
+SOURCE_NAMES = {"CMakeLists.txt", "dev", "run", "install-test", "packages.txt", ".clang-format", ".clang-tidy"}
+CXX = {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh"}
+SKIPPED = {".git", "build", "out", ".cache", "__pycache__"}
+WIDEST, LONGEST, LONGEST_HEADER = 120, 600, 350
+
+
+class Finding(NamedTuple):
+    file: str
+    line: int
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.rule}: {self.text}"
+
+
+# A token that hides others: comment, raw string, string, character (not the ' of a number such as 1'000).
+HIDING = re.compile(
+    r"//[^\n]*|/\*.*?\*/"
+    r"|R\"([^ ()\\\t\n]*)\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\""
+    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S)
+
+
+def split(text: str) -> tuple[list[str], list[str]]:
+    """The lines of a C++ file as code (comments and literals blanked) and as comments (from the first `//` on)."""
+    comments = [""] * (text.count("\n") + 1)
+
+    def blank(match: re.Match) -> str:
+        token = match.group(0)
+        if token.startswith(("//", "/*")):
+            first = text.count("\n", 0, match.start())
+            for offset, part in enumerate(token.split("\n")):
+                comments[first + offset] = comments[first + offset] or part
+        return re.sub(r"[^\n]", " ", token)
+
+    # An #include's file name looks like a string, so those lines keep their text.
+    code = HIDING.sub(blank, text).split("\n")
+    original = text.split("\n")
+    for number, line in enumerate(code):
+        if re.match(r"\s*#\s*include\b", line):
+            code[number] = original[number]
+    return code, comments
+
+
+def arguments(code: list[str], line: int, column: int) -> str:
+    """The text between the parenthesis that opens before `column` and the one that closes it."""
+    depth, text = 1, ""
+    for row in range(line, min(line + 20, len(code))):
+        for char in code[row][column if row == line else 0:]:
+            depth += {"(": 1, ")": -1}.get(char, 0)
+            if depth == 0:
+                return text
+            text += char
+        text += " "
+    return text
+
+
+class Label(NamedTuple):
+    line: int
+    order: str
+    partners: tuple[tuple[str, int], ...]  # (header or "" for this one, number)
+
+
+class Ordering:
+    """The ordering labels of all headers; see CONTRIBUTING.md for the notation."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, dict[int, Label]] = {}
+
+    def read(self, name: str, code: list[str], comments: list[str]) -> Iterator[Finding]:
+        where = LIBRARY + name
+        own: dict[int, Label] = {}
+        at: dict[int, set[int]] = {}  # line -> numbers of the labels and repeats there
+        for row, comment in enumerate(comments):
+            match = LABEL.match(comment)
+            if not match:
+                if repeat := REPEAT.match(comment):
+                    at[row] = {int(n) for n in re.findall(r"\d+", repeat.group(1))}
+                continue
+            number = int(match.group(1))
+            text = comment[match.end():]
+            for later in range(row + 1, len(code)):  # the rest of the comment, to the next label
+                if code[later].strip() or not comments[later] or LABEL.match(comments[later]):
+                    break
+                text += " " + comments[later].lstrip("/ ")
+            partners = []
+            clause = pairs.group(1) if (pairs := PAIRS.search(text)) else ""
+            for start in re.finditer(r"\bwith\s+", clause):
+                position = start.end()
+                while found := PARTNERS.match(clause, position):
+                    partners += [(found.group(1) or "", int(n)) for n in found.group(2).split(",")]
+                    position = found.end()
+            if not partners and not ALONE.search(text):
+                yield Finding(where, row + 1, "order",
+                              f"({number}) names no partner: write `pairs with (N)`, or `alone, <why>`")
+            if number in own:
+                yield Finding(where, row + 1, "order", f"({number}) is used twice, first in line {own[number].line}")
+            else:
+                own[number] = Label(row + 1, match.group(2), tuple(partners))
+            at[row] = {number}
+        for number in range(1, max(own, default=0)):
+            if number not in own:
+                yield Finding(where, 1, "order", f"the labels have a hole: ({number}) is missing")
+        for row, numbers in at.items():
+            for number in sorted(numbers - own.keys()):
+                yield Finding(where, row + 1, "order", f"({number}) is not explained anywhere in this file")
+                numbers.discard(number)
+        self.labels[name] = own
+        yield from self.operations(where, code, comments, own, at)
+
+    @staticmethod
+    def operations(where: str, code: list[str], comments: list[str], own: dict[int, Label],
+                   at: dict[int, set[int]]) -> Iterator[Finding]:
+        used = set()
+        for row, line in enumerate(code):
+            for call in ATOMIC_CALL.finditer(line):
+                if "order" not in arguments(code, row, call.end()):
+                    yield Finding(where, row + 1, "order", "an atomic operation without an order: write which")
+            orders = {*STRONG.findall(line), *FENCE.findall(line)}
+            if not orders:
+                continue
+            numbers, budget = set(), REACH
+            for above in range(row, -1, -1):
+                if above in at:
+                    numbers |= at[above]
+                elif above < row and numbers and not (comments[above] and not code[above].strip()):
+                    break  # the comment that holds the label has ended
+                if above < row and code[above].strip():
+                    budget -= 1
+                    ended = code[above].rstrip().endswith((";", "{", "}"))
+                    if budget < 0 or (ended and STRONG.search(code[above])):
+                        break  # too far, or the label belongs to another operation
+            used |= numbers
+            missing = [o for o in sorted(orders) if not any(re.search(rf"\b{o}\b", own[n].order) for n in numbers)]
+            if not numbers:
+                yield Finding(where, row + 1, "order",
+                              f"{', '.join(sorted(orders))} needs a label `// (N) order: pairs with (M)` right above")
+            elif missing:
+                yield Finding(where, row + 1, "order",
+                              f"the label above does not say {', '.join(missing)}, which the operation has")
+        for number, label in own.items():
+            if number not in used and "relaxed" not in label.order:
+                yield Finding(where, label.line, "order", f"({number}) stands above no ordering operation")
+
+    def check(self) -> Iterator[Finding]:
+        for name, own in self.labels.items():
+            for number, label in own.items():
+                for header, partner in label.partners:
+                    yield from self.partner(name, number, label, header, partner)
+
+    def partner(self, name: str, number: int, label: Label, header: str, partner: int) -> Iterator[Finding]:
+        where = (LIBRARY + name, label.line, "order")
+        targets = [n for n in self.labels if n == header or n.endswith("/" + header)] if header else [name]
+        if len(targets) != 1:
+            what = "several headers are" if targets else "no labelled header is"
+            yield Finding(*where, f"({number}) pairs with {header}, but {what} called so")
+            return
+        other = self.labels[targets[0]].get(partner)
+        shown = f"{header} ({partner})" if header else f"({partner})"
+        if other is None:
+            yield Finding(*where, f"({number}) pairs with {shown}, which does not exist")
+            return
+        for back, n in other.partners:
+            if n == number and (name == back or name.endswith("/" + back) if back else targets[0] == name):
+                return
+        yield Finding(*where, f"({number}) pairs with {shown}, which does not name ({number}) back")
+
+
+def check_seam(name: str, code: list[str]) -> Iterator[Finding]:
+    if name.startswith(SEAM):
+        return
+    for row, line in enumerate(code):
+        if line.lstrip().startswith("#"):
+            continue
+        for match in RAW.finditer(line):
+            yield Finding(LIBRARY + name, row + 1, "seam", f"`{match.group(0)}` outside base/: use base/sync.hpp")
+
+
+def check_includes(name: str, code: list[str]) -> Iterator[Finding]:
+    room = name.split("/")[0].removesuffix(".hpp")
+    for row, line in enumerate(code):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, target = match.groups()
+
+        def finding(text: str) -> Finding:
+            return Finding(LIBRARY + name, row + 1, "include", text)
+
+        if quote == '"':
+            yield finding(f'"{target}": the library includes its own headers as <muster/...>')
+        elif target.startswith("muster/"):
+            inner = target.removeprefix("muster/")
+            their_room = inner.split("/")[0].removesuffix(".hpp")
+            allowed = (room, *ROOMS.get(room, ()))
+            if room in ROOMS and inner != "version.hpp" and their_room not in allowed and inner not in allowed:
+                yield finding(f"{room}/ may not include <{target}>; it may include: {', '.join(allowed)}")
+        elif room not in SYSTEM_ROOMS and ("/" in target or "." in target):
+            yield finding(f"<{target}>: only base/ includes headers of the system; nothing includes other libraries")
+
+
+def check_source(path: str, lines: list[str], code: list[str] | None) -> Iterator[Finding]:
+    head = "\n".join(lines[:5])
+    # The pattern is put together here so that this line is not taken for this file's own tag.
+    for tag in ("SPDX-" + "FileCopyrightText:", "SPDX-" + "License-Identifier:"):
+        if tag not in head:
+            yield Finding(path, 1, "source", f"the first lines must have {tag}")
+    in_library = path.startswith("include/")
+    longest = LONGEST_HEADER if in_library else LONGEST
+    if len(lines) > longest:
+        yield Finding(path, len(lines), "source", f"{len(lines)} lines; at most {longest}: one thing, one file")
+    for row, line in enumerate(lines):
+        if len(line) > WIDEST:
+            yield Finding(path, row + 1, "source", f"{len(line)} columns; at most {WIDEST}")
+        if line != line.rstrip():
+            yield Finding(path, row + 1, "source", "white space at the end of the line")
+        if "\t" in line:
+            yield Finding(path, row + 1, "source", "a tab: indent with spaces")
+    if in_library and code is not None and not path.startswith(LIBRARY + "base/"):
+        for row, line in enumerate(code):
+            if re.match(r"\s*#\s*(if|ifdef|ifndef|elif)\b", line):
+                yield Finding(path, row + 1, "source", "conditional compilation outside base/: move the difference")
+
+
+def sources(root: Path) -> Iterator[Path]:
+    for path in sorted(root.iterdir()):
+        if path.name in SKIPPED or path.is_symlink():
+            continue
+        if path.is_dir():
+            yield from sources(path)
+        elif path.suffix in SOURCES or path.name in SOURCE_NAMES:
+            yield path
+
+
+def lint(root: Path) -> list[Finding]:
+    findings: list[Finding] = []
+    ordering = Ordering()
+    for file in sources(root):
+        path = file.relative_to(root).as_posix()
+        text = file.read_text(encoding="utf-8")
+        lines = text.split("\n")
+        if lines and not lines[-1]:
+            lines.pop()
+        code, comments = split(text) if file.suffix in CXX else (None, None)
+        findings += check_source(path, lines, code)
+        if code is None or comments is None or not path.startswith(LIBRARY):
+            continue
+        name = path.removeprefix(LIBRARY)
+        findings += check_seam(name, code)
+        findings += check_includes(name, code)
+        if name.startswith(LABELLED) and name not in UNLABELLED:
+            findings += ordering.read(name, code, comments)
+    return sorted([*findings, *ordering.check()])
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    findings = lint(root)
+    for finding in findings:
+        print(finding)
+    if findings:
+        print(f"lint: {len(findings)} findings", file=sys.stderr)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
