@@ -13,7 +13,6 @@ template class muster::spsc_queue<std::uint64_t>;
 template class muster::spmc_queue<std::uint64_t>;
 template class muster::mpmc_queue<std::uint64_t>;
 
-
 template class muster::spsc_queue<std::string, muster::layout::packed, muster::wait::park>;
 template class muster::spmc_queue<std::string, muster::layout::aligned, muster::wait::spin>;
 template class muster::mpmc_queue<std::string, muster::layout::rotated, muster::wait::spin_then_park>;

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Our own versions of other people's ideas, and the limits, as contenders.
+#include "baselines/cached_index_ring.hpp"
+#include "baselines/ffq_spmc_paper.hpp"
+#include "baselines/half_buffers.hpp"
+#include "baselines/mutex_ring.hpp"
+#include "driver/request.hpp"
+#include "driver/stall.hpp"
+
+#include <muster/base/arch.hpp>  // isolation_size
+
+namespace muster::bench {
+namespace {
+
+contender baseline(std::string name, std::string note, unsigned topics) {
+  contender c;
+  c.name = std::move(name);
+  c.family = "baseline";
+  c.role = "baseline";
+  c.note = std::move(note);
+  c.topics = topics;
+  return c;
+}
+
+/// One shared word, as many fetch-adds as there are items: what a queue that claims items one by one cannot beat.
+struct alignas(isolation_size) counter {
+  std::atomic<std::uint64_t> value{0};
+};
+
+/// Consumers share one word. Producers share another, unless there is only one, who needs no atomic increment.
+outcome run_fetch_add(const stream_spec& spec) {
+  counter head;
+  counter tail;
+  std::vector<counter> taken(spec.consumers);
+  outcome result = run_crew(spec.pus, [&](unsigned index, start_line& line) {
+    line.arrive_and_wait();
+    const bool produces = index < spec.producers;
+    if (produces && spec.producers == 1) return;
+    std::uint64_t own = 0;
+    counter& shared = produces ? tail : head;
+    while (shared.value.fetch_add(1, std::memory_order_relaxed) < spec.items) ++own;
+    if (!produces) taken[index - spec.producers].value = own;
+  });
+  std::uint64_t all = 0;
+  for (const counter& one : taken) all += one.value;
+  if (all != spec.items) result.error = "the counters do not add up to the number of items";
+  result.items = spec.items;
+  result.peak_memory = peak_memory();
+  return result;
+}
+
+/// The producer of the slow-consumer experiment alone: how late this machine lets it be when nothing is in its way.
+outcome run_schedule(const stall_spec& spec) {
+  std::vector<std::uint64_t> late(spec.items);
+  outcome result = run_crew({spec.pus.front()}, [&](unsigned, start_line& line) {
+    line.arrive_and_wait();
+    push_on_schedule(spec, late, [](item, std::uint64_t) {});
+  });
+  result.items = spec.items;
+  result.peak_memory = peak_memory();
+  result.detail = quantiles(late);
+  return result;
+}
+
+}  // namespace
+
+void add_baselines(catalogue& to) {
+  contender c =
+      baseline("rigtorp-style ring", "single producer and consumer, cached indices; our own code", one_to_one);
+  c.stream = run_stream<cached_index_ring>;
+  to.all.push_back(c);
+
+  c = baseline("mutex queue", "a ring, std::mutex and two std::condition_variable",
+               one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer);
+  c.stream = run_stream<mutex_ring<item>>;
+  c.stall = run_stall<mutex_ring<sluggish>>;
+  to.all.push_back(c);
+
+  c = baseline("FFQ^s as printed", "Algorithm 1 with erratum, aligned cells; flow control outside",
+               fan_out | slow_consumer | topic::exchange);
+  c.family = "ffq paper";
+  c.role = "paper";
+  c.stream = run_stream<ffq_spmc_paper<item>>;
+  c.stall = run_stall<ffq_spmc_paper<sluggish>>;
+  c.exchange = run_exchange<ffq_spmc_paper<item, ffq_packed_cell>, ffq_spmc_paper<item, ffq_packed_cell, false>>;
+  to.all.push_back(c);
+
+  c = baseline("raw fetch-add",
+               "no queue: each consumer one fetch-add per item on one word; several producers likewise",
+               fan_out | many_to_many);
+  c.role = "limit";
+  c.stream = run_fetch_add;
+  to.all.push_back(c);
+
+  c = baseline("schedule alone", "no queue: how late the machine lets the producer be", slow_consumer);
+  c.role = "limit";
+  c.stall = run_schedule;
+  to.all.push_back(c);
+
+  c = baseline("half buffers", "no queue: 2048 items per hand-over; what moving the cache lines alone costs",
+               one_to_one);
+  c.role = "limit";
+  c.stream = run_stream<half_buffers>;
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ffq_mpmc_paper.hpp: FFQ^m exactly as published: Algorithm 2 of the FFQ paper (see ffq_spmc_paper.hpp) with the
+// authors' erratum: a producer reserves a cell with the negative of its own rank, so that a fast and a slow producer
+// cannot wait for each other, and a consumer skips when gap >= rank and the magnitude of the cell's rank differs.
+//
+// rank and gap change together by cmpxchg16b, so this file is compiled on x86-64 only. Flow control as in
+// ffq_spmc_paper.hpp, here with room for every producer that has looked and not yet taken its rank.
+#pragma once
+
+#include "driver/stream.hpp"
+
+#include <muster/base/arch.hpp>  // isolation_size, line_size
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace muster::bench {
+
+template <class T>
+class ffq_mpmc_paper {
+ public:
+  static constexpr ending ends_by = ending::poisoned;
+
+  ffq_mpmc_paper(std::size_t capacity, unsigned, unsigned)
+      : size_(static_cast<std::int64_t>(std::bit_ceil(capacity))),
+        cells_(std::make_unique<cell[]>(static_cast<std::size_t>(size_))),
+        head_(size_),
+        tail_(size_) {}
+
+  class producer {
+   public:
+    producer(ffq_mpmc_paper& q, unsigned) : queue_(q) {}
+    void push(T value) {
+      // The copy of head makes the look cheap; the producers' shared tail must be read every time.
+      if (unclaimed() >= queue_.size_ / 2) {
+        until([this] {
+          head_seen_ = queue_.head_.load(std::memory_order_relaxed);
+          return unclaimed() < queue_.size_ / 2;
+        });
+      }
+      queue_.enqueue(std::move(value));
+    }
+
+   private:
+    std::int64_t unclaimed() const { return queue_.tail_.load(std::memory_order_relaxed) - head_seen_; }
+
+    ffq_mpmc_paper& queue_;
+    std::int64_t head_seen_ = queue_.size_;
+  };
+
+  class consumer {
+   public:
+    consumer(ffq_mpmc_paper& q, unsigned) : queue_(q) {}
+    T pop() { return queue_.dequeue(); }
+
+   private:
+    ffq_mpmc_paper& queue_;
+  };
+
+ private:
+  struct alignas(16) state {
+    std::atomic<std::int64_t> rank{0};
+    std::atomic<std::int64_t> gap{0};
+  };
+  struct alignas(line_size) cell {
+    state now;
+    T data{};
+  };
+
+  /// Changes <rank, gap> from <old_rank, old_gap> to <new_rank, new_gap> if nobody else has.
+  static bool exchange(state& s, std::int64_t old_rank, std::int64_t old_gap, std::int64_t new_rank,
+                       std::int64_t new_gap) {
+    bool done = false;
+    asm volatile("lock cmpxchg16b %1"
+                 : "=@ccz"(done), "+m"(s), "+a"(old_rank), "+d"(old_gap)
+                 : "b"(new_rank), "c"(new_gap)
+                 : "memory");
+    return done;
+  }
+
+  cell& at(std::int64_t rank) { return cells_[static_cast<std::size_t>(rank & (size_ - 1))]; }
+
+  void enqueue(T&& value) {
+    for (;;) {
+      const std::int64_t rank = tail_.fetch_add(1);
+      cell& c = at(rank);
+      for (std::int64_t gap = 0; (gap = c.now.gap.load()) < rank;) {
+        const std::int64_t held = c.now.rank.load();
+        if (held != 0) {
+          exchange(c.now, held, gap, held, rank);
+        } else if (exchange(c.now, 0, gap, -rank, gap)) {
+          c.data = std::move(value);
+          c.now.rank.store(rank, std::memory_order_release);
+          return;
+        }
+      }
+    }
+  }
+
+  T dequeue() {
+    std::int64_t rank = head_.fetch_add(1);
+    patience p;
+    for (;;) {
+      cell& c = at(rank);
+      if (c.now.rank.load() == rank) {
+        T value = std::move(c.data);
+        c.now.rank.store(0, std::memory_order_release);
+        return value;
+      }
+      if (c.now.gap.load() >= rank) {
+        const std::int64_t held = c.now.rank.load();
+        if (held != rank && held != -rank) {
+          rank = head_.fetch_add(1);
+          p.reset();
+          continue;
+        }
+        if (held == rank) continue;
+      }
+      p.wait();
+    }
+  }
+
+  const std::int64_t size_;
+  const std::unique_ptr<cell[]> cells_;
+  alignas(isolation_size) std::atomic<std::int64_t> head_;
+  alignas(isolation_size) std::atomic<std::int64_t> tail_;
+};
+
+}  // namespace muster::bench

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A queue that is wrong on purpose must be caught, in each of the ways in which a queue can be wrong; a right one not.
+#include "baselines/mutex_ring.hpp"
+#include "driver/experiment.hpp"
+#include "driver/faulty_queue.hpp"
+#include "driver/outcome.hpp"
+#include "driver/placement.hpp"
+#include "driver/request.hpp"
+#include "driver/result.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+
+namespace {
+
+using namespace muster::bench;
+
+template <fault Fault>
+std::string error_of(bool demand_order = true) {
+  const stream_spec spec{.items = faulty<Fault>::total, .demand_order = demand_order, .pus = {-1, -1}};
+  return run_stream<faulty<Fault>>(spec).error;
+}
+
+TEST(check, accepts_a_right_queue) {
+  EXPECT_EQ(error_of<fault::none>(), "");
+  const stream_spec crowd{.producers = 3, .consumers = 3, .items = 10000, .pus = std::vector<int>(6, -1)};
+  EXPECT_EQ(run_stream<mutex_ring<item>>(crowd).error, "");
+}
+
+TEST(check, catches_a_lost_item) { EXPECT_EQ(error_of<fault::drops>(), "1 of 5000 items were lost"); }
+
+TEST(check, catches_a_duplicate) {
+  EXPECT_EQ(error_of<fault::duplicates>(), "1 of 5000 items were delivered more than once");
+}
+
+TEST(check, catches_a_changed_item) {
+  EXPECT_EQ(error_of<fault::corrupts>(false), "5000 items arrived but they are not the ones sent (checksum differs)");
+}
+
+TEST(check, catches_changes_that_balance_in_the_sum) {
+  EXPECT_EQ(error_of<fault::balances>(false), "5000 items arrived but they are not the ones sent (checksum differs)");
+}
+
+TEST(check, catches_a_wrong_order_where_order_is_promised) {
+  EXPECT_EQ(error_of<fault::reorders>(), "1 items reached a consumer before an older item of the same producer");
+  EXPECT_EQ(error_of<fault::reorders>(false), "");
+}
+
+TEST(check, catches_an_item_that_nobody_sent) {
+  receipt r(1);
+  r.add(make_item(7, 1));
+  EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that nobody sent");
+}
+
+TEST(isolation, reports_crashes_exceptions_and_hangs) {
+  EXPECT_NE(run_isolated(
+                []() -> outcome {
+                  std::raise(SIGKILL);
+                  return {};
+                },
+                10)
+                .error.find("signal 9"),
+            std::string::npos);
+  EXPECT_NE(run_isolated([]() -> outcome { throw std::runtime_error("no room"); }, 10).error.find("no room"),
+            std::string::npos);
+  EXPECT_NE(run_isolated(
+                []() -> outcome {
+                  for (;;) pause();
+                },
+                0.2)
+                .error.find("did not finish"),
+            std::string::npos);
+  EXPECT_NE(run_isolated([]() -> outcome { std::_Exit(4); }, 10).error.find("status 4"), std::string::npos);
+  const outcome fine = run_isolated([] { return outcome{.seconds = 2.5, .items = 7, .detail = {{"p50", 3}}}; }, 10);
+  EXPECT_EQ(fine.error, "");
+  EXPECT_EQ(fine.items, 7u);
+  EXPECT_EQ(fine.detail.at("p50"), 3);
+}
+
+TEST(bars, compare_medians_in_the_direction_that_is_better) {
+  result r;
+  r.y.better = "higher";
+  r.lines = {{"mine", "ours", "", "", {{.x = 1, .samples = {9, 30, 12}}}},
+             {"slow", "peer", "", "", {{.x = 1, .samples = {4}}}},
+             {"fast", "peer", "", "", {{.x = 1, .samples = {6}}}},
+             {"wrong", "peer", "", "", {{.x = 1, .samples = {99}, .checked = false}}},
+             {"other", "baseline", "", "", {{.x = 1, .samples = {24}}}}};
+  const bar least{.ours = "mine", .x = 1, .at_least = 2.0};
+  EXPECT_DOUBLE_EQ(ratio(r, least).value(), 2.0);
+  EXPECT_TRUE(reached(least, 2.0));
+  EXPECT_FALSE(reached(least, 1.99));
+  const bar most{.ours = "mine", .against = "other", .x = 1, .at_most = 1.5};
+  EXPECT_DOUBLE_EQ(ratio(r, most).value(), 2.0);  // half the throughput is twice the time
+  EXPECT_FALSE(reached(most, 2.0));
+  r.y.better = "lower";
+  EXPECT_DOUBLE_EQ(ratio(r, least).value(), 4.0 / 12);
+  EXPECT_DOUBLE_EQ(ratio(r, most).value(), 0.5);
+  EXPECT_FALSE(ratio(r, bar{.ours = "absent", .x = 1, .at_least = 1.0}).has_value());
+}
+
+TEST(cpu_list, is_read_exactly) {
+  EXPECT_EQ(parse_cpu_list("3,0-2,2"), (std::vector<int>{0, 1, 2, 3}));
+  for (const char* wrong : {"", "a", "1-", "-1", "3-1", "1,,2", "1;2"})
+    EXPECT_THROW(parse_cpu_list(wrong), std::invalid_argument) << wrong;
+}
+
+TEST(nearest_name, has_the_fewest_changes) {
+  EXPECT_EQ(nearest("queue/fanout", {"queue/one-to-one", "queue/fan-out", "ffq/fig3"}), "queue/fan-out");
+}
+
+TEST(result_file, appears_only_when_complete) {
+  const auto path = std::filesystem::temp_directory_path() / "muster-bench-check-test.json";
+  std::filesystem::remove(path);
+  {
+    result_file file(path);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    file.write({{"schema", 1}});
+  }
+  std::ifstream in(path);
+  EXPECT_EQ(nlohmann::json::parse(in)["schema"], 1);
+  std::filesystem::remove(path);
+  EXPECT_THROW(result_file("/nonexistent/dir/file.json"), std::runtime_error);
+}
+
+}  // namespace

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// contender.hpp: one line of a chart: a queue, used in one way, with everything an experiment must know about it.
+//
+// Each peer's adapter is a source file of its own that adds its contenders to the catalogue; a peer that is not
+// installed is not compiled, and the catalogue says so by name.
+#pragma once
+
+#include "driver/outcome.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace muster::bench {
+
+/// Items from producers to consumers as fast as they go.
+struct stream_spec {
+  std::size_t capacity = 4096;
+  unsigned producers = 1;
+  unsigned consumers = 1;
+  std::uint64_t items = 0;  // in all, split evenly
+  bool demand_order = true;
+  std::vector<int> pus;  // producers first
+};
+
+/// Requests to consumers through one queue, answers back through one queue per consumer.
+struct exchange_spec {
+  std::size_t capacity = 4096;
+  unsigned consumers = 1;
+  std::uint64_t items = 0;
+  std::vector<int> pus;  // the producer first
+};
+
+/// Paced items to two consumers, one of which now and then falls asleep in the middle of taking one.
+struct stall_spec {
+  std::size_t capacity = 64;
+  std::uint64_t items = 0;
+  std::uint64_t period_ns = 4000;  // between two pushes
+  std::uint64_t sleep_ns = 1000000;
+  std::uint64_t sleep_every = 0;  // items between two sleeps; 0 means that nobody sleeps
+  bool demand_order = true;
+  std::vector<int> pus;  // the producer, then two consumers
+};
+
+/// Which experiments a contender takes part in.
+enum topic : unsigned {
+  one_to_one = 1,
+  fan_out = 2,
+  many_to_many = 4,
+  oversubscribed = 8,
+  exchange = 16,
+  slow_consumer = 32,
+};
+
+struct contender {
+  std::string name;
+  std::string family;  // the library it comes from
+  std::string role;    // ours, paper, baseline, peer or limit
+  std::string note;
+  unsigned topics = 0;
+  bool order = true;     // each consumer sees each producer's items in order: a run that breaks this has failed.
+                         // Where false, items out of order are counted and shown.
+  bool strict = true;    // one order over all producers; a peer without it is a baseline where it matters
+  std::string no_stall;  // why it cannot take part in slow_consumer, for those that cannot
+  std::function<outcome(const stream_spec&)> stream;
+  std::function<outcome(const exchange_spec&)> exchange;
+  std::function<outcome(const stall_spec&)> stall;
+};
+
+struct left_out {
+  std::string family;
+  std::string package;  // the Debian package, empty when none would help
+  std::string reason;
+};
+
+struct catalogue {
+  std::vector<contender> all;
+  std::vector<left_out> missing;
+
+  std::vector<const contender*> about(topic t) const {
+    std::vector<const contender*> found;
+    for (const contender& c : all) {
+      if ((c.topics & t) != 0) found.push_back(&c);
+    }
+    return found;
+  }
+};
+
+/// Every contender of this build. Defined in a file that the build writes, from the list of installed peers.
+catalogue make_catalogue();
+
+/// Family and Debian package of each peer compiled in, for the versions in the result file.
+std::vector<left_out> compiled_peers();
+
+}  // namespace muster::bench

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// crew.hpp: the threads of one run: placed, started together, timed from the start to the end of the last one.
+#pragma once
+
+#include "driver/outcome.hpp"
+#include "driver/placement.hpp"
+#include "driver/usage.hpp"
+#include "driver/wait.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace muster::bench {
+
+/// Runs `body(index, line)` on `pus.size()` threads; each body makes its preparations, calls `line.arrive_and_wait()`
+/// once, then works. Fills seconds and CPU seconds. An exception ends the process, which the isolated run reports: the
+/// other threads may be waiting for the one that failed.
+template <class Body>
+outcome run_crew(const std::vector<int>& pus, Body body) {
+  using clock = std::chrono::steady_clock;
+  const auto threads = static_cast<unsigned>(pus.size());
+  start_line line(threads);
+  std::vector<clock::time_point> ends(threads);
+  outcome result;
+
+  std::vector<std::jthread> crew;
+  crew.reserve(threads);
+  for (unsigned i = 0; i < threads; ++i) {
+    crew.emplace_back([&, i] {
+      pin_this_thread(pus[i]);
+      body(i, line);
+      ends[i] = clock::now();
+    });
+  }
+  line.wait_for_all();
+  const double cpu = cpu_seconds();
+  const clock::time_point begin = clock::now();
+  line.open();
+  crew.clear();  // joins
+  result.cpu_seconds = cpu_seconds() - cpu;
+  for (const clock::time_point end : ends) {
+    result.seconds = std::max(result.seconds, std::chrono::duration<double>(end - begin).count());
+  }
+  return result;
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// experiment.hpp: the experiments by name.
+#pragma once
+
+#include "driver/study.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster::bench {
+
+/// What an experiment may know when it prepares a study for this machine.
+struct setting {
+  const catalogue& contenders;
+  const placement& place;
+  effort work;
+};
+
+struct experiment {
+  std::string id;
+  std::string part;
+  std::string source;
+  std::string title;
+  study (*prepare)(const setting&);
+};
+
+/// All experiments, in the order in which a reader should meet them.
+const std::vector<experiment>& experiments();
+
+/// The one of that id; a null pointer when there is none.
+const experiment* find_experiment(std::string_view id);
+
+/// The candidate that takes the fewest changes of letters to become `word`.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+// One for each file in bench/experiments.
+experiment queue_one_to_one();
+experiment queue_fan_out();
+experiment queue_many_to_many();
+experiment queue_oversubscribed();
+experiment queue_slow_consumer();
+experiment ffq_fig3_queue_size();
+
+}  // namespace muster::bench

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// machine.hpp: where and from what a result comes.
+#pragma once
+
+#include "driver/contender.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace muster::bench {
+
+nlohmann::json describe_machine();
+
+/// How many threads wanted to run over the last minute.
+double load_average();
+
+/// Commit, compiler, flags, and the installed version of each peer.
+nlohmann::json describe_build(const catalogue& contenders);
+
+}  // namespace muster::bench

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// outcome.hpp: what one run of one contender yields, and the process of its own that it runs in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace muster::bench {
+
+struct outcome {
+  std::string error{};            // empty when the run's own check passed
+  double seconds = 0;             // from the opening of the start line to the end of the last thread
+  double cpu_seconds = 0;         // of all threads, over the same time
+  std::uint64_t peak_memory = 0;  // bytes resident at most, queue included
+  std::uint64_t items = 0;
+  std::uint64_t out_of_order = 0;  // reported for queues that promise no order, an error in all others
+  std::map<std::string, double> detail{};
+};
+
+/// Runs `body` in a forked child and returns its outcome. A crash, an uncaught exception and a run that takes
+/// longer than `limit_seconds` become the outcome's error, so that one broken contender cannot take the others'
+/// results with it, and peak memory belongs to one run. Call it only while the caller has one thread.
+outcome run_isolated(const std::function<outcome()>& body, double limit_seconds);
+
+}  // namespace muster::bench

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// placement.hpp: which processing unit (hardware thread) each thread of a run is pinned to.
+//
+//   spread       round robin over the allowed units, one per core first: producers, then consumers
+//   same-thread  all on one unit (the paper's "same HT")
+//   sibling      producers on one unit, consumers on the other unit of the same core
+//   same-l3      producers on one core, consumers on other cores under the same L3
+//   other        producers under one L3, consumers under another
+//   none         the kernel decides
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster::bench {
+
+enum class policy { spread, same_thread, sibling, same_l3, other, none };
+
+std::string_view to_string(policy p);
+
+/// Throws std::invalid_argument, naming the policies, when there is none of that name.
+policy policy_from(std::string_view name);
+
+/// Numbers from a list such as "0,2-5". Throws std::invalid_argument when it is not one.
+std::vector<int> parse_cpu_list(std::string_view text);
+
+class placement {
+ public:
+  /// Uses the units this process may run on, or those of `cpus` when it is not empty.
+  /// Throws std::invalid_argument when a unit is not available, or the machine lacks what the policy needs.
+  placement(policy wanted, const std::vector<int>& cpus);
+
+  /// Units for a run, producers first; -1 means not pinned.
+  std::vector<int> assign(unsigned producers, unsigned consumers) const;
+
+  /// Units that runs may use: at least 1.
+  unsigned units() const { return static_cast<unsigned>(spread_.size()); }
+  policy chosen() const { return policy_; }
+  bool pinned() const { return why_not_.empty(); }
+  /// Why runs are not pinned; empty when they are.
+  const std::string& why_not() const { return why_not_; }
+
+ private:
+  policy policy_;
+  std::vector<int> spread_;     // one unit per core first, then the second units, in the machine's order
+  std::vector<int> producers_;  // units of producers and of consumers under policies other than spread
+  std::vector<int> consumers_;
+  std::string why_not_;
+};
+
+/// Pins the calling thread; -1 leaves it alone. Returns false when that is refused.
+bool pin_this_thread(int unit);
+
+}  // namespace muster::bench

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/result.hpp"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+#include <utility>
+
+namespace muster::bench {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const bar& b) {
+  json j{{"ours", b.ours}, {"against", b.against}, {"x", b.x}};
+  if (b.x_against) j["x_against"] = *b.x_against;
+  if (b.at_least) j["at_least"] = *b.at_least;
+  if (b.at_most) j["at_most"] = *b.at_most;
+  j["note"] = b.note;
+  return j;
+}
+
+json to_json(const point& p) {
+  json j{{"x", p.x},         {"samples", p.samples},         {"checked", p.checked},
+         {"items", p.items}, {"cpu_seconds", p.cpu_seconds}, {"peak_memory", p.peak_memory}};
+  if (p.out_of_order != 0) j["out_of_order"] = p.out_of_order;
+  if (!p.detail.empty()) j["detail"] = p.detail;
+  return j;
+}
+
+json to_json(const series& s) {
+  json j{{"name", s.name}, {"role", s.role}, {"note", s.note}, {"points", json::array()}};
+  if (!s.failed.empty()) j["failed"] = s.failed;
+  for (const point& p : s.points) j["points"].push_back(to_json(p));
+  return j;
+}
+
+/// Median of a series at x when all its runs there passed.
+std::optional<double> value(const series* s, const abscissa& x) {
+  const point* p = s == nullptr ? nullptr : s->at(x);
+  if (p == nullptr || !p->checked || p->samples.empty()) return std::nullopt;
+  return median(p->samples);
+}
+
+}  // namespace
+
+const point* series::at(const abscissa& x) const {
+  const auto found = std::find_if(points.begin(), points.end(), [&](const point& p) { return p.x == x; });
+  return found == points.end() ? nullptr : &*found;
+}
+
+const series* result::named(const std::string& name) const {
+  const auto found = std::find_if(lines.begin(), lines.end(), [&](const series& s) { return s.name == name; });
+  return found == lines.end() ? nullptr : &*found;
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const std::size_t half = samples.size() / 2;
+  return samples.size() % 2 == 1 ? samples[half] : (samples[half - 1] + samples[half]) / 2;
+}
+
+std::optional<double> ratio(const result& r, const bar& b) {
+  const bool higher = r.y.better == "higher";
+  const std::optional<double> mine = value(r.named(b.ours), b.x);
+  const abscissa there = b.x_against.value_or(b.x);
+  std::optional<double> other;
+  if (b.against == "peer") {
+    for (const series& s : r.lines) {
+      const std::optional<double> v = s.role == "peer" ? value(&s, there) : std::nullopt;
+      if (v && (!other || (higher ? *v > *other : *v < *other))) other = v;
+    }
+  } else {
+    other = value(r.named(b.against), there);
+  }
+  if (!mine || !other || *mine <= 0 || *other <= 0) return std::nullopt;
+  const double more = higher ? *mine / *other : *other / *mine;  // above 1 when ours is better
+  return b.at_least ? more : 1 / more;
+}
+
+bool reached(const bar& b, double ratio) { return b.at_least ? ratio >= *b.at_least : ratio <= b.at_most.value_or(0); }
+
+nlohmann::json to_json(const result& r) {
+  json j{{"experiment", r.experiment},
+         {"part", r.part},
+         {"source", r.source},
+         {"title", r.title},
+         {"claim", r.claim},
+         {"setting", r.setting},
+         {"x", {{"name", r.x.name}, {"unit", r.x.unit}, {"scale", r.x.scale}}},
+         {"y", {{"name", r.y.name}, {"unit", r.y.unit}, {"better", r.y.better}}},
+         {"bars", json::array()},
+         {"series", json::array()}};
+  for (const bar& b : r.bars) j["bars"].push_back(to_json(b));
+  for (const series& s : r.lines) j["series"].push_back(to_json(s));
+  return j;
+}
+
+result_file::result_file(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(fmt::format("{}.{}.tmp", path_.string(), getpid())) {
+  if (std::filesystem::is_directory(path_)) {
+    throw std::runtime_error(fmt::format("--json: '{}' is a directory; name a file", path_.string()));
+  }
+  errno = 0;
+  if (!std::ofstream(temporary_)) {
+    throw std::runtime_error(fmt::format("--json: cannot write beside '{}': {}", path_.string(), std::strerror(errno)));
+  }
+}
+
+result_file::~result_file() {
+  std::error_code ignored;
+  if (!written_) std::filesystem::remove(temporary_, ignored);
+}
+
+void result_file::write(const nlohmann::json& content) {
+  std::ofstream out(temporary_);
+  out << content.dump(1) << '\n';
+  out.close();
+  if (!out) throw std::runtime_error(fmt::format("--json: writing '{}' failed (disk full?)", temporary_.string()));
+  std::filesystem::rename(temporary_, path_);
+  written_ = true;
+}
+
+}  // namespace muster::bench

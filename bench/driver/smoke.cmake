@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# cmake -DPROGRAM=… -DID=… -DJSON=… -P smoke.cmake: one experiment in the smoke profile, and a look at its result file.
+# Status 3 (a contender that is not ours failed) is reported and allowed: it is a finding, not a defect of this project.
+file(REMOVE ${JSON})
+execute_process(COMMAND ${PROGRAM} run ${ID} --profile smoke --json ${JSON} RESULT_VARIABLE status OUTPUT_VARIABLE out
+                ERROR_VARIABLE err)
+message("${out}${err}")
+if(NOT status STREQUAL "0" AND NOT status STREQUAL "3")
+  message(FATAL_ERROR "exit status ${status}")
+endif()
+file(READ ${JSON} text)
+string(JSON schema GET "${text}" schema)
+string(JSON id GET "${text}" results 0 experiment)
+string(JSON lines LENGTH "${text}" results 0 series)
+if(NOT schema EQUAL 1 OR NOT id STREQUAL ID OR lines LESS 2)
+  message(FATAL_ERROR "schema ${schema}, experiment ${id}, ${lines} series in ${JSON}")
+endif()
+math(EXPR last "${lines} - 1")
+set(measured 0)
+foreach(i RANGE ${last})
+  string(JSON role GET "${text}" results 0 series ${i} role)
+  string(JSON points LENGTH "${text}" results 0 series ${i} points)
+  if(role STREQUAL "ours" AND points GREATER 0)
+    string(JSON checked GET "${text}" results 0 series ${i} points 0 checked)
+    string(JSON samples LENGTH "${text}" results 0 series ${i} points 0 samples)
+    if(checked AND samples GREATER 0)
+      math(EXPR measured "${measured} + 1")
+    endif()
+  endif()
+endforeach()
+if(measured EQUAL 0)
+  message(FATAL_ERROR "no series of ours was measured and checked in ${JSON}")
+endif()

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// stall.hpp: how long pushes take while a consumer sleeps in the middle of taking an item.
+//
+// Items are pushed on a fixed schedule. The latency of a push is counted from the moment the schedule asked for it,
+// so that pushes that queue up behind a stalled one count as late too. The consumer sleeps inside the move of a
+// marked item out of the queue, that is: after it has claimed the item and before it has released the slot.
+#pragma once
+
+#include "driver/stream.hpp"
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace muster::bench {
+
+/// An item whose first move out of the queue, by a thread that allows it, sleeps when it is marked.
+class sluggish {
+ public:
+  sluggish() = default;
+  explicit sluggish(item value, std::uint64_t sleep_ns = 0) noexcept : value_(value), sleep_ns_(sleep_ns) {}
+  sluggish(sluggish&& from) noexcept : value_(from.value_), sleep_ns_(from.leave()) {}
+  sluggish& operator=(sluggish&& from) noexcept {
+    value_ = from.value_;
+    sleep_ns_ = from.leave();
+    return *this;
+  }
+  ~sluggish() = default;
+
+  item value() const { return value_; }
+
+  /// Moves made by this thread fall asleep on marked items (consumers) or pass them on (producers).
+  static void sleeps_in_this_thread(bool yes) noexcept { sleeps_ = yes; }
+
+ private:
+  std::uint64_t leave() noexcept {
+    if (!sleeps_ || sleep_ns_ == 0) return sleep_ns_;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(sleep_ns_));
+    return 0;
+  }
+
+  inline static thread_local bool sleeps_ = false;
+  item value_ = 0;
+  std::uint64_t sleep_ns_ = 0;
+};
+
+inline bool is_poison(const sluggish& s) { return is_poison(s.value()); }
+
+/// Value at fraction `f` of the sorted latencies.
+inline double quantile(const std::vector<std::uint64_t>& sorted, double f) {
+  const auto last = static_cast<double>(sorted.size() - 1);
+  return static_cast<double>(sorted[static_cast<std::size_t>(f * last + 0.5)]);
+}
+
+/// Calls push(item, sleep) when the schedule says so, and notes how late each call came back, in nanoseconds.
+template <class Push>
+void push_on_schedule(const stall_spec& spec, std::vector<std::uint64_t>& late, Push push) {
+  using clock = std::chrono::steady_clock;
+  const clock::time_point begin = clock::now();
+  for (std::uint64_t n = 0; n < spec.items; ++n) {
+    const clock::time_point due = begin + std::chrono::nanoseconds(n * spec.period_ns);
+    while (clock::now() < due) muster::pause();
+    const bool mark = spec.sleep_every != 0 && n % spec.sleep_every == spec.sleep_every - 1;
+    push(make_item(0, n + 1), mark ? spec.sleep_ns : 0);
+    late[n] = static_cast<std::uint64_t>(std::chrono::nanoseconds(clock::now() - due).count());
+  }
+}
+
+inline std::map<std::string, double> quantiles(std::vector<std::uint64_t> late) {
+  std::sort(late.begin(), late.end());
+  return {{"p50", quantile(late, 0.5)},
+          {"p99", quantile(late, 0.99)},
+          {"p99.9", quantile(late, 0.999)},
+          {"max", static_cast<double>(late.back())}};
+}
+
+template <class Q>
+outcome run_stall(const stall_spec& spec) {
+  const auto consumers = static_cast<unsigned>(spec.pus.size() - 1);
+  end_flag over{false};
+  std::vector<receipt> receipts(consumers, receipt(1));
+  std::vector<std::uint64_t> late(spec.items);
+
+  reset_peak_memory();
+  const auto queue = std::make_unique<Q>(spec.capacity, 1, consumers);
+  outcome result = run_crew(spec.pus, [&](unsigned index, start_line& line) {
+    if (index == 0) {
+      typename Q::producer to(*queue, 0);
+      line.arrive_and_wait();
+      push_on_schedule(spec, late, [&to](item value, std::uint64_t sleep_ns) { to.push(sluggish(value, sleep_ns)); });
+      finish<sluggish>(*queue, to, consumers, over);
+    } else {
+      typename Q::consumer from(*queue, index - 1);
+      receipt own(1);
+      sluggish::sleeps_in_this_thread(true);
+      line.arrive_and_wait();
+      take_one::all<Q, sluggish>(from, over, [&own](const sluggish& s) { own.add(s.value()); });
+      receipts[index - 1] = own;
+    }
+  });
+  result.peak_memory = peak_memory();
+  result.items = spec.items;
+  const verdict checked = judge(receipts, {spec.items}, spec.demand_order);
+  result.error = checked.error;
+  result.out_of_order = checked.out_of_order;
+  result.detail = quantiles(late);
+  return result;
+}
+
+}  // namespace muster::bench

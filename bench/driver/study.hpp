@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// study.hpp: an experiment made ready for this machine, and the loop that measures it.
+#pragma once
+
+#include "driver/contender.hpp"
+#include "driver/placement.hpp"
+#include "driver/progress.hpp"
+#include "driver/result.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace muster::bench {
+
+enum class profile { smoke, quick, full };
+
+/// How much to measure.
+struct effort {
+  profile kind = profile::quick;
+  unsigned samples = 5;
+  double seconds = 0.15;              // per run, reached by choosing the number of items
+  std::uint64_t least_items = 20000;  // per run, and where the choice starts
+};
+
+effort effort_of(profile kind);
+
+/// One point of one line: a contender at one place on the x axis.
+struct configuration {
+  std::size_t line = 0;  // index into result::lines
+  abscissa x;
+  std::function<outcome(std::uint64_t items)> run;
+  std::uint64_t least_items = 0;  // for a steady state, e.g. several laps of a large ring
+  std::uint64_t full_items = 0;   // in the full profile, instead of the effort's time, unless that takes over 4 s
+  std::uint64_t fixed_items = 0;  // when not 0, nothing is calibrated
+};
+
+struct study {
+  result head;  // everything but the points; each line is there
+  std::vector<configuration> configurations;
+  std::function<double(const outcome&)> value;       // what becomes a sample
+  std::function<void(std::vector<result>&)> finish;  // looks at the measured chart; may add others from the same runs
+
+  /// Adds a line and returns its index.
+  std::size_t add_line(const contender& c, std::string role = {}, std::string note = {});
+};
+
+/// Items per second in millions.
+double mega_items(const outcome& o);
+
+/// Calibrates every configuration, then measures all of them `samples` times over, each round in a random order.
+std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, progress& bar);
+
+/// Runs that measure() makes, calibrations counted once.
+std::size_t runs(const study& s, const effort& e);
+
+}  // namespace muster::bench

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace muster::bench {
+namespace {
+
+std::string text(const abscissa& x) { return x.is_string() ? x.get<std::string>() : x.dump(); }
+
+/// Three digits that matter.
+std::string number(double v) {
+  if (v >= 100 || v == 0) return fmt::format("{:.0f}", v);
+  return fmt::format("{:.{}f}", v, v >= 10 ? 1 : v >= 0.1 ? 2 : 4);
+}
+
+std::string cell(const series& s, const abscissa& x) {
+  const point* p = s.at(x);
+  if (p == nullptr) return "";
+  if (!p->checked) return "FAILED";
+  return p->samples.empty() ? "-" : number(median(p->samples));
+}
+
+/// Ours against the best checked peer at x, as a bar would see it.
+std::string against_peers(const result& r, const series& s, const abscissa& x) {
+  bar b;
+  b.ours = s.name;
+  b.x = x;
+  b.at_least = 1;
+  const auto found = ratio(r, b);
+  return found ? fmt::format("{:.2f}x", *found) : "";
+}
+
+}  // namespace
+
+std::string table(const result& r, bool with_verdicts) {
+  std::vector<abscissa> xs;
+  std::size_t names = 10;
+  std::size_t cells = 9;
+  for (const series& s : r.lines) {
+    names = std::max(names, s.name.size() + 2);
+    for (const point& p : s.points) {
+      if (std::find(xs.begin(), xs.end(), p.x) == xs.end()) xs.push_back(p.x);
+      cells = std::max(cells, text(p.x).size() + 2);
+    }
+  }
+  std::string out = fmt::format("\n{}: {}\n  {}, {} ({} is better), medians; {}\n  {:<{}}{:<9}", r.experiment, r.title,
+                                r.y.name, r.y.unit, r.y.better, r.setting, r.x.name, names, "role");
+  for (const abscissa& x : xs) out += fmt::format("{:>{}}", text(x), cells);
+  out += '\n';
+  for (const series& s : r.lines) {
+    out += fmt::format("  {:<{}}{:<9}", s.name, names, s.role);
+    for (const abscissa& x : xs) out += fmt::format("{:>{}}", cell(s, x), cells);
+    out += '\n';
+    if (!s.failed.empty()) out += fmt::format("    failed {}\n", s.failed);
+    std::uint64_t strays = 0;
+    for (const point& p : s.points) strays += p.out_of_order;
+    if (strays != 0) out += fmt::format("    {} items out of order, which this queue does not exclude\n", strays);
+    if (s.points.empty()) out += fmt::format("    not measured: {}\n", s.note);
+    if (s.role != "ours" || !with_verdicts) continue;
+    std::string ratios;
+    for (const abscissa& x : xs) ratios += fmt::format("{:>{}}", against_peers(r, s, x), cells);
+    if (ratios.find('x') != std::string::npos)
+      out += fmt::format("  {:<{}}{:<9}{}\n", "  / best peer", names, "", ratios);
+  }
+  if (!with_verdicts) return out + "  too short to compare; use --profile quick or full\n";
+  for (const bar& b : r.bars) {
+    const auto found = ratio(r, b);
+    const std::string wanted = b.at_least ? fmt::format("at least {:.2f}x", *b.at_least)
+                                          : fmt::format("at most {:.2f}x the {}", b.at_most.value_or(0),
+                                                        r.y.better == "higher" ? "time" : "value");
+    const std::string other = b.against == "peer" ? "the best peer" : b.against;
+    const std::string got =
+        !found ? "not measured" : fmt::format("{:.2f}x, {}", *found, reached(b, *found) ? "reached" : "not reached");
+    out += fmt::format("  {} at {}: {} of {}{}: {}\n", b.ours, text(b.x), wanted, other,
+                       b.x_against ? " at " + text(*b.x_against) : "", got);
+  }
+  return out;
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/topology.hpp"
+
+#include "driver/placement.hpp"
+
+#include <fmt/format.h>
+#include <hwloc.h>
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+
+namespace muster::bench {
+namespace {
+
+/// Loaded once, in the main thread, before any run is forked; read-only afterwards.
+hwloc_topology_t machine() {
+  static const hwloc_topology_t loaded = [] {
+    hwloc_topology_t t = nullptr;
+    if (hwloc_topology_init(&t) != 0 || hwloc_topology_load(t) != 0) {
+      throw std::runtime_error("hwloc cannot read this machine's topology");
+    }
+    return t;
+  }();
+  return loaded;
+}
+
+int ancestor(hwloc_obj_t pu, hwloc_obj_type_t type) {
+  const hwloc_obj_t found = hwloc_get_ancestor_obj_by_type(machine(), type, pu);
+  return found == nullptr ? -1 : static_cast<int>(found->logical_index);
+}
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::uint64_t mib = 1024 * 1024;
+  return bytes >= mib && bytes % mib == 0 ? fmt::format("{} MiB", bytes / mib) : fmt::format("{} KiB", bytes / 1024);
+}
+
+}  // namespace
+
+std::vector<unit> allowed_units() {
+  const hwloc_bitmap_t own = hwloc_bitmap_alloc();
+  const bool known = hwloc_get_cpubind(machine(), own, HWLOC_CPUBIND_PROCESS) == 0;
+  std::vector<unit> units;
+  for (hwloc_obj_t pu = nullptr; (pu = hwloc_get_next_obj_by_type(machine(), HWLOC_OBJ_PU, pu)) != nullptr;) {
+    if (known && hwloc_bitmap_isset(own, pu->os_index) == 0) continue;
+    int core = ancestor(pu, HWLOC_OBJ_CORE);
+    if (core < 0) core = static_cast<int>(pu->logical_index);
+    int l3 = ancestor(pu, HWLOC_OBJ_L3CACHE);
+    if (l3 < 0) l3 = ancestor(pu, HWLOC_OBJ_PACKAGE);
+    units.push_back({static_cast<int>(pu->os_index), core, l3});
+  }
+  hwloc_bitmap_free(own);
+  if (units.empty()) throw std::runtime_error("hwloc reports no processing unit this process may run on");
+  return units;
+}
+
+unsigned core_count() { return static_cast<unsigned>(hwloc_get_nbobjs_by_type(machine(), HWLOC_OBJ_CORE)); }
+
+unsigned unit_count() { return static_cast<unsigned>(hwloc_get_nbobjs_by_type(machine(), HWLOC_OBJ_PU)); }
+
+std::string describe_caches() {
+  constexpr std::array<std::pair<hwloc_obj_type_t, const char*>, 3> levels{
+      {{HWLOC_OBJ_L1CACHE, "L1d"}, {HWLOC_OBJ_L2CACHE, "L2"}, {HWLOC_OBJ_L3CACHE, "L3"}}};
+  std::string text;
+  for (const auto& [type, name] : levels) {
+    const hwloc_obj_t cache = hwloc_get_next_obj_by_type(machine(), type, nullptr);
+    if (cache == nullptr || cache->attr == nullptr) continue;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {}", name, size_text(cache->attr->cache.size));
+    const int sharers = hwloc_bitmap_weight(cache->cpuset);
+    if (sharers > 1) text += fmt::format(" shared by {}", sharers);
+  }
+  return text.empty() ? "unknown" : text;
+}
+
+bool pin_this_thread(int number) {
+  if (number < 0) return true;
+  const hwloc_bitmap_t set = hwloc_bitmap_alloc();
+  hwloc_bitmap_only(set, static_cast<unsigned>(number));
+  const bool bound = hwloc_set_cpubind(machine(), set, HWLOC_CPUBIND_THREAD) == 0;
+  hwloc_bitmap_free(set);
+  return bound;
+}
+
+}  // namespace muster::bench

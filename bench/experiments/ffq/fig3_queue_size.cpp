@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ffq/fig3-queue-size: Figure 3 of the FFQ paper: requests and answers between one producer and one consumer, by the
+// size of the queues.
+#include "driver/experiment.hpp"
+
+namespace muster::bench {
+namespace {
+
+study prepare(const setting& s) {
+  study made;
+  result& r = made.head;
+  r.claim = "throughput rises with the queue size up to 64 k entries and falls when the queue leaves the cache";
+  r.setting =
+      "1 producer, 1 consumer; 8-byte requests through one queue, answers through another of the same size; at most as "
+      "many requests in flight as the queue has entries; an operation is a request and its answer";
+  r.x = {"queue size", "entries", "log2", ""};
+  r.y = {"throughput", "Mops/s", "", "higher"};
+  for (const contender* c : s.contenders.about(topic::exchange)) {
+    const std::size_t line = made.add_line(*c);
+    for (unsigned bits = 4; bits <= 20; bits += 2) {
+      const std::size_t capacity = std::size_t{1} << bits;
+      configuration one;
+      one.line = line;
+      one.x = capacity;
+      one.least_items = 4 * capacity;
+      one.run = [c, capacity, pus = s.place.assign(1, 1)](std::uint64_t items) {
+        return c->exchange({.capacity = capacity, .items = items, .pus = pus});
+      };
+      made.configurations.push_back(one);
+    }
+  }
+  made.value = mega_items;
+  return made;
+}
+
+}  // namespace
+
+experiment ffq_fig3_queue_size() {
+  return {"ffq/fig3-queue-size", "queue", "ffq, Figure 3", "Throughput by queue size", prepare};
+}
+
+}  // namespace muster::bench

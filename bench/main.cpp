@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// muster-bench: runs the library's experiments beside installed peers and writes what it measured.
+//
+// Exit status: 0 every run passed its own check · 1 one of ours failed it · 2 the command line is wrong, or the results
+// cannot be written · 3 only a contender that is not ours failed.
+#include "driver/experiment.hpp"
+#include "driver/machine.hpp"
+#include "driver/selection.hpp"
+#include "driver/table.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <ctime>
+#include <exception>
+#include <memory>
+#include <optional>
+
+namespace {
+
+using namespace muster::bench;
+
+struct arguments {
+  std::vector<std::string> ids;
+  bool all = false;
+  bool json_list = false;
+  std::string kind = "quick";
+  std::string json;
+  std::string cpus;
+  std::string placement = "spread";
+  std::vector<std::string> only;
+  std::uint64_t seed = 1;
+  std::string command;
+};
+
+int list(const arguments& given) {
+  const catalogue contenders = make_catalogue();
+  if (given.json_list) {
+    nlohmann::json out{{"experiments", nlohmann::json::array()},
+                       {"series", nlohmann::json::array()},
+                       {"missing", nlohmann::json::array()}};
+    for (const experiment& e : experiments()) {
+      out["experiments"].push_back({{"id", e.id}, {"part", e.part}, {"source", e.source}, {"title", e.title}});
+    }
+    for (const contender& c : contenders.all) {
+      out["series"].push_back(
+          {{"name", c.name}, {"family", c.family}, {"role", c.role}, {"note", c.note}, {"strict_fifo", c.strict}});
+    }
+    for (const left_out& gone : contenders.missing)
+      out["missing"].push_back({{"name", gone.family}, {"reason", gone.reason}});
+    fmt::print("{}\n", out.dump(1));
+    return 0;
+  }
+  fmt::print("experiments (muster-bench run ID)\n");
+  for (const experiment& e : experiments())
+    fmt::print("  {:<24}{}{}\n", e.id, e.title, e.source.empty() ? "" : " (" + e.source + ")");
+  fmt::print("series (--only NAME)\n");
+  for (const contender& c : contenders.all) fmt::print("  {:<34}{:<10}{}\n", c.name, c.role, c.note);
+  for (const left_out& gone : contenders.missing) fmt::print("  {:<34}{}\n", gone.family, gone.reason);
+  return 0;
+}
+
+std::vector<const experiment*> chosen_experiments(const arguments& given) {
+  std::vector<const experiment*> chosen;
+  std::vector<std::string> names;
+  for (const experiment& e : experiments()) {
+    names.push_back(e.id);
+    if (given.all) chosen.push_back(&e);
+  }
+  if (given.all) return chosen;
+  for (const std::string& id : given.ids) {
+    const experiment* found = find_experiment(id);
+    if (found == nullptr) {
+      throw std::invalid_argument(
+          fmt::format("there is no experiment '{}'; the nearest name is '{}'. `muster-bench list` shows all.", id,
+                      nearest(id, names)));
+    }
+    chosen.push_back(found);
+  }
+  if (chosen.empty()) throw std::invalid_argument("name an experiment, or say --all; `muster-bench list` shows them");
+  return chosen;
+}
+
+profile profile_of(const std::string& kind) {
+  return kind == "smoke" ? profile::smoke : kind == "full" ? profile::full : profile::quick;
+}
+
+/// In the quick profile all experiments together take about this long, whatever the number of configurations.
+constexpr double quick_seconds = 80;
+
+int run(const arguments& given) {
+  const std::vector<const experiment*> chosen = chosen_experiments(given);
+  const placement place(policy_from(given.placement),
+                        given.cpus.empty() ? std::vector<int>{} : parse_cpu_list(given.cpus));
+  catalogue contenders = make_catalogue();
+  keep_only(contenders, given.only);
+  std::optional<result_file> file;
+  if (!given.json.empty()) file.emplace(given.json);
+  if (!place.pinned())
+    fmt::print(stderr, "muster-bench: warning: threads are not pinned: {}. Results vary more.\n", place.why_not());
+
+  const double load = load_average();
+  if (load > 0.5 && given.kind != "smoke") {
+    fmt::print(stderr,
+               "muster-bench: warning: other programs keep this machine busy (load {:.1f}). Results will vary.\n",
+               load);
+  }
+
+  effort work = effort_of(profile_of(given.kind));
+  std::vector<study> studies;
+  std::size_t steps = 0;
+  const auto prepare = [&] {
+    studies.clear();
+    steps = 0;
+    for (const experiment* e : chosen) {
+      study s = e->prepare({contenders, place, work});
+      s.head.experiment = e->id;
+      s.head.part = e->part;
+      s.head.source = e->source;
+      s.head.title = e->title;
+      steps += runs(s, work);
+      studies.push_back(std::move(s));
+    }
+  };
+  prepare();
+  if (work.kind == profile::quick && steps != 0) {
+    work.seconds = std::min(work.seconds, quick_seconds / static_cast<double>(steps));
+    prepare();
+  }
+  if (steps == 0) throw std::invalid_argument("none of the series named by --only takes part in these experiments");
+
+  const std::time_t now = std::time(nullptr);
+  nlohmann::json out{{"schema", 1},
+                     {"machine", describe_machine()},
+                     {"build", describe_build(contenders)},
+                     {"profile", given.kind},
+                     {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
+                     {"command", given.command},
+                     {"seed", given.seed},
+                     {"samples", work.samples},
+                     {"seconds_per_run", work.seconds},
+                     {"placement", std::string(to_string(place.chosen()))},
+                     {"load_before", load},
+                     {"pinned", place.pinned()},
+                     {"results", nlohmann::json::array()}};
+  if (!place.pinned()) out["why_not_pinned"] = place.why_not();
+
+  std::mt19937_64 random(given.seed);
+  bool ours_failed = false;
+  std::vector<std::string> others_failed;
+  {
+    progress shown(steps);
+    for (study& s : studies) {
+      const std::vector<result> results = measure(std::move(s), work, random, shown);
+      shown.clear();
+      for (const result& r : results) {
+        fmt::print("{}", table(r, work.kind != profile::smoke));
+        std::fflush(stdout);
+        out["results"].push_back(to_json(r));
+      }
+      for (const series& line : results.front().lines) {
+        if (line.failed.empty()) continue;
+        if (line.role == "ours") {
+          ours_failed = true;
+          fmt::print(stderr, "muster-bench: OUR {} failed its check in {}, {}\n", line.name, results.front().experiment,
+                     line.failed);
+        } else {
+          others_failed.push_back(fmt::format("{} ({})", line.name, results.front().experiment));
+        }
+      }
+    }
+  }
+  for (const left_out& gone : contenders.missing) fmt::print("{}: {}\n", gone.family, gone.reason);
+  if (file) {
+    file->write(out);
+    fmt::print("\nwritten to {}\n", given.json);
+  }
+  if (!others_failed.empty()) fmt::print("failed its check, shown as failed: {}\n", fmt::join(others_failed, ", "));
+  if (ours_failed) return 1;
+  return others_failed.empty() ? 0 : 3;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments given;
+  given.command = "muster-bench";
+  for (int i = 1; i < argc; ++i) given.command += std::string(" ") + argv[i];
+
+  CLI::App app("Measures the queues of muster beside installed peers, and checks every run.");
+  app.require_subcommand(1);
+  CLI::App* listing = app.add_subcommand("list", "name the experiments, the series and what is not installed");
+  listing->add_flag("--json", given.json_list, "as JSON");
+  CLI::App* running = app.add_subcommand("run", "run experiments");
+  running->add_option("ID", given.ids, "experiments by name");
+  running->add_flag("--all", given.all, "all of them");
+  running
+      ->add_option("--profile", given.kind,
+                   "smoke: does it work; quick: about two minutes for all; full: for the record")
+      ->check(CLI::IsMember({"smoke", "quick", "full"}))
+      ->capture_default_str();
+  running->add_option("--json", given.json, "write the results to this file");
+  running->add_option("--cpus", given.cpus, "use these hardware threads, e.g. 0,2-5");
+  running->add_option("--placement", given.placement, "spread, same-thread, sibling, same-l3, other or none")
+      ->capture_default_str();
+  running->add_option("--only", given.only, "only these series or libraries, separated by commas")->delimiter(',');
+  running->add_option("--seed", given.seed, "for the order of runs")->capture_default_str();
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  try {
+    return listing->parsed() ? list(given) : run(given);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "muster-bench: {}\n", e.what());
+    return 2;
+  }
+}

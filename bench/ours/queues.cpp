@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The library's queues as contenders.
+#include "driver/request.hpp"
+#include "driver/stall.hpp"
+#include "ours/adapter.hpp"
+
+#include <muster/queue.hpp>
+
+namespace muster::bench {
+namespace {
+
+using spsc = ours<spsc_queue<item>>;
+using spmc = ours<spmc_queue<item>>;
+using mpmc = ours<mpmc_queue<item>>;
+
+contender one(std::string name, unsigned topics) {
+  contender c;
+  c.name = std::move(name);
+  c.family = "muster";
+  c.role = "ours";
+  c.topics = topics;
+  return c;
+}
+
+}  // namespace
+
+void add_ours(catalogue& to) {
+  contender c = one("spsc_queue", one_to_one);
+  c.stream = run_stream<spsc>;
+  to.all.push_back(c);
+
+  c = one("spsc_queue push_n/pop_n(8)", one_to_one);
+  c.note = "eight items per operation";
+  c.stream = run_stream<spsc, take_eight, give_eight>;
+  to.all.push_back(c);
+
+  c = one("spmc_queue", one_to_one | fan_out | oversubscribed | slow_consumer);
+  c.stream = run_stream<spmc>;
+  c.stall = run_stall<ours<spmc_queue<sluggish>>>;
+  to.all.push_back(c);
+
+  c = one("spmc_queue try_pop", fan_out);
+  c.stream = run_stream<spmc, take_if_there>;
+  to.all.push_back(c);
+
+  c = one("spmc_queue pop_n(8)", fan_out);
+  c.note = "up to eight items per claim; pushes are single";
+  c.stream = run_stream<spmc, take_eight>;
+  to.all.push_back(c);
+
+  c = one("spmc_queue + spsc_queue", topic::exchange);
+  c.note = "requests through spmc_queue, answers through spsc_queue";
+  c.exchange = run_exchange<spmc, spsc>;
+  to.all.push_back(c);
+
+  c = one("mpmc_queue", one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer);
+  c.stream = run_stream<mpmc>;
+  c.stall = run_stall<ours<mpmc_queue<sluggish>>>;
+  to.all.push_back(c);
+
+  c = one("mpmc_queue try_pop", many_to_many);
+  c.stream = run_stream<mpmc, take_if_there>;
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// atomic_queue: a ring of slots, each with a state. push and pop claim a slot by fetch-add and spin on it ("optimist"),
+// try_push and try_pop claim by compare-and-swap. Its single-producer, single-consumer mode has plain loads and stores.
+//
+// Not FIFO when threads are preempted: a slot carries no lap number, so a thread that stops between its claim and the
+// slot while the others go once round the ring changes places with a thread of the next lap. With more threads than
+// cores this happens within a second. It is measured as a peer all the same, and items out of order are counted.
+#include "driver/request.hpp"
+#include "driver/stall.hpp"
+
+#include <atomic_queue/atomic_queue.h>
+
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace muster::bench {
+namespace {
+
+inline constexpr unsigned static_size = 4096;
+inline constexpr unsigned stall_size = 64;
+
+/// By push and pop, which claim first and then spin for as long as it takes.
+template <class Queue, class T>
+class optimist {
+ public:
+  static constexpr ending ends_by = ending::poisoned;
+
+  optimist(std::size_t capacity, unsigned, unsigned) : queue_(static_cast<unsigned>(capacity)) {}
+
+  class producer {
+   public:
+    producer(optimist& q, unsigned) : queue_(q.queue_) {}
+    void push(T value) { queue_.push(std::move(value)); }
+
+   private:
+    Queue& queue_;
+  };
+
+  class consumer {
+   public:
+    consumer(optimist& q, unsigned) : queue_(q.queue_) {}
+    T pop() { return queue_.pop(); }
+
+   private:
+    Queue& queue_;
+  };
+
+ private:
+  Queue queue_;
+};
+
+/// By try_push and try_pop, waiting outside.
+template <class Queue, class T>
+class by_try {
+ public:
+  static constexpr ending ends_by = ending::drained;
+
+  by_try(std::size_t capacity, unsigned, unsigned) : queue_(static_cast<unsigned>(capacity)) {}
+
+  class producer {
+   public:
+    producer(by_try& q, unsigned) : queue_(q.queue_) {}
+    void push(T value) {
+      until([&] { return queue_.try_push(std::move(value)); });
+    }
+
+   private:
+    Queue& queue_;
+  };
+
+  class consumer {
+   public:
+    consumer(by_try& q, unsigned) : queue_(q.queue_) {}
+    bool try_pop(T& value) { return queue_.try_pop(value); }
+
+   private:
+    Queue& queue_;
+  };
+
+ private:
+  Queue queue_;
+};
+
+/// The queues whose size is a constant, behind the constructor of the others.
+template <class Queue, unsigned Size>
+struct sized : Queue {
+  explicit sized(unsigned capacity) {
+    if (capacity != Size) throw std::invalid_argument("the capacity of this queue is fixed at compile time");
+  }
+};
+
+using allocator = std::allocator<item>;
+using element = atomic_queue::AtomicQueueB<item, allocator, item{0}>;
+using element2 = atomic_queue::AtomicQueueB2<item, allocator>;
+// AtomicQueueB2 rounds sizes below 4096 up to 4096, so the stall of a small ring is measured on the static one.
+using sluggish2 = sized<atomic_queue::AtomicQueue2<sluggish, stall_size>, stall_size>;
+using spsc_element = atomic_queue::AtomicQueueB<item, allocator, item{0}, true, false, true>;
+using spsc_static = sized<atomic_queue::AtomicQueue<item, static_size, item{0}, true, true, false, true>, static_size>;
+using spsc_static2 = sized<atomic_queue::AtomicQueue2<item, static_size, true, true, false, true>, static_size>;
+
+contender peer(std::string name, std::string note, unsigned topics) {
+  contender c;
+  c.name = std::move(name);
+  c.family = "atomic_queue";
+  c.role = "peer";
+  c.note = std::move(note);
+  c.topics = topics;
+  c.order = (topics & ~unsigned{one_to_one}) == 0;
+  return c;
+}
+
+}  // namespace
+
+void add_atomic_queue(catalogue& to) {
+  contender c = peer("atomic_queue spsc", "AtomicQueue of static size in SPSC mode, push and pop; item 0 is reserved",
+                     one_to_one);
+  c.stream = run_stream<optimist<spsc_static, item>>;
+  to.all.push_back(c);
+
+  c = peer("atomic_queue 2 spsc", "AtomicQueue2 of static size in SPSC mode, push and pop", one_to_one);
+  c.stream = run_stream<optimist<spsc_static2, item>>;
+  to.all.push_back(c);
+
+  c = peer("atomic_queue B", "push and pop, which spin without giving the core away; item 0 is reserved",
+           fan_out | many_to_many | slow_consumer);
+  c.no_stall = "takes only atomic items, whose copy cannot be interrupted";
+  c.stream = run_stream<optimist<element, item>>;
+  to.all.push_back(c);
+
+  c = peer("atomic_queue B try", "try_push and try_pop, waiting outside; item 0 is reserved; at least 64 entries",
+           fan_out | many_to_many | oversubscribed | topic::exchange);
+  c.stream = run_stream<by_try<element, item>>;
+  c.exchange = run_exchange<by_try<element, item>, by_try<spsc_element, item>>;
+  to.all.push_back(c);
+
+  c = peer("atomic_queue B2", "push and pop, which spin without giving the core away", fan_out | many_to_many);
+  c.stream = run_stream<optimist<element2, item>>;
+  to.all.push_back(c);
+
+  c = peer("atomic_queue B2 try", "try_push and try_pop, waiting outside; of static size in slow-consumer",
+           one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer);
+  c.stream = run_stream<by_try<element2, item>>;
+  c.stall = run_stall<by_try<sluggish2, sluggish>>;
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+#include "peers/moodycamel.hpp"
+
+#include "driver/request.hpp"
+#include "driver/stall.hpp"
+
+namespace muster::bench {
+
+void add_moodycamel(catalogue& to) {
+  contender c;
+  c.family = "moodycamel";
+  c.role = "peer";
+  c.strict = false;
+  c.name = "moodycamel ConcurrentQueue";
+  c.note = "enqueue and try_dequeue with tokens; unbounded: its producers never wait; FIFO per producer only";
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange;
+  c.stream = run_stream<moodycamel_tokens<item>>;
+  c.exchange = run_exchange<moodycamel_tokens<item>, moodycamel_tokens<item>>;
+  c.stall = run_stall<moodycamel_tokens<sluggish>>;
+  to.all.push_back(c);
+
+  c.name = "moodycamel try_dequeue_bulk(8)";
+  c.role = "baseline";
+  c.note = "up to eight items per operation; not compared with single-item queues";
+  c.topics = fan_out;
+  c.stream = run_stream<moodycamel_tokens<item>, take_eight>;
+  c.exchange = {};
+  c.stall = {};
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// oneTBB's concurrent_bounded_queue: tickets over eight micro-queues of pages, blocking push and pop. Strict FIFO.
+#include "driver/stall.hpp"
+
+#include <oneapi/tbb/concurrent_queue.h>
+
+#include <utility>
+
+namespace muster::bench {
+namespace {
+
+/// `Try` chooses between the operations that sleep in the kernel and the try_ operations with waiting outside.
+template <class T, bool Try>
+class tbb_bounded {
+ public:
+  static constexpr ending ends_by = Try ? ending::drained : ending::poisoned;
+
+  tbb_bounded(std::size_t capacity, unsigned, unsigned) { queue_.set_capacity(static_cast<std::ptrdiff_t>(capacity)); }
+
+  class producer {
+   public:
+    producer(tbb_bounded& q, unsigned) : queue_(q.queue_) {}
+    void push(T value) {
+      if constexpr (Try) {
+        until([&] { return queue_.try_push(std::move(value)); });
+      } else {
+        queue_.push(std::move(value));
+      }
+    }
+
+   private:
+    tbb::concurrent_bounded_queue<T>& queue_;
+  };
+
+  class consumer {
+   public:
+    consumer(tbb_bounded& q, unsigned) : queue_(q.queue_) {}
+    T pop() {
+      T value{};
+      queue_.pop(value);
+      return value;
+    }
+    bool try_pop(T& value) { return queue_.try_pop(value); }
+
+   private:
+    tbb::concurrent_bounded_queue<T>& queue_;
+  };
+
+ private:
+  tbb::concurrent_bounded_queue<T> queue_;
+};
+
+}  // namespace
+
+void add_tbb(catalogue& to) {
+  contender c;
+  c.name = "tbb concurrent_bounded_queue";
+  c.family = "tbb";
+  c.role = "peer";
+  c.note = "blocking push and pop";
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer;
+  c.stream = run_stream<tbb_bounded<item, false>>;
+  c.stall = run_stall<tbb_bounded<sluggish, false>>;
+  to.all.push_back(c);
+
+  c.name = "tbb concurrent_bounded_queue try";
+  c.note = "try_push and try_pop, waiting outside";
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed;
+  c.stream = run_stream<tbb_bounded<item, true>>;
+  c.stall = {};
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench

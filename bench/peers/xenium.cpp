@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// xenium: vyukov_bounded_queue (a ring of sequence numbers) and ramalhete_queue (a list of arrays, unbounded).
+#include "driver/request.hpp"
+#include "driver/stall.hpp"
+
+#include <xenium/policy.hpp>
+#include <xenium/ramalhete_queue.hpp>
+#include <xenium/reclamation/generic_epoch_based.hpp>
+#include <xenium/vyukov_bounded_queue.hpp>
+
+#include <bit>
+#include <utility>
+
+namespace muster::bench {
+namespace {
+
+/// By the weak try_ operations: the strong ones wait inside, without a pause and without giving the core away.
+template <class T>
+class vyukov {
+ public:
+  using queue_type = xenium::vyukov_bounded_queue<T>;
+  static constexpr ending ends_by = ending::drained;
+
+  vyukov(std::size_t capacity, unsigned, unsigned) : queue_(std::bit_ceil(capacity)) {}
+
+  class producer {
+   public:
+    producer(vyukov& q, unsigned) : queue_(q.queue_) {}
+    void push(T value) {
+      until([&] { return queue_.try_push_weak(std::move(value)); });
+    }
+
+   private:
+    queue_type& queue_;
+  };
+
+  class consumer {
+   public:
+    consumer(vyukov& q, unsigned) : queue_(q.queue_) {}
+    bool try_pop(T& value) { return queue_.try_pop_weak(value); }
+
+   private:
+    queue_type& queue_;
+  };
+
+ private:
+  queue_type queue_;
+};
+
+/// Stores pointers; an item is below 2^47 and travels as the address of an object that does not exist.
+class ramalhete {
+ public:
+  struct nothing;
+  using queue_type = xenium::ramalhete_queue<nothing*, xenium::policy::reclaimer<xenium::reclamation::epoch_based<>>>;
+  static constexpr ending ends_by = ending::drained;
+
+  ramalhete(std::size_t, unsigned, unsigned) {}
+
+  class producer {
+   public:
+    producer(ramalhete& q, unsigned) : queue_(q.queue_) {}
+    void push(item value) { queue_.push(reinterpret_cast<nothing*>(value)); }
+
+   private:
+    queue_type& queue_;
+  };
+
+  class consumer {
+   public:
+    consumer(ramalhete& q, unsigned) : queue_(q.queue_) {}
+    bool try_pop(item& value) {
+      nothing* address = nullptr;
+      if (!queue_.try_pop(address)) return false;
+      value = reinterpret_cast<item>(address);
+      return true;
+    }
+
+   private:
+    queue_type& queue_;
+  };
+
+ private:
+  queue_type queue_;
+};
+
+}  // namespace
+
+void add_xenium(catalogue& to) {
+  contender c;
+  c.family = "xenium";
+  c.role = "peer";
+  c.name = "xenium vyukov_bounded_queue";
+  c.note = "weak try_push and try_pop, waiting outside";
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange;
+  c.stream = run_stream<vyukov<item>>;
+  c.exchange = run_exchange<vyukov<item>, vyukov<item>>;
+  c.stall = run_stall<vyukov<sluggish>>;
+  to.all.push_back(c);
+
+  c.name = "xenium ramalhete_queue";
+  c.note = "unbounded: its producers never wait; epoch-based reclamation";
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer;
+  c.no_stall = "stores pointers, whose copy cannot be interrupted";
+  c.stream = run_stream<ramalhete>;
+  c.exchange = {};
+  c.stall = {};
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# The measuring program is tested like the library: a benchmark that cannot notice a wrong queue measures nothing.
+
+function(bench_test name)
+  cmake_parse_arguments(t "" "TIMEOUT" "COMMAND" ${ARGN})
+  if(NOT t_TIMEOUT)
+    set(t_TIMEOUT 60)
+  endif()
+  add_test(NAME bench.${name} COMMAND ${t_COMMAND})
+  set_tests_properties(bench.${name} PROPERTIES LABELS bench TIMEOUT ${t_TIMEOUT})
+endfunction()
+
+# A run of `program` that must end with a given status and say a given piece of text.
+function(bench_expect name program status message)
+  list(JOIN ARGN "|" arguments)  # a list would fall apart on its way to the script
+  bench_test(${name}
+    COMMAND ${CMAKE_COMMAND} -DSTATUS=${status} -DMESSAGE=${message} -DPROGRAM=$<TARGET_FILE:${program}>
+            "-DARGUMENTS=${arguments}" -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/expect.cmake)
+endfunction()
+
+foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribed queue/slow-consumer
+           ffq/fig3-queue-size)
+  string(REPLACE "/" "." name ${id})
+  bench_test(smoke.${name}
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:muster_bench> -DID=${id}
+            -DJSON=${CMAKE_CURRENT_BINARY_DIR}/smoke.${name}.json -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/smoke.cmake)
+endforeach()
+
+bench_expect(unknown_experiment muster_bench 2 "nearest name is 'queue/fan-out'" run queue/fanout)
+bench_expect(unknown_series muster_bench 2 "the nearest is 'spmc_queue'" run queue/fan-out --only spmc_quue)
+bench_expect(bad_cpus muster_bench 2 "is not a list of CPUs" run queue/fan-out --cpus zero)
+bench_expect(absent_cpu muster_bench 2 "may not run on CPU 99999" run queue/fan-out --cpus 99999)
+bench_expect(unwritable_json muster_bench 2 "cannot write beside" run queue/fan-out --json /nonexistent/result.json)
+bench_expect(bad_placement muster_bench 2 "unknown placement" run queue/fan-out --placement sideways)
+
+bench_test(list_is_json
+  COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:muster_bench>
+          -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/list_is_json.cmake)
+
+# The same program over queues that are wrong on purpose: what its exit status says about them.
+add_executable(muster_bench_faulty main.cpp driver/faulty_contenders.cpp)
+target_link_libraries(muster_bench_faulty PRIVATE muster_bench_driver CLI11::CLI11)
+set(faulty run queue/one-to-one --profile smoke --only)
+bench_expect(status.right muster_bench_faulty 0 "ours_right" ${faulty} ours_right)
+bench_expect(status.ours_wrong muster_bench_faulty 1 "1 of 5000 items were lost" ${faulty} ours_lossy)
+bench_expect(status.ours_and_peer_wrong muster_bench_faulty 1 "OUR ours_lossy failed" ${faulty} ours_lossy,peer_lossy)
+bench_expect(status.peer_lossy muster_bench_faulty 3 "1 of 5000 items were lost" ${faulty} ours_right,peer_lossy)
+bench_expect(status.peer_disorderly muster_bench_faulty 3 "before an older item" ${faulty} peer_disorderly)
+bench_expect(status.peer_crashing muster_bench_faulty 3 "ended by signal 9" ${faulty} peer_crashing)
+bench_expect(status.peer_absent muster_bench_faulty 2 "apt-get install libabsent-dev" ${faulty} absent)
+
+find_package(GTest QUIET)
+if(GTest_FOUND)
+  add_executable(muster_bench_check_test driver/check_test.cpp)
+  target_link_libraries(muster_bench_check_test PRIVATE muster_bench_driver GTest::gtest_main)
+  bench_test(check COMMAND muster_bench_check_test TIMEOUT 120)
+else()
+  message(STATUS "muster-bench: its own check is not tested: no GoogleTest (apt-get install libgtest-dev)")
+endif()
