@@ -48,13 +48,16 @@ struct park {
 
 }  // namespace wait
 
-/// After a wait that has just ended: lets the other side run ahead while it does, so that the two do not work on the same
-/// cache line from now on (temporal slipping: Giacomoni, Moseley, Vachharajani, "FastForward", PPoPP 2008). `amount()` is
-/// how much there is; returns when it has reached `enough` or has not grown during a pause. Less than a microsecond.
+/// After a wait that has just ended: lets the other side run ahead while it does, so that the two do not work on the
+/// same cache lines from now on (temporal slipping: Giacomoni, Moseley, Vachharajani, "FastForward", PPoPP 2008).
+/// `amount()` is how much there is. Returns at once when that is less than `least`; else when it is `enough`, or has not
+/// grown during a few pauses. At most some microseconds. Consumers ask for 2 at least, so that threads that answer each
+/// other, one item at a time, are not delayed.
 template <class Amount>
-void let_slip(std::size_t enough, Amount amount) {
+void let_slip(std::size_t least, std::size_t enough, unsigned step, Amount amount) {
   std::size_t before = amount();
-  for (unsigned pauses = 1; pauses <= 8 && before < enough; pauses *= 2) {
+  if (before < least) return;
+  for (unsigned pauses = step; pauses <= 8 * step && before < enough; pauses *= 2) {
     for (unsigned i = 0; i < pauses; ++i) sync::relax();
     const std::size_t now = amount();
     if (now == before) return;
@@ -79,6 +82,9 @@ class event_mask {
   std::uint32_t after_event() noexcept;
   /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells.
   void wake(std::uint32_t key) noexcept;
+  /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up; a sleeper that leaves without using
+  /// one must call it too.
+  void wake_one(std::uint32_t key) noexcept;
   void wake_all() noexcept;
 
   static constexpr std::uint32_t bit(std::uint32_t key) noexcept { return 1U << (key % keys); }
@@ -135,6 +141,11 @@ inline void event_mask::wake(std::uint32_t key) noexcept {
   // (5) acq_rel: pairs with (3). A sleeper that sets its bit after this sees the event in its last look.
   word_.fetch_and(~bit(key), std::memory_order_acq_rel);
   sync::futex_wake(word_, INT_MAX, bit(key), scope_);
+}
+
+inline void event_mask::wake_one(std::uint32_t key) noexcept {
+  // The bit stays while others may sleep. When nobody was asleep, whoever is on the way must look again.
+  if (sync::futex_wake(word_, 1, bit(key), scope_) == 0) wake(key);
 }
 
 inline void event_mask::wake_all() noexcept {

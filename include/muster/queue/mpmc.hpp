@@ -4,10 +4,10 @@
 // mpmc.hpp: bounded FIFO queue from many producers to many consumers.
 //
 // Order      linearizable FIFO over all producers. Threads that overlap may finish out of order.
-// Progress   push and pop claim in one step each; pop then waits for its item, push for room. try_push and try_pop
-//            never wait for another thread; they are lock-free.
+// Progress   pop claims in one step, then waits for its item; push waits only for room. try_push and try_pop never wait for
+//            another thread; they are lock-free.
 // Preempted  a consumer stopped between its claim and (8) holds one cell, which producers skip. A producer stopped
-//            between its claim and (7) delays the consumer of that rank only; others go on.
+//            between (1) and (7) delays the consumer of its rank, and pops that must not pass it; other threads go on.
 // Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
@@ -15,9 +15,10 @@
 //            item is gone.
 // Use it     when one strict order over several producers matters. One producer: spmc_queue is faster.
 // Source     FFQ^m: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
-//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed: the double-word compare-and-set is
-//            replaced by a claim of the cell followed by a second look at its gap (see impl/mpmc.hpp); no producer
-//            claims a rank while the queue is full; a throwing constructor makes a gap; close.
+//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons in impl/mpmc.hpp): ranks are
+//            claimed in their cells, so that a push has one read-modify-write instead of two; the double-word
+//            compare-and-set is a claim followed by a second look at the gap; a full queue makes no gaps; a throwing
+//            constructor makes one; close is a mark in the order of the items.
 #pragma once
 
 #include <muster/base/slot.hpp>     // slot
@@ -69,7 +70,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of times.
   void close();
-  bool is_closed() const noexcept { return (tail_.load(std::memory_order_relaxed) & closed_mark) != 0; }
+  bool is_closed() const noexcept { return (consumers_.flags() & closed) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }
   /// Items in the queue at some recent moment; pushes in progress and gaps count.
   std::size_t size_approx() const noexcept;
@@ -78,43 +79,50 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   void check() const;
 
  private:
-  // Ranks advance by two, because the low bit of tail_ is the mark of a closed queue.
-  static constexpr rank_t step = 2;
-  static constexpr rank_t closed_mark = 1;
+  // Ranks advance by four; the low bits of a cell's word say what has become of the rank in the other bits.
+  static constexpr rank_t step = 4;
+  static constexpr rank_t free(rank_t rank) noexcept { return rank; }           // and of all before it: done with
+  static constexpr rank_t written(rank_t rank) noexcept { return rank | 1; }    // claimed; its producer owns `item`
+  static constexpr rank_t published(rank_t rank) noexcept { return rank | 2; }  // its consumer owns `item`
+  static constexpr rank_t ended(rank_t rank) noexcept { return rank | 3; }      // the queue ends here; it stays so
+  static constexpr rank_t rank_of(rank_t word) noexcept { return word & ~rank_t{3}; }
+  static constexpr bool is_free(rank_t word) noexcept { return (word & 3) == 0; }
 
-  // word: 0 while the cell is free; written(r) while the producer of rank r owns it; published(r) while it holds the
-  //       item of rank r, which the consumer of r owns.
-  // gap:  every rank of this cell up to it is resolved: published already, or never. It only grows.
+  // word: as above; its rank only grows. gap: every rank of this cell up to it is claimed already or never will be; it
+  // only grows.
   struct cell {
     sync::atomic<rank_t> word{0};
     sync::atomic<rank_t> gap{0};
     sync::cell<slot<T>> item;
   };
-  // Never 0, and different for any two ranks of one cell, whose low bits are equal.
-  static constexpr rank_t published(rank_t rank) noexcept { return rank | 3; }
-  static constexpr rank_t written(rank_t rank) noexcept { return (rank | 3) - 1; }
 
   static constexpr std::uint32_t closed = event_mask::flag(0);  // end_ holds the end
+  static constexpr std::uint32_t room_key = 0;                  // what producers sleep for
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank / step); }
 
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
   rank_t room_end(rank_t head) const noexcept { return head + step * capacity_; }
 
   enum class place { granted, full, closed };
-  place claim_without_waiting(rank_t& rank);
-  place claim_place(rank_t& rank);
+  place claim_place(rank_t& rank) noexcept;
+  bool claim(rank_t rank, rank_t word, rank_t state) noexcept;
+  void give_back(rank_t rank) noexcept;
   bool has_room(rank_t rank) noexcept;
+  std::size_t free_places() noexcept;
+  bool await_room(const wait_limit& limit);
   template <class... Args>
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
   template <class... Args>
-  bool publish(rank_t rank, Args&&... args);
+  void publish(rank_t rank, Args&&... args);
   void make_gap(rank_t rank) noexcept;
   void signal_rank(rank_t rank) noexcept;
 
-  enum class outlook { ready, gap, over, unknown };  // cases 1 to 4 of impl/mpmc.hpp
+  enum class outlook { ready, gap, over, written, unclaimed };
   outlook look(rank_t rank) const noexcept;
-  bool is_resolved(rank_t rank) const noexcept;
-  void claimed(rank_t rank) noexcept;
+  static bool is_resolved(outlook seen) noexcept { return seen == outlook::ready || seen == outlook::gap; }
+  static bool must_wait(outlook seen) noexcept { return seen == outlook::written || seen == outlook::unclaimed; }
+  std::size_t unclaimed() const noexcept;
+  void claimed(std::size_t ranks) noexcept;
   bool await_ticket(rank_t& rank);
   queue_result<T> pop_within(const wait_limit& limit);
   bool await_head(const wait_limit& limit);
@@ -126,11 +134,13 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   // Read-only after construction.
   const ring<cell, Layout> cells_;
   const std::size_t capacity_;
+  const std::size_t slip_;  // see let_slip()
 
   // The consumers' line: the next rank to claim.
   alignas(isolation_size) sync::atomic<rank_t> head_;
 
-  // The producers' line: the next rank to claim, and a value that head_ has had.
+  // The producers' line. Hints, stored without care: every rank before tail_ is claimed or a gap; head_seen_ is a value
+  // that head_ has had.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
   sync::atomic<rank_t> head_seen_;
 

@@ -102,6 +102,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
   queue_status reserve();
   bool look_for_room();
+  std::size_t free_places();
   void make_gap(rank_t rank);
   template <class... Args>
   queue_status publish(Args&&... args);
@@ -114,6 +115,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   outlook look(rank_t rank) const noexcept;
   bool resolved(rank_t rank) const noexcept;
   void claimed() noexcept;
+  std::size_t unclaimed() const noexcept;
   bool await_ticket(rank_t& rank);
   queue_result<T> pop_within(const wait_limit& limit);
   bool await_head(const wait_limit& limit);
@@ -125,6 +127,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   // Read-only after construction.
   const ring<cell, Layout> cells_;
   const std::size_t capacity_;
+  const std::size_t slip_;  // see let_slip()
 
   // The consumers' line: the next rank to claim. Changed by fetch-add and by compare-exchange.
   alignas(isolation_size) sync::atomic<rank_t> head_;

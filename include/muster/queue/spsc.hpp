@@ -110,23 +110,17 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   // Who may touch a cell: the consumer in head_ … tail_ − 1, the producer elsewhere.
   const ring<sync::cell<slot<T>>, Layout> cells_;
   const std::size_t capacity_;
-  const std::size_t slip_;  // after a wait: how many items, or how much room, are worth waiting a little longer for
+  const std::size_t slip_;  // see let_slip()
 
-  // Shared words have lines of their own, and each side works on private copies: the owner of a shared word only stores
-  // to it, so that it never waits for the line when the other side has just looked.
   // begun_: one past the last rank the producer began to write; equal to tail_ between pushes.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
   sync::atomic<rank_t> begun_;
   alignas(isolation_size) sync::atomic<rank_t> head_;
 
-  // The producer's line.
-  alignas(isolation_size) rank_t next_push_;  // equal to tail_
-  rank_t limit_;                              // ranks before it fit: head_ as last seen + capacity_
+  // Only the producer's, and only the consumer's.
+  alignas(isolation_size) rank_t limit_;  // ranks before it fit: head_ as last seen + capacity_
   detail::one_at_a_time producer_entry_;
-
-  // The consumer's line.
-  alignas(isolation_size) rank_t next_pop_;  // equal to head_
-  rank_t tail_seen_;                         // ranks before it are there: tail_ as last seen
+  alignas(isolation_size) rank_t tail_seen_;  // ranks before it are there: tail_ as last seen
   detail::one_at_a_time consumer_entry_;
 
   // Written rarely: who sleeps, and whether the queue is closed.

@@ -30,6 +30,7 @@ MUSTER_SPMC
 MUSTER_SPMC_QUEUE::spmc_queue(std::size_t capacity, queue_options options)
     : cells_(detail::ring_cells("spmc_queue", capacity, options, options.threads, sizeof(cell))),
       capacity_(capacity),
+      slip_(std::min<std::size_t>(capacity / 4, 1024)),
       head_(options.first_rank),
       tail_(options.first_rank),
       head_seen_(options.first_rank),
@@ -65,6 +66,7 @@ queue_status MUSTER_SPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
     if (is_closed()) return queue_status::closed;
     const auto ready = [this] { return look_for_room() || is_closed(); };
     if (!limit.template await<Wait>(producers_, room_key, ready)) return room;
+    let_slip(1, slip_, 32, [this] { return free_places(); });
   }
 }
 
@@ -98,6 +100,11 @@ bool MUSTER_SPMC_QUEUE::look_for_room() {
   head_seen_ = head;
   limit_ = head + std::min(capacity_ + (gap_last_ - gap_first_), cells_.cells());
   return before(tail_.load(std::memory_order_relaxed), limit_);
+}
+
+MUSTER_SPMC
+std::size_t MUSTER_SPMC_QUEUE::free_places() {
+  return look_for_room() ? static_cast<std::size_t>(limit_ - tail_.load(std::memory_order_relaxed)) : 0;
 }
 
 // A consumer claimed the item of this cell a lap ago and still holds it. The rank is passed over.
@@ -170,6 +177,7 @@ std::size_t MUSTER_SPMC_QUEUE::push_n(InputIt first, std::size_t count) {
     }
     if (is_closed()) break;
     wait_limit{}.await<Wait>(producers_, room_key, [this] { return look_for_room() || is_closed(); });
+    let_slip(1, slip_, 32, [this] { return free_places(); });
   }
   return done;
 }
@@ -263,8 +271,16 @@ bool MUSTER_SPMC_QUEUE::await_ticket(rank_t& rank) {
         break;
       case outlook::unknown:
         consumers_.await<Wait>(key(rank), [&] { return look(rank) != outlook::unknown; }, no_deadline);
+        let_slip(2, slip_, 4, [this] { return unclaimed(); });
     }
   }
+}
+
+MUSTER_SPMC
+std::size_t MUSTER_SPMC_QUEUE::unclaimed() const noexcept {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  return before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
 }
 
 MUSTER_SPMC
@@ -337,7 +353,9 @@ bool MUSTER_SPMC_QUEUE::await_head(const wait_limit& limit) {
   const auto ready = [&] {
     return head_.load(std::memory_order_relaxed) != head || look(head) != outlook::unknown;
   };
-  return limit.template await<Wait>(consumers_, key(head), ready);
+  if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
+  let_slip(2, slip_, 4, [this] { return unclaimed(); });
+  return true;
 }
 
 MUSTER_SPMC
@@ -395,9 +413,7 @@ void MUSTER_SPMC_QUEUE::close() {
 
 MUSTER_SPMC
 std::size_t MUSTER_SPMC_QUEUE::size_approx() const noexcept {
-  const rank_t head = head_.load(std::memory_order_relaxed);
-  const rank_t tail = tail_.load(std::memory_order_relaxed);
-  return before(head, tail) ? std::min(static_cast<std::size_t>(tail - head), capacity_) : 0;
+  return std::min(unclaimed(), capacity_);
 }
 
 MUSTER_SPMC

@@ -20,18 +20,17 @@ MUSTER_SPSC
 MUSTER_SPSC_QUEUE::spsc_queue(std::size_t capacity, queue_options options)
     : cells_(detail::ring_cells("spsc_queue", capacity, options, 0, sizeof(slot<T>))),
       capacity_(capacity),
-      slip_(std::min<std::size_t>(capacity / 4, 256)),
+      slip_(std::min<std::size_t>(capacity / 4, 1024)),
       tail_(options.first_rank),
       begun_(options.first_rank),
       head_(options.first_rank),
-      next_push_(options.first_rank),
       limit_(options.first_rank + capacity),
-      next_pop_(options.first_rank),
       tail_seen_(options.first_rank) {}
 
 MUSTER_SPSC
 MUSTER_SPSC_QUEUE::~spsc_queue() {
-  for (rank_t rank = next_pop_; rank != next_push_; ++rank) cells_[rank].ref().destroy();
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  for (rank_t rank = head_.load(std::memory_order_relaxed); rank != tail; ++rank) cells_[rank].ref().destroy();
 }
 
 // ---------------------------------------------------------------------------------------------------------- producer
@@ -52,14 +51,13 @@ queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
     const auto ready = [this] { return has_room() || refuses(); };
     if (!limit.template await<Wait>(producer_, only_key, ready)) return queue_status::full;
     if (refuses()) return queue_status::closed;
-    let_slip(slip_, [this] { return refresh_room(); });
   }
   return publish(std::forward<Args>(args)...);
 }
 
 MUSTER_SPSC
 bool MUSTER_SPSC_QUEUE::has_room() noexcept {
-  if (next_push_ != limit_) [[likely]] return true;
+  if (tail_.load(std::memory_order_relaxed) != limit_) [[likely]] return true;
   return refresh_room() != 0;
 }
 
@@ -68,13 +66,13 @@ MUSTER_SPSC
 std::size_t MUSTER_SPSC_QUEUE::refresh_room() noexcept {
   // (1) acquire: pairs with (4). The consumer has moved the items before head_ out.
   limit_ = head_.load(std::memory_order_acquire) + capacity_;
-  return static_cast<std::size_t>(limit_ - next_push_);
+  return static_cast<std::size_t>(limit_ - tail_.load(std::memory_order_relaxed));
 }
 
 MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::publish(Args&&... args) {
-  const rank_t rank = next_push_;
+  const rank_t rank = tail_.load(std::memory_order_relaxed);
   if (!announce(rank + 1)) [[unlikely]] return queue_status::closed;
   if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
     cells_[rank].ref().construct(std::forward<Args>(args)...);
@@ -95,7 +93,7 @@ MUSTER_SPSC
 bool MUSTER_SPSC_QUEUE::announce(rank_t next) noexcept {
   begun_.store(next, std::memory_order_relaxed);
   if ((consumer_.after_event() & closing) == 0) [[likely]] return true;
-  withdraw(next_push_);
+  withdraw(tail_.load(std::memory_order_relaxed));
   return false;
 }
 
@@ -109,7 +107,6 @@ void MUSTER_SPSC_QUEUE::withdraw(rank_t next) noexcept {
 // Makes the ranks before `next` visible to the consumer.
 MUSTER_SPSC
 void MUSTER_SPSC_QUEUE::show(rank_t next) noexcept {
-  next_push_ = next;
   // (2) release: pairs with (3). The items are complete before the consumer can see them.
   tail_.store(next, std::memory_order_release);
   if constexpr (Wait::parks)
@@ -150,7 +147,7 @@ std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
 MUSTER_SPSC
 template <class InputIt>
 std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
-  const rank_t begin = next_push_;
+  const rank_t begin = tail_.load(std::memory_order_relaxed);
   const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
   if (!announce(end)) [[unlikely]] return 0;
   rank_t filled = begin;
@@ -169,7 +166,7 @@ std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
 
 MUSTER_SPSC
 bool MUSTER_SPSC_QUEUE::has_item() noexcept {
-  if (next_pop_ != tail_seen_) [[likely]] return true;
+  if (head_.load(std::memory_order_relaxed) != tail_seen_) [[likely]] return true;
   return refresh_items() != 0;
 }
 
@@ -178,7 +175,7 @@ MUSTER_SPSC
 std::size_t MUSTER_SPSC_QUEUE::refresh_items() noexcept {
   // (3) acquire: pairs with (2).
   tail_seen_ = tail_.load(std::memory_order_acquire);
-  return static_cast<std::size_t>(tail_seen_ - next_pop_);
+  return static_cast<std::size_t>(tail_seen_ - head_.load(std::memory_order_relaxed));
 }
 
 MUSTER_SPSC
@@ -207,7 +204,7 @@ queue_result<T> MUSTER_SPSC_QUEUE::pop_within(const wait_limit& limit) {
   if (!limit.template await<Wait>(consumer_, only_key, ready))
     return seen == outlook::busy ? queue_status::busy : queue_status::empty;
   if (seen == outlook::over) return queue_status::closed;
-  let_slip(slip_, [this] { return refresh_items(); });
+  let_slip(2, slip_, 4, [this] { return refresh_items(); });
   return take();
 }
 
@@ -225,14 +222,13 @@ queue_result<T> MUSTER_SPSC_QUEUE::try_pop() {
 
 MUSTER_SPSC
 queue_result<T> MUSTER_SPSC_QUEUE::take() {
-  const rank_t rank = next_pop_;
+  const rank_t rank = head_.load(std::memory_order_relaxed);
   return detail::take(cells_[rank], [this, rank] { give_back(rank + 1); });
 }
 
 // The places of the ranks before `next` may be written again.
 MUSTER_SPSC
 void MUSTER_SPSC_QUEUE::give_back(rank_t next) noexcept {
-  next_pop_ = next;
   // (4) release: pairs with (1). We have moved the items out before the producer can overwrite them.
   head_.store(next, std::memory_order_release);
   if constexpr (Wait::parks)
@@ -258,6 +254,7 @@ std::size_t MUSTER_SPSC_QUEUE::pop_n(OutputIt out, std::size_t count) {
     const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
     wait_limit{}.await<Wait>(consumer_, only_key, ready);
     if (seen == outlook::over) return 0;
+    let_slip(2, slip_, 4, [this] { return refresh_items(); });
   }
   return take_run(out, count);
 }
@@ -266,7 +263,7 @@ std::size_t MUSTER_SPSC_QUEUE::pop_n(OutputIt out, std::size_t count) {
 MUSTER_SPSC
 template <class OutputIt>
 std::size_t MUSTER_SPSC_QUEUE::take_run(OutputIt& out, std::size_t count) {
-  const rank_t begin = next_pop_;
+  const rank_t begin = head_.load(std::memory_order_relaxed);
   const rank_t end = begin + std::min<rank_t>(count, tail_seen_ - begin);
   rank_t emptied = begin;
   const detail::finally done([&] { give_back(emptied); });
@@ -297,7 +294,6 @@ void MUSTER_SPSC_QUEUE::check() const {
   const rank_t head = head_.load(std::memory_order_relaxed);
   const rank_t tail = tail_.load(std::memory_order_relaxed);
   MUSTER_CHECK(tail - head <= capacity_, "spsc_queue: more items than the capacity");
-  MUSTER_CHECK(head == next_pop_ && tail == next_push_, "spsc_queue: a private copy differs from the shared word");
   MUSTER_CHECK(begun_.load(std::memory_order_relaxed) == tail, "spsc_queue: a push has begun and not ended");
   MUSTER_CHECK(!before(tail, tail_seen_), "spsc_queue: the consumer has seen items that are not there");
   MUSTER_CHECK(!before(head + capacity_, limit_), "spsc_queue: the producer has seen room that is not there");

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/mpmc_consumers.hpp: the definitions of mpmc_queue's consumers. The cases are at the top of impl/mpmc.hpp.
+#pragma once
+
+#include <muster/queue/impl/mpmc.hpp>  // the macros
+
+namespace muster::inline MUSTER_ABI {
+
+MUSTER_MPMC
+auto MUSTER_MPMC_QUEUE::look(rank_t rank) const noexcept -> outlook {
+  const cell& c = at(rank);
+  // (4) acquire: pairs with (7).
+  rank_t word = c.word.load(std::memory_order_acquire);
+  if (word == published(rank)) return outlook::ready;
+  // (5) acquire: pairs with (3).
+  if (!before(c.gap.load(std::memory_order_acquire), rank)) {
+    // (6) seq_cst: pairs with (1). An acquire is not enough: see the top of impl/mpmc.hpp.
+    word = c.word.load(std::memory_order_seq_cst);
+    if (word == published(rank)) return outlook::ready;
+    return word == written(rank) ? outlook::written : outlook::gap;
+  }
+  if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
+  // ended(rank) without the flag: close() is not done, and may have to take this rank back.
+  return before(rank_of(word), rank) ? outlook::unclaimed : outlook::written;
+}
+
+// After head_ has moved: as many producers have room and may sleep.
+MUSTER_MPMC
+void MUSTER_MPMC_QUEUE::claimed(std::size_t ranks) noexcept {
+  if constexpr (Wait::parks)
+    for (; ranks != 0 && producers_.after_event() != 0; --ranks) [[unlikely]]
+      producers_.wake_one(room_key);
+}
+
+MUSTER_MPMC
+std::size_t MUSTER_MPMC_QUEUE::unclaimed() const noexcept {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  return before(head, tail) ? static_cast<std::size_t>((tail - head) / step) : 0;
+}
+
+MUSTER_MPMC
+queue_result<T> MUSTER_MPMC_QUEUE::pop() {
+  // Relaxed: the claim has to be unique, no more; the item's visibility is (4).
+  rank_t rank = head_.fetch_add(step, std::memory_order_relaxed);
+  claimed(1);
+  // (4)
+  if (at(rank).word.load(std::memory_order_acquire) != published(rank) && !await_ticket(rank))
+    return queue_status::closed;
+  return take(rank);
+}
+
+// Waits until `rank` is resolved, moving it on over gaps. False when the queue is closed and drained.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::await_ticket(rank_t& rank) {
+  for (;;) {
+    switch (look(rank)) {
+      case outlook::ready: return true;
+      case outlook::over: return false;
+      case outlook::gap:
+        rank = head_.fetch_add(step, std::memory_order_relaxed);
+        claimed(1);
+        break;
+      case outlook::written:
+      case outlook::unclaimed:
+        consumers_.await<Wait>(key(rank), [&] { return !must_wait(look(rank)); }, no_deadline);
+        let_slip(2, slip_, 4, [this] { return unclaimed(); });
+    }
+  }
+}
+
+MUSTER_MPMC
+queue_result<T> MUSTER_MPMC_QUEUE::take(rank_t rank) {
+  cell& c = at(rank);
+  // (8) release: pairs with (9).
+  return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
+}
+
+// Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success; or why there are none.
+MUSTER_MPMC
+queue_status MUSTER_MPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+  for (;;) {
+    rank_t head = head_.load(std::memory_order_relaxed);
+    const outlook first_look = look(head);
+    if (first_look == outlook::over) return queue_status::closed;
+    if (must_wait(first_look)) {
+      // head_ has not moved since: at the moment of the look, its rank was the first.
+      if (head_.load(std::memory_order_relaxed) != head) continue;
+      // No rank is claimed before all ranks before it are: behind an unclaimed rank there is nothing.
+      return first_look == outlook::written ? queue_status::busy : queue_status::empty;
+    }
+    // Ranks are resolved in any order here, so each is looked at.
+    std::size_t run = 1;
+    while (run < most && is_resolved(look(head + run * step))) ++run;
+    if (head_.compare_exchange_strong(head, head + run * step, std::memory_order_relaxed)) {
+      claimed(run);
+      first = head;
+      count = run;
+      return queue_status::success;
+    }
+    sync::relax();
+  }
+}
+
+MUSTER_MPMC
+queue_result<T> MUSTER_MPMC_QUEUE::try_pop() {
+  for (;;) {
+    rank_t rank = 0;
+    std::size_t count = 0;
+    const queue_status claim = claim_up_to(1, rank, count);
+    if (claim != queue_status::success) return claim;
+    // (4): a claimed rank without an item is a gap.
+    if (at(rank).word.load(std::memory_order_acquire) == published(rank)) return take(rank);
+  }
+}
+
+MUSTER_MPMC
+queue_result<T> MUSTER_MPMC_QUEUE::pop_within(const wait_limit& limit) {
+  for (;;) {
+    queue_result<T> result = try_pop();
+    if (result || result.status() == queue_status::closed) return result;
+    if (!await_head(limit)) return result;
+  }
+}
+
+// Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::await_head(const wait_limit& limit) {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const auto ready = [&] { return head_.load(std::memory_order_relaxed) != head || !must_wait(look(head)); };
+  if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
+  let_slip(2, slip_, 4, [this] { return unclaimed(); });
+  return true;
+}
+
+MUSTER_MPMC
+template <class OutputIt>
+std::size_t MUSTER_MPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
+  constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
+  std::size_t taken = 0;
+  while (taken < (safe ? 1 : count)) {
+    rank_t first = 0;
+    std::size_t run = 0;
+    status = claim_up_to(safe ? std::min(count, cells_.cells()) : 1, first, run);
+    if (status != queue_status::success) break;
+    for (rank_t rank = first; rank != first + run * step; rank += step) {
+      cell& c = at(rank);
+      // (4): a claimed rank without an item is a gap.
+      if (c.word.load(std::memory_order_acquire) != published(rank)) continue;
+      // (8)
+      detail::take_to(c.item, out, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
+      ++taken;
+    }
+  }
+  return taken;
+}
+
+MUSTER_MPMC
+template <class OutputIt>
+std::size_t MUSTER_MPMC_QUEUE::try_pop_n(OutputIt out, std::size_t count) {
+  std::size_t taken = 0;
+  queue_status status = queue_status::success;
+  while (taken < count && status == queue_status::success) taken += take_up_to(out, count - taken, status);
+  return taken;
+}
+
+MUSTER_MPMC
+template <class OutputIt>
+std::size_t MUSTER_MPMC_QUEUE::pop_n(OutputIt out, std::size_t count) {
+  for (;;) {
+    queue_status status = queue_status::success;
+    const std::size_t taken = count == 0 ? 0 : take_up_to(out, count, status);
+    if (taken != 0 || count == 0 || status == queue_status::closed) return taken;
+    await_head(wait_limit{});
+  }
+}
+
+#undef MUSTER_MPMC
+#undef MUSTER_MPMC_QUEUE
+
+}  // namespace muster::inline MUSTER_ABI
