@@ -112,9 +112,10 @@ def arguments(code: list[str], line: int, column: int) -> str:
 
 
 class Label(NamedTuple):
+    file: str
     line: int
     order: str
-    partners: tuple[tuple[str, int], ...]  # (header or "" for this one, number)
+    partners: tuple[tuple[str, int], ...]  # (header or "" for this structure, number)
 
 
 class Ordering:
@@ -122,10 +123,17 @@ class Ordering:
 
     def __init__(self) -> None:
         self.labels: dict[str, dict[int, Label]] = {}
+        self.files: dict[str, list[tuple[str, list[str], list[str], dict[int, set[int]]]]] = {}
+
+    @staticmethod
+    def structure(name: str) -> str:
+        """Files impl/NAME.hpp and impl/NAME_PART.hpp define one structure and share its numbers."""
+        return re.sub(r"(impl/[^_/]+)_[^/]*\.hpp$", r"\1.hpp", name)
 
     def read(self, name: str, code: list[str], comments: list[str]) -> Iterator[Finding]:
         where = LIBRARY + name
-        own: dict[int, Label] = {}
+        name = self.structure(name)
+        own = self.labels.setdefault(name, {})
         at: dict[int, set[int]] = {}  # line -> numbers of the labels and repeats there
         for row, comment in enumerate(comments):
             match = LABEL.match(comment)
@@ -150,24 +158,36 @@ class Ordering:
                 yield Finding(where, row + 1, "order",
                               f"({number}) names no partner: write `pairs with (N)`, or `alone, <why>`")
             if number in own:
-                yield Finding(where, row + 1, "order", f"({number}) is used twice, first in line {own[number].line}")
+                first = own[number]
+                yield Finding(where, row + 1, "order", f"({number}) is used twice, first in {first.file}:{first.line}")
             else:
-                own[number] = Label(row + 1, match.group(2), tuple(partners))
+                own[number] = Label(where, row + 1, match.group(2), tuple(partners))
             at[row] = {number}
-        for number in range(1, max(own, default=0)):
-            if number not in own:
-                yield Finding(where, 1, "order", f"the labels have a hole: ({number}) is missing")
-        for row, numbers in at.items():
-            for number in sorted(numbers - own.keys()):
-                yield Finding(where, row + 1, "order", f"({number}) is not explained anywhere in this file")
-                numbers.discard(number)
-        self.labels[name] = own
-        yield from self.operations(where, code, comments, own, at)
+        self.files.setdefault(name, []).append((where, code, comments, at))
+
+    def finish(self) -> Iterator[Finding]:
+        """What can be said when every file has been read."""
+        for name, own in self.labels.items():
+            files = self.files[name]
+            for number in range(1, max(own, default=0)):
+                if number not in own:
+                    yield Finding(files[0][0], 1, "order", f"the labels have a hole: ({number}) is missing")
+            used: set[int] = set()
+            for where, code, comments, at in files:
+                for row, numbers in at.items():
+                    for number in sorted(numbers - own.keys()):
+                        yield Finding(where, row + 1, "order",
+                                      f"({number}) is not explained anywhere in this structure")
+                        numbers.discard(number)
+                yield from self.operations(where, code, comments, own, at, used)
+            for number, label in own.items():
+                if number not in used and "relaxed" not in label.order:
+                    yield Finding(label.file, label.line, "order", f"({number}) stands above no ordering operation")
+        yield from self.check()
 
     @staticmethod
     def operations(where: str, code: list[str], comments: list[str], own: dict[int, Label],
-                   at: dict[int, set[int]]) -> Iterator[Finding]:
-        used = set()
+                   at: dict[int, set[int]], used: set[int]) -> Iterator[Finding]:
         for row, line in enumerate(code):
             for call in ATOMIC_CALL.finditer(line):
                 if "order" not in arguments(code, row, call.end()):
@@ -194,9 +214,6 @@ class Ordering:
             elif missing:
                 yield Finding(where, row + 1, "order",
                               f"the label above does not say {', '.join(missing)}, which the operation has")
-        for number, label in own.items():
-            if number not in used and "relaxed" not in label.order:
-                yield Finding(where, label.line, "order", f"({number}) stands above no ordering operation")
 
     def check(self) -> Iterator[Finding]:
         for name, own in self.labels.items():
@@ -205,7 +222,7 @@ class Ordering:
                     yield from self.partner(name, number, label, header, partner)
 
     def partner(self, name: str, number: int, label: Label, header: str, partner: int) -> Iterator[Finding]:
-        where = (LIBRARY + name, label.line, "order")
+        where = (label.file, label.line, "order")
         targets = [n for n in self.labels if n == header or n.endswith("/" + header)] if header else [name]
         if len(targets) != 1:
             what = "several headers are" if targets else "no labelled header is"
@@ -306,7 +323,7 @@ def lint(root: Path) -> list[Finding]:
         findings += check_includes(name, code)
         if name.startswith(LABELLED) and name not in UNLABELLED:
             findings += ordering.read(name, code, comments)
-    return sorted([*findings, *ordering.check()])
+    return sorted([*findings, *ordering.finish()])
 
 
 def main() -> int:

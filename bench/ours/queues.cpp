@@ -50,6 +50,11 @@ void add_ours(catalogue& to) {
   c.stream = run_stream<spmc, take_eight>;
   to.all.push_back(c);
 
+  c = one("spmc_queue push_n(8)/pop_n(8)", fan_out);
+  c.note = "eight items per push as well";
+  c.stream = run_stream<spmc, take_eight, give_eight>;
+  to.all.push_back(c);
+
   c = one("spmc_queue + spsc_queue", topic::exchange);
   c.note = "requests through spmc_queue, answers through spsc_queue";
   c.exchange = run_exchange<spmc, spsc>;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole histories of every operation at once, checked for linearizability: 2 to 16 threads, small capacities, ranks that
-// start near every wrap, close at the end and in the middle.
+// Whole histories of every operation at once, checked for linearizability: 2 to 16 threads, small capacities, ranks
+// that start near every wrap, close at the end and in the middle.
 
 #include <gtest/gtest.h>
 

@@ -36,11 +36,11 @@ using muster::wait::park;
 using muster::wait::spin;
 using muster::wait::spin_then_park;
 
-using all_kinds = ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>, spsc<park>,
-                                   spmc<park>, mpmc<park>, spsc<spin>, spmc<spin>, mpmc<spin>,
-                                   spsc<park, muster::layout::aligned>, spmc<park, muster::layout::rotated>,
-                                   spmc<park, muster::layout::aligned_rotated>, mpmc<park, muster::layout::rotated>,
-                                   mpmc<park, muster::layout::aligned>>;
+using all_kinds =
+    ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>, spsc<park>, spmc<park>,
+                     mpmc<park>, spsc<spin>, spmc<spin>, mpmc<spin>, spsc<park, muster::layout::aligned>,
+                     spmc<park, muster::layout::rotated>, spmc<park, muster::layout::aligned_rotated>,
+                     mpmc<park, muster::layout::rotated>, mpmc<park, muster::layout::aligned>>;
 
 struct kind_names {
   template <class Kind>

@@ -33,8 +33,8 @@ struct storm {
 };
 
 /// Plays one storm on a queue of uint64_t; returns what is wrong with its history, or an empty string.
-/// exact_clock orders all stamps but synchronizes the threads; cheap_clock leaves them as unordered as the queue does, so
-/// that a missing order in the queue is not covered up.
+/// exact_clock orders all stamps but synchronizes the threads; cheap_clock leaves them as unordered as the queue does,
+/// so that a missing order in the queue is not covered up.
 template <class Queue, class Clock>
 class queue_storm {
  public:

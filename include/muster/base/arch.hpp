@@ -24,7 +24,8 @@ inline constexpr std::size_t line_size = 64;
 /// fetches the other line of a 128-byte pair as well.
 inline constexpr std::size_t isolation_size = 128;
 #elif defined(__aarch64__)
-// Arm Neoverse technical reference manuals: 64-byte lines. Apple's cores transfer 128 bytes, so words are kept 128 apart.
+// Arm Neoverse technical reference manuals: 64-byte lines. Apple's cores transfer 128 bytes, so words are kept 128
+// apart.
 inline constexpr std::size_t line_size = 64;
 inline constexpr std::size_t isolation_size = 128;
 #elif defined(__powerpc64__)

@@ -50,9 +50,9 @@ struct park {
 
 /// After a wait that has just ended: lets the other side run ahead while it does, so that the two do not work on the
 /// same cache lines from now on (temporal slipping: Giacomoni, Moseley, Vachharajani, "FastForward", PPoPP 2008).
-/// `amount()` is how much there is. Returns at once when that is less than `least`; else when it is `enough`, or has not
-/// grown during a few pauses. At most some microseconds. Consumers ask for 2 at least, so that threads that answer each
-/// other, one item at a time, are not delayed.
+/// `amount()` is how much there is. Returns at once when that is less than `least`; else when it is `enough`, or has
+/// not grown during a few pauses. At most some microseconds. Consumers ask for 2 at least, so that threads that answer
+/// each other, one item at a time, are not delayed.
 template <class Amount>
 void let_slip(std::size_t least, std::size_t enough, unsigned step, Amount amount) {
   std::size_t before = amount();
@@ -82,8 +82,8 @@ class event_mask {
   std::uint32_t after_event() noexcept;
   /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells.
   void wake(std::uint32_t key) noexcept;
-  /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up; a sleeper that leaves without using
-  /// one must call it too.
+  /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up; a sleeper that leaves without
+  /// using one must call it too.
   void wake_one(std::uint32_t key) noexcept;
   void wake_all() noexcept;
 
@@ -126,8 +126,8 @@ class event_mask {
 
 inline std::uint32_t event_mask::after_event() noexcept {
   if (asymmetric_) [[likely]] {
-    // The event's store may still be in this core's store buffer. Either the sleeper's heavy_fence() flushes it before
-    // the sleeper's last look, or this load comes after that fence and sees the sleeper's bit.
+    // (7) light_fence: pairs with (8). The event's store may still be in this core's store buffer. Either the sleeper's
+    // heavy fence flushes it before the sleeper's last look, or our load comes after that fence and sees the bit.
     sync::light_fence();
     return word_.load(std::memory_order_relaxed);
   }
@@ -158,6 +158,7 @@ inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
   // (2) acq_rel: pairs with (1), (4). The raiser sees every event made before a call of after_event() that missed the
   // flag, and whoever sees the flag sees what was written before it.
   const std::uint32_t before = word_.fetch_or(flag_bit, std::memory_order_acq_rel);
+  // (8) heavy_fence: pairs with (7).
   if (asymmetric_) sync::heavy_fence();
   wake_all();
   return (before & flag_bit) == 0;
@@ -187,8 +188,8 @@ bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
   for (;;) {
     // (3) acq_rel: pairs with (1), (5), (6). Of this operation and the other, the second sees the first.
     const std::uint32_t seen = word_.fetch_or(bit(key), std::memory_order_acq_rel) | bit(key);
-    if (asymmetric_) sync::heavy_fence();
-    if (ready()) return true;  // our bit stays: it costs one superfluous wake
+    if (asymmetric_) sync::heavy_fence();  // (8)
+    if (ready()) return true;              // our bit stays: it costs one superfluous wake
     if (sync::futex_wait(word_, seen, bit(key), until, scope_) == futex_reason::timed_out) return ready();
     if (ready()) return true;
   }

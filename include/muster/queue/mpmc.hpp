@@ -4,8 +4,8 @@
 // mpmc.hpp: bounded FIFO queue from many producers to many consumers.
 //
 // Order      linearizable FIFO over all producers. Threads that overlap may finish out of order.
-// Progress   pop claims in one step, then waits for its item; push waits only for room. try_push and try_pop never wait for
-//            another thread; they are lock-free.
+// Progress   pop claims in one step, then waits for its item; push waits only for room. try_push and try_pop never wait
+//            for another thread; they are lock-free.
 // Preempted  a consumer stopped between its claim and (8) holds one cell, which producers skip. A producer stopped
 //            between (1) and (7) delays the consumer of its rank, and pops that must not pass it; other threads go on.
 // Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
@@ -68,7 +68,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count);
 
-  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of times.
+  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of
+  /// times.
   void close();
   bool is_closed() const noexcept { return (consumers_.flags() & closed) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }

@@ -9,15 +9,15 @@
 
 #include <muster/base/arch.hpp>  // line_size
 
-#include <algorithm>  // std::max
-#include <bit>        // std::bit_ceil
-#include <cstddef>    // std::size_t
-#include <cstdint>    // std::uint64_t
-#include <limits>     // the largest request
-#include <memory>     // std::construct_at
-#include <new>        // aligned allocation
-#include <stdexcept>  // std::invalid_argument
-#include <string>     // messages
+#include <algorithm>    // std::max
+#include <bit>          // std::bit_ceil
+#include <cstddef>      // std::size_t
+#include <cstdint>      // std::uint64_t
+#include <limits>       // the largest request
+#include <memory>       // std::construct_at
+#include <new>          // aligned allocation
+#include <stdexcept>    // std::invalid_argument
+#include <string>       // messages
 #include <type_traits>  // std::conditional_t
 
 namespace muster::inline MUSTER_ABI {
@@ -86,8 +86,8 @@ inline std::size_t ring_cells(const char* queue, std::size_t capacity, const que
   const std::size_t least = std::bit_ceil(std::max({capacity, spare, least_cells}));
   if (options.cells < least || options.cells > most)
     refuse(queue, std::to_string(options.cells) + " cells do not suit a capacity of " + std::to_string(capacity) +
-                      " and " + std::to_string(spare) + " threads; ask for " + std::to_string(least) +
-                      " to " + std::to_string(most) + ", or leave cells at 0");
+                      " and " + std::to_string(spare) + " threads; ask for " + std::to_string(least) + " to " +
+                      std::to_string(most) + ", or leave cells at 0");
   if (!std::has_single_bit(options.cells))
     refuse(queue, std::to_string(options.cells) + " cells are not a power of two; ask for " +
                       std::to_string(std::bit_ceil(options.cells)) + ", or leave cells at 0");

@@ -3,8 +3,8 @@
 //
 // spmc.hpp: bounded FIFO queue from one producer to many consumers.
 //
-// Order      linearizable FIFO. Consumers that overlap may finish out of order: each takes the next item, none waits for
-//            another.
+// Order      linearizable FIFO. Consumers that overlap may finish out of order: each takes the next item, none waits
+//            for another.
 // Progress   try_push is wait-free; push waits only while capacity() items are unclaimed. pop claims in one step, then
 //            waits for its item. try_pop and try_pop_n are lock-free.
 // Preempted  a consumer stopped between its claim and (3) holds one cell; the producer skips it and goes on. A producer
@@ -21,10 +21,10 @@
 //            gaps; try, timed and bulk pops that never hold a claim they cannot use; close.
 #pragma once
 
-#include <muster/base/slot.hpp>       // slot
-#include <muster/queue/face.hpp>      // queue_face, wait_limit
-#include <muster/queue/guards.hpp>    // one_at_a_time, emptied
-#include <muster/queue/ring.hpp>      // ring, rank_t
+#include <muster/base/slot.hpp>     // slot
+#include <muster/queue/face.hpp>    // queue_face, wait_limit
+#include <muster/queue/guards.hpp>  // one_at_a_time, emptied
+#include <muster/queue/ring.hpp>    // ring, rank_t
 
 #include <cstddef>   // std::size_t
 #include <iterator>  // std::iter_reference_t
@@ -69,7 +69,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count);
 
-  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of times.
+  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of
+  /// times.
   void close();
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }

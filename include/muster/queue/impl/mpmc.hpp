@@ -1,31 +1,33 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// impl/mpmc.hpp: the definitions of mpmc_queue's producers, close() and what belongs to neither side. The consumers are in
-// impl/mpmc_consumers.hpp.
+// impl/mpmc.hpp: the definitions of mpmc_queue's producers, close() and what belongs to neither side. The consumers are
+// in impl/mpmc_consumers.hpp.
 //
 // Ranks are claimed in order and in their cells: a producer goes to rank r + 1 only after it has seen rank r claimed or
-// passed over, so every rank before an unclaimed one is resolved or being written. The paper claims a rank by fetch-add on
-// tail and then the cell by compare-and-set; as the cell's word holds the rank, the second claim alone is enough, and tail
-// becomes a hint. It also means that a producer that is stopped outside (1) … (7) has promised nothing to anybody.
+// passed over, so every rank before an unclaimed one is resolved or being written. The paper claims a rank by fetch-add
+// on tail and then the cell by compare-and-set; as the cell's word holds the rank, the second claim alone is enough,
+// and tail becomes a hint. It also means that a producer that is stopped outside (1) … (7) has promised nothing to
+// anybody.
 //
 // A producer at rank r finds the word of its cell c
 //   1. free, of an earlier rank: it writes written(r) (1), then looks at c.gap (2). If c.gap < r, the cell is its own
 //      until it publishes. If c.gap >= r, somebody passed r over before and its consumer may have gone on: it frees the
 //      cell and goes to the next rank.
 //   2. of rank r or later: r has been claimed; next rank.
-//   3. in use for an earlier rank: a consumer still reads it, or a producer still writes it, a lap late. It raises c.gap
-//      to r (3), so that the consumer of r goes on; next rank.
+//   3. in use for an earlier rank: a consumer still reads it, or a producer still writes it, a lap late. It raises
+//      c.gap to r (3), so that the consumer of r goes on; next rank.
 // A consumer that claimed rank r waits until
 //   1. c.word = published(r): the item is its own;
 //   2. c.gap >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
 //   3. the queue is closed and r >= end_: no item will have rank r or a later one.
 // The paper reads and writes word and gap together, by a double-word compare-and-set. Here the producer writes the word
 // and then reads the gap, while the other side writes the gap and then reads the word; all four are sequentially
-// consistent, so at least one of the two sees the other (Dekker). If both do, the producer frees the cell and the consumer
-// waits for that: it saw written(r).
+// consistent, so at least one of the two sees the other (Dekker). If both do, the producer frees the cell and the
+// consumer waits for that: it saw written(r).
 //
-// close() claims a rank as a producer does, regardless of room, and leaves ended(r) in the cell. No producer gets past it.
+// close() claims a rank as a producer does, regardless of room, and leaves ended(r) in the cell. No producer gets past
+// it.
 #pragma once
 
 #include <muster/queue/mpmc.hpp>  // the class
@@ -69,8 +71,8 @@ auto MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) noexcept -> place {
   // (10) acquire: pairs with (11). Whoever takes the hint knows of the claims before it, as if it had walked there.
   rank = tail_.load(std::memory_order_acquire);
   for (;;) {
-    // (9) acquire: pairs with (7), (8). In case 1 the consumer has moved the old item out before we overwrite it; in case 2
-    // what we do next comes after the claim we saw.
+    // (9) acquire: pairs with (7), (8). In case 1 the consumer has moved the old item out before we overwrite it; in
+    // case 2 what we do next comes after the claim we saw.
     const rank_t word = at(rank).word.load(std::memory_order_acquire);
     if (!before(rank_of(word), rank)) {
       if (word == ended(rank_of(word))) return place::closed;
@@ -96,7 +98,8 @@ bool MUSTER_MPMC_QUEUE::claim(rank_t rank, rank_t word, rank_t state) noexcept {
   // (1) seq_cst: pairs with (6).
   if (!c.word.compare_exchange_strong(word, state, std::memory_order_seq_cst, std::memory_order_relaxed)) return false;
   // (2) seq_cst: pairs with (3). Not to be weakened, nor left out: see the top of the file.
-  if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]] return true;
+  if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
+    return true;
   give_back(rank);
   return false;
 }
@@ -112,7 +115,8 @@ void MUSTER_MPMC_QUEUE::give_back(rank_t rank) noexcept {
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::has_room(rank_t rank) noexcept {
   // Relaxed, and it may go back when two threads store here: any value that head_ has had is a sound bound.
-  if (before(rank, room_end(head_seen_.load(std::memory_order_relaxed)))) [[likely]] return true;
+  if (before(rank, room_end(head_seen_.load(std::memory_order_relaxed)))) [[likely]]
+    return true;
   rank_t head = head_.load(std::memory_order_relaxed);
   // With nothing but gaps at the front, nobody might ever claim them, so a producer that finds no room does.
   while (!before(rank, room_end(head)) && look(head) == outlook::gap)
@@ -162,7 +166,8 @@ template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   for (;;) {
     const queue_status now = try_emplace(std::forward<Args>(args)...);
-    if (now != queue_status::full) [[likely]] return now;
+    if (now != queue_status::full) [[likely]]
+      return now;
     if (!await_room(limit)) return now;
   }
 }
@@ -248,9 +253,7 @@ void MUSTER_MPMC_QUEUE::close() {
 }
 
 MUSTER_MPMC
-std::size_t MUSTER_MPMC_QUEUE::size_approx() const noexcept {
-  return std::min(unclaimed(), capacity_);
-}
+std::size_t MUSTER_MPMC_QUEUE::size_approx() const noexcept { return std::min(unclaimed(), capacity_); }
 
 MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::check() const {
@@ -258,7 +261,8 @@ void MUSTER_MPMC_QUEUE::check() const {
   std::size_t items = 0;
   outlook seen = look(rank);
   for (; is_resolved(seen); rank += step, seen = look(rank)) items += seen == outlook::ready;
-  MUSTER_CHECK(seen == outlook::unclaimed || seen == outlook::over, "mpmc_queue: a rank is claimed and never published");
+  MUSTER_CHECK(seen == outlook::unclaimed || seen == outlook::over,
+               "mpmc_queue: a rank is claimed and never published");
   MUSTER_CHECK(items <= capacity_, "mpmc_queue: more items than the capacity");
   std::size_t full = 0;
   for (std::size_t i = 0; i < cells_.cells(); ++i) {

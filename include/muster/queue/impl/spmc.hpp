@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// impl/spmc.hpp: the definitions of spmc_queue.
+// impl/spmc.hpp: the definitions of spmc_queue's producer, close() and what belongs to neither side. The consumers are
+// in impl/spmc_consumers.hpp.
 //
 // Cases of a ticket r (a rank that a consumer claimed) and its cell c:
 //   1. c.word = published(r): the item is there and is ours.
@@ -11,8 +12,8 @@
 //   3. closed is raised and r >= end_: no item will ever have rank r.
 //   4. otherwise the producer has not resolved r yet: wait.
 // A consumer that has claimed nothing (try, timed, bulk) finds the case of head_'s rank first and claims it only in
-// cases 1 and 2, by compare-exchange, so that it never holds a rank it has to wait for. Both kinds mix: a waiting ticket
-// has moved head_ past its rank.
+// cases 1 and 2, by compare-exchange, so that it never holds a rank it has to wait for. Both kinds mix: a waiting
+// ticket has moved head_ past its rank.
 //
 // close() and a push that overlap: the push announces its rank in tail_ and then looks for the flag; close() raises the
 // flag and then reads tail_. So the push sees the flag, or close() counts its rank into end_; maybe both, and then the
@@ -52,7 +53,8 @@ template <class... Args>
 queue_status MUSTER_SPMC_QUEUE::try_emplace(Args&&... args) {
   const auto inside = producer_.enter(second_producer);
   const queue_status room = reserve();
-  if (room == queue_status::success) [[likely]] return publish(std::forward<Args>(args)...);
+  if (room == queue_status::success) [[likely]]
+    return publish(std::forward<Args>(args)...);
   return is_closed() ? queue_status::closed : room;
 }
 
@@ -62,7 +64,8 @@ queue_status MUSTER_SPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
   const auto inside = producer_.enter(second_producer);
   for (;;) {
     const queue_status room = reserve();
-    if (room == queue_status::success) [[likely]] return publish(std::forward<Args>(args)...);
+    if (room == queue_status::success) [[likely]]
+      return publish(std::forward<Args>(args)...);
     if (is_closed()) return queue_status::closed;
     const auto ready = [this] { return look_for_room() || is_closed(); };
     if (!limit.template await<Wait>(producers_, room_key, ready)) return room;
@@ -80,7 +83,8 @@ queue_status MUSTER_SPMC_QUEUE::reserve() {
       return items < capacity_ ? queue_status::busy : queue_status::full;
     }
     // (1) acquire: pairs with (4). The consumer has moved the old item out before we overwrite it.
-    if (cells_[rank].word.load(std::memory_order_acquire) == 0) [[likely]] return queue_status::success;
+    if (cells_[rank].word.load(std::memory_order_acquire) == 0) [[likely]]
+      return queue_status::success;
     make_gap(rank);
   }
 }
@@ -126,7 +130,8 @@ template <class... Args>
 queue_status MUSTER_SPMC_QUEUE::publish(Args&&... args) {
   const rank_t rank = tail_.load(std::memory_order_relaxed);
   cell& c = cells_[rank];
-  if (!announce(rank, rank + 1)) [[unlikely]] return queue_status::closed;
+  if (!announce(rank, rank + 1)) [[unlikely]]
+    return queue_status::closed;
   if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
     c.item.ref().construct(std::forward<Args>(args)...);
   } else {
@@ -148,7 +153,8 @@ queue_status MUSTER_SPMC_QUEUE::publish(Args&&... args) {
 MUSTER_SPMC
 bool MUSTER_SPMC_QUEUE::announce(rank_t from, rank_t to) {
   tail_.store(to, std::memory_order_relaxed);
-  if ((consumers_.after_event() & closing) == 0) [[likely]] return true;
+  if ((consumers_.after_event() & closing) == 0) [[likely]]
+    return true;
   const rank_t last = std::max(from, to, before) - 1;
   tail_.store(last + 1, std::memory_order_relaxed);
   gap_.store(last, std::memory_order_release);  // (2)
@@ -205,7 +211,8 @@ std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   rank_t end = begin + 1;
   // (1)
   while (end != most && cells_[end].word.load(std::memory_order_acquire) == 0) ++end;
-  if (!announce(begin, end)) [[unlikely]] return 0;
+  if (!announce(begin, end)) [[unlikely]]
+    return 0;
   rank_t filled = begin;
   const auto publish_filled = [&] {
     for (rank_t rank = begin; rank != filled; ++rank)
@@ -223,183 +230,6 @@ std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   return static_cast<std::size_t>(end - begin);
 }
 
-// --------------------------------------------------------------------------------------------------------- consumers
-
-MUSTER_SPMC
-auto MUSTER_SPMC_QUEUE::look(rank_t rank) const noexcept -> outlook {
-  const cell& c = cells_[rank];
-  // (5) acquire: pairs with (3).
-  if (c.word.load(std::memory_order_acquire) == published(rank)) return outlook::ready;
-  // (6) acquire: pairs with (2).
-  if (!before(gap_.load(std::memory_order_acquire), rank)) {
-    // (5)
-    return c.word.load(std::memory_order_acquire) == published(rank) ? outlook::ready : outlook::gap;
-  }
-  if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
-  return outlook::unknown;
-}
-
-// After head_ has moved: a producer that sleeps because the queue was full may go on. Before the item is taken, so that
-// a consumer that is stopped there holds nobody up.
-MUSTER_SPMC
-void MUSTER_SPMC_QUEUE::claimed() noexcept {
-  if constexpr (Wait::parks)
-    if (producers_.after_event() != 0) [[unlikely]] producers_.wake(room_key);
-}
-
-MUSTER_SPMC
-queue_result<T> MUSTER_SPMC_QUEUE::pop() {
-  // Relaxed: the claim has to be unique, no more; the item's visibility is (5).
-  rank_t rank = head_.fetch_add(1, std::memory_order_relaxed);
-  claimed();
-  // (5)
-  if (cells_[rank].word.load(std::memory_order_acquire) != published(rank) && !await_ticket(rank))
-    return queue_status::closed;
-  return take(rank);
-}
-
-// Waits until `rank` is resolved, moving it on over gaps. False when the queue is closed and drained.
-MUSTER_SPMC
-bool MUSTER_SPMC_QUEUE::await_ticket(rank_t& rank) {
-  for (;;) {
-    switch (look(rank)) {
-      case outlook::ready: return true;
-      case outlook::over: return false;
-      case outlook::gap:
-        rank = head_.fetch_add(1, std::memory_order_relaxed);
-        claimed();
-        break;
-      case outlook::unknown:
-        consumers_.await<Wait>(key(rank), [&] { return look(rank) != outlook::unknown; }, no_deadline);
-        let_slip(2, slip_, 4, [this] { return unclaimed(); });
-    }
-  }
-}
-
-MUSTER_SPMC
-std::size_t MUSTER_SPMC_QUEUE::unclaimed() const noexcept {
-  const rank_t head = head_.load(std::memory_order_relaxed);
-  const rank_t tail = tail_.load(std::memory_order_relaxed);
-  return before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
-}
-
-MUSTER_SPMC
-queue_result<T> MUSTER_SPMC_QUEUE::take(rank_t rank) {
-  cell& c = cells_[rank];
-  // (4) release: pairs with (1).
-  return detail::take(c.item, [&c] { c.word.store(0, std::memory_order_release); });
-}
-
-// Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success; or why there are none.
-MUSTER_SPMC
-queue_status MUSTER_SPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
-  for (;;) {
-    rank_t head = head_.load(std::memory_order_relaxed);
-    const outlook first_look = look(head);
-    if (first_look == outlook::over) return queue_status::closed;
-    if (first_look == outlook::unknown) {
-      // head_ has not moved since: at the moment of the look the queue had no item.
-      if (head_.load(std::memory_order_relaxed) != head) continue;
-      if ((consumers_.flags() & closing) == 0) return queue_status::empty;
-      // The end is known and our rank is before it, or it is about to be known. The rank may be resolved by now.
-      if (look(head) == outlook::unknown) return queue_status::busy;
-      continue;
-    }
-    // The producer resolves in order: when a rank is resolved, so are all before it.
-    std::size_t run = std::min(most, cells_.cells());
-    while (run > 1 && !resolved(head + run - 1)) run /= 2;
-    if (head_.compare_exchange_strong(head, head + run, std::memory_order_relaxed)) {
-      claimed();
-      first = head;
-      count = run;
-      return queue_status::success;
-    }
-    sync::relax();
-  }
-}
-
-MUSTER_SPMC
-bool MUSTER_SPMC_QUEUE::resolved(rank_t rank) const noexcept {
-  // (5), (6)
-  return cells_[rank].word.load(std::memory_order_acquire) == published(rank) ||
-         !before(gap_.load(std::memory_order_acquire), rank);
-}
-
-MUSTER_SPMC
-queue_result<T> MUSTER_SPMC_QUEUE::try_pop() {
-  for (;;) {
-    rank_t rank = 0;
-    std::size_t count = 0;
-    const queue_status claim = claim_up_to(1, rank, count);
-    if (claim != queue_status::success) return claim;
-    // (5): a claimed rank without an item is a gap.
-    if (cells_[rank].word.load(std::memory_order_acquire) == published(rank)) return take(rank);
-  }
-}
-
-MUSTER_SPMC
-queue_result<T> MUSTER_SPMC_QUEUE::pop_within(const wait_limit& limit) {
-  for (;;) {
-    queue_result<T> result = try_pop();
-    if (result || result.status() == queue_status::closed) return result;
-    if (!await_head(limit)) return result;
-  }
-}
-
-// Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
-MUSTER_SPMC
-bool MUSTER_SPMC_QUEUE::await_head(const wait_limit& limit) {
-  const rank_t head = head_.load(std::memory_order_relaxed);
-  const auto ready = [&] {
-    return head_.load(std::memory_order_relaxed) != head || look(head) != outlook::unknown;
-  };
-  if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
-  let_slip(2, slip_, 4, [this] { return unclaimed(); });
-  return true;
-}
-
-MUSTER_SPMC
-template <class OutputIt>
-std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
-  constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
-  std::size_t taken = 0;
-  while (taken < (safe ? 1 : count)) {
-    rank_t first = 0;
-    std::size_t run = 0;
-    status = claim_up_to(safe ? count : 1, first, run);
-    if (status != queue_status::success) break;
-    for (rank_t rank = first; rank != first + run; ++rank) {
-      cell& c = cells_[rank];
-      // (5): a claimed rank without an item is a gap.
-      if (c.word.load(std::memory_order_acquire) != published(rank)) continue;
-      // (4)
-      detail::take_to(c.item, out, [&c] { c.word.store(0, std::memory_order_release); });
-      ++taken;
-    }
-  }
-  return taken;
-}
-
-MUSTER_SPMC
-template <class OutputIt>
-std::size_t MUSTER_SPMC_QUEUE::try_pop_n(OutputIt out, std::size_t count) {
-  std::size_t taken = 0;
-  queue_status status = queue_status::success;
-  while (taken < count && status == queue_status::success) taken += take_up_to(out, count - taken, status);
-  return taken;
-}
-
-MUSTER_SPMC
-template <class OutputIt>
-std::size_t MUSTER_SPMC_QUEUE::pop_n(OutputIt out, std::size_t count) {
-  for (;;) {
-    queue_status status = queue_status::success;
-    const std::size_t taken = count == 0 ? 0 : take_up_to(out, count, status);
-    if (taken != 0 || count == 0 || status == queue_status::closed) return taken;
-    await_head(wait_limit{});
-  }
-}
-
 // ------------------------------------------------------------------------------------------------------------ the rest
 
 MUSTER_SPMC
@@ -412,9 +242,7 @@ void MUSTER_SPMC_QUEUE::close() {
 }
 
 MUSTER_SPMC
-std::size_t MUSTER_SPMC_QUEUE::size_approx() const noexcept {
-  return std::min(unclaimed(), capacity_);
-}
+std::size_t MUSTER_SPMC_QUEUE::size_approx() const noexcept { return std::min(unclaimed(), capacity_); }
 
 MUSTER_SPMC
 void MUSTER_SPMC_QUEUE::check() const {
@@ -434,7 +262,6 @@ void MUSTER_SPMC_QUEUE::check() const {
                "spmc_queue: a rank is neither an item nor a known gap");
 }
 
-#undef MUSTER_SPMC
-#undef MUSTER_SPMC_QUEUE
-
 }  // namespace muster::inline MUSTER_ABI
+
+#include <muster/queue/impl/spmc_consumers.hpp>  // the rest of the definitions

@@ -39,7 +39,8 @@ MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::try_emplace(Args&&... args) {
   const auto inside = producer_entry_.enter(second_producer);
-  if (has_room()) [[likely]] return publish(std::forward<Args>(args)...);
+  if (has_room()) [[likely]]
+    return publish(std::forward<Args>(args)...);
   return refuses() ? queue_status::closed : queue_status::full;
 }
 
@@ -57,7 +58,8 @@ queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
 
 MUSTER_SPSC
 bool MUSTER_SPSC_QUEUE::has_room() noexcept {
-  if (tail_.load(std::memory_order_relaxed) != limit_) [[likely]] return true;
+  if (tail_.load(std::memory_order_relaxed) != limit_) [[likely]]
+    return true;
   return refresh_room() != 0;
 }
 
@@ -73,7 +75,8 @@ MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::publish(Args&&... args) {
   const rank_t rank = tail_.load(std::memory_order_relaxed);
-  if (!announce(rank + 1)) [[unlikely]] return queue_status::closed;
+  if (!announce(rank + 1)) [[unlikely]]
+    return queue_status::closed;
   if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
     cells_[rank].ref().construct(std::forward<Args>(args)...);
   } else {
@@ -88,11 +91,13 @@ queue_status MUSTER_SPSC_QUEUE::publish(Args&&... args) {
   return queue_status::success;
 }
 
-// Announces that the ranks before `next` will be shown. False when the queue is being closed; nothing is announced then.
+// Announces that the ranks before `next` will be shown. False when the queue is being closed; nothing is announced
+// then.
 MUSTER_SPSC
 bool MUSTER_SPSC_QUEUE::announce(rank_t next) noexcept {
   begun_.store(next, std::memory_order_relaxed);
-  if ((consumer_.after_event() & closing) == 0) [[likely]] return true;
+  if ((consumer_.after_event() & closing) == 0) [[likely]]
+    return true;
   withdraw(tail_.load(std::memory_order_relaxed));
   return false;
 }
@@ -110,7 +115,8 @@ void MUSTER_SPSC_QUEUE::show(rank_t next) noexcept {
   // (2) release: pairs with (3). The items are complete before the consumer can see them.
   tail_.store(next, std::memory_order_release);
   if constexpr (Wait::parks)
-    if (consumer_.after_event() != 0) [[unlikely]] consumer_.wake(only_key);
+    if (consumer_.after_event() != 0) [[unlikely]]
+      consumer_.wake(only_key);
 }
 
 MUSTER_SPSC
@@ -149,7 +155,8 @@ template <class InputIt>
 std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   const rank_t begin = tail_.load(std::memory_order_relaxed);
   const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
-  if (!announce(end)) [[unlikely]] return 0;
+  if (!announce(end)) [[unlikely]]
+    return 0;
   rank_t filled = begin;
   try {
     for (; filled != end; ++filled, ++first) cells_[filled].ref().construct(*first);
@@ -166,7 +173,8 @@ std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
 
 MUSTER_SPSC
 bool MUSTER_SPSC_QUEUE::has_item() noexcept {
-  if (head_.load(std::memory_order_relaxed) != tail_seen_) [[likely]] return true;
+  if (head_.load(std::memory_order_relaxed) != tail_seen_) [[likely]]
+    return true;
   return refresh_items() != 0;
 }
 
@@ -180,7 +188,8 @@ std::size_t MUSTER_SPSC_QUEUE::refresh_items() noexcept {
 
 MUSTER_SPSC
 auto MUSTER_SPSC_QUEUE::look() noexcept -> outlook {
-  if (has_item()) [[likely]] return outlook::ready;
+  if (has_item()) [[likely]]
+    return outlook::ready;
   const std::uint32_t flags = consumer_.flags();
   if (flags == 0) return outlook::unknown;
   if ((flags & closed) == 0) return outlook::busy;
@@ -191,14 +200,13 @@ auto MUSTER_SPSC_QUEUE::look() noexcept -> outlook {
 }
 
 MUSTER_SPSC
-queue_result<T> MUSTER_SPSC_QUEUE::pop() {
-  return pop_within(wait_limit{});
-}
+queue_result<T> MUSTER_SPSC_QUEUE::pop() { return pop_within(wait_limit{}); }
 
 MUSTER_SPSC
 queue_result<T> MUSTER_SPSC_QUEUE::pop_within(const wait_limit& limit) {
   const auto inside = consumer_entry_.enter(second_consumer);
-  if (has_item()) [[likely]] return take();
+  if (has_item()) [[likely]]
+    return take();
   outlook seen = outlook::unknown;
   const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
   if (!limit.template await<Wait>(consumer_, only_key, ready))
@@ -232,7 +240,8 @@ void MUSTER_SPSC_QUEUE::give_back(rank_t next) noexcept {
   // (4) release: pairs with (1). We have moved the items out before the producer can overwrite them.
   head_.store(next, std::memory_order_release);
   if constexpr (Wait::parks)
-    if (producer_.after_event() != 0) [[unlikely]] producer_.wake(only_key);
+    if (producer_.after_event() != 0) [[unlikely]]
+      producer_.wake(only_key);
 }
 
 MUSTER_SPSC

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/spmc_consumers.hpp: the definitions of spmc_queue's consumers. The cases are at the top of impl/spmc.hpp.
+#pragma once
+
+#include <muster/queue/impl/spmc.hpp>  // the macros
+
+namespace muster::inline MUSTER_ABI {
+
+MUSTER_SPMC
+auto MUSTER_SPMC_QUEUE::look(rank_t rank) const noexcept -> outlook {
+  const cell& c = cells_[rank];
+  // (5) acquire: pairs with (3).
+  if (c.word.load(std::memory_order_acquire) == published(rank)) return outlook::ready;
+  // (6) acquire: pairs with (2).
+  if (!before(gap_.load(std::memory_order_acquire), rank)) {
+    // (5)
+    return c.word.load(std::memory_order_acquire) == published(rank) ? outlook::ready : outlook::gap;
+  }
+  if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
+  return outlook::unknown;
+}
+
+// After head_ has moved: a producer that sleeps because the queue was full may go on. Before the item is taken, so that
+// a consumer that is stopped there holds nobody up.
+MUSTER_SPMC
+void MUSTER_SPMC_QUEUE::claimed() noexcept {
+  if constexpr (Wait::parks)
+    if (producers_.after_event() != 0) [[unlikely]]
+      producers_.wake(room_key);
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::pop() {
+  // Relaxed: the claim has to be unique, no more; the item's visibility is (5).
+  rank_t rank = head_.fetch_add(1, std::memory_order_relaxed);
+  claimed();
+  // (5)
+  if (cells_[rank].word.load(std::memory_order_acquire) != published(rank) && !await_ticket(rank))
+    return queue_status::closed;
+  return take(rank);
+}
+
+// Waits until `rank` is resolved, moving it on over gaps. False when the queue is closed and drained.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::await_ticket(rank_t& rank) {
+  for (;;) {
+    switch (look(rank)) {
+      case outlook::ready: return true;
+      case outlook::over: return false;
+      case outlook::gap:
+        rank = head_.fetch_add(1, std::memory_order_relaxed);
+        claimed();
+        break;
+      case outlook::unknown:
+        consumers_.await<Wait>(key(rank), [&] { return look(rank) != outlook::unknown; }, no_deadline);
+        let_slip(2, slip_, 4, [this] { return unclaimed(); });
+    }
+  }
+}
+
+MUSTER_SPMC
+std::size_t MUSTER_SPMC_QUEUE::unclaimed() const noexcept {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  return before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::take(rank_t rank) {
+  cell& c = cells_[rank];
+  // (4) release: pairs with (1).
+  return detail::take(c.item, [&c] { c.word.store(0, std::memory_order_release); });
+}
+
+// Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success; or why there are none.
+MUSTER_SPMC
+queue_status MUSTER_SPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+  for (;;) {
+    rank_t head = head_.load(std::memory_order_relaxed);
+    const outlook first_look = look(head);
+    if (first_look == outlook::over) return queue_status::closed;
+    if (first_look == outlook::unknown) {
+      // head_ has not moved since: at the moment of the look the queue had no item.
+      if (head_.load(std::memory_order_relaxed) != head) continue;
+      if ((consumers_.flags() & closing) == 0) return queue_status::empty;
+      // The end is known and our rank is before it, or it is about to be known. The rank may be resolved by now.
+      if (look(head) == outlook::unknown) return queue_status::busy;
+      continue;
+    }
+    // The producer resolves in order: when a rank is resolved, so are all before it.
+    std::size_t run = std::min(most, cells_.cells());
+    while (run > 1 && !resolved(head + run - 1)) run /= 2;
+    if (head_.compare_exchange_strong(head, head + run, std::memory_order_relaxed)) {
+      claimed();
+      first = head;
+      count = run;
+      return queue_status::success;
+    }
+    sync::relax();
+  }
+}
+
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::resolved(rank_t rank) const noexcept {
+  // (5), (6)
+  return cells_[rank].word.load(std::memory_order_acquire) == published(rank) ||
+         !before(gap_.load(std::memory_order_acquire), rank);
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::try_pop() {
+  for (;;) {
+    rank_t rank = 0;
+    std::size_t count = 0;
+    const queue_status claim = claim_up_to(1, rank, count);
+    if (claim != queue_status::success) return claim;
+    // (5): a claimed rank without an item is a gap.
+    if (cells_[rank].word.load(std::memory_order_acquire) == published(rank)) return take(rank);
+  }
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::pop_within(const wait_limit& limit) {
+  for (;;) {
+    queue_result<T> result = try_pop();
+    if (result || result.status() == queue_status::closed) return result;
+    if (!await_head(limit)) return result;
+  }
+}
+
+// Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::await_head(const wait_limit& limit) {
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  const auto ready = [&] { return head_.load(std::memory_order_relaxed) != head || look(head) != outlook::unknown; };
+  if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
+  let_slip(2, slip_, 4, [this] { return unclaimed(); });
+  return true;
+}
+
+MUSTER_SPMC
+template <class OutputIt>
+std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
+  constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
+  std::size_t taken = 0;
+  while (taken < (safe ? 1 : count)) {
+    rank_t first = 0;
+    std::size_t run = 0;
+    status = claim_up_to(safe ? count : 1, first, run);
+    if (status != queue_status::success) break;
+    for (rank_t rank = first; rank != first + run; ++rank) {
+      cell& c = cells_[rank];
+      // (5): a claimed rank without an item is a gap.
+      if (c.word.load(std::memory_order_acquire) != published(rank)) continue;
+      // (4)
+      detail::take_to(c.item, out, [&c] { c.word.store(0, std::memory_order_release); });
+      ++taken;
+    }
+  }
+  return taken;
+}
+
+MUSTER_SPMC
+template <class OutputIt>
+std::size_t MUSTER_SPMC_QUEUE::try_pop_n(OutputIt out, std::size_t count) {
+  std::size_t taken = 0;
+  queue_status status = queue_status::success;
+  while (taken < count && status == queue_status::success) taken += take_up_to(out, count - taken, status);
+  return taken;
+}
+
+MUSTER_SPMC
+template <class OutputIt>
+std::size_t MUSTER_SPMC_QUEUE::pop_n(OutputIt out, std::size_t count) {
+  for (;;) {
+    queue_status status = queue_status::success;
+    const std::size_t taken = count == 0 ? 0 : take_up_to(out, count, status);
+    if (taken != 0 || count == 0 || status == queue_status::closed) return taken;
+    await_head(wait_limit{});
+  }
+}
+
+#undef MUSTER_SPMC
+#undef MUSTER_SPMC_QUEUE
+
+}  // namespace muster::inline MUSTER_ABI
