@@ -170,6 +170,18 @@ class Lint(unittest.TestCase):
     def test_order_labels_have_no_hole(self) -> None:
         self.breaks("order", "(6) is missing", "(6) seq_cst", "(7) seq_cst")
 
+    def test_order_files_of_one_structure_share_their_numbers(self) -> None:
+        head, sender, receiver = (MAILBOX[:MAILBOX.index("\ninline bool send")],
+                                  MAILBOX[MAILBOX.index("\ninline bool send"):MAILBOX.index("\ninline bool receive")],
+                                  MAILBOX[MAILBOX.index("\ninline bool receive"):])
+        files = {"include/muster/" + key: text for key, text in LIBRARY.items() if "mailbox" not in key}
+        parts = files | {"include/muster/queue/impl/mailbox.hpp": head + sender,
+                         "include/muster/queue/impl/mailbox_receiver.hpp": SPDX + "#pragma once\n" + receiver}
+        self.assertEqual([f for f in self.findings(parts) if f.rule == "order"], [])
+        strangers = files | {"include/muster/queue/impl/mailbox.hpp": head + sender,
+                             "include/muster/queue/impl/other.hpp": SPDX + "#pragma once\n" + receiver}
+        self.assertNotEqual([f for f in self.findings(strangers) if f.rule == "order"], [])
+
     def test_order_without_partner(self) -> None:
         self.breaks("order", "names no partner", "alone, because", "lonely, because")
 
