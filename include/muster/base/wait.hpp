@@ -10,8 +10,8 @@
 //            heavy_fence() (membarrier). Where that is missing, the load becomes a read-modify-write.
 // Progress   making an event is wait-free but for the system call when somebody sleeps.
 // Killed     a sleeper that dies leaves its bit set: one superfluous wake.
-// Source     an eventcount (Reed and Kanodia, 1979) whose count is a set of keys and is the futex word at once;
-//            asymmetric Dekker synchronization (Dice, Huang, Yang, 2001).
+// Source     an eventcount (Reed and Kanodia, 1979) with a set of keys beside the count, so that an event nobody waits
+//            for changes nothing; asymmetric Dekker synchronization (Dice, Huang, Yang, 2001).
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::atomic, sync::futex_wait
@@ -65,7 +65,7 @@ void let_slip(std::size_t least, std::size_t enough, unsigned step, Amount amoun
   }
 }
 
-/// Keys of the events that threads sleep for, and a few flags of the owner, in one futex word.
+/// Keys of the events that threads sleep for, and a few flags of the owner.
 class event_mask {
  public:
   /// Sleepers for key k use bit k % keys; two keys with the same bit wake each other superfluously.
@@ -117,9 +117,13 @@ class event_mask {
  private:
   static constexpr std::uint32_t key_bits = (1U << keys) - 1;
 
-  // Who writes: sleepers set their bit before they look a last time; wakers clear the bits they wake; the owner's
-  // flags are only ever set. A sleeper that finds the word changed looks again instead of sleeping.
+  void wake_bits(std::uint32_t bits) noexcept;
+
+  // word_: sleepers set their bit before they look a last time; wakers clear the bits they wake; the owner's flags are
+  // only ever set. epoch_: wakers count it up after they have cleared bits; a sleeper that finds it changed looks again
+  // instead of sleeping. (The word cannot tell: another sleeper may have set the same bit again.)
   mutable sync::atomic<std::uint32_t> word_{0};
+  sync::atomic<std::uint32_t> epoch_{0};
   const bool asymmetric_;
   const futex_scope scope_;
 };
@@ -136,22 +140,20 @@ inline std::uint32_t event_mask::after_event() noexcept {
   return word_.fetch_or(0, std::memory_order_acq_rel);
 }
 
-inline void event_mask::wake(std::uint32_t key) noexcept {
-  // The bits are cleared first, so that a sleeper on its way finds the word changed; it then looks again.
+inline void event_mask::wake(std::uint32_t key) noexcept { wake_bits(bit(key)); }
+inline void event_mask::wake_all() noexcept { wake_bits(key_bits); }
+
+inline void event_mask::wake_bits(std::uint32_t bits) noexcept {
   // (5) acq_rel: pairs with (3). A sleeper that sets its bit after this sees the event in its last look.
-  word_.fetch_and(~bit(key), std::memory_order_acq_rel);
-  sync::futex_wake(word_, INT_MAX, bit(key), scope_);
+  word_.fetch_and(~bits, std::memory_order_acq_rel);
+  // (6) acq_rel: pairs with (9). A sleeper that has read the new count sees the event in its last look.
+  epoch_.fetch_add(1, std::memory_order_acq_rel);
+  sync::futex_wake(epoch_, INT_MAX, bits, scope_);
 }
 
 inline void event_mask::wake_one(std::uint32_t key) noexcept {
   // The bit stays while others may sleep. When nobody was asleep, whoever is on the way must look again.
-  if (sync::futex_wake(word_, 1, bit(key), scope_) == 0) wake(key);
-}
-
-inline void event_mask::wake_all() noexcept {
-  // (6) acq_rel: pairs with (3), as (5).
-  word_.fetch_and(~key_bits, std::memory_order_acq_rel);
-  sync::futex_wake(word_, INT_MAX, key_bits, scope_);
+  if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);
 }
 
 inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
@@ -186,11 +188,13 @@ event_mask::found event_mask::look(Ready& ready, deadline until) {
 template <class Ready>
 bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
   for (;;) {
-    // (3) acq_rel: pairs with (1), (5), (6). Of this operation and the other, the second sees the first.
-    const std::uint32_t seen = word_.fetch_or(bit(key), std::memory_order_acq_rel) | bit(key);
+    // (9) acquire: pairs with (6).
+    const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
+    // (3) acq_rel: pairs with (1), (5). Of this operation and the other, the second sees the first.
+    word_.fetch_or(bit(key), std::memory_order_acq_rel);
     if (asymmetric_) sync::heavy_fence();  // (8)
     if (ready()) return true;              // our bit stays: it costs one superfluous wake
-    if (sync::futex_wait(word_, seen, bit(key), until, scope_) == futex_reason::timed_out) return ready();
+    if (sync::futex_wait(epoch_, epoch, bit(key), until, scope_) == futex_reason::timed_out) return ready();
     if (ready()) return true;
   }
 }

@@ -43,8 +43,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
 
-  /// Constructs an item at the end if there is room now: success, full or closed. Lock-free. `full` counts places that
-  /// pushes in progress and gaps have taken as well as items.
+  /// Constructs an item at the end if there is room now: success, full or closed; busy while close() is in progress.
+  /// Lock-free. `full` counts places that pushes in progress and gaps have taken as well as items.
   template <class... Args>
   queue_status try_emplace(Args&&... args);
   /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed. Items of other
@@ -104,8 +104,10 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
   rank_t room_end(rank_t head) const noexcept { return head + step * capacity_; }
 
-  enum class place { granted, full, closed };
+  enum class place { granted, full, ending, closed };
   place claim_place(rank_t& rank) noexcept;
+  place ending(rank_t rank) noexcept;
+  bool is_ending() const noexcept;
   bool claim(rank_t rank, rank_t word, rank_t state) noexcept;
   void give_back(rank_t rank) noexcept;
   bool has_room(rank_t rank) noexcept;
@@ -115,7 +117,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
   template <class... Args>
   void publish(rank_t rank, Args&&... args);
-  void make_gap(rank_t rank) noexcept;
+  bool make_gap(rank_t rank) noexcept;
   void signal_rank(rank_t rank) noexcept;
 
   enum class outlook { ready, gap, over, written, unclaimed };

@@ -75,12 +75,14 @@ auto MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) noexcept -> place {
     // case 2 what we do next comes after the claim we saw.
     const rank_t word = at(rank).word.load(std::memory_order_acquire);
     if (!before(rank_of(word), rank)) {
-      if (word == ended(rank_of(word))) return place::closed;
+      if (word == ended(rank_of(word))) return ending(rank_of(word));
       rank += step;
     } else if (!has_room(rank)) {
-      return is_closed() ? place::closed : place::full;
+      if (is_closed()) return place::closed;
+      tail_.store(rank, std::memory_order_release);  // (11): whoever waits for room must ask for this rank
+      return place::full;
     } else if (!is_free(word)) {
-      make_gap(rank);
+      if (!make_gap(rank)) return ending(rank);
       rank += step;
     } else if (claim(rank, word, written(rank))) [[likely]] {
       // (11) release: pairs with (10). A late store can set the hint back; producers then walk over the ranks between.
@@ -89,6 +91,19 @@ auto MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) noexcept -> place {
     }
     // After a claim that failed, the same rank again: it may be the end, or still free.
   }
+}
+
+// The answer to a producer that has come to the mark of the end: closed, or ending while close() may take it back.
+MUSTER_MPMC
+auto MUSTER_MPMC_QUEUE::ending(rank_t rank) noexcept -> place {
+  tail_.store(rank, std::memory_order_release);  // (11): whoever waits for close() looks there
+  return is_closed() ? place::closed : place::ending;
+}
+
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::is_ending() const noexcept {
+  const rank_t rank = tail_.load(std::memory_order_acquire);                            // (10)
+  return at(rank).word.load(std::memory_order_acquire) == ended(rank) && !is_closed();  // (9)
 }
 
 // Case 1. False when the rank has been claimed by another or passed over.
@@ -109,6 +124,9 @@ MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::give_back(rank_t rank) noexcept {
   at(rank).word.store(free(rank), std::memory_order_release);  // (8)
   signal_rank(rank);
+  // A producer that found no room may step over the gap now.
+  if constexpr (Wait::parks)
+    if (producers_.after_event() != 0) producers_.wake_one(room_key);
 }
 
 // Whether an item of this rank fits. Looks at head_ only when what is known does not answer it.
@@ -155,6 +173,7 @@ queue_status MUSTER_MPMC_QUEUE::try_emplace(Args&&... args) {
   rank_t rank = 0;
   switch (claim_place(rank)) {
     case place::full: return queue_status::full;
+    case place::ending: return queue_status::busy;
     case place::closed: return queue_status::closed;
     case place::granted: publish(rank, std::forward<Args>(args)...);
   }
@@ -166,9 +185,13 @@ template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   for (;;) {
     const queue_status now = try_emplace(std::forward<Args>(args)...);
-    if (now != queue_status::full) [[likely]]
+    if (now == queue_status::full) {
+      if (!await_room(limit)) return now;
+    } else if (now == queue_status::busy) {
+      if (!limit.template await<Wait>(producers_, room_key, [this] { return !is_ending(); })) return now;
+    } else {
       return now;
-    if (!await_room(limit)) return now;
+    }
   }
 }
 
@@ -183,7 +206,7 @@ void MUSTER_MPMC_QUEUE::publish(rank_t rank, Args&&... args) {
     try {
       c.item.ref().construct(std::forward<Args>(args)...);
     } catch (...) {
-      make_gap(rank);
+      static_cast<void>(make_gap(rank));
       give_back(rank);
       throw;
     }
@@ -193,16 +216,19 @@ void MUSTER_MPMC_QUEUE::publish(rank_t rank, Args&&... args) {
   signal_rank(rank);
 }
 
-// No item will have this rank, unless its producer is writing it already.
+// No item will have this rank, unless its producer is writing it already. False when the queue ends here.
 MUSTER_MPMC
-void MUSTER_MPMC_QUEUE::make_gap(rank_t rank) noexcept {
-  sync::atomic<rank_t>& gap = at(rank).gap;
-  rank_t known = gap.load(std::memory_order_relaxed);
+bool MUSTER_MPMC_QUEUE::make_gap(rank_t rank) noexcept {
+  cell& c = at(rank);
+  // (12) acquire: pairs with (3). When another has raised the gap, we look at the word after it.
+  rank_t known = c.gap.load(std::memory_order_acquire);
   while (before(known, rank)) {
-    // (3) seq_cst: pairs with (2), and, as a release, with (5).
-    if (gap.compare_exchange_weak(known, rank, std::memory_order_seq_cst, std::memory_order_relaxed)) break;
+    // (3) seq_cst, acquire when it fails: pairs with (2), (12), and, as a release, with (5).
+    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_seq_cst, std::memory_order_acquire)) break;
   }
   signal_rank(rank);
+  // (6): close() may have claimed the rank without seeing the gap.
+  return c.word.load(std::memory_order_seq_cst) != ended(rank);
 }
 
 MUSTER_MPMC
@@ -237,12 +263,14 @@ void MUSTER_MPMC_QUEUE::close() {
   rank_t rank = tail_.load(std::memory_order_acquire);  // (10)
   for (;;) {
     const rank_t word = at(rank).word.load(std::memory_order_acquire);  // (9)
-    if (!before(rank_of(word), rank)) {
-      if (word == ended(rank_of(word))) return;
+    if (word == ended(rank)) {
+      // Another thread is closing the queue. When we return, no push may succeed any more.
+      if (ending(rank) == place::closed) return;
+      producers_.await<Wait>(room_key, [this] { return !is_ending(); }, no_deadline);
+    } else if (!before(rank_of(word), rank)) {
       rank += step;
     } else if (!is_free(word)) {
-      make_gap(rank);
-      rank += step;
+      if (make_gap(rank)) rank += step;
     } else if (claim(rank, word, ended(rank))) {
       break;
     }

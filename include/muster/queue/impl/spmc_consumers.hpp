@@ -134,7 +134,8 @@ queue_result<T> MUSTER_SPMC_QUEUE::pop_within(const wait_limit& limit) {
 MUSTER_SPMC
 bool MUSTER_SPMC_QUEUE::await_head(const wait_limit& limit) {
   const rank_t head = head_.load(std::memory_order_relaxed);
-  const auto ready = [&] { return head_.load(std::memory_order_relaxed) != head || look(head) != outlook::unknown; };
+  // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
+  const auto ready = [&] { return look(head) != outlook::unknown || head_.load(std::memory_order_relaxed) != head; };
   if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
   let_slip(2, slip_, 4, [this] { return unclaimed(); });
   return true;
