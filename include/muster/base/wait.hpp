@@ -65,6 +65,32 @@ void let_slip(std::size_t least, std::size_t enough, unsigned step, Amount amoun
   }
 }
 
+/// The same for one thread that remembers whether it was worth it: when nothing came in the meantime, the next waits are
+/// not prolonged, so that threads that answer each other, one item at a time, lose almost nothing.
+class slipping {
+ public:
+  template <class Amount>
+  void after_wait(std::size_t enough, Amount amount) {
+    if (skips_ != 0) {
+      --skips_;
+      return;
+    }
+    const std::size_t before = amount();
+    for (unsigned i = 0; i < 4; ++i) sync::relax();
+    if (amount() == before) {
+      skips_ = next_skips_;
+      next_skips_ = next_skips_ < 64 ? 2 * next_skips_ : 64;
+    } else {
+      next_skips_ = 1;
+      let_slip(1, enough, 4, amount);
+    }
+  }
+
+ private:
+  unsigned skips_ = 0;       // waits not to be prolonged from now on
+  unsigned next_skips_ = 1;  // and after the next one in vain
+};
+
 /// Keys of the events that threads sleep for, and a few flags of the owner.
 class event_mask {
  public:

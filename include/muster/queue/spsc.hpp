@@ -110,7 +110,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   // Who may touch a cell: the consumer in head_ … tail_ − 1, the producer elsewhere.
   const ring<sync::cell<slot<T>>, Layout> cells_;
   const std::size_t capacity_;
-  const std::size_t slip_;  // see let_slip()
+  const std::size_t slip_;  // see slipping
 
   // begun_: one past the last rank the producer began to write; equal to tail_ between pushes.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
@@ -119,8 +119,10 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   // Only the producer's, and only the consumer's.
   alignas(isolation_size) rank_t limit_;  // ranks before it fit: head_ as last seen + capacity_
+  slipping producer_slip_;
   detail::one_at_a_time producer_entry_;
   alignas(isolation_size) rank_t tail_seen_;  // ranks before it are there: tail_ as last seen
+  slipping consumer_slip_;
   detail::one_at_a_time consumer_entry_;
 
   // Written rarely: who sleeps, and whether the queue is closed.

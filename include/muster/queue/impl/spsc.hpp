@@ -52,6 +52,7 @@ queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
     const auto ready = [this] { return has_room() || refuses(); };
     if (!limit.template await<Wait>(producer_, only_key, ready)) return queue_status::full;
     if (refuses()) return queue_status::closed;
+    producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
   }
   return publish(std::forward<Args>(args)...);
 }
@@ -128,6 +129,7 @@ std::size_t MUSTER_SPSC_QUEUE::push_n(InputIt first, std::size_t count) {
     if (!has_room()) [[unlikely]] {
       wait_limit{}.await<Wait>(producer_, only_key, [this] { return has_room() || refuses(); });
       if (refuses()) break;
+      producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
     }
     const std::size_t run = publish_run(first, count - done);
     if (run == 0) break;
@@ -212,7 +214,7 @@ queue_result<T> MUSTER_SPSC_QUEUE::pop_within(const wait_limit& limit) {
   if (!limit.template await<Wait>(consumer_, only_key, ready))
     return seen == outlook::busy ? queue_status::busy : queue_status::empty;
   if (seen == outlook::over) return queue_status::closed;
-  let_slip(2, slip_, 4, [this] { return refresh_items(); });
+  consumer_slip_.after_wait(slip_, [this] { return refresh_items(); });
   return take();
 }
 
@@ -263,7 +265,7 @@ std::size_t MUSTER_SPSC_QUEUE::pop_n(OutputIt out, std::size_t count) {
     const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
     wait_limit{}.await<Wait>(consumer_, only_key, ready);
     if (seen == outlook::over) return 0;
-    let_slip(2, slip_, 4, [this] { return refresh_items(); });
+    consumer_slip_.after_wait(slip_, [this] { return refresh_items(); });
   }
   return take_run(out, count);
 }
