@@ -65,8 +65,8 @@ void let_slip(std::size_t least, std::size_t enough, unsigned step, Amount amoun
   }
 }
 
-/// The same for one thread that remembers whether it was worth it: when nothing came in the meantime, the next waits are
-/// not prolonged, so that threads that answer each other, one item at a time, lose almost nothing.
+/// The same for one thread that remembers whether it was worth it: when nothing came in the meantime, the next waits
+/// are not prolonged, so that threads that answer each other, one item at a time, lose almost nothing.
 class slipping {
  public:
   template <class Amount>
