@@ -69,6 +69,7 @@ class Run:
     profile: str
     date: str
     command: str
+    pinned: bool | None = None  # None: the file does not say.
 
     @property
     def machine_key(self) -> str:
@@ -264,6 +265,7 @@ def load_file(path: Path) -> list[Result]:
         top.text("profile"),
         top.text("date"),
         top.text("command"),
+        top.may("pinned", bool, None),
     )
     return [_result(node, run) for node in top.children("results")]
 

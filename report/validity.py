@@ -88,7 +88,10 @@ def _pinning(results: list[Result]) -> list[str]:
     kinds: dict[str, list[str]] = {"pinned": [], "not": [], "unsaid": []}
     for result in results:
         text = f"{result.setting} {result.command}"
-        kind = "not" if UNPINNED.search(text) else "pinned" if PINNED.search(text) else "unsaid"
+        if result.run.pinned is not None:
+            kind = "pinned" if result.run.pinned else "not"
+        else:
+            kind = "not" if UNPINNED.search(text) else "pinned" if PINNED.search(text) else "unsaid"
         kinds[kind].append(result.experiment)
     said = []
     if kinds["not"]:

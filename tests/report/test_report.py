@@ -164,6 +164,11 @@ class PageTest(ReportTest):
             "short profile",
         ):
             self.assertIn(threat, text)
+        told = document()
+        told["pinned"] = False
+        self.assertIn("Threads were not pinned", self.make(told).text)
+        told["pinned"] = True
+        self.assertNotIn("whether threads were pinned", self.make(told).text)
         calm = document()
         calm["machine"] = {
             "cpu": "Example",
