@@ -200,7 +200,8 @@ TYPED_TEST(queue_basics, refuses_impossible_requests_and_says_what_to_do) {
 TEST(queue_options_test, too_few_cells_for_the_threads_declared_are_refused) {
   EXPECT_THROW(muster::spmc_queue<int>(4, {.threads = 64, .cells = 32}), std::invalid_argument);
   EXPECT_THROW(muster::mpmc_queue<int>(4, {.threads = 64, .cells = 32}), std::invalid_argument);
-  EXPECT_NO_THROW(muster::spmc_queue<int>(4, {.threads = 32, .cells = 32}));
+  EXPECT_THROW(muster::spmc_queue<int>(4, {.threads = 32, .cells = 32}), std::invalid_argument);
+  EXPECT_NO_THROW(muster::spmc_queue<int>(4, {.threads = 28, .cells = 32}));
 }
 
 TEST(queue_status_test, has_a_word_for_each) {

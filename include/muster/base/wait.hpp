@@ -100,7 +100,7 @@ class event_mask {
   static constexpr std::uint32_t flag(unsigned n) noexcept { return 1U << (keys + n); }
 
   explicit event_mask(futex_scope scope = futex_scope::process) noexcept
-      : asymmetric_(sync::asymmetric_fences()), scope_(scope) {}
+      : asymmetric_(scope == futex_scope::process && sync::asymmetric_fences()), scope_(scope) {}
   event_mask(const event_mask&) = delete;
   event_mask& operator=(const event_mask&) = delete;
 

@@ -99,6 +99,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   static constexpr std::uint32_t closed = event_mask::flag(0);  // end_ holds the end
   static constexpr std::uint32_t room_key = 0;                  // what producers sleep for
+  // What consumers without a claim sleep for: ranks can be published in any order, so any of them may be the next.
+  static constexpr std::uint32_t head_key = event_mask::keys - 1;
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank / step); }
 
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }

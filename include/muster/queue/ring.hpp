@@ -83,7 +83,7 @@ inline std::size_t ring_cells(const char* queue, std::size_t capacity, const que
     refuse(queue, "a capacity of " + std::to_string(capacity) + " does not fit into memory; the most is " +
                       std::to_string(most));
   if (options.cells == 0) return std::bit_ceil(std::max<std::size_t>(capacity + spare, least_cells));
-  const std::size_t least = std::bit_ceil(std::max({capacity, spare, least_cells}));
+  const std::size_t least = std::bit_ceil(std::max(capacity + spare, least_cells));
   if (options.cells < least || options.cells > most)
     refuse(queue, std::to_string(options.cells) + " cells do not suit a capacity of " + std::to_string(capacity) +
                       " and " + std::to_string(spare) + " threads; ask for " + std::to_string(least) + " to " +

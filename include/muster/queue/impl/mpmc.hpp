@@ -234,8 +234,10 @@ bool MUSTER_MPMC_QUEUE::make_gap(rank_t rank) noexcept {
 MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::signal_rank(rank_t rank) noexcept {
   if constexpr (Wait::parks)
-    if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]]
+    if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]] {
       if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
+      if (event_mask::wakes(sleepers, head_key)) consumers_.wake(head_key);
+    }
 }
 
 MUSTER_MPMC

@@ -131,7 +131,7 @@ bool MUSTER_MPMC_QUEUE::await_head(const wait_limit& limit) {
   const rank_t head = head_.load(std::memory_order_relaxed);
   // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
   const auto ready = [&] { return !must_wait(look(head)) || head_.load(std::memory_order_relaxed) != head; };
-  if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
+  if (!limit.template await<Wait>(consumers_, head_key, ready)) return false;
   let_slip(2, slip_, 4, [this] { return unclaimed(); });
   return true;
 }

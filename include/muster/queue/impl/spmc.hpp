@@ -207,7 +207,7 @@ MUSTER_SPMC
 template <class InputIt>
 std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   const rank_t begin = tail_.load(std::memory_order_relaxed);
-  const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
+  const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
   rank_t end = begin + 1;
   // (1)
   while (end != most && cells_[end].word.load(std::memory_order_acquire) == 0) ++end;
