@@ -6,7 +6,8 @@
 // Order      linearizable FIFO over all producers. Threads that overlap may finish out of order.
 // Progress   pop claims in one step, then waits for its item; push waits only for room. try_push and try_pop never wait
 //            for another thread; they are lock-free.
-// Preempted  a consumer stopped between its claim and (8) holds one cell, which producers skip. A producer stopped
+// Preempted  a consumer stopped between its claim and (8) holds the cells it claimed (pop_n: up to its count), which
+//            producers skip; when every cell is held, pushes and close() spin until one is freed. A producer stopped
 //            between (1) and (7) delays the consumer of its rank, and pops that must not pass it; other threads go on.
 // Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.

@@ -5,9 +5,11 @@
 //
 // Order      linearizable FIFO. Consumers that overlap may finish out of order: each takes the next item, none waits
 //            for another.
-// Progress   try_push is wait-free; push waits only while capacity() items are unclaimed. pop claims in one step, then
+// Progress   try_push is wait-free, and push waits only while capacity() items are unclaimed, as long as stopped
+//            consumers hold fewer cells than the ring has beyond the capacity. pop claims in one step, then
 //            waits for its item. try_pop and try_pop_n are lock-free.
-// Preempted  a consumer stopped between its claim and (3) holds one cell; the producer skips it and goes on. A producer
+// Preempted  a consumer stopped between its claim and (4) holds the cells it claimed (pop_n: up to its count); the
+//            producer skips them and goes on. A producer
 //            stopped in push delays the consumers of that item and of later ones, as an empty queue does.
 // Killed     as preempted, for ever: one item and one cell are lost.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
