@@ -7,9 +7,11 @@
 #include <muster/queue.hpp>
 
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -122,6 +124,28 @@ TYPED_TEST(queue_basics, bulk_keeps_the_order_and_the_capacity) {
     EXPECT_EQ(q.try_pop_n(out.begin(), 4), 0U);
     q.check();
   }
+}
+
+TYPED_TEST(queue_basics, bulk_push_reads_no_more_than_it_was_asked_to) {
+  typename TestFixture::queue q(8);
+  std::istringstream numbers("1 2 3 4 5 6 7");
+  EXPECT_EQ(q.push_n(std::istream_iterator<std::uint64_t>(numbers), 3), 3U);
+  EXPECT_EQ(q.try_push_n(std::istream_iterator<std::uint64_t>(numbers), 3), 3U);
+  for (std::uint64_t i = 1; i <= 6; ++i) EXPECT_EQ(*q.try_pop(), i);
+  std::uint64_t next = 0;
+  numbers >> next;
+  EXPECT_EQ(next, 7U);
+}
+
+TYPED_TEST(queue_basics, the_size_of_a_closed_queue_is_what_is_left_to_pop) {
+  typename TestFixture::queue q(8);
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(q.push(i), queue_status::success);
+  q.close();
+  for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_EQ(q.push(i), queue_status::closed);
+  EXPECT_EQ(q.size_approx(), 3U);
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(*q.pop(), i);
+  EXPECT_EQ(q.size_approx(), 0U);
+  q.check();
 }
 
 TYPED_TEST(queue_basics, bulk_of_nothing_does_nothing) {

@@ -7,8 +7,11 @@
 #include <gtest/gtest.h>
 #include <muster/queue.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <latch>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -39,6 +42,40 @@ class gated : public counted {
  private:
   gate* gate_;
 };
+
+/// An output for bulk pops that stops at its first item until the gate opens.
+class stopping_output {
+ public:
+  stopping_output(std::vector<std::uint64_t>& values, gated::gate& gate) : values_(&values), gate_(&gate) {}
+  stopping_output& operator*() noexcept { return *this; }
+  stopping_output& operator++() noexcept { return *this; }
+  stopping_output& operator=(gated&& item) noexcept {
+    if (values_->empty()) {
+      gate_->reached.count_down();
+      gate_->open.wait();
+    }
+    values_->push_back(item.value());
+    return *this;
+  }
+
+ private:
+  std::vector<std::uint64_t>* values_;
+  gated::gate* gate_;
+};
+
+/// An item whose constructor stops until the gate opens, and then may throw.
+class slow_to_make : public counted {
+ public:
+  explicit slow_to_make(std::uint64_t value) : counted(value) {}
+  slow_to_make(std::uint64_t value, gated::gate& gate, bool throws) : counted(value) {
+    gate.reached.count_down();
+    gate.open.wait();
+    if (throws) throw refusal(value);
+  }
+};
+
+/// Long enough for a thread to have gone to sleep in nearly every run; no result depends on it.
+void let_it_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 template <class Kind>
 class queue_gap : public ::testing::Test {
@@ -137,13 +174,110 @@ TYPED_TEST(queue_gap, a_sleeping_producer_is_woken_by_the_claim_and_not_by_the_e
   gated::gate gate;
   ASSERT_EQ(q.emplace(1, &gate), queue_status::success);
   std::thread producer([&q] { EXPECT_EQ(q.emplace(2), queue_status::success); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // probably asleep; no result depends on it
+  let_it_sleep();
   std::thread consumer([&q] { EXPECT_EQ(q.pop()->value(), 1U); });
   gate.reached.wait();
   producer.join();  // hangs if only the end of the pop made room
   gate.open.count_down();
   consumer.join();
   EXPECT_EQ(q.pop()->value(), 2U);
+}
+
+TYPED_TEST(queue_gap, when_stopped_bulk_pops_hold_every_cell_pushes_say_so_and_wait_and_close_returns) {
+  for (const bool close_first : {false, true}) {
+    typename TestFixture::queue q(8, queue_options{.threads = 8, .cells = 16});
+    gated::gate gates[2];
+    std::vector<std::uint64_t> taken[2];
+    std::vector<std::thread> held;
+    std::uint64_t next = 1;
+    for (int i = 0; i < 2; ++i) {
+      for (int k = 0; k < 8; ++k) ASSERT_EQ(q.emplace(next++), queue_status::success);
+      held.emplace_back([&, i] { EXPECT_EQ(q.pop_n(stopping_output(taken[i], gates[i]), 8), 8U); });
+      gates[i].reached.wait();
+    }
+    EXPECT_EQ(q.try_emplace(next), queue_status::busy);
+    EXPECT_EQ(q.push_for(gated(next), std::chrono::milliseconds(3)), queue_status::busy);
+    queue_status pushed = queue_status::empty;
+    std::thread producer([&] { pushed = q.emplace(next); });
+    let_it_sleep();
+    if (close_first) {
+      q.close();
+      producer.join();
+      EXPECT_EQ(pushed, queue_status::closed);
+      EXPECT_EQ(q.try_pop().status(), queue_status::closed);
+    }
+    for (gated::gate& gate : gates) gate.open.count_down();
+    for (std::thread& thread : held) thread.join();
+    if (!close_first) {
+      producer.join();
+      EXPECT_EQ(pushed, queue_status::success);
+      EXPECT_EQ(q.pop()->value(), next);
+    }
+    for (std::uint64_t i = 0; i < 16; ++i) EXPECT_EQ(taken[i / 8].at(i % 8), i + 1);
+    q.check();
+  }
+  EXPECT_EQ(counted::alive(), 0);
+}
+
+TYPED_TEST(queue_gap, a_bulk_push_to_more_waiting_consumers_than_declared_loses_nothing) {
+  constexpr std::size_t waiting = 15;
+  typename TestFixture::queue q(waiting, queue_options{.threads = 1});
+  // So that the producer looks at the consumers' progress before its next push.
+  for (std::uint64_t i = 0; i < waiting; ++i) ASSERT_EQ(q.emplace(i), queue_status::success);
+  for (std::uint64_t i = 0; i < waiting; ++i) ASSERT_EQ(q.pop()->value(), i);
+  std::vector<std::uint64_t> values(waiting);
+  std::vector<std::thread> consumers;
+  for (std::uint64_t& value : values) consumers.emplace_back([&] { value = q.pop()->value(); });
+  let_it_sleep();
+  // The consumers have claimed the first ranks, so there may be room for twice the ranks that the ring has.
+  std::vector<std::uint64_t> sent(2 * waiting);
+  std::iota(sent.begin(), sent.end(), 1);
+  std::thread producer([&] { EXPECT_EQ(q.push_n(sent.begin(), sent.size()), sent.size()); });
+  for (std::thread& consumer : consumers) consumer.join();
+  for (std::size_t i = 0; i < waiting; ++i) values.push_back(q.pop()->value());
+  producer.join();
+  std::ranges::sort(values);
+  EXPECT_EQ(values, sent);
+  EXPECT_EQ(q.try_pop().status(), queue_status::empty);
+  q.check();
+}
+
+template <class Kind>
+class mpmc_gap : public ::testing::Test {
+ public:
+  using queue = typename Kind::template of<slow_to_make>;
+};
+using kinds_with_many_producers = ::testing::Types<mpmc<spin_then_park>, mpmc<park>, mpmc<spin>>;
+TYPED_TEST_SUITE(mpmc_gap, kinds_with_many_producers, kind_names);
+
+TYPED_TEST(mpmc_gap, a_consumer_without_a_claim_gets_the_item_behind_one_that_is_still_being_made) {
+  typename TestFixture::queue q(4);
+  std::thread patient([&] { EXPECT_EQ(q.pop_for(std::chrono::hours(1))->value(), 2U); });
+  let_it_sleep();
+  gated::gate gate;
+  std::thread slow([&] { EXPECT_EQ(q.emplace(1, gate, false), queue_status::success); });
+  gate.reached.wait();
+  std::thread first([&] { EXPECT_EQ(q.pop()->value(), 1U); });
+  while (q.size_approx() != 0) std::this_thread::yield();  // until `first` has claimed the item
+  EXPECT_EQ(q.emplace(2), queue_status::success);
+  patient.join();
+  gate.open.count_down();
+  slow.join();
+  first.join();
+}
+
+TYPED_TEST(mpmc_gap, a_constructor_that_throws_wakes_a_producer_that_waits_for_room) {
+  typename TestFixture::queue q(1);
+  gated::gate gate;
+  std::thread slow([&] { EXPECT_THROW(q.emplace(1, gate, true), refusal); });
+  gate.reached.wait();
+  std::thread waiting([&] { EXPECT_EQ(q.emplace(2), queue_status::success); });
+  let_it_sleep();
+  gate.open.count_down();
+  slow.join();
+  waiting.join();
+  EXPECT_EQ(q.pop()->value(), 2U);
+  EXPECT_EQ(q.try_pop().status(), queue_status::empty);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <stop_token>
 #include <thread>
@@ -142,6 +143,27 @@ TYPED_TEST(queue_waiting, time_ends_the_waiting_and_nothing_is_lost) {
   EXPECT_EQ(*q.pop_until(std::chrono::steady_clock::time_point::max()), 3U);
   EXPECT_EQ(q.try_pop().status(), queue_status::empty);
   q.check();
+}
+
+TYPED_TEST(queue_waiting, every_time_can_be_asked_for) {
+  using clock = std::chrono::system_clock;
+  using hours = std::chrono::duration<long, std::ratio<3600>>;
+  typename TestFixture::queue q(1);
+  EXPECT_EQ(q.pop_until(clock::time_point::min()).status(), queue_status::empty);
+  EXPECT_EQ(q.pop_until(std::chrono::steady_clock::time_point::min()).status(), queue_status::empty);
+  EXPECT_EQ(q.pop_for(-1h).status(), queue_status::empty);
+  EXPECT_EQ(q.pop_for(std::chrono::nanoseconds::min()).status(), queue_status::empty);
+  EXPECT_EQ(q.pop_for(std::chrono::duration<double>(std::nan(""))).status(), queue_status::empty);
+  std::thread producer([&] {
+    let_them_sleep();
+    for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_EQ(q.push_for(i, std::chrono::hours::max()), queue_status::success);
+  });
+  EXPECT_EQ(*q.pop_until(clock::time_point::max()), 1U);
+  EXPECT_EQ(*q.pop_until(std::chrono::time_point<clock, hours>::max()), 2U);
+  EXPECT_EQ(*q.pop_for(std::chrono::duration<double>(1e300)), 3U);
+  producer.join();
+  EXPECT_EQ(q.push_until(5, clock::time_point::min()), queue_status::full);
+  EXPECT_EQ(*q.pop_for(std::chrono::nanoseconds::max()), 4U);
 }
 
 TYPED_TEST(queue_waiting, a_stop_request_ends_the_waiting) {

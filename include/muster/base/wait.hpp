@@ -9,16 +9,18 @@
 //            cache; it executes no fence and no read-modify-write, because the sleeper makes the order for both with
 //            heavy_fence() (membarrier). Where that is missing, the load becomes a read-modify-write.
 // Progress   making an event is wait-free but for the system call when somebody sleeps.
-// Killed     a sleeper that dies leaves its bit set: one superfluous wake.
+// Killed     a sleeper that dies leaves its bit set: one superfluous wake. A waker that dies inside wake() can leave
+//            the sleepers of its event asleep.
 // Source     an eventcount (Reed and Kanodia, 1979) with a set of keys beside the count, so that an event nobody waits
 //            for changes nothing; asymmetric Dekker synchronization (Dice, Huang, Yang, 2001).
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::atomic, sync::futex_wait
 
-#include <climits>  // INT_MAX
-#include <cstddef>  // std::size_t
-#include <cstdint>  // std::uint32_t
+#include <algorithm>  // std::min
+#include <climits>    // INT_MAX
+#include <cstddef>    // std::size_t
+#include <cstdint>    // std::uint32_t
 
 namespace muster::inline MUSTER_ABI {
 
@@ -50,45 +52,37 @@ struct park {
 
 /// After a wait that has just ended: lets the other side run ahead while it does, so that the two do not work on the
 /// same cache lines from now on (temporal slipping: Giacomoni, Moseley, Vachharajani, "FastForward", PPoPP 2008).
-/// `amount()` is how much there is. Returns at once when that is less than `least`; else when it is `enough`, or has
-/// not grown during a few pauses. At most some microseconds. Consumers ask for 2 at least, so that threads that answer
-/// each other, one item at a time, are not delayed.
-template <class Amount>
-void let_slip(std::size_t least, std::size_t enough, unsigned step, Amount amount) {
-  std::size_t before = amount();
-  if (before < least) return;
-  for (unsigned pauses = step; pauses <= 8 * step && before < enough; pauses *= 2) {
-    for (unsigned i = 0; i < pauses; ++i) sync::relax();
-    const std::size_t now = amount();
-    if (now == before) return;
-    before = now;
-  }
-}
-
-/// The same for one thread that remembers whether it was worth it: when nothing came in the meantime, the next waits
-/// are not prolonged, so that threads that answer each other, one item at a time, lose almost nothing.
+/// Remembers whether it was worth it: when nothing came in the meantime, the next waits are not prolonged, so that
+/// threads that answer each other, one item at a time, lose almost nothing. The threads of one side share one of these.
 class slipping {
  public:
+  /// `amount()` is how much there is. Returns when it is `enough`, or has not grown for about a microsecond; after some
+  /// twenty microseconds at most.
   template <class Amount>
-  void after_wait(std::size_t enough, Amount amount) {
-    if (skips_ != 0) {
-      --skips_;
+  void after_wait(std::size_t enough, Amount amount) noexcept {
+    // All relaxed: hints. Of two threads that store at once, one is forgotten.
+    if (const unsigned skips = skips_.load(std::memory_order_relaxed); skips != 0) {
+      skips_.store(skips - 1, std::memory_order_relaxed);
       return;
     }
-    const std::size_t before = amount();
-    for (unsigned i = 0; i < 4; ++i) sync::relax();
-    if (amount() == before) {
-      skips_ = next_skips_;
-      next_skips_ = next_skips_ < 64 ? 2 * next_skips_ : 64;
-    } else {
-      next_skips_ = 1;
-      let_slip(1, enough, 4, amount);
+    std::size_t known = amount();
+    bool vain = known < enough;
+    for (unsigned pauses = 32; pauses <= 256 && known < enough; pauses *= 2) {
+      for (unsigned i = 0; i < pauses; ++i) sync::relax();
+      const std::size_t now = amount();
+      if (now == known) break;
+      known = now;
+      vain = false;
     }
+    const unsigned skips = next_skips_.load(std::memory_order_relaxed);
+    if (vain) skips_.store(skips, std::memory_order_relaxed);
+    next_skips_.store(vain ? std::min(2 * skips, most_skips) : 1, std::memory_order_relaxed);
   }
 
  private:
-  unsigned skips_ = 0;       // waits not to be prolonged from now on
-  unsigned next_skips_ = 1;  // and after the next one in vain
+  static constexpr unsigned most_skips = 64;
+  sync::atomic<unsigned> skips_{0};       // waits not to be prolonged from now on
+  sync::atomic<unsigned> next_skips_{1};  // and after the next one in vain
 };
 
 /// Keys of the events that threads sleep for, and a few flags of the owner.

@@ -11,6 +11,7 @@
 #include <muster/base/wait.hpp>     // event_mask
 #include <muster/queue/status.hpp>  // queue_status
 
+#include <algorithm>   // std::min
 #include <chrono>      // durations
 #include <stop_token>  // cancellation
 #include <utility>     // std::move
@@ -23,6 +24,7 @@ struct wait_limit {
   const std::stop_token* stop = nullptr;
 
   bool stopped() const noexcept { return stop != nullptr && stop->stop_requested(); }
+  bool over() const noexcept { return stopped() || (until != no_deadline && deadline_clock::now() >= until); }
 
   /// Waits for ready(), which must become true only by an event of `key` or a flag. False when the limit came first.
   template <class Policy, class Ready>
@@ -33,15 +35,23 @@ struct wait_limit {
     events.await<Policy>(key, [&] { return (found = ready()) || stop->stop_requested(); }, until);
     return found;
   }
+
+  /// Waits for ready() by looking once a millisecond, for what makes no event. True when ready() or after one
+  /// millisecond, whichever is first; false when the limit came.
+  template <class Policy, class Ready>
+  bool poll(event_mask& events, std::uint32_t key, Ready ready) const {
+    const deadline round = deadline_clock::now() + std::chrono::milliseconds(1);
+    return wait_limit{std::min(until, round), stop}.await<Policy>(events, key, ready) || (round < until && !stopped());
+  }
 };
 
 namespace detail {
 
-/// `duration` from now; for ever when the clock cannot express it.
+/// `duration` from now; for ever when the clock cannot express it, now when it is negative or not a number.
 template <class Rep, class Period>
 deadline deadline_after(std::chrono::duration<Rep, Period> duration) {
   const deadline now = deadline_clock::now();
-  if (duration <= duration.zero()) return now;
+  if (!(duration > duration.zero())) return now;
   const std::chrono::duration<double> room = no_deadline - now;
   if (std::chrono::duration<double>(duration) >= room * 0.5) return no_deadline;
   return now + std::chrono::ceil<deadline_clock::duration>(duration);
@@ -51,8 +61,11 @@ deadline deadline_after(std::chrono::duration<Rep, Period> duration) {
 /// may be set forwards and backwards while we wait.
 template <class Clock, class Duration, class Attempt, class GivenUp>
 auto attempt_until(std::chrono::time_point<Clock, Duration> when, Attempt attempt, GivenUp given_up) {
+  // In floating point, so that no time overflows. What rounding takes away at the end, the next round adds.
+  using seconds = std::chrono::duration<double>;
   for (;;) {
-    auto answer = attempt(deadline_after(when - Clock::now()));
+    const seconds now = Clock::now().time_since_epoch();
+    auto answer = attempt(deadline_after(seconds(when.time_since_epoch()) - now));
     if (!given_up(answer) || Clock::now() >= when) return answer;
   }
 }

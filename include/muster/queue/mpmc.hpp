@@ -5,10 +5,11 @@
 //
 // Order      linearizable FIFO over all producers. Threads that overlap may finish out of order.
 // Progress   pop claims in one step, then waits for its item; push waits only for room. try_push and try_pop never wait
-//            for another thread; they are lock-free.
+//            for another thread; they are lock-free. So is close().
 // Preempted  a consumer stopped between its claim and (8) holds the cells it claimed (pop_n: up to its count), which
-//            producers skip; when every cell is held, pushes and close() spin until one is freed. A producer stopped
-//            between (1) and (7) delays the consumer of its rank, and pops that must not pass it; other threads go on.
+//            producers skip; when every cell is held, try_push says busy and push waits until one is freed. A producer
+//            stopped between (1) and (7) delays the consumer of its rank, and pops that must not pass it; other threads
+//            go on.
 // Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
@@ -19,7 +20,7 @@
 //            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons in impl/mpmc.hpp): ranks are
 //            claimed in their cells, so that a push has one read-modify-write instead of two; the double-word
 //            compare-and-set is a claim followed by a second look at the gap; a full queue makes no gaps; a throwing
-//            constructor makes one; close is a mark in the order of the items.
+//            constructor makes one; close.
 #pragma once
 
 #include <muster/base/slot.hpp>     // slot
@@ -44,8 +45,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
 
-  /// Constructs an item at the end if there is room now: success, full or closed; busy while close() is in progress.
-  /// Lock-free. `full` counts places that pushes in progress and gaps have taken as well as items.
+  /// Constructs an item at the end if there is room now: success, full or closed; busy when stopped threads hold every
+  /// cell. Lock-free. `full` counts places that pushes in progress and gaps have taken as well as items.
   template <class... Args>
   queue_status try_emplace(Args&&... args);
   /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed. Items of other
@@ -58,8 +59,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
   queue_result<T> pop();
-  /// Takes the first item if there is one: an item, empty or closed; busy when the first item is still being written.
-  /// Lock-free.
+  /// Takes the first item if there is one: an item, empty or closed; busy when the first item is still being written,
+  /// or close() is in progress. Lock-free.
   queue_result<T> try_pop();
   /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
   /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
@@ -72,7 +73,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of
   /// times.
   void close();
-  bool is_closed() const noexcept { return (consumers_.flags() & closed) != 0; }
+  bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }
   /// Items in the queue at some recent moment; pushes in progress and gaps count.
   std::size_t size_approx() const noexcept;
@@ -86,7 +87,6 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   static constexpr rank_t free(rank_t rank) noexcept { return rank; }           // and of all before it: done with
   static constexpr rank_t written(rank_t rank) noexcept { return rank | 1; }    // claimed; its producer owns `item`
   static constexpr rank_t published(rank_t rank) noexcept { return rank | 2; }  // its consumer owns `item`
-  static constexpr rank_t ended(rank_t rank) noexcept { return rank | 3; }      // the queue ends here; it stays so
   static constexpr rank_t rank_of(rank_t word) noexcept { return word & ~rank_t{3}; }
   static constexpr bool is_free(rank_t word) noexcept { return (word & 3) == 0; }
 
@@ -98,8 +98,10 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     sync::cell<slot<T>> item;
   };
 
-  static constexpr std::uint32_t closed = event_mask::flag(0);  // end_ holds the end
-  static constexpr std::uint32_t room_key = 0;                  // what producers sleep for
+  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may claim a rank and keep it
+  static constexpr std::uint32_t closed = event_mask::flag(1);   // and end_ holds the end
+  static constexpr std::uint32_t room_key = 0;                   // what producers sleep for
+  static constexpr std::uint32_t cell_key = 1;                   // nobody's event; see await_cell()
   // What consumers without a claim sleep for: ranks can be published in any order, so any of them may be the next.
   static constexpr std::uint32_t head_key = event_mask::keys - 1;
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank / step); }
@@ -107,21 +109,20 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
   rank_t room_end(rank_t head) const noexcept { return head + step * capacity_; }
 
-  enum class place { granted, full, ending, closed };
-  place claim_place(rank_t& rank) noexcept;
-  place ending(rank_t rank) noexcept;
-  bool is_ending() const noexcept;
-  bool claim(rank_t rank, rank_t word, rank_t state) noexcept;
+  queue_status claim_place(rank_t& rank) noexcept;
+  bool claim(rank_t rank, rank_t word) noexcept;
   void give_back(rank_t rank) noexcept;
   bool has_room(rank_t rank) noexcept;
   std::size_t free_places() noexcept;
   bool await_room(const wait_limit& limit);
+  bool await_cell(const wait_limit& limit);
   template <class... Args>
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
   template <class... Args>
   void publish(rank_t rank, Args&&... args);
-  bool make_gap(rank_t rank) noexcept;
+  void make_gap(rank_t rank) noexcept;
   void signal_rank(rank_t rank) noexcept;
+  bool is_passed(rank_t rank) const noexcept;
 
   enum class outlook { ready, gap, over, written, unclaimed };
   outlook look(rank_t rank) const noexcept;
@@ -140,15 +141,17 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   // Read-only after construction.
   const ring<cell, Layout> cells_;
   const std::size_t capacity_;
-  const std::size_t slip_;  // see let_slip()
+  const std::size_t slip_;  // see slipping
 
   // The consumers' line: the next rank to claim.
   alignas(isolation_size) sync::atomic<rank_t> head_;
+  slipping consumer_slip_;
 
   // The producers' line. Hints, stored without care: every rank before tail_ is claimed or a gap; head_seen_ is a value
   // that head_ has had.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
   sync::atomic<rank_t> head_seen_;
+  slipping producer_slip_;
 
   // Written rarely: who sleeps, and the rank after the last.
   alignas(isolation_size) event_mask consumers_;

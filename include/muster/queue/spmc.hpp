@@ -5,12 +5,12 @@
 //
 // Order      linearizable FIFO. Consumers that overlap may finish out of order: each takes the next item, none waits
 //            for another.
-// Progress   try_push is wait-free, and push waits only while capacity() items are unclaimed, as long as stopped
-//            consumers hold fewer cells than the ring has beyond the capacity. pop claims in one step, then
-//            waits for its item. try_pop and try_pop_n are lock-free.
+// Progress   try_push is wait-free. push waits only while capacity() items are unclaimed, as long as stopped consumers
+//            hold fewer cells than the ring has beyond the capacity; else it may wait for a claim or a cell. pop claims
+//            in one step, then waits for its item. try_pop and try_pop_n are lock-free.
 // Preempted  a consumer stopped between its claim and (4) holds the cells it claimed (pop_n: up to its count); the
-//            producer skips them and goes on. A producer
-//            stopped in push delays the consumers of that item and of later ones, as an empty queue does.
+//            producer skips them and goes on. A producer stopped in push delays the consumers of that item and of later
+//            ones, as an empty queue does.
 // Killed     as preempted, for ever: one item and one cell are lost.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
@@ -23,6 +23,7 @@
 //            gaps; try, timed and bulk pops that never hold a claim they cannot use; close.
 #pragma once
 
+#include <muster/base/arch.hpp>     // prefetch_for_read
 #include <muster/base/slot.hpp>     // slot
 #include <muster/queue/face.hpp>    // queue_face, wait_limit
 #include <muster/queue/guards.hpp>  // one_at_a_time, emptied
@@ -48,7 +49,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
 
   /// Producer only. Constructs an item at the end if there is room now. success, full, closed; busy when there is room
-  /// but slow consumers hold so many cells that no gap can be made. Wait-free.
+  /// but stopped consumers hold so many cells that no rank has one. Wait-free.
   template <class... Args>
   queue_status try_emplace(Args&&... args);
   /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
@@ -97,13 +98,15 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   static constexpr std::uint32_t room_key = 0;                   // the only event the producer sleeps for
 
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank); }
-  static constexpr std::size_t longest_run = 256;  // items that push_n holds back before it shows them
+  static constexpr std::size_t longest_run = 256;  // items that push_n announces at once
+  static constexpr rank_t ahead = std::max<rank_t>(1, 4 * line_size / sizeof(cell));  // how far bulk pops fetch lines
   static constexpr const char* second_producer =
       "spmc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer";
 
   template <class... Args>
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
   queue_status reserve();
+  bool await_room(const wait_limit& limit);
   bool look_for_room();
   std::size_t free_places();
   void make_gap(rank_t rank);
@@ -130,10 +133,11 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   // Read-only after construction.
   const ring<cell, Layout> cells_;
   const std::size_t capacity_;
-  const std::size_t slip_;  // see let_slip()
+  const std::size_t slip_;  // see slipping
 
   // The consumers' line: the next rank to claim. Changed by fetch-add and by compare-exchange.
   alignas(isolation_size) sync::atomic<rank_t> head_;
+  slipping consumer_slip_;
 
   // The producer's lines.
   // tail_: one past the last rank the producer began; the ranks before it are resolved or will be. Others only read it.
@@ -143,6 +147,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   std::unique_ptr<rank_t[]> gaps_;  // those gaps, oldest first: gap_first_ … gap_last_ − 1, modulo the ring's size
   std::size_t gap_first_ = 0;
   std::size_t gap_last_ = 0;
+  slipping producer_slip_;
   detail::one_at_a_time producer_;
 
   // Written rarely. consumers_ and producers_: who sleeps; gap_: the last rank skipped; end_: the rank after the last.

@@ -26,8 +26,10 @@
 // consistent, so at least one of the two sees the other (Dekker). If both do, the producer frees the cell and the
 // consumer waits for that: it saw written(r).
 //
-// close() claims a rank as a producer does, regardless of room, and leaves ended(r) in the cell. No producer gets past
-// it.
+// close() and a push that overlap: the push claims its rank and then looks for the flag; close() raises the flag and
+// then looks for the first rank that nobody has claimed or passed over, which is the end. So the push sees the flag, or
+// close() its claim; maybe both, and then the push makes its rank a gap. Ranks are claimed in order, so whatever a push
+// that missed the flag has claimed lies before the end.
 #pragma once
 
 #include <muster/queue/mpmc.hpp>  // the class
@@ -65,53 +67,45 @@ MUSTER_MPMC_QUEUE::~mpmc_queue() {
 
 // --------------------------------------------------------------------------------------------------------- producers
 
-// Claims the first rank that can be had. Never waits.
+// Claims the first rank that can be had: success, or why there is none. Never waits.
 MUSTER_MPMC
-auto MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) noexcept -> place {
+queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) noexcept {
+  if (is_closed()) return queue_status::closed;
   // (10) acquire: pairs with (11). Whoever takes the hint knows of the claims before it, as if it had walked there.
   rank = tail_.load(std::memory_order_acquire);
-  for (;;) {
+  for (std::size_t gaps = 0;;) {
     // (9) acquire: pairs with (7), (8). In case 1 the consumer has moved the old item out before we overwrite it; in
     // case 2 what we do next comes after the claim we saw.
     const rank_t word = at(rank).word.load(std::memory_order_acquire);
     if (!before(rank_of(word), rank)) {
-      if (word == ended(rank_of(word))) return ending(rank_of(word));
       rank += step;
-    } else if (!has_room(rank)) {
-      if (is_closed()) return place::closed;
+    } else if (const bool room = has_room(rank); !room || gaps == cells_.cells()) {
       tail_.store(rank, std::memory_order_release);  // (11): whoever waits for room must ask for this rank
-      return place::full;
+      return is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full;
     } else if (!is_free(word)) {
-      if (!make_gap(rank)) return ending(rank);
+      make_gap(rank);
       rank += step;
-    } else if (claim(rank, word, written(rank))) [[likely]] {
+      ++gaps;
+    } else if (claim(rank, word)) [[likely]] {
       // (11) release: pairs with (10). A late store can set the hint back; producers then walk over the ranks between.
       tail_.store(rank + step, std::memory_order_release);
-      return place::granted;
+      if ((consumers_.after_event() & closing) == 0) [[likely]]
+        return queue_status::success;
+      make_gap(rank);
+      give_back(rank);
+      return queue_status::closed;
     }
-    // After a claim that failed, the same rank again: it may be the end, or still free.
+    // After a claim that failed, the same rank again: it may still be free.
   }
-}
-
-// The answer to a producer that has come to the mark of the end: closed, or ending while close() may take it back.
-MUSTER_MPMC
-auto MUSTER_MPMC_QUEUE::ending(rank_t rank) noexcept -> place {
-  tail_.store(rank, std::memory_order_release);  // (11): whoever waits for close() looks there
-  return is_closed() ? place::closed : place::ending;
-}
-
-MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::is_ending() const noexcept {
-  const rank_t rank = tail_.load(std::memory_order_acquire);                            // (10)
-  return at(rank).word.load(std::memory_order_acquire) == ended(rank) && !is_closed();  // (9)
 }
 
 // Case 1. False when the rank has been claimed by another or passed over.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::claim(rank_t rank, rank_t word, rank_t state) noexcept {
+bool MUSTER_MPMC_QUEUE::claim(rank_t rank, rank_t word) noexcept {
   cell& c = at(rank);
   // (1) seq_cst: pairs with (6).
-  if (!c.word.compare_exchange_strong(word, state, std::memory_order_seq_cst, std::memory_order_relaxed)) return false;
+  if (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed))
+    return false;
   // (2) seq_cst: pairs with (3). Not to be weakened, nor left out: see the top of the file.
   if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
     return true;
@@ -163,21 +157,28 @@ bool MUSTER_MPMC_QUEUE::await_room(const wait_limit& limit) {
     if (producers_.after_event() != 0) producers_.wake_one(room_key);
     return false;
   }
-  let_slip(1, slip_, 32, [this] { return free_places(); });
+  producer_slip_.after_wait(slip_, [this] { return free_places(); });
   return true;
+}
+
+// Waits a moment, when stopped threads hold every cell: nobody tells us that one is free. False when the limit came.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::await_cell(const wait_limit& limit) {
+  const auto ready = [this] {
+    const rank_t rank = tail_.load(std::memory_order_relaxed);
+    return is_free(at(rank).word.load(std::memory_order_relaxed)) || is_closed();
+  };
+  return limit.template poll<Wait>(producers_, cell_key, ready);
 }
 
 MUSTER_MPMC
 template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::try_emplace(Args&&... args) {
   rank_t rank = 0;
-  switch (claim_place(rank)) {
-    case place::full: return queue_status::full;
-    case place::ending: return queue_status::busy;
-    case place::closed: return queue_status::closed;
-    case place::granted: publish(rank, std::forward<Args>(args)...);
-  }
-  return queue_status::success;
+  const queue_status claim = claim_place(rank);
+  if (claim == queue_status::success) [[likely]]
+    publish(rank, std::forward<Args>(args)...);
+  return claim;
 }
 
 MUSTER_MPMC
@@ -185,13 +186,8 @@ template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   for (;;) {
     const queue_status now = try_emplace(std::forward<Args>(args)...);
-    if (now == queue_status::full) {
-      if (!await_room(limit)) return now;
-    } else if (now == queue_status::busy) {
-      if (!limit.template await<Wait>(producers_, room_key, [this] { return !is_ending(); })) return now;
-    } else {
-      return now;
-    }
+    if (now == queue_status::success || now == queue_status::closed) return now;
+    if (limit.over() || !(now == queue_status::full ? await_room(limit) : await_cell(limit))) return now;
   }
 }
 
@@ -206,7 +202,7 @@ void MUSTER_MPMC_QUEUE::publish(rank_t rank, Args&&... args) {
     try {
       c.item.ref().construct(std::forward<Args>(args)...);
     } catch (...) {
-      static_cast<void>(make_gap(rank));
+      make_gap(rank);
       give_back(rank);
       throw;
     }
@@ -216,19 +212,16 @@ void MUSTER_MPMC_QUEUE::publish(rank_t rank, Args&&... args) {
   signal_rank(rank);
 }
 
-// No item will have this rank, unless its producer is writing it already. False when the queue ends here.
+// No item will have this rank, unless its producer is writing it already.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::make_gap(rank_t rank) noexcept {
+void MUSTER_MPMC_QUEUE::make_gap(rank_t rank) noexcept {
   cell& c = at(rank);
-  // (12) acquire: pairs with (3). When another has raised the gap, we look at the word after it.
-  rank_t known = c.gap.load(std::memory_order_acquire);
+  rank_t known = c.gap.load(std::memory_order_relaxed);
   while (before(known, rank)) {
-    // (3) seq_cst, acquire when it fails: pairs with (2), (12), and, as a release, with (5).
-    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_seq_cst, std::memory_order_acquire)) break;
+    // (3) seq_cst: pairs with (2) and, as a release, with (5).
+    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_seq_cst, std::memory_order_relaxed)) break;
   }
   signal_rank(rank);
-  // (6): close() may have claimed the rank without seeing the gap.
-  return c.word.load(std::memory_order_seq_cst) != ended(rank);
 }
 
 MUSTER_MPMC
@@ -244,8 +237,8 @@ MUSTER_MPMC
 template <class InputIt>
 std::size_t MUSTER_MPMC_QUEUE::push_n(InputIt first, std::size_t count) {
   std::size_t done = 0;
-  for (; done < count; ++done, ++first)
-    if (emplace_within(wait_limit{}, *first) != queue_status::success) break;
+  while (done < count && emplace_within(wait_limit{}, *first) == queue_status::success)
+    if (++done != count) ++first;
   return done;
 }
 
@@ -253,8 +246,8 @@ MUSTER_MPMC
 template <class InputIt>
 std::size_t MUSTER_MPMC_QUEUE::try_push_n(InputIt first, std::size_t count) {
   std::size_t done = 0;
-  for (; done < count; ++done, ++first)
-    if (try_emplace(*first) != queue_status::success) break;
+  while (done < count && try_emplace(*first) == queue_status::success)
+    if (++done != count) ++first;
   return done;
 }
 
@@ -262,24 +255,21 @@ std::size_t MUSTER_MPMC_QUEUE::try_push_n(InputIt first, std::size_t count) {
 
 MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::close() {
+  if (!consumers_.raise(closing)) return;
+  producers_.wake_all();
+  // The claims that missed the flag are visible now, see the top of the file.
   rank_t rank = tail_.load(std::memory_order_acquire);  // (10)
-  for (;;) {
-    const rank_t word = at(rank).word.load(std::memory_order_acquire);  // (9)
-    if (word == ended(rank)) {
-      // Another thread is closing the queue. When we return, no push may succeed any more.
-      if (ending(rank) == place::closed) return;
-      producers_.await<Wait>(room_key, [this] { return !is_ending(); }, no_deadline);
-    } else if (!before(rank_of(word), rank)) {
-      rank += step;
-    } else if (!is_free(word)) {
-      if (make_gap(rank)) rank += step;
-    } else if (claim(rank, word, ended(rank))) {
-      break;
-    }
-  }
+  while (is_passed(rank)) rank += step;
   end_.store(rank, std::memory_order_relaxed);
   consumers_.raise(closed);
-  producers_.wake_all();
+}
+
+// Whether a rank has been claimed or passed over.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::is_passed(rank_t rank) const noexcept {
+  const cell& c = at(rank);
+  return !before(rank_of(c.word.load(std::memory_order_acquire)), rank) ||  // (9)
+         !before(c.gap.load(std::memory_order_acquire), rank);              // (5)
 }
 
 MUSTER_MPMC

@@ -22,7 +22,6 @@ auto MUSTER_MPMC_QUEUE::look(rank_t rank) const noexcept -> outlook {
     return word == written(rank) ? outlook::written : outlook::gap;
   }
   if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
-  // ended(rank) without the flag: close() is not done, and may have to take this rank back.
   return before(rank_of(word), rank) ? outlook::unclaimed : outlook::written;
 }
 
@@ -37,7 +36,7 @@ void MUSTER_MPMC_QUEUE::claimed(std::size_t ranks) noexcept {
 MUSTER_MPMC
 std::size_t MUSTER_MPMC_QUEUE::unclaimed() const noexcept {
   const rank_t head = head_.load(std::memory_order_relaxed);
-  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  const rank_t tail = ((consumers_.flags() & closed) != 0 ? end_ : tail_).load(std::memory_order_relaxed);
   return before(head, tail) ? static_cast<std::size_t>((tail - head) / step) : 0;
 }
 
@@ -66,7 +65,7 @@ bool MUSTER_MPMC_QUEUE::await_ticket(rank_t& rank) {
       case outlook::written:
       case outlook::unclaimed:
         consumers_.await<Wait>(key(rank), [&] { return !must_wait(look(rank)); }, no_deadline);
-        let_slip(2, slip_, 4, [this] { return unclaimed(); });
+        consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
     }
   }
 }
@@ -88,8 +87,12 @@ queue_status MUSTER_MPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std
     if (must_wait(first_look)) {
       // head_ has not moved since: at the moment of the look, its rank was the first.
       if (head_.load(std::memory_order_relaxed) != head) continue;
+      if (first_look == outlook::written) return queue_status::busy;
       // No rank is claimed before all ranks before it are: behind an unclaimed rank there is nothing.
-      return first_look == outlook::written ? queue_status::busy : queue_status::empty;
+      if ((consumers_.flags() & closing) == 0) return queue_status::empty;
+      // The end is known and our rank is before it, or it is about to be known. The rank may be resolved by now.
+      if (must_wait(look(head))) return queue_status::busy;
+      continue;
     }
     // Ranks are resolved in any order here, so each is looked at.
     std::size_t run = 1;
@@ -121,7 +124,7 @@ queue_result<T> MUSTER_MPMC_QUEUE::pop_within(const wait_limit& limit) {
   for (;;) {
     queue_result<T> result = try_pop();
     if (result || result.status() == queue_status::closed) return result;
-    if (!await_head(limit)) return result;
+    if (limit.over() || !await_head(limit)) return result;
   }
 }
 
@@ -132,7 +135,7 @@ bool MUSTER_MPMC_QUEUE::await_head(const wait_limit& limit) {
   // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
   const auto ready = [&] { return !must_wait(look(head)) || head_.load(std::memory_order_relaxed) != head; };
   if (!limit.template await<Wait>(consumers_, head_key, ready)) return false;
-  let_slip(2, slip_, 4, [this] { return unclaimed(); });
+  consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
   return true;
 }
 

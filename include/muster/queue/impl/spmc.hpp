@@ -67,16 +67,14 @@ queue_status MUSTER_SPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
     if (room == queue_status::success) [[likely]]
       return publish(std::forward<Args>(args)...);
     if (is_closed()) return queue_status::closed;
-    const auto ready = [this] { return look_for_room() || is_closed(); };
-    if (!limit.template await<Wait>(producers_, room_key, ready)) return room;
-    let_slip(1, slip_, 32, [this] { return free_places(); });
+    if (limit.over() || !await_room(limit)) return room;
   }
 }
 
 // Makes the cell of rank tail_ ours, passing cells that slow consumers hold: success, or why there is no room.
 MUSTER_SPMC
 queue_status MUSTER_SPMC_QUEUE::reserve() {
-  for (;;) {
+  for (std::size_t gaps = 0;; ++gaps) {
     const rank_t rank = tail_.load(std::memory_order_relaxed);
     if (!before(rank, limit_) && !look_for_room()) [[unlikely]] {
       const std::size_t items = static_cast<std::size_t>(rank - head_seen_) - (gap_last_ - gap_first_);
@@ -85,8 +83,24 @@ queue_status MUSTER_SPMC_QUEUE::reserve() {
     // (1) acquire: pairs with (4). The consumer has moved the old item out before we overwrite it.
     if (cells_[rank].word.load(std::memory_order_acquire) == 0) [[likely]]
       return queue_status::success;
+    if (gaps == cells_.cells()) return queue_status::busy;
     make_gap(rank);
   }
+}
+
+// After reserve() in vain: waits for a claim or the end. When there is room, but stopped consumers hold every cell,
+// waits a moment, as nobody tells us that one is free. False when the limit came first.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::await_room(const wait_limit& limit) {
+  if (look_for_room()) {
+    const sync::atomic<rank_t>& word = cells_[tail_.load(std::memory_order_relaxed)].word;
+    const auto ready = [&] { return word.load(std::memory_order_relaxed) == 0 || is_closed(); };
+    return limit.template poll<Wait>(producers_, room_key, ready);
+  }
+  const auto ready = [this] { return look_for_room() || is_closed(); };
+  if (!limit.template await<Wait>(producers_, room_key, ready)) return false;
+  producer_slip_.after_wait(slip_, [this] { return free_places(); });
+  return true;
 }
 
 // Reads head_ anew. Whether rank tail_ fits: fewer than capacity_ items are unclaimed and the ring has not been lapped.
@@ -182,8 +196,7 @@ std::size_t MUSTER_SPMC_QUEUE::push_n(InputIt first, std::size_t count) {
       continue;
     }
     if (is_closed()) break;
-    wait_limit{}.await<Wait>(producers_, room_key, [this] { return look_for_room() || is_closed(); });
-    let_slip(1, slip_, 32, [this] { return free_places(); });
+    await_room(wait_limit{});
   }
   return done;
 }
@@ -201,32 +214,35 @@ std::size_t MUSTER_SPMC_QUEUE::try_push_n(InputIt first, std::size_t count) {
   return done;
 }
 
-// Fills consecutive free cells from rank tail_ on, whose first one reserve() has found free, and then publishes them in
-// order. Returns how many; 0 when closed.
+// Publishes items in consecutive free cells from rank tail_ on, whose first one reserve() has found free. Returns how
+// many; 0 when closed. Leaves `first` at the last of `count` items, as an input iterator must not be moved past what
+// was asked for.
 MUSTER_SPMC
 template <class InputIt>
 std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   const rank_t begin = tail_.load(std::memory_order_relaxed);
   const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
-  rank_t end = begin + 1;
-  // (1)
-  while (end != most && cells_[end].word.load(std::memory_order_acquire) == 0) ++end;
-  if (!announce(begin, end)) [[unlikely]]
+  if (!announce(begin, most)) [[unlikely]]
     return 0;
-  rank_t filled = begin;
-  const auto publish_filled = [&] {
-    for (rank_t rank = begin; rank != filled; ++rank)
-      cells_[rank].word.store(published(rank), std::memory_order_release);  // (3)
-    for (rank_t rank = begin; rank != filled; ++rank) signal_rank(rank);
+  rank_t end = begin;
+  const auto finish = [&] {
+    if (consumers_.after_event() != 0) [[unlikely]]
+      for (rank_t rank = begin; rank != end; ++rank) signal_rank(rank);
+    if (end != most) announce(most, end);
   };
   try {
-    for (; filled != end; ++filled, ++first) cells_[filled].item.ref().construct(*first);
+    while (end != most) {
+      cell& c = cells_[end];
+      if (c.word.load(std::memory_order_acquire) != 0) break;  // (1)
+      c.item.ref().construct(*first);
+      c.word.store(published(end), std::memory_order_release);  // (3)
+      if (++end != begin + count) ++first;
+    }
   } catch (...) {
-    publish_filled();
-    announce(end, filled);
+    finish();
     throw;
   }
-  publish_filled();
+  finish();
   return static_cast<std::size_t>(end - begin);
 }
 

@@ -13,12 +13,12 @@ auto MUSTER_SPMC_QUEUE::look(rank_t rank) const noexcept -> outlook {
   const cell& c = cells_[rank];
   // (5) acquire: pairs with (3).
   if (c.word.load(std::memory_order_acquire) == published(rank)) return outlook::ready;
+  if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
   // (6) acquire: pairs with (2).
   if (!before(gap_.load(std::memory_order_acquire), rank)) {
     // (5)
     return c.word.load(std::memory_order_acquire) == published(rank) ? outlook::ready : outlook::gap;
   }
-  if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
   return outlook::unknown;
 }
 
@@ -55,7 +55,7 @@ bool MUSTER_SPMC_QUEUE::await_ticket(rank_t& rank) {
         break;
       case outlook::unknown:
         consumers_.await<Wait>(key(rank), [&] { return look(rank) != outlook::unknown; }, no_deadline);
-        let_slip(2, slip_, 4, [this] { return unclaimed(); });
+        consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
     }
   }
 }
@@ -63,7 +63,7 @@ bool MUSTER_SPMC_QUEUE::await_ticket(rank_t& rank) {
 MUSTER_SPMC
 std::size_t MUSTER_SPMC_QUEUE::unclaimed() const noexcept {
   const rank_t head = head_.load(std::memory_order_relaxed);
-  const rank_t tail = tail_.load(std::memory_order_relaxed);
+  const rank_t tail = ((consumers_.flags() & closed) != 0 ? end_ : tail_).load(std::memory_order_relaxed);
   return before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
 }
 
@@ -126,7 +126,7 @@ queue_result<T> MUSTER_SPMC_QUEUE::pop_within(const wait_limit& limit) {
   for (;;) {
     queue_result<T> result = try_pop();
     if (result || result.status() == queue_status::closed) return result;
-    if (!await_head(limit)) return result;
+    if (limit.over() || !await_head(limit)) return result;
   }
 }
 
@@ -137,7 +137,7 @@ bool MUSTER_SPMC_QUEUE::await_head(const wait_limit& limit) {
   // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
   const auto ready = [&] { return look(head) != outlook::unknown || head_.load(std::memory_order_relaxed) != head; };
   if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
-  let_slip(2, slip_, 4, [this] { return unclaimed(); });
+  consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
   return true;
 }
 
@@ -153,6 +153,7 @@ std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
     if (status != queue_status::success) break;
     for (rank_t rank = first; rank != first + run; ++rank) {
       cell& c = cells_[rank];
+      prefetch_for_read(&cells_[rank + ahead]);
       // (5): a claimed rank without an item is a gap.
       if (c.word.load(std::memory_order_acquire) != published(rank)) continue;
       // (4)

@@ -22,9 +22,9 @@ MUSTER_SPSC_QUEUE::spsc_queue(std::size_t capacity, queue_options options)
       capacity_(capacity),
       slip_(std::min<std::size_t>(capacity / 4, 1024)),
       tail_(options.first_rank),
-      begun_(options.first_rank),
       head_(options.first_rank),
       limit_(options.first_rank + capacity),
+      begun_(options.first_rank),
       tail_seen_(options.first_rank) {}
 
 MUSTER_SPSC
@@ -76,6 +76,7 @@ MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::publish(Args&&... args) {
   const rank_t rank = tail_.load(std::memory_order_relaxed);
+  prefetch_for_write(&cells_[rank + ahead]);
   if (!announce(rank + 1)) [[unlikely]]
     return queue_status::closed;
   if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
@@ -151,7 +152,8 @@ std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
   return done;
 }
 
-// Writes items into the room known to be there and shows them together. Returns how many; 0 when closed.
+// Writes items into the room known to be there and shows them together. Returns how many; 0 when closed. Leaves `first`
+// at the last of `count` items, as an input iterator must not be moved past what was asked for.
 MUSTER_SPSC
 template <class InputIt>
 std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
@@ -161,7 +163,11 @@ std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
     return 0;
   rank_t filled = begin;
   try {
-    for (; filled != end; ++filled, ++first) cells_[filled].ref().construct(*first);
+    while (filled != end) {
+      prefetch_for_write(&cells_[filled + ahead]);
+      cells_[filled].ref().construct(*first);
+      if (++filled != begin + count) ++first;
+    }
   } catch (...) {
     show(filled);
     withdraw(filled);
@@ -233,6 +239,7 @@ queue_result<T> MUSTER_SPSC_QUEUE::try_pop() {
 MUSTER_SPSC
 queue_result<T> MUSTER_SPSC_QUEUE::take() {
   const rank_t rank = head_.load(std::memory_order_relaxed);
+  prefetch_for_read(&cells_[rank + ahead]);
   return detail::take(cells_[rank], [this, rank] { give_back(rank + 1); });
 }
 
@@ -278,7 +285,10 @@ std::size_t MUSTER_SPSC_QUEUE::take_run(OutputIt& out, std::size_t count) {
   const rank_t end = begin + std::min<rank_t>(count, tail_seen_ - begin);
   rank_t emptied = begin;
   const detail::finally done([&] { give_back(emptied); });
-  while (emptied != end) detail::take_to(cells_[emptied], out, [&] { ++emptied; });
+  while (emptied != end) {
+    prefetch_for_read(&cells_[emptied + ahead]);
+    detail::take_to(cells_[emptied], out, [&] { ++emptied; });
+  }
   return static_cast<std::size_t>(end - begin);
 }
 
