@@ -79,7 +79,7 @@ void add_baselines(catalogue& to) {
   to.all.push_back(c);
 
   c = baseline("FFQ^s as printed", "Algorithm 1 with erratum, aligned cells; flow control outside",
-               fan_out | slow_consumer | topic::exchange);
+               one_to_one | fan_out | slow_consumer | topic::exchange);
   c.family = "ffq paper";
   c.role = "paper";
   c.stream = run_stream<ffq_spmc_paper<item>>;

@@ -33,7 +33,8 @@ class alignas(128) receipt {
  public:
   explicit receipt(unsigned producers) : last_(producers, 0) {}
 
-  void add(item value) {
+  // Always inlined: a call would cost some contenders, and not others, a tenth of their throughput.
+  [[gnu::always_inline]] void add(item value) {
     ++count_;
     sum_ += value;
     folded_ ^= fold(value);

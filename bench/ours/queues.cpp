@@ -27,8 +27,9 @@ contender one(std::string name, unsigned topics) {
 }  // namespace
 
 void add_ours(catalogue& to) {
-  contender c = one("spsc_queue", one_to_one);
+  contender c = one("spsc_queue", one_to_one | topic::exchange);
   c.stream = run_stream<spsc>;
+  c.exchange = run_exchange<spsc, spsc>;
   to.all.push_back(c);
 
   c = one("spsc_queue push_n/pop_n(8)", one_to_one);
@@ -36,8 +37,9 @@ void add_ours(catalogue& to) {
   c.stream = run_stream<spsc, take_eight, give_eight>;
   to.all.push_back(c);
 
-  c = one("spmc_queue", one_to_one | fan_out | oversubscribed | slow_consumer);
+  c = one("spmc_queue", one_to_one | fan_out | oversubscribed | slow_consumer | topic::exchange);
   c.stream = run_stream<spmc>;
+  c.exchange = run_exchange<spmc, spmc>;
   c.stall = run_stall<ours<spmc_queue<sluggish>>>;
   to.all.push_back(c);
 

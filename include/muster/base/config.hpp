@@ -35,6 +35,11 @@ inline constexpr bool debug_checks = true;
 
 }  // namespace muster::inline MUSTER_ABI
 
+// The hot path of an operation is a few instructions, and what it does when it has to wait is many. Compilers that
+// weigh the two together stop inlining the hot path in larger programs, so we say which is which.
+#define MUSTER_HOT [[gnu::always_inline]] inline
+#define MUSTER_COLD [[gnu::noinline]]
+
 /// Aborts with `what` unless `condition` holds, in every build. For the check() functions of the structures.
 #define MUSTER_CHECK(condition, what) \
   ((condition) ? static_cast<void>(0) : ::muster::fail_check(what, __FILE__, __LINE__))

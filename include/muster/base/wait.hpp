@@ -99,7 +99,7 @@ class event_mask {
   event_mask& operator=(const event_mask&) = delete;
 
   /// After making an event with any store: the flags and the keys somebody may sleep for. Zero: nothing to do.
-  std::uint32_t after_event() noexcept;
+  MUSTER_HOT std::uint32_t after_event() noexcept;
   /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells.
   void wake(std::uint32_t key) noexcept;
   /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up; a sleeper that leaves without

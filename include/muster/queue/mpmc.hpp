@@ -114,13 +114,13 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   void give_back(rank_t rank) noexcept;
   bool has_room(rank_t rank) noexcept;
   std::size_t free_places() noexcept;
-  bool await_room(const wait_limit& limit);
-  bool await_cell(const wait_limit& limit);
+  MUSTER_COLD bool await_room(const wait_limit& limit);
+  MUSTER_COLD bool await_cell(const wait_limit& limit);
   template <class... Args>
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
   template <class... Args>
   void publish(rank_t rank, Args&&... args);
-  void make_gap(rank_t rank) noexcept;
+  MUSTER_COLD void make_gap(rank_t rank) noexcept;
   void signal_rank(rank_t rank) noexcept;
   bool is_passed(rank_t rank) const noexcept;
 
@@ -130,9 +130,9 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   static bool must_wait(outlook seen) noexcept { return seen == outlook::written || seen == outlook::unclaimed; }
   std::size_t unclaimed() const noexcept;
   void claimed(std::size_t ranks) noexcept;
-  bool await_ticket(rank_t& rank);
+  MUSTER_COLD bool await_ticket(rank_t& rank);
   queue_result<T> pop_within(const wait_limit& limit);
-  bool await_head(const wait_limit& limit);
+  MUSTER_COLD bool await_head(const wait_limit& limit);
   queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   queue_result<T> take(rank_t rank);
   template <class OutputIt>

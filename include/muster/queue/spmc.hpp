@@ -106,10 +106,10 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   template <class... Args>
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
   queue_status reserve();
-  bool await_room(const wait_limit& limit);
+  MUSTER_COLD bool await_room(const wait_limit& limit);
   bool look_for_room();
   std::size_t free_places();
-  void make_gap(rank_t rank);
+  MUSTER_COLD void make_gap(rank_t rank);
   template <class... Args>
   queue_status publish(Args&&... args);
   template <class InputIt>
@@ -122,9 +122,9 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   bool resolved(rank_t rank) const noexcept;
   void claimed() noexcept;
   std::size_t unclaimed() const noexcept;
-  bool await_ticket(rank_t& rank);
+  MUSTER_COLD bool await_ticket(rank_t& rank);
   queue_result<T> pop_within(const wait_limit& limit);
-  bool await_head(const wait_limit& limit);
+  MUSTER_COLD bool await_head(const wait_limit& limit);
   queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   queue_result<T> take(rank_t rank);
   template <class OutputIt>

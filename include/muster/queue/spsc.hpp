@@ -15,7 +15,7 @@
 // Source     Lamport, "Specifying Concurrent Program Modules", TOPLAS 1983, with the bounds cached by both sides
 //            (MCRingBuffer: Lee, Bu, Chandranmenon, IPDPS 2010). FFQ without the atomic increment of head needs no gaps
 //            and then no ranks in the cells either: its consumer can only be slow at the head, so that a free place is
-//            known from head alone. bench/baselines has the form with ranks; both are in queue/one-to-one.
+//            known from head alone. bench/baselines has FFQ^s as printed; both are in queue/one-to-one.
 #pragma once
 
 #include <muster/base/arch.hpp>     // prefetch_for_write
@@ -90,26 +90,28 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   template <class... Args>
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  MUSTER_COLD queue_status await_room(const wait_limit& limit);
   template <class... Args>
   queue_status publish(Args&&... args);
   template <class InputIt>
   std::size_t publish_run(InputIt& first, std::size_t count);
-  bool has_room() noexcept;
+  MUSTER_HOT bool has_room() noexcept;
   std::size_t refresh_room() noexcept;
-  bool announce(rank_t next) noexcept;
-  void withdraw(rank_t next) noexcept;
-  void show(rank_t next) noexcept;
+  MUSTER_HOT bool announce(rank_t next) noexcept;
+  MUSTER_COLD void withdraw(rank_t next) noexcept;
+  MUSTER_HOT void show(rank_t next) noexcept;
   bool refuses() const noexcept { return is_closed(); }
 
   enum class outlook { ready, over, busy, unknown };
   outlook look() noexcept;
-  bool has_item() noexcept;
+  MUSTER_HOT bool has_item() noexcept;
+  MUSTER_COLD queue_status await_item(const wait_limit& limit);
   std::size_t refresh_items() noexcept;
   queue_result<T> pop_within(const wait_limit& limit);
   queue_result<T> take();
   template <class OutputIt>
   std::size_t take_run(OutputIt& out, std::size_t count);
-  void give_back(rank_t next) noexcept;
+  MUSTER_HOT void give_back(rank_t next) noexcept;
 
   // Who may touch a cell: the consumer in head_ … tail_ − 1, the producer elsewhere.
   const ring<sync::cell<slot<T>>, Layout> cells_;

@@ -48,13 +48,19 @@ MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   const auto inside = producer_entry_.enter(second_producer);
-  if (!has_room()) [[unlikely]] {
-    const auto ready = [this] { return has_room() || refuses(); };
-    if (!limit.template await<Wait>(producer_, only_key, ready)) return queue_status::full;
-    if (refuses()) return queue_status::closed;
-    producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
-  }
+  if (!has_room()) [[unlikely]]
+    if (const queue_status room = await_room(limit); room != queue_status::success) return room;
   return publish(std::forward<Args>(args)...);
+}
+
+// Waits for room: success, full when the limit came first, closed.
+MUSTER_SPSC
+queue_status MUSTER_SPSC_QUEUE::await_room(const wait_limit& limit) {
+  const auto ready = [this] { return has_room() || refuses(); };
+  if (!limit.template await<Wait>(producer_, only_key, ready)) return queue_status::full;
+  if (refuses()) return queue_status::closed;
+  producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
+  return queue_status::success;
 }
 
 MUSTER_SPSC
@@ -127,11 +133,8 @@ std::size_t MUSTER_SPSC_QUEUE::push_n(InputIt first, std::size_t count) {
   const auto inside = producer_entry_.enter(second_producer);
   std::size_t done = 0;
   while (done < count) {
-    if (!has_room()) [[unlikely]] {
-      wait_limit{}.await<Wait>(producer_, only_key, [this] { return has_room() || refuses(); });
-      if (refuses()) break;
-      producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
-    }
+    if (!has_room()) [[unlikely]]
+      if (await_room(wait_limit{}) != queue_status::success) break;
     const std::size_t run = publish_run(first, count - done);
     if (run == 0) break;
     done += run;
@@ -213,15 +216,21 @@ queue_result<T> MUSTER_SPSC_QUEUE::pop() { return pop_within(wait_limit{}); }
 MUSTER_SPSC
 queue_result<T> MUSTER_SPSC_QUEUE::pop_within(const wait_limit& limit) {
   const auto inside = consumer_entry_.enter(second_consumer);
-  if (has_item()) [[likely]]
-    return take();
+  if (!has_item()) [[unlikely]]
+    if (const queue_status item = await_item(limit); item != queue_status::success) return item;
+  return take();
+}
+
+// Waits for an item: success, empty or busy when the limit came first, closed.
+MUSTER_SPSC
+queue_status MUSTER_SPSC_QUEUE::await_item(const wait_limit& limit) {
   outlook seen = outlook::unknown;
   const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
   if (!limit.template await<Wait>(consumer_, only_key, ready))
     return seen == outlook::busy ? queue_status::busy : queue_status::empty;
   if (seen == outlook::over) return queue_status::closed;
   consumer_slip_.after_wait(slip_, [this] { return refresh_items(); });
-  return take();
+  return queue_status::success;
 }
 
 MUSTER_SPSC
@@ -267,13 +276,8 @@ template <class OutputIt>
 std::size_t MUSTER_SPSC_QUEUE::pop_n(OutputIt out, std::size_t count) {
   const auto inside = consumer_entry_.enter(second_consumer);
   if (count == 0) return 0;
-  if (!has_item()) [[unlikely]] {
-    outlook seen = outlook::unknown;
-    const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
-    wait_limit{}.await<Wait>(consumer_, only_key, ready);
-    if (seen == outlook::over) return 0;
-    consumer_slip_.after_wait(slip_, [this] { return refresh_items(); });
-  }
+  if (!has_item()) [[unlikely]]
+    if (await_item(wait_limit{}) != queue_status::success) return 0;
   return take_run(out, count);
 }
 
