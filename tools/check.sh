@@ -5,13 +5,14 @@
 # check.sh: the steps of `./dev check`. Sourced by dev, whose functions (build, run_tests, python, die, say) and
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
-check_names=(format lint headers debug clang asan tsan install)
+check_names=(format lint headers model debug clang asan tsan install)
 
 describe() { # step
   case $1 in
     format) echo "layout of the C++ files (clang-format-19)" ;;
     lint) echo "our own rules, clang-tidy, shellcheck, spelling" ;;
     headers) echo "every header compiles by itself, with both compilers" ;;
+    model) echo "every execution of small programs, under the memory model of C++" ;;
     debug) echo "g++, assertions on: build and fast tests" ;;
     clang) echo "clang++, optimized: build and fast tests" ;;
     asan) echo "address and undefined-behaviour sanitizers: build and fast tests" ;;
@@ -59,6 +60,7 @@ build_and_test() {
   build "$1"
   run_tests "$1"
 }
+step_model() { build_and_test model; }
 step_debug() { build_and_test debug; }
 step_clang() { build_and_test clang; }
 step_asan() { build_and_test asan; }

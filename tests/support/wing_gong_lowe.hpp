@@ -6,6 +6,7 @@
 // Method     Wing and Gong (1993): choose, among the events that no other remaining event comes before, one that
 //            the specification allows next; go on from there; go back when stuck. Lowe (2017): never look twice
 //            at the same set of done events with the same state. States are compared, not only their hashes.
+// Order      by the stamps, or as the caller says: under a weak memory model, happens-before is not an order of times.
 // Pending    events may be done or left out.
 // Cost       microseconds for a dozen events; exponential in the number of concurrent ones. At most 64 events.
 // Spec       copyable and comparable, with hash(), and with bool apply(const event&), which is false, and
@@ -34,6 +35,8 @@ class wing_gong_lowe {
 
   /// Throws std::length_error for more than 64 events, std::invalid_argument for an impossible event.
   bool linearizable(std::span<const event> history);
+  /// The same for an order of the caller's: bit j of before[i] says that event j comes before event i.
+  bool linearizable(std::span<const event> history, std::vector<std::uint64_t> before);
 
   /// Indices into the last history: an order that explains it, or else a longest order that was reached.
   const std::vector<std::size_t>& order() const { return order_; }
@@ -62,7 +65,8 @@ class wing_gong_lowe {
 
   Spec initial_;
   std::vector<std::size_t> by_begin_;
-  event_set complete_ = 0;  // the events that are not pending
+  std::vector<event_set> before_;  // those that come before each event
+  event_set complete_ = 0;         // the events that are not pending
   std::vector<frame> stack_;
   std::unordered_set<state, state_hash> seen_;
   std::vector<std::size_t> order_;
@@ -70,6 +74,15 @@ class wing_gong_lowe {
 
 template <class Spec>
 bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history) {
+  std::vector<std::uint64_t> before(history.size(), 0);
+  for (std::size_t i = 0; i < history.size() && history.size() <= 64; ++i)
+    for (std::size_t j = 0; j < history.size(); ++j)
+      if (history[j].end < history[i].begin) before[i] |= std::uint64_t{1} << j;
+  return linearizable(history, std::move(before));
+}
+
+template <class Spec>
+bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history, std::vector<std::uint64_t> before) {
   if (history.size() > 64) throw std::length_error("wing_gong_lowe takes at most 64 events: use a monitor");
   by_begin_.resize(history.size());
   std::iota(by_begin_.begin(), by_begin_.end(), std::size_t{0});
@@ -77,9 +90,12 @@ bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history) {
     return history[a].begin != history[b].begin ? history[a].begin < history[b].begin : a < b;
   });
   complete_ = 0;
+  before_.assign(history.size(), 0);
   for (std::size_t i = 0; i < by_begin_.size(); ++i) {
     require_well_formed(history[by_begin_[i]]);
     if (history[by_begin_[i]].outcome != result::pending) complete_ |= event_set{1} << i;
+    for (std::size_t j = 0; j < by_begin_.size(); ++j)
+      if ((before[by_begin_[i]] >> by_begin_[j] & 1) != 0) before_[i] |= event_set{1} << j;
   }
   order_.clear();
   seen_.clear();
@@ -102,14 +118,9 @@ bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history) {
 template <class Spec>
 bool wing_gong_lowe<Spec>::descend(std::span<const event> history) {
   frame& top = stack_.back();
-  std::uint64_t first_end = never;
-  for (std::size_t i = 0; i < by_begin_.size(); ++i) {
-    if ((top.now.done >> i & 1) == 0) first_end = std::min(first_end, history[by_begin_[i]].end);
-  }
   for (std::size_t i = top.candidate; i < by_begin_.size(); ++i) {
     const event& e = history[by_begin_[i]];
-    if (e.begin > first_end) break;  // an event that is not done yet comes before this one and all later ones
-    if ((top.now.done >> i & 1) != 0) continue;
+    if ((top.now.done >> i & 1) != 0 || (before_[i] & ~top.now.done) != 0) continue;
     state next = top.now;
     if (!next.spec.apply(e)) continue;
     next.done |= event_set{1} << i;

@@ -22,10 +22,14 @@
 namespace muster::inline MUSTER_ABI {
 
 /// Prints the broken promise and what to do about it, and aborts. Never returns.
+#if defined(MUSTER_MODEL)
+[[noreturn]] void fail_check(const char* what, const char* file, int line);  // the checker's
+#else
 [[noreturn]] inline void fail_check(const char* what, const char* file, int line) {
   std::fprintf(stderr, "muster: %s (%s:%d)\n", what, file, line);
   std::abort();
 }
+#endif
 
 #if defined(NDEBUG)
 inline constexpr bool debug_checks = false;

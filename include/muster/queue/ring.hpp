@@ -65,7 +65,7 @@ struct aligned_rotated {
 
 namespace detail {
 
-// Rotation needs some bits, and sleepers' keys repeat every event_mask::keys ranks.
+// Unless somebody asks for fewer: rotation needs some bits, and sleepers' keys repeat every event_mask::keys ranks.
 inline constexpr std::size_t least_cells = 16;
 
 [[noreturn]] inline void refuse(const char* queue, const std::string& why) {
@@ -83,7 +83,7 @@ inline std::size_t ring_cells(const char* queue, std::size_t capacity, const que
     refuse(queue, "a capacity of " + std::to_string(capacity) + " does not fit into memory; the most is " +
                       std::to_string(most));
   if (options.cells == 0) return std::bit_ceil(std::max<std::size_t>(capacity + spare, least_cells));
-  const std::size_t least = std::bit_ceil(std::max(capacity + spare, least_cells));
+  const std::size_t least = std::bit_ceil(std::max<std::size_t>(capacity + spare, 2));
   if (options.cells < least || options.cells > most)
     refuse(queue, std::to_string(options.cells) + " cells do not suit a capacity of " + std::to_string(capacity) +
                       " and " + std::to_string(spare) + " threads; ask for " + std::to_string(least) + " to " +

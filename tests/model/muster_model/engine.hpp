@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// engine.hpp: runs one execution of a program whose threads are fibers. Before each operation that threads can see of
+// each other, the scheduler decides who goes on; where the memory model leaves a choice, the same scheduler decides.
+//
+// The program    uses model::atomic, model::cell and the rest of sync.hpp, spawn(), join() and require(). It must be
+//                deterministic but for these: no clocks, no addresses as values, no other threads.
+// Failures       end the execution at once; fibers are abandoned where they are, without unwinding. So the program's
+//                memory is given back by the heap (heap.hpp), and what lies on the fibers' stacks is forgotten.
+#pragma once
+
+#include "muster_model/heap.hpp"
+#include "muster_model/scheduler.hpp"
+#include "muster_model/views.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster_model {
+
+using where = std::source_location;
+
+/// One step of the last execution, for traces.
+struct step {
+  std::uint64_t number = 0;
+  unsigned thread = 0;
+  const char* what = "";
+  int location = -1;
+  std::uint64_t value = 0;    // read, or written
+  std::uint64_t written = 0;  // by a read-modify-write
+  int read_from = -1;         // the step that made the value; 0: the start
+  bool stale = false;         // there was a newer store
+  order ordering = order::relaxed;
+  where site;
+};
+
+/// Weakens the ordering at one place of the program. Which place: its file, line and column.
+struct weakening {
+  std::string file;
+  std::uint32_t line = 0;
+  std::uint32_t column = 0;
+  bool failure = false;  // the order of a compare-exchange that fails
+  order to = order::relaxed;
+};
+
+/// An ordering that the program has used.
+struct ordering_site {
+  std::string file;
+  std::uint32_t line = 0;
+  std::uint32_t column = 0;
+  const char* what = "";
+  order ordering = order::relaxed;
+  bool failure = false;
+  auto operator<=>(const ordering_site&) const = default;
+};
+
+class engine {
+ public:
+  engine();
+  ~engine();
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  /// The engine whose program is running. There is at most one.
+  static engine& running();
+  static bool is_running();
+
+  /// Runs the program once. Returns an empty string, or what went wrong.
+  std::string execute(scheduler& decisions, const std::function<void()>& program);
+
+  void trace_steps(bool on) { tracing_ = on; }
+  const std::vector<step>& trace() const { return trace_; }
+  std::uint64_t steps() const { return steps_; }
+  /// The most steps one thread needed between begin_operation() and end_operation().
+  std::uint64_t longest_operation() const { return longest_operation_; }
+
+  void weaken(const weakening* w) { weakening_ = w; }
+  void collect_sites(std::vector<ordering_site>* into) { sites_ = into; }
+
+  // ------------------------------------------------------------------------------------------------ for the program
+  unsigned spawn(std::function<void()> body);
+  void join(unsigned thread);
+  [[noreturn]] void fail(const std::string& why);
+  unsigned current() const { return current_; }
+  knowledge& known() { return threads_[current_].known; }
+  void begin_operation() { threads_[current_].operation_steps = 0; }
+  void end_operation();
+  bool abandoned() const { return abandoned_; }
+  /// Whether an operation of this execution has not met the newest store.
+  bool was_stale() const { return was_stale_; }
+  unsigned choose(unsigned alternatives, const char* what) { return decisions_->choose(alternatives, what); }
+
+  // ------------------------------------------------------------------------------------------------- for the seam
+  unsigned add_location(std::uint64_t value);
+  void end_location(unsigned l);
+  std::uint64_t load(unsigned l, order o, const where& site);
+  void store(unsigned l, std::uint64_t value, order o, const where& site);
+  std::uint64_t modify(unsigned l, order o, const where& site, const char* what,
+                       const std::function<std::uint64_t(std::uint64_t)>& change);
+  bool compare_exchange(unsigned l, std::uint64_t& expected, std::uint64_t desired, order success, order failure,
+                        bool weak, const where& site);
+  void fence(order o, const where& site);
+  void heavy_fence(const where& site);
+  void spin(const where& site);  // the same reads again would give the same answer: wait until they would not
+  enum class woken { by_wake, by_time, not_asleep };
+  woken futex_wait(unsigned l, std::uint64_t expected, std::uint32_t bits, bool timed, const where& site);
+  unsigned futex_wake(unsigned l, unsigned most, std::uint32_t bits, const where& site);
+
+  /// The limit of steps of one execution; a program that needs more is taken to be caught in a loop.
+  void run_thread();  // for the fibers only
+  void limit_steps(std::uint64_t most) { most_steps_ = most; }
+  /// One thread may stop for ever before any of its operations, −1: none.
+  void freeze(int thread) { freezable_ = thread; }
+
+ private:
+  struct fiber {
+    knowledge known;
+    std::function<void()> body;
+    void* context = nullptr;
+    pending next;     // the operation it is about to execute
+    int joins = -1;   // waits for this thread to end
+    int sleeps = -1;  // on the location of a futex
+    std::uint32_t sleep_bits = 0;
+    bool timed = false;
+    bool done = false;
+    bool frozen = false;
+    bool spinning = false;                                              // until somebody writes what it has read
+    std::vector<std::pair<unsigned, std::uint32_t>> reads, last_reads;  // since the last spin(); location and stamp
+    std::uint64_t operation_steps = 0;
+  };
+  class stacks;
+
+  bool can_run(const fiber& t) const;
+  [[noreturn]] void leave();
+  void schedule();
+  void point(pending next);
+  [[noreturn]] void stuck();
+  void remember_read(unsigned l, std::size_t index);
+  void wake_spinners(unsigned l);
+  void check_location(unsigned l);
+  order weakened(order o, const where& site, const char* what, bool failure = false);
+  void record(const char* what, unsigned l, const where& site, order o, std::uint64_t value, std::uint64_t written,
+              int from, bool stale);
+  void took_stale();
+  std::size_t pick_store(unsigned l, std::size_t oldest, bool for_change);
+
+  scheduler* decisions_ = nullptr;
+  memory memory_;
+  std::vector<fiber> threads_;
+  unsigned current_ = 0;
+  void* outside_ = nullptr;
+  std::unique_ptr<stacks> stacks_;
+  std::string failure_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t most_steps_ = 5000;
+  std::uint64_t longest_operation_ = 0;
+  static constexpr unsigned most_timeouts = 2;  // that happen while others could go on
+  unsigned timeouts_left_ = most_timeouts;
+  static constexpr unsigned most_spurious = 1;  // failures of weak compare-exchanges for nothing
+  unsigned spurious_left_ = most_spurious;
+  bool abandoned_ = false;
+  bool was_stale_ = false;
+  int freezable_ = -1;
+  bool tracing_ = false;
+  std::vector<step> trace_;
+  const weakening* weakening_ = nullptr;
+  std::vector<ordering_site>* sites_ = nullptr;
+};
+
+const char* name_of(order o);
+
+/// What the machine of the model has.
+struct machine {
+  bool asymmetric_fences = true;
+};
+inline machine& settings() {
+  static machine one;
+  return one;
+}
+
+/// In a program: starts a thread, waits for its end, and ends the execution with a failure.
+template <class Body>
+unsigned spawn(Body&& body) {
+  const heap::untracked aside;
+  return engine::running().spawn(std::function<void()>(std::forward<Body>(body)));
+}
+inline void join(unsigned thread) { engine::running().join(thread); }
+inline void require(bool condition, const char* what) {
+  if (!condition) engine::running().fail(what);
+}
+
+}  // namespace muster_model

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// scheduler.hpp: who decides. The engine asks; search.hpp, replay and the random strategies answer.
+#pragma once
+
+#include <cstdint>
+
+namespace muster_model {
+
+/// What a thread is about to do, as far as others can tell.
+struct pending {
+  enum class kind : std::uint8_t {
+    local,   // nothing that others see
+    read,    // of `location`
+    write,   // of `location`, or a read-modify-write, or a futex operation
+    fence,   // sequentially consistent
+    remote,  // one step of a heavy fence, on behalf of thread `location`
+    join,    // of thread `location`
+    end,     // of the thread itself
+  };
+  kind what = kind::local;
+  int location = -1;
+  bool sequential = false;
+};
+
+/// Whether the order of the two, by threads `a` and `b`, can matter to anybody.
+bool depend(const pending& first, unsigned a, const pending& second, unsigned b);
+
+/// Bit t: thread t.
+using thread_set = std::uint32_t;
+
+class scheduler {
+ public:
+  static constexpr unsigned nobody = ~0U;
+
+  virtual ~scheduler() = default;
+  /// Which of the threads that can run goes on; `next[t]` is what thread t will do. `current` has run last and may be
+  /// among them or not. nobody: this execution is not worth finishing.
+  virtual unsigned pick(thread_set runnable, unsigned current, const pending* next) = 0;
+  /// A number below `alternatives`; 0 is the ordinary case.
+  virtual unsigned choose(unsigned alternatives, const char* what) = 0;
+  /// How many loads may still read something other than the newest store.
+  virtual unsigned stale_left() const = 0;
+  virtual void took_stale() = 0;
+};
+
+}  // namespace muster_model

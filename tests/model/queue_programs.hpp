@@ -1,0 +1,342 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// queue_programs.hpp: small programs for the checker that use a queue, written as scripts:
+//
+//   "push*2 close | pop*2 | try_pop"     three threads; the first pushes twice and closes
+//
+// Checked     every execution: data races, lost wake-ups and leaks by the engine; here: nothing is lost, invented or
+//             delivered twice; the order of each producer; the queue's own invariants at the end; and whether the whole
+//             history is linearizable.
+// Order       of operations in a history: happens-before; and when no operation of the execution has read an old value,
+//             also the order of execution.
+#pragma once
+
+#include <muster/queue.hpp>
+
+#include "muster_model/explore.hpp"
+#include "queue_spec.hpp"
+#include "wing_gong_lowe.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <sstream>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster_model_test {
+
+namespace mm = muster_model;
+using muster_test::event;
+using muster_test::op;
+using muster_test::result;
+
+/// Thrown by the constructor of an item that refuses to be made.
+struct refused {};
+struct refusing {};
+
+/// A value that tells when it is used after its end.
+class item {
+ public:
+  item() = default;
+  explicit item(std::uint64_t value) : value_(value) {}
+  explicit item(refusing) { throw refused{}; }
+  item(item&& other) noexcept : value_(std::exchange(other.value_, moved_from)) {}
+  item& operator=(item&& other) noexcept {
+    value_ = std::exchange(other.value_, moved_from);
+    return *this;
+  }
+  ~item() { value_ = destroyed; }
+  std::uint64_t value() const { return value_; }
+
+  static constexpr std::uint64_t moved_from = 1'000'001;
+  static constexpr std::uint64_t destroyed = 1'000'002;
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+struct command {
+  std::string verb;
+  unsigned times = 1;
+};
+using script = std::vector<std::vector<command>>;
+
+/// Throws std::invalid_argument.
+inline script parse(const std::string& text) {
+  static const char* const verbs[] = {"push",       "try_push", "push_for",     "push_stop", "push_n",
+                                      "try_push_n", "push_bad", "try_push_bad", "pop",       "try_pop",
+                                      "pop_for",    "pop_stop", "pop_n",        "try_pop_n", "close",
+                                      "stop",       "drain",    "drain_n",      "drain_try", "drain_for"};
+  script s(1);
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (word == "|") {
+      s.emplace_back();
+      continue;
+    }
+    command c;
+    const std::size_t star = word.find('*');
+    c.verb = word.substr(0, star);
+    if (star != std::string::npos) c.times = static_cast<unsigned>(std::stoul(word.substr(star + 1)));
+    if (std::find(std::begin(verbs), std::end(verbs), c.verb) == std::end(verbs))
+      throw std::invalid_argument("no operation is called \"" + c.verb + "\" in the script \"" + text + "\"");
+    s.back().push_back(std::move(c));
+  }
+  if (s.size() >= mm::most_threads) throw std::invalid_argument("too many threads in the script \"" + text + "\"");
+  return s;
+}
+
+struct queue_setup {
+  std::size_t capacity = 2;
+  std::size_t cells = 0;
+  std::size_t threads = 1;
+  muster::rank_t first_rank = ~muster::rank_t{0} - 1;  // wraps after two items
+  bool full_may_be_early = false;
+};
+
+template <class Queue>
+class queue_program {
+ public:
+  queue_program(const queue_setup& setup, script s) : setup_(setup), script_(std::move(s)) {}
+
+  void operator()() const {
+    run now(*this);
+    now.everything();
+  }
+
+ private:
+  static constexpr std::uint64_t per_thread = 100;  // values of thread t are 100 t + 1, 100 t + 2, …
+
+  struct entry {
+    event e;
+    unsigned thread;
+    mm::view begin, end;
+  };
+
+  class run {
+   public:
+    explicit run(const queue_program& program)
+        : program_(program),
+          queue_(program.setup_.capacity, {.threads = program.setup_.threads,
+                                           .cells = program.setup_.cells,
+                                           .first_rank = program.setup_.first_rank}) {
+      const mm::heap::untracked aside;
+      entries_.reserve(64);
+    }
+
+    void everything() {
+      std::vector<unsigned> threads;
+      for (unsigned t = 0; t < program_.script_.size(); ++t) threads.push_back(mm::spawn([this, t] { commands(t); }));
+      for (const unsigned t : threads) mm::join(t);
+      queue_.check();
+      for (;;) {
+        begin(op::pop, 0);
+        const auto left = queue_.try_pop();
+        if (!left && left.status() == muster::queue_status::busy) fail("a quiet queue is busy");
+        answer(left);
+        if (!left) break;
+      }
+      check_history();
+    }
+
+   private:
+    using status = muster::queue_status;
+
+    [[noreturn]] static void fail(const char* what) { mm::engine::running().fail(what); }
+    static unsigned self() { return mm::engine::running().current(); }
+
+    // -------------------------------------------------------------------------------------------------- the history
+    void begin(op kind, std::uint64_t value) {
+      const mm::heap::untracked aside;
+      mm::engine& e = mm::engine::running();
+      e.begin_operation();
+      pending_[self()] = {
+          {self(), kind, value, result::pending, e.steps(), muster_test::never}, self(), e.known().now, {}};
+    }
+    void end(result outcome, std::uint64_t value) {
+      const mm::heap::untracked aside;
+      mm::engine& e = mm::engine::running();
+      e.end_operation();
+      entry& done = pending_[self()];
+      done.e.outcome = outcome;
+      if (outcome == result::success && done.e.kind == op::pop) done.e.value = value;
+      done.e.end = e.steps() + 1;
+      ++e.known().now.clock(self());
+      done.end = e.known().now;
+      entries_.push_back(done);
+    }
+    void answer(status s) { end(muster_test::as_result(s), 0); }
+    template <class T>
+    void answer(const muster::queue_result<T>& r) {
+      if (r) {
+        end(result::success, r->value());
+      } else {
+        answer(r.status());
+      }
+    }
+
+    void check_history() {
+      const mm::heap::untracked aside;
+      std::vector<event> history;
+      std::vector<std::uint64_t> before(entries_.size(), 0);
+      const bool by_time = !mm::engine::running().was_stale();
+      for (std::size_t i = 0; i < entries_.size(); ++i) {
+        history.push_back(entries_[i].e);
+        for (std::size_t j = 0; j < entries_.size(); ++j) {
+          const entry& a = entries_[j];
+          const entry& b = entries_[i];
+          const bool happens_before =
+              a.thread == b.thread ? a.e.end < b.e.begin : b.begin.clock(a.thread) >= a.end.clock(a.thread);
+          if (happens_before || (by_time && a.e.end < b.e.begin)) before[i] |= std::uint64_t{1} << j;
+        }
+      }
+      conserve(history);
+      muster_test::wing_gong_lowe<muster_test::queue_spec> search(
+          muster_test::queue_spec({program_.setup_.capacity, program_.setup_.full_may_be_early}));
+      if (!search.linearizable(history, before)) {
+        static std::string what;
+        what = "the history is not linearizable:\n" + muster_test::describe(history);
+        mm::engine::running().fail(what);
+      }
+    }
+
+    static void conserve(const std::vector<event>& history) {
+      for (const event& pop : history) {
+        if (pop.kind != op::pop || pop.outcome != result::success) continue;
+        unsigned pushed = 0, popped = 0;
+        for (const event& e : history) {
+          pushed += e.kind == op::push && e.outcome == result::success && e.value == pop.value;
+          popped += e.kind == op::pop && e.outcome == result::success && e.value == pop.value;
+        }
+        if (pushed != 1) fail("a pop delivers what no push has pushed");
+        if (popped != 1) fail("an item is delivered twice");
+      }
+      for (const event& push : history) {
+        if (push.kind != op::push || push.outcome != result::success) continue;
+        bool popped = false;
+        for (const event& e : history)
+          popped |= e.kind == op::pop && e.outcome == result::success && e.value == push.value;
+        if (!popped) fail("an item is lost");
+      }
+    }
+
+    // ------------------------------------------------------------------------------------------------- the commands
+    void commands(unsigned t) {
+      std::uint64_t next = per_thread * (t + 1);
+      for (const command& c : program_.script_[t]) {
+        if (c.verb.ends_with("_n")) {
+          bulk(c, next);
+        } else {
+          for (unsigned i = 0; i < c.times; ++i) single(c.verb, next);
+        }
+      }
+    }
+
+    void single(const std::string& verb, std::uint64_t& next) {
+      using namespace std::chrono_literals;
+      if (verb == "push") push(next, [this](item& v) { return queue_.push(std::move(v)); });
+      if (verb == "try_push") push(next, [this](item& v) { return queue_.try_push(std::move(v)); });
+      if (verb == "push_for") push(next, [this](item& v) { return queue_.push_for(std::move(v), 1h); });
+      if (verb == "push_stop") push(next, [this](item& v) { return queue_.push(std::move(v), stop_.get_token()); });
+      if (verb == "push_bad") push_bad([this] { return queue_.emplace(refusing{}); });
+      if (verb == "try_push_bad") push_bad([this] { return queue_.try_emplace(refusing{}); });
+      if (verb == "pop") pop([this] { return queue_.pop(); });
+      if (verb == "try_pop") pop([this] { return queue_.try_pop(); });
+      if (verb == "pop_for") pop([this] { return queue_.pop_for(1h); });
+      if (verb == "pop_stop") pop([this] { return queue_.pop(stop_.get_token()); });
+      if (verb == "drain")
+        while (pop([this] { return queue_.pop(); })) {
+        }
+      if (verb == "drain_for")
+        while (pop([this] { return queue_.pop(never_.get_token()); })) {
+        }
+      if (verb == "drain_try") drain_try();
+      if (verb == "stop") stop_.request_stop();
+      if (verb == "close") {
+        begin(op::close, 0);
+        queue_.close();
+        end(result::success, 0);
+      }
+    }
+
+    template <class Push>
+    void push(std::uint64_t& next, Push p) {
+      item value(++next);
+      begin(op::push, next);
+      const status s = p(value);
+      answer(s);
+      if (s != status::success && value.value() != next) fail("a push that failed has changed its item");
+    }
+    template <class Push>
+    void push_bad(Push p) {
+      begin(op::push, 0);
+      try {
+        const status s = p();
+        if (s == status::success) fail("an item that refuses to be made is pushed");
+        answer(s);
+      } catch (const refused&) {
+        end(result::busy, 0);  // it changed nothing
+      }
+    }
+    template <class Pop>
+    bool pop(Pop p) {
+      begin(op::pop, 0);
+      const auto r = p();
+      answer(r);
+      return static_cast<bool>(r);
+    }
+    void drain_try() {
+      for (;;) {
+        begin(op::pop, 0);
+        const auto r = queue_.try_pop();
+        answer(r);
+        if (!r && r.status() == status::closed) return;
+        if (!r) muster::sync::yield();
+      }
+    }
+
+    void bulk(const command& c, std::uint64_t& next) {
+      const std::size_t n = c.times;
+      if (c.verb.starts_with("push") || c.verb.starts_with("try_push")) {
+        std::vector<std::uint64_t> values;
+        for (std::size_t i = 0; i < n; ++i) values.push_back(++next);
+        begin(op::push, values.front());
+        const std::size_t done =
+            c.verb == "push_n" ? queue_.push_n(values.begin(), n) : queue_.try_push_n(values.begin(), n);
+        for (std::size_t i = 0; i < done; ++i) repeat(result::success, values[i]);
+        if (done < n && c.verb == "push_n") repeat(result::closed, values[done]);
+        return;
+      }
+      for (bool more = true; more;) {
+        std::vector<item> out(n);
+        begin(op::pop, 0);
+        const std::size_t got = c.verb == "try_pop_n" ? queue_.try_pop_n(out.data(), n) : queue_.pop_n(out.data(), n);
+        for (std::size_t i = 0; i < got; ++i) repeat(result::success, out[i].value());
+        if (got == 0 && c.verb != "try_pop_n") repeat(result::closed, 0);
+        more = c.verb == "drain_n" && got != 0;
+      }
+    }
+    /// One of the events of a bulk operation: all have the same beginning.
+    void repeat(result outcome, std::uint64_t value) {
+      const entry same = pending_[self()];
+      end(outcome, value);
+      if (entries_.back().e.kind == op::push) entries_.back().e.value = value;
+      pending_[self()] = same;
+    }
+
+    const queue_program& program_;
+    Queue queue_;
+    std::stop_source stop_, never_;
+    entry pending_[mm::most_threads];
+    std::vector<entry> entries_;
+  };
+
+  queue_setup setup_;
+  script script_;
+};
+
+}  // namespace muster_model_test
