@@ -81,8 +81,8 @@ template <template <class, class, class> class Queue>
 std::function<void()> make(const row& r, bool consumers_hold_cells, bool early) {
   queue_setup setup;
   setup.capacity = r.capacity;
-  setup.threads = 2;
-  setup.cells = std::max<std::size_t>(2, std::bit_ceil(r.capacity + (consumers_hold_cells ? 2 : 0)));
+  setup.threads = 1;  // few cells, so that each is used again
+  setup.cells = std::max<std::size_t>(2, std::bit_ceil(r.capacity + (consumers_hold_cells ? 1 : 0)));
   setup.full_may_be_early = early;
   return queue_program<Queue<item, muster::layout::packed, muster::wait::park>>(setup, parse(r.text));
 }
