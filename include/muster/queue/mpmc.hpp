@@ -19,8 +19,8 @@
 // Source     FFQ^m: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
 //            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons in impl/mpmc.hpp): ranks are
 //            claimed in their cells, so that a push has one read-modify-write instead of two; the double-word
-//            compare-and-set is a claim followed by a second look at the gap; a full queue makes no gaps; a throwing
-//            constructor makes one; close.
+//            compare-and-set is a claim followed by a second look at the gap; a full queue makes no gaps, a
+//            constructor that throws makes one; close() is new.
 #pragma once
 
 #include <muster/base/slot.hpp>     // slot

@@ -26,12 +26,11 @@
 #include <muster/base/arch.hpp>     // prefetch_for_read
 #include <muster/base/slot.hpp>     // slot
 #include <muster/queue/face.hpp>    // queue_face, wait_limit
-#include <muster/queue/guards.hpp>  // one_at_a_time, emptied
+#include <muster/queue/guards.hpp>  // one_at_a_time, take
 #include <muster/queue/ring.hpp>    // ring, rank_t
 
-#include <cstddef>   // std::size_t
-#include <iterator>  // std::iter_reference_t
-#include <memory>    // std::unique_ptr
+#include <cstddef>  // std::size_t
+#include <memory>   // std::unique_ptr
 
 namespace muster::inline MUSTER_ABI {
 

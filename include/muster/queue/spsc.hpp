@@ -21,7 +21,7 @@
 #include <muster/base/arch.hpp>     // prefetch_for_write
 #include <muster/base/slot.hpp>     // slot
 #include <muster/queue/face.hpp>    // queue_face, wait_limit
-#include <muster/queue/guards.hpp>  // one_at_a_time, take
+#include <muster/queue/guards.hpp>  // one_at_a_time, finally, take
 #include <muster/queue/ring.hpp>    // ring, rank_t
 
 #include <cstddef>  // std::size_t
@@ -100,7 +100,6 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT bool announce(rank_t next) noexcept;
   MUSTER_COLD void withdraw(rank_t next) noexcept;
   MUSTER_HOT void show(rank_t next) noexcept;
-  bool refuses() const noexcept { return is_closed(); }
 
   enum class outlook { ready, over, busy, unknown };
   outlook look() noexcept;

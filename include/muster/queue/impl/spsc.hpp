@@ -41,7 +41,7 @@ queue_status MUSTER_SPSC_QUEUE::try_emplace(Args&&... args) {
   const auto inside = producer_entry_.enter(second_producer);
   if (has_room()) [[likely]]
     return publish(std::forward<Args>(args)...);
-  return refuses() ? queue_status::closed : queue_status::full;
+  return is_closed() ? queue_status::closed : queue_status::full;
 }
 
 MUSTER_SPSC
@@ -56,9 +56,9 @@ queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
 // Waits for room: success, full when the limit came first, closed.
 MUSTER_SPSC
 queue_status MUSTER_SPSC_QUEUE::await_room(const wait_limit& limit) {
-  const auto ready = [this] { return has_room() || refuses(); };
+  const auto ready = [this] { return has_room() || is_closed(); };
   if (!limit.template await<Wait>(producer_, only_key, ready)) return queue_status::full;
-  if (refuses()) return queue_status::closed;
+  if (is_closed()) return queue_status::closed;
   producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
   return queue_status::success;
 }
