@@ -28,6 +28,8 @@ struct queue_rules {
 
 class queue_spec {
  public:
+  using event_type = event;
+
   explicit queue_spec(queue_rules rules = {}) : rules_(rules) {}
 
   /// Lets the event take effect now. False, with the state unchanged, when it cannot have its outcome here.

@@ -47,6 +47,7 @@ struct history_shape {
   queue_rules rules;
   bool close = false;  // now and then a close, and a closed outcome by mutation
   bool busy = false;
+  bool lifo = false;  // a stack instead of a queue
   std::size_t push_percent = 50;
   std::uint64_t spacing = 16;  // stamps from one moment to the next; 1 or 2 gives many equal stamps
 };
@@ -75,7 +76,7 @@ inline void stretch(random_source& random, const history_shape& shape, std::vect
   }
 }
 
-/// A history that queue_spec explains.
+/// A history that queue_spec explains, or stack_spec.
 inline std::vector<event> linearizable_history(random_source& random, const history_shape& shape) {
   std::vector<event> history;
   history.reserve(shape.operations);
@@ -103,8 +104,8 @@ inline std::vector<event> linearizable_history(random_source& random, const hist
     } else if (items.empty()) {
       e.outcome = closed ? result::closed : result::empty;
     } else {
-      e.value = items.front();
-      items.pop_front();
+      e.value = shape.lifo ? items.back() : items.front();
+      shape.lifo ? items.pop_back() : items.pop_front();
     }
     history.push_back(e);
   }

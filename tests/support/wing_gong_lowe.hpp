@@ -9,8 +9,9 @@
 // Order      by the stamps, or as the caller says: under a weak memory model, happens-before is not an order of times.
 // Pending    events may be done or left out.
 // Cost       microseconds for a dozen events; exponential in the number of concurrent ones. At most 64 events.
-// Spec       copyable and comparable, with hash(), and with bool apply(const event&), which is false, and
-//            changes nothing, when the event cannot happen in this state.
+// Spec       copyable and comparable, with hash(), and with bool apply(const event_type&), which is false, and
+//            changes nothing, when the event cannot happen in this state. Spec::event_type has begin, end (`never` for
+//            a pending one), and a function require_well_formed.
 // Use it     for short histories of any structure, and to check faster checkers such as fifo_monitor.
 #pragma once
 
@@ -31,12 +32,14 @@ namespace muster_test {
 template <class Spec>
 class wing_gong_lowe {
  public:
+  using event_type = typename Spec::event_type;
+
   explicit wing_gong_lowe(Spec initial = Spec{}) : initial_(std::move(initial)) {}
 
   /// Throws std::length_error for more than 64 events, std::invalid_argument for an impossible event.
-  bool linearizable(std::span<const event> history);
+  bool linearizable(std::span<const event_type> history);
   /// The same for an order of the caller's: bit j of before[i] says that event j comes before event i.
-  bool linearizable(std::span<const event> history, std::vector<std::uint64_t> before);
+  bool linearizable(std::span<const event_type> history, std::vector<std::uint64_t> before);
 
   /// Indices into the last history: an order that explains it, or else a longest order that was reached.
   const std::vector<std::size_t>& order() const { return order_; }
@@ -60,7 +63,7 @@ class wing_gong_lowe {
     std::size_t chosen = 0;     // the event that led to the frame above
   };
 
-  bool descend(std::span<const event> history);
+  bool descend(std::span<const event_type> history);
   void keep_order(bool only_if_longer);
 
   Spec initial_;
@@ -73,7 +76,7 @@ class wing_gong_lowe {
 };
 
 template <class Spec>
-bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history) {
+bool wing_gong_lowe<Spec>::linearizable(std::span<const event_type> history) {
   std::vector<std::uint64_t> before(history.size(), 0);
   for (std::size_t i = 0; i < history.size() && history.size() <= 64; ++i)
     for (std::size_t j = 0; j < history.size(); ++j)
@@ -82,7 +85,7 @@ bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history) {
 }
 
 template <class Spec>
-bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history, std::vector<std::uint64_t> before) {
+bool wing_gong_lowe<Spec>::linearizable(std::span<const event_type> history, std::vector<std::uint64_t> before) {
   if (history.size() > 64) throw std::length_error("wing_gong_lowe takes at most 64 events: use a monitor");
   by_begin_.resize(history.size());
   std::iota(by_begin_.begin(), by_begin_.end(), std::size_t{0});
@@ -93,7 +96,7 @@ bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history, std::vec
   before_.assign(history.size(), 0);
   for (std::size_t i = 0; i < by_begin_.size(); ++i) {
     require_well_formed(history[by_begin_[i]]);
-    if (history[by_begin_[i]].outcome != result::pending) complete_ |= event_set{1} << i;
+    if (history[by_begin_[i]].end != never) complete_ |= event_set{1} << i;
     for (std::size_t j = 0; j < by_begin_.size(); ++j)
       if ((before[by_begin_[i]] >> by_begin_[j] & 1) != 0) before_[i] |= event_set{1} << j;
   }
@@ -116,10 +119,10 @@ bool wing_gong_lowe<Spec>::linearizable(std::span<const event> history, std::vec
 
 /// Tries the remaining candidates of the top frame; true when one led to a new state, which is now on top.
 template <class Spec>
-bool wing_gong_lowe<Spec>::descend(std::span<const event> history) {
+bool wing_gong_lowe<Spec>::descend(std::span<const event_type> history) {
   frame& top = stack_.back();
   for (std::size_t i = top.candidate; i < by_begin_.size(); ++i) {
-    const event& e = history[by_begin_[i]];
+    const event_type& e = history[by_begin_[i]];
     if ((top.now.done >> i & 1) != 0 || (before_[i] & ~top.now.done) != 0) continue;
     state next = top.now;
     if (!next.spec.apply(e)) continue;
