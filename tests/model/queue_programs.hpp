@@ -6,8 +6,8 @@
 //   "push*2 close | pop*2 | try_pop"     three threads; the first pushes twice and closes
 //
 // Checked     every execution: data races, lost wake-ups and leaks by the engine; here: nothing is lost, invented or
-//             delivered twice; the order of each producer; the queue's own invariants at the end; and whether the whole
-//             history is linearizable.
+//             delivered twice; busy has a reason; the queue's own invariants at the end; and whether the whole history
+//             is linearizable.
 // Order       of operations in a history: happens-before; and when no operation of the execution has read an old value,
 //             also the order of execution.
 #pragma once
@@ -18,8 +18,10 @@
 #include "queue_spec.hpp"
 #include "wing_gong_lowe.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <stop_token>
@@ -90,11 +92,13 @@ inline script parse(const std::string& text) {
   return s;
 }
 
+inline constexpr muster::rank_t near_the_wrap = ~muster::rank_t{0} - 1;  // two items before
+
 struct queue_setup {
   std::size_t capacity = 2;
   std::size_t cells = 0;
   std::size_t threads = 1;
-  muster::rank_t first_rank = ~muster::rank_t{0} - 1;  // wraps after two items
+  muster::rank_t first_rank = near_the_wrap;
   bool full_may_be_early = false;
 };
 
@@ -104,17 +108,20 @@ class queue_program {
   queue_program(const queue_setup& setup, script s) : setup_(setup), script_(std::move(s)) {}
 
   void operator()() const {
-    run now(*this);
-    now.everything();
+    auto now = std::make_unique<run>(*this);
+    // A queue in which a thread has stopped cannot be destroyed.
+    if (now->everything_finished()) return;
+    static_cast<void>(now.release());
   }
 
  private:
   static constexpr std::uint64_t per_thread = 100;  // values of thread t are 100 t + 1, 100 t + 2, …
 
   struct entry {
-    event e;
-    unsigned thread;
+    event e{};
+    unsigned thread = 0;
     mm::view begin, end;
+    std::size_t open = 0;  // events of this kind that have begun and not ended
   };
 
   class run {
@@ -124,14 +131,24 @@ class queue_program {
           queue_(program.setup_.capacity, {.threads = program.setup_.threads,
                                            .cells = program.setup_.cells,
                                            .first_rank = program.setup_.first_rank}) {
-      const mm::heap::untracked aside;
       entries_.reserve(64);
     }
 
-    void everything() {
+    /// Runs all threads, then checks what they did. False when one of them has stopped for ever.
+    bool everything_finished() {
       std::vector<unsigned> threads;
       for (unsigned t = 0; t < program_.script_.size(); ++t) threads.push_back(mm::spawn([this, t] { commands(t); }));
-      for (const unsigned t : threads) mm::join(t);
+      bool stopped = false;
+      for (const unsigned t : threads) stopped |= !mm::join(t);
+      if (!stopped) drain();
+      check_history(stopped);
+      return !stopped;
+    }
+
+   private:
+    using status = muster::queue_status;
+
+    void drain() {
       queue_.check();
       for (;;) {
         begin(op::pop, 0);
@@ -140,22 +157,18 @@ class queue_program {
         answer(left);
         if (!left) break;
       }
-      check_history();
     }
-
-   private:
-    using status = muster::queue_status;
 
     [[noreturn]] static void fail(const char* what) { mm::engine::running().fail(what); }
     static unsigned self() { return mm::engine::running().current(); }
 
     // -------------------------------------------------------------------------------------------------- the history
-    void begin(op kind, std::uint64_t value) {
+    void begin(op kind, std::uint64_t value, std::size_t events = 1) {
       const mm::heap::untracked aside;
       mm::engine& e = mm::engine::running();
       e.begin_operation();
       pending_[self()] = {
-          {self(), kind, value, result::pending, e.steps(), muster_test::never}, self(), e.known().now, {}};
+          {self(), kind, value, result::pending, e.steps(), muster_test::never}, self(), e.known().now, {}, events};
     }
     void end(result outcome, std::uint64_t value) {
       const mm::heap::untracked aside;
@@ -165,6 +178,7 @@ class queue_program {
       done.e.outcome = outcome;
       if (outcome == result::success && done.e.kind == op::pop) done.e.value = value;
       done.e.end = e.steps() + 1;
+      --done.open;
       ++e.known().now.clock(self());
       done.end = e.known().now;
       entries_.push_back(done);
@@ -179,8 +193,13 @@ class queue_program {
       }
     }
 
-    void check_history() {
+    void check_history(bool stopped) {
       const mm::heap::untracked aside;
+      // What a thread was doing when it stopped may have happened or not.
+      for (entry& last : pending_) {
+        last.end.clock(last.thread) = ~0U;
+        for (; stopped && last.open != 0; --last.open, ++last.e.value) entries_.push_back(last);
+      }
       std::vector<event> history;
       std::vector<std::uint64_t> before(entries_.size(), 0);
       const bool by_time = !mm::engine::running().was_stale();
@@ -194,13 +213,26 @@ class queue_program {
           if (happens_before || (by_time && a.e.end < b.e.begin)) before[i] |= std::uint64_t{1} << j;
         }
       }
-      conserve(history);
+      if (!stopped) conserve(history);
+      justify_busy(history, before);
       muster_test::wing_gong_lowe<muster_test::queue_spec> search(
           muster_test::queue_spec({program_.setup_.capacity, program_.setup_.full_may_be_early}));
       if (!search.linearizable(history, before)) {
         static std::string what;
         what = "the history is not linearizable:\n" + muster_test::describe(history);
         mm::engine::running().fail(what);
+      }
+    }
+
+    /// busy means that an operation of the other side, or close(), was under way.
+    static void justify_busy(const std::vector<event>& history, const std::vector<std::uint64_t>& before) {
+      for (std::size_t i = 0; i < history.size(); ++i) {
+        const event& e = history[i];
+        if (e.outcome != result::busy || (e.kind == op::push && e.value == 0)) continue;  // 0: see push_bad
+        bool justified = false;
+        for (std::size_t j = 0; j < history.size(); ++j)
+          justified |= history[j].kind != e.kind && (before[i] >> j & 1) == 0 && (before[j] >> i & 1) == 0;
+        if (!justified) fail("an operation says busy while nobody else is at work");
       }
     }
 
@@ -290,12 +322,12 @@ class queue_program {
       return static_cast<bool>(r);
     }
     void drain_try() {
-      for (;;) {
+      for (unsigned vain = 0; vain < 10;) {
         begin(op::pop, 0);
         const auto r = queue_.try_pop();
         answer(r);
         if (!r && r.status() == status::closed) return;
-        if (!r) muster::sync::yield();
+        if (!r) ++vain, muster::sync::yield();
       }
     }
 
@@ -304,19 +336,21 @@ class queue_program {
       if (c.verb.starts_with("push") || c.verb.starts_with("try_push")) {
         std::vector<std::uint64_t> values;
         for (std::size_t i = 0; i < n; ++i) values.push_back(++next);
-        begin(op::push, values.front());
+        begin(op::push, values.front(), n);
         const std::size_t done =
             c.verb == "push_n" ? queue_.push_n(values.begin(), n) : queue_.try_push_n(values.begin(), n);
         for (std::size_t i = 0; i < done; ++i) repeat(result::success, values[i]);
         if (done < n && c.verb == "push_n") repeat(result::closed, values[done]);
+        pending_[self()].open = 0;
         return;
       }
       for (bool more = true; more;) {
         std::vector<item> out(n);
-        begin(op::pop, 0);
+        begin(op::pop, 0, n);
         const std::size_t got = c.verb == "try_pop_n" ? queue_.try_pop_n(out.data(), n) : queue_.pop_n(out.data(), n);
         for (std::size_t i = 0; i < got; ++i) repeat(result::success, out[i].value());
         if (got == 0 && c.verb != "try_pop_n") repeat(result::closed, 0);
+        pending_[self()].open = 0;
         more = c.verb == "drain_n" && got != 0;
       }
     }
@@ -326,6 +360,7 @@ class queue_program {
       end(outcome, value);
       if (entries_.back().e.kind == op::push) entries_.back().e.value = value;
       pending_[self()] = same;
+      pending_[self()].open = 0;
     }
 
     const queue_program& program_;

@@ -155,19 +155,20 @@ inline std::uint32_t event_mask::after_event() noexcept {
     sync::light_fence();
     return word_.load(std::memory_order_relaxed);
   }
-  // (1) acq_rel: pairs with (2), (3). Of this operation and the sleeper's, the second in the order of word_ sees the
+  // (1) release: pairs with (2), (3). Of this operation and the sleeper's, the second in the order of word_ sees the
   // first: we see the bit, or the sleeper's last look sees the event.
-  return word_.fetch_or(0, std::memory_order_acq_rel);
+  return word_.fetch_or(0, std::memory_order_release);
 }
 
 inline void event_mask::wake(std::uint32_t key) noexcept { wake_bits(bit(key)); }
 inline void event_mask::wake_all() noexcept { wake_bits(key_bits); }
 
 inline void event_mask::wake_bits(std::uint32_t bits) noexcept {
-  // (5) acq_rel: pairs with (3). A sleeper that sets its bit after this sees the event in its last look.
-  word_.fetch_and(~bits, std::memory_order_acq_rel);
-  // (6) acq_rel: pairs with (9). A sleeper that has read the new count sees the event in its last look.
-  epoch_.fetch_add(1, std::memory_order_acq_rel);
+  // Relaxed: the sleepers that set their bit after this are told by the count.
+  word_.fetch_and(~bits, std::memory_order_relaxed);
+  // (5) release: pairs with (6). A sleeper that has read the new count sees the event in its last look; one that has
+  // not does not sleep, or is woken.
+  epoch_.fetch_add(1, std::memory_order_release);
   sync::futex_wake(epoch_, INT_MAX, bits, scope_);
 }
 
@@ -177,8 +178,8 @@ inline void event_mask::wake_one(std::uint32_t key) noexcept {
 }
 
 inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
-  // (2) acq_rel: pairs with (1), (4). The raiser sees every event made before a call of after_event() that missed the
-  // flag, and whoever sees the flag sees what was written before it.
+  // (2) acq_rel: pairs with (1), (3), (4). The raiser sees every event made before a call of after_event() that missed
+  // the flag, and whoever sees the flag sees what was written before it.
   const std::uint32_t before = word_.fetch_or(flag_bit, std::memory_order_acq_rel);
   // (8) heavy_fence: pairs with (7).
   if (asymmetric_) sync::heavy_fence();
@@ -208,10 +209,10 @@ event_mask::found event_mask::look(Ready& ready, deadline until) {
 template <class Ready>
 bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
   for (;;) {
-    // (9) acquire: pairs with (6).
+    // (6) acquire: pairs with (5).
     const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
-    // (3) acq_rel: pairs with (1), (5). Of this operation and the other, the second sees the first.
-    word_.fetch_or(bit(key), std::memory_order_acq_rel);
+    // (3) acquire: pairs with (1), (2). Of this operation and the other, the second sees the first.
+    word_.fetch_or(bit(key), std::memory_order_acquire);
     if (asymmetric_) sync::heavy_fence();  // (8)
     if (ready()) return true;              // our bit stays: it costs one superfluous wake
     if (sync::futex_wait(epoch_, epoch, bit(key), until, scope_) == futex_reason::timed_out) return ready();

@@ -39,18 +39,6 @@ void start(ctx::transfer_t from) {
 
 }  // namespace
 
-const char* name_of(order o) {
-  switch (o) {
-    case order::relaxed: return "relaxed";
-    case order::consume: return "consume";
-    case order::acquire: return "acquire";
-    case order::release: return "release";
-    case order::acq_rel: return "acq_rel";
-    case order::seq_cst: return "seq_cst";
-  }
-  return "?";
-}
-
 bool depend(const pending& first, unsigned a, const pending& second, unsigned b) {
   using kind = pending::kind;
   if (a == b) return true;
@@ -147,11 +135,13 @@ unsigned engine::spawn(std::function<void()> body) {
   return made;
 }
 
-void engine::join(unsigned other) {
+bool engine::join(unsigned other) {
   threads_[current_].joins = static_cast<int>(other);
   point({pending::kind::join, static_cast<int>(other), false});
   threads_[current_].joins = -1;
+  if (!threads_[other].done) return false;
   threads_[current_].known.now.join(threads_[other].known.now);
+  return true;
 }
 
 void engine::fail(const std::string& why) {
@@ -165,14 +155,35 @@ void engine::leave() {
   std::terminate();  // nobody comes back
 }
 
-void engine::end_operation() { longest_operation_ = std::max(longest_operation_, threads_[current_].operation_steps); }
+void engine::begin_operation() {
+  threads_[current_].operation_steps = 0;
+  threads_[current_].last_values.clear();
+}
+
+void engine::end_operation() {
+  std::uint64_t& longest = longest_operations_[current_];
+  longest = std::max(longest, threads_[current_].operation_steps);
+}
 
 // ---------------------------------------------------------------------------------------------------------- scheduling
 
 bool engine::can_run(const fiber& t) const {
   if (t.done || t.frozen || t.spinning) return false;
   if (t.sleeps >= 0) return t.timed && timeouts_left_ != 0;
-  return t.joins < 0 || threads_[static_cast<unsigned>(t.joins)].done;
+  if (t.joins < 0) return true;
+  const fiber& other = threads_[static_cast<unsigned>(t.joins)];
+  return other.done || other.frozen;
+}
+
+thread_set engine::runnable_threads() const {
+  thread_set runnable = 0;
+  for (unsigned t = 0; t < threads_.size(); ++t)
+    if (can_run(threads_[t])) runnable |= 1U << t;
+  if (runnable != 0) return runnable;
+  // Time passes when nothing else happens.
+  for (unsigned t = 0; t < threads_.size(); ++t)
+    if (threads_[t].sleeps >= 0 && threads_[t].timed && !threads_[t].frozen) runnable |= 1U << t;
+  return runnable;
 }
 
 // The current thread is about to do threads_[current_].next. Returns when it may.
@@ -182,18 +193,15 @@ void engine::schedule() {
   fiber& self = threads_[current_];
   if (static_cast<int>(current_) == freezable_ && !self.done && !self.frozen && self.sleeps < 0)
     self.frozen = decisions_->choose(2, "stop for ever") == 1;
-  thread_set runnable = 0;
+  thread_set runnable = runnable_threads();
+  if (runnable == 0 && freezable_ > 0 && static_cast<unsigned>(freezable_) < threads_.size()) {
+    // A thread that waits for ever has stopped as well.
+    threads_[static_cast<unsigned>(freezable_)].frozen = true;
+    runnable = runnable_threads();
+  }
+  if (runnable == 0) stuck();
   pending next[most_threads];
-  for (unsigned t = 0; t < threads_.size(); ++t) {
-    next[t] = threads_[t].next;
-    if (can_run(threads_[t])) runnable |= 1U << t;
-  }
-  if (runnable == 0) {
-    // Time passes when nothing else happens.
-    for (unsigned t = 0; t < threads_.size(); ++t)
-      if (threads_[t].sleeps >= 0 && threads_[t].timed && !threads_[t].frozen) runnable |= 1U << t;
-    if (runnable == 0) stuck();
-  }
+  for (unsigned t = 0; t < threads_.size(); ++t) next[t] = threads_[t].next;
   const unsigned chosen = decisions_->pick(runnable, current_, next);
   if (chosen == scheduler::nobody) {
     abandoned_ = true;
@@ -226,9 +234,9 @@ void engine::stuck() {
 void engine::spin(const where& site) {
   fiber& self = threads_[current_];
   bool newer = false;
-  for (const auto& [l, stamp] : self.reads) {
+  for (const auto& [l, value, stamp] : self.reads) {
     const std::uint32_t newest = memory_.stores(l).back().stamp;
-    if (newest == stamp) continue;
+    if (newest == stamp || memory_.stores(l).back().value == value) continue;
     newer = true;
     self.known.now.stamp(l) = std::max(self.known.now.stamp(l), newest);
   }
@@ -244,20 +252,21 @@ void engine::spin(const where& site) {
 
 void engine::remember_read(unsigned l, std::size_t index) {
   const heap::untracked aside;
-  const std::uint32_t stamp = memory_.stores(l)[index].stamp;
-  for (auto& [known, at] : threads_[current_].reads) {
-    if (known == l) {
-      at = stamp;
-      return;
-    }
+  const store_event& from = memory_.stores(l)[index];
+  for (looked& known : threads_[current_].reads) {
+    if (known.location != l) continue;
+    known = {l, from.value, from.stamp};
+    return;
   }
-  threads_[current_].reads.emplace_back(l, stamp);
+  threads_[current_].reads.push_back({l, from.value, from.stamp});
 }
 
-void engine::wake_spinners(unsigned l) {
+// A store that changes nothing makes nobody look again: two threads that wait for a lock would keep each other awake.
+void engine::wake_spinners(unsigned l, std::uint64_t before, std::uint64_t now) {
+  if (before == now) return;
   for (fiber& t : threads_) {
     if (!t.spinning) continue;
-    for (const auto& read : t.last_reads) t.spinning = t.spinning && read.first != l;
+    for (const auto& read : t.last_reads) t.spinning = t.spinning && read.location != l;
   }
 }
 
@@ -281,6 +290,8 @@ engine::woken engine::futex_wait(unsigned l, std::uint64_t expected, std::uint32
 
 unsigned engine::futex_wake(unsigned l, unsigned most, std::uint32_t bits, const where& site) {
   check_location(l);
+  collect(site, "futex_wake", order::relaxed);
+  if (is_mutated(site, mutation::kind::skipped)) return 0;
   point({pending::kind::write, static_cast<int>(l), false});
   unsigned count = 0;
   for (; count < most; ++count) {

@@ -11,9 +11,11 @@
 #pragma once
 
 #include "muster_model/heap.hpp"
+#include "muster_model/mutation.hpp"
 #include "muster_model/scheduler.hpp"
 #include "muster_model/views.hpp"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,26 +42,6 @@ struct step {
   where site;
 };
 
-/// Weakens the ordering at one place of the program. Which place: its file, line and column.
-struct weakening {
-  std::string file;
-  std::uint32_t line = 0;
-  std::uint32_t column = 0;
-  bool failure = false;  // the order of a compare-exchange that fails
-  order to = order::relaxed;
-};
-
-/// An ordering that the program has used.
-struct ordering_site {
-  std::string file;
-  std::uint32_t line = 0;
-  std::uint32_t column = 0;
-  const char* what = "";
-  order ordering = order::relaxed;
-  bool failure = false;
-  auto operator<=>(const ordering_site&) const = default;
-};
-
 class engine {
  public:
   engine();
@@ -77,24 +59,24 @@ class engine {
   void trace_steps(bool on) { tracing_ = on; }
   const std::vector<step>& trace() const { return trace_; }
   std::uint64_t steps() const { return steps_; }
-  /// The most steps one thread needed between begin_operation() and end_operation().
-  std::uint64_t longest_operation() const { return longest_operation_; }
+  /// The most steps that each thread needed between begin_operation() and end_operation(), in all executions so far.
+  const std::array<std::uint64_t, most_threads>& longest_operations() const { return longest_operations_; }
 
-  void weaken(const weakening* w) { weakening_ = w; }
-  void collect_sites(std::vector<ordering_site>* into) { sites_ = into; }
+  /// One operation of the program is not what it says. Null: none.
+  void mutate(const mutation* m);
+  void collect_sites(std::vector<operation_site>* into) { sites_ = into; }
 
   // ------------------------------------------------------------------------------------------------ for the program
   unsigned spawn(std::function<void()> body);
-  void join(unsigned thread);
+  bool join(unsigned thread);  // false: the thread has stopped for ever
   [[noreturn]] void fail(const std::string& why);
   unsigned current() const { return current_; }
   knowledge& known() { return threads_[current_].known; }
-  void begin_operation() { threads_[current_].operation_steps = 0; }
+  void begin_operation();
   void end_operation();
   bool abandoned() const { return abandoned_; }
   /// Whether an operation of this execution has not met the newest store.
   bool was_stale() const { return was_stale_; }
-  unsigned choose(unsigned alternatives, const char* what) { return decisions_->choose(alternatives, what); }
 
   // ------------------------------------------------------------------------------------------------- for the seam
   unsigned add_location(std::uint64_t value);
@@ -112,13 +94,21 @@ class engine {
   woken futex_wait(unsigned l, std::uint64_t expected, std::uint32_t bits, bool timed, const where& site);
   unsigned futex_wake(unsigned l, unsigned most, std::uint32_t bits, const where& site);
 
-  /// The limit of steps of one execution; a program that needs more is taken to be caught in a loop.
   void run_thread();  // for the fibers only
+
+  /// The limit of steps of one execution; a program that needs more is taken to be caught in a loop.
   void limit_steps(std::uint64_t most) { most_steps_ = most; }
   /// One thread may stop for ever before any of its operations, −1: none.
   void freeze(int thread) { freezable_ = thread; }
 
  private:
+  /// What a thread that waits has read last of a location. Two looks are the same when the values are.
+  struct looked {
+    unsigned location;
+    std::uint64_t value;
+    std::uint32_t stamp;
+    bool operator==(const looked& other) const { return location == other.location && value == other.value; }
+  };
   struct fiber {
     knowledge known;
     std::function<void()> body;
@@ -130,21 +120,27 @@ class engine {
     bool timed = false;
     bool done = false;
     bool frozen = false;
-    bool spinning = false;                                              // until somebody writes what it has read
-    std::vector<std::pair<unsigned, std::uint32_t>> reads, last_reads;  // since the last spin(); location and stamp
+    bool spinning = false;                  // until somebody writes what it has read
+    std::vector<looked> reads, last_reads;  // since the last spin()
     std::uint64_t operation_steps = 0;
+    std::vector<std::pair<unsigned, std::uint64_t>> last_values;  // for mutations: what this operation has loaded
   };
   class stacks;
 
   bool can_run(const fiber& t) const;
+  thread_set runnable_threads() const;
   [[noreturn]] void leave();
   void schedule();
   void point(pending next);
   [[noreturn]] void stuck();
   void remember_read(unsigned l, std::size_t index);
-  void wake_spinners(unsigned l);
+  void wake_spinners(unsigned l, std::uint64_t before, std::uint64_t now);
   void check_location(unsigned l);
-  order weakened(order o, const where& site, const char* what, bool failure = false);
+  order begin(pending::kind kind, unsigned l, order o, const where& site, const char* what);
+  bool is_mutated(const where& site, mutation::kind what) const;
+  order weakened(order o, const where& site, mutation::kind what = mutation::kind::weaker) const;
+  void collect(const where& site, const char* what, order o, order failure = order::relaxed, bool rereads = false);
+  std::uint64_t* last_value(unsigned l);
   void record(const char* what, unsigned l, const where& site, order o, std::uint64_t value, std::uint64_t written,
               int from, bool stale);
   void took_stale();
@@ -159,7 +155,7 @@ class engine {
   std::string failure_;
   std::uint64_t steps_ = 0;
   std::uint64_t most_steps_ = 5000;
-  std::uint64_t longest_operation_ = 0;
+  std::array<std::uint64_t, most_threads> longest_operations_{};
   static constexpr unsigned most_timeouts = 2;  // that happen while others could go on
   unsigned timeouts_left_ = most_timeouts;
   static constexpr unsigned most_spurious = 1;  // failures of weak compare-exchanges for nothing
@@ -169,11 +165,9 @@ class engine {
   int freezable_ = -1;
   bool tracing_ = false;
   std::vector<step> trace_;
-  const weakening* weakening_ = nullptr;
-  std::vector<ordering_site>* sites_ = nullptr;
+  const mutation* mutation_ = nullptr;
+  std::vector<operation_site>* sites_ = nullptr;
 };
-
-const char* name_of(order o);
 
 /// What the machine of the model has.
 struct machine {
@@ -190,7 +184,8 @@ unsigned spawn(Body&& body) {
   const heap::untracked aside;
   return engine::running().spawn(std::function<void()>(std::forward<Body>(body)));
 }
-inline void join(unsigned thread) { engine::running().join(thread); }
+/// Returns false when the thread has stopped for ever.
+inline bool join(unsigned thread) { return engine::running().join(thread); }
 inline void require(bool condition, const char* what) {
   if (!condition) engine::running().fail(what);
 }

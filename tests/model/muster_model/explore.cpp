@@ -30,10 +30,10 @@ void check(const limits& within) {
     refuse("thread " + std::to_string(within.freeze) + " cannot stop: there are " + std::to_string(most_threads));
 }
 
-void prepare(engine& runs, const limits& within, const weakening* w) {
+void prepare(engine& runs, const limits& within, const mutation* m) {
   runs.limit_steps(within.steps);
   runs.freeze(within.freeze);
-  runs.weaken(w);
+  runs.mutate(m);
 }
 
 /// Takes away decisions while the program still fails in the same way.
@@ -96,10 +96,10 @@ std::string in_base(Number n, int base) {
 
 }  // namespace
 
-result explore(const limits& within, const std::function<void()>& program, const weakening* w) {
+result explore(const limits& within, const std::function<void()>& program, const mutation* m) {
   check(within);
   engine runs;
-  prepare(runs, within, w);
+  prepare(runs, within, m);
   result r;
   const auto run = [&](recording_scheduler& by) {
     const std::string what = runs.execute(by, program);
@@ -121,15 +121,15 @@ result explore(const limits& within, const std::function<void()>& program, const
     do some.next();
     while (run(some) && r.executions < within.executions);
   }
-  r.longest_operation = runs.longest_operation();
+  r.longest_operations = runs.longest_operations();
   return r;
 }
 
 std::optional<failure> replay(const limits& within, const decisions& path, const std::function<void()>& program,
-                              const weakening* w) {
+                              const mutation* m) {
   check(within);
   engine runs;
-  prepare(runs, within, w);
+  prepare(runs, within, m);
   runs.trace_steps(true);
   repeating again(within, path);
   const std::string what = runs.execute(again, program);
@@ -137,9 +137,9 @@ std::optional<failure> replay(const limits& within, const decisions& path, const
   return failure{what, path, format_trace(runs.trace())};
 }
 
-std::vector<ordering_site> orderings_of(const limits& within, const std::function<void()>& program) {
+std::vector<operation_site> operations_of(const limits& within, const std::function<void()>& program) {
   check(within);
-  std::vector<ordering_site> sites;
+  std::vector<operation_site> sites;
   engine runs;
   prepare(runs, within, nullptr);
   runs.collect_sites(&sites);
@@ -148,7 +148,6 @@ std::vector<ordering_site> orderings_of(const limits& within, const std::functio
     some.next();
     if (!runs.execute(some, program).empty()) break;
   }
-  std::erase_if(sites, [](const ordering_site& s) { return s.ordering == order::relaxed; });
   std::sort(sites.begin(), sites.end());
   return sites;
 }

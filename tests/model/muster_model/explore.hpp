@@ -17,6 +17,7 @@
 
 #include "muster_model/engine.hpp"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -50,22 +51,22 @@ struct failure {
 
 struct result {
   std::uint64_t executions = 0;
-  std::uint64_t abandoned = 0;  // of these: as the same had been run in another order
-  std::uint64_t steps = 0;      // in all executions
-  std::uint64_t longest_operation = 0;
-  bool complete = false;  // nothing within the limits is left to run
+  std::uint64_t abandoned = 0;                                   // of these: as the same had been run in another order
+  std::uint64_t steps = 0;                                       // in all executions
+  std::array<std::uint64_t, most_threads> longest_operations{};  // of each thread: the most steps of one operation
+  bool complete = false;                                         // nothing within the limits is left to run
   std::optional<failure> failed;
 };
 
 /// Throws std::invalid_argument for limits that make no sense.
-result explore(const limits& within, const std::function<void()>& program, const weakening* w = nullptr);
+result explore(const limits& within, const std::function<void()>& program, const mutation* m = nullptr);
 
 /// Runs the program once with these decisions, ordinary ones elsewhere. Returns how it failed, if it did.
 std::optional<failure> replay(const limits& within, const decisions& path, const std::function<void()>& program,
-                              const weakening* w = nullptr);
+                              const mutation* m = nullptr);
 
-/// All orderings stronger than relaxed that the program uses in some executions.
-std::vector<ordering_site> orderings_of(const limits& within, const std::function<void()>& program);
+/// Every place of the program's that does something to what threads share, found by random executions.
+std::vector<operation_site> operations_of(const limits& within, const std::function<void()>& program);
 
 /// One line: which program of which build, and the decisions. read_replay throws std::invalid_argument and says what is
 /// wrong when the line is not one, or of another build.

@@ -6,6 +6,7 @@
 #include "muster_model/engine.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace muster_model {
 
@@ -15,10 +16,29 @@ unsigned engine::add_location(std::uint64_t value) {
   return memory_.add(value, threads_[current_].known, static_cast<std::uint32_t>(steps_));
 }
 
-void engine::end_location(unsigned l) { memory_.end(l); }
+// A step of its own, when there is another thread that could come before or after.
+void engine::end_location(unsigned l) {
+  for (unsigned t = 0; t < threads_.size(); ++t) {
+    if (t == current_ || threads_[t].done || threads_[t].frozen) continue;
+    point({pending::kind::write, static_cast<int>(l), false});
+    break;
+  }
+  memory_.end(l);
+}
 
 void engine::check_location(unsigned l) {
   if (!memory_.alive(l)) fail("an atomic is used after its end");
+}
+
+// What a load, store or read-modify-write starts with: lets others run, and returns the order that holds here. The
+// location is looked at twice, as another thread may end it in the meantime.
+order engine::begin(pending::kind kind, unsigned l, order o, const where& site, const char* what) {
+  check_location(l);
+  collect(site, what, o);
+  o = weakened(o, site);
+  point({kind, static_cast<int>(l), o == order::seq_cst});
+  check_location(l);
+  return o;
 }
 
 void engine::took_stale() {
@@ -40,14 +60,20 @@ std::size_t engine::pick_store(unsigned l, std::size_t oldest, bool for_change) 
 }
 
 std::uint64_t engine::load(unsigned l, order o, const where& site) {
-  check_location(l);
-  o = weakened(o, site, "load");
-  point({pending::kind::read, static_cast<int>(l), o == order::seq_cst});
-  check_location(l);
+  o = begin(pending::kind::read, l, o, site, "load");
+  std::uint64_t* const last = mutation_ != nullptr || sites_ != nullptr ? last_value(l) : nullptr;
+  if (last != nullptr && is_mutated(site, mutation::kind::repeated)) return *last;
   knowledge& self = threads_[current_].known;
   const std::size_t from = pick_store(l, memory_.oldest(self, l, o), false);
   const std::uint64_t value = memory_.read(self, l, from, o);
   remember_read(l, from);
+  if (last != nullptr) {
+    if (*last != value) collect(site, "load", o, order::relaxed, true);
+    *last = value;
+  } else if (mutation_ != nullptr || sites_ != nullptr) {
+    const heap::untracked aside;
+    threads_[current_].last_values.emplace_back(l, value);
+  }
   if (tracing_)
     record("load", l, site, o, value, 0, static_cast<int>(memory_.stores(l)[from].event),
            from + 1 != memory_.stores(l).size());
@@ -55,37 +81,34 @@ std::uint64_t engine::load(unsigned l, order o, const where& site) {
 }
 
 void engine::store(unsigned l, std::uint64_t value, order o, const where& site) {
-  check_location(l);
-  o = weakened(o, site, "store");
-  point({pending::kind::write, static_cast<int>(l), o == order::seq_cst});
-  check_location(l);
+  o = begin(pending::kind::write, l, o, site, "store");
+  if (is_mutated(site, mutation::kind::skipped)) return;
   const heap::untracked aside;
   knowledge& self = threads_[current_].known;
   const std::size_t behind = pick_store(l, memory_.oldest(self, l, o), true);
   const bool stale = behind + 1 != memory_.stores(l).size();
+  const std::uint64_t before = memory_.stores(l).back().value;
   memory_.write(self, l, behind, value, o, false, static_cast<std::uint32_t>(steps_));
   ++self.now.clock(current_);
-  wake_spinners(l);
+  wake_spinners(l, before, memory_.stores(l).back().value);
   if (tracing_) record("store", l, site, o, value, 0, -1, stale);
 }
 
 std::uint64_t engine::modify(unsigned l, order o, const where& site, const char* what,
                              const std::function<std::uint64_t(std::uint64_t)>& change) {
-  check_location(l);
-  o = weakened(o, site, what);
-  point({pending::kind::write, static_cast<int>(l), o == order::seq_cst});
-  check_location(l);
+  o = begin(pending::kind::write, l, o, site, what);
   const heap::untracked aside;
   knowledge& self = threads_[current_].known;
   const std::size_t from = pick_store(l, memory_.oldest(self, l, o), true);
   const bool stale = from + 1 != memory_.stores(l).size();
   const int event = static_cast<int>(memory_.stores(l)[from].event);
   const std::uint64_t old = memory_.read(self, l, from, o);
+  if (is_mutated(site, mutation::kind::skipped)) return old;
   const std::uint64_t made = change(old);
   memory_.write(self, l, from, made, o, true, static_cast<std::uint32_t>(steps_));
   ++self.now.clock(current_);
   remember_read(l, from + 1);
-  wake_spinners(l);
+  wake_spinners(l, old, made);
   if (tracing_) record(what, l, site, o, old, made, event, stale);
   return old;
 }
@@ -93,8 +116,9 @@ std::uint64_t engine::modify(unsigned l, order o, const where& site, const char*
 bool engine::compare_exchange(unsigned l, std::uint64_t& expected, std::uint64_t desired, order success, order failure,
                               bool weak, const where& site) {
   check_location(l);
-  success = weakened(success, site, "compare_exchange");
-  failure = weakened(failure, site, "compare_exchange", true);
+  collect(site, "compare_exchange", success, failure);
+  success = weakened(success, site);
+  failure = weakened(failure, site, mutation::kind::weaker_failure);
   point({pending::kind::write, static_cast<int>(l), success == order::seq_cst || failure == order::seq_cst});
   check_location(l);
   const heap::untracked aside;
@@ -121,10 +145,11 @@ bool engine::compare_exchange(unsigned l, std::uint64_t& expected, std::uint64_t
   const int event = static_cast<int>(all[taken.from].event);
   const std::uint64_t old = memory_.read(self, l, taken.from, taken.succeeds ? success : failure);
   if (!taken.succeeds && old == expected) --spurious_left_;
+  if (taken.succeeds && is_mutated(site, mutation::kind::skipped)) return true;
   if (taken.succeeds) {
     memory_.write(self, l, taken.from, desired, success, true, static_cast<std::uint32_t>(steps_));
     ++self.now.clock(current_);
-    wake_spinners(l);
+    wake_spinners(l, old, desired);
   }
   remember_read(l, taken.succeeds ? taken.from + 1 : taken.from);
   if (tracing_)
@@ -135,8 +160,9 @@ bool engine::compare_exchange(unsigned l, std::uint64_t& expected, std::uint64_t
 }
 
 void engine::fence(order o, const where& site) {
-  o = weakened(o, site, "fence");
-  if (o == order::relaxed) return;
+  collect(site, "fence", o);
+  o = weakened(o, site);
+  if (o == order::relaxed || is_mutated(site, mutation::kind::skipped)) return;
   point(o == order::seq_cst ? pending{pending::kind::fence, -1, true} : pending{});
   memory_.fence(threads_[current_].known, o);
   ++threads_[current_].known.now.clock(current_);
@@ -145,27 +171,62 @@ void engine::fence(order o, const where& site) {
 
 // A fence in this thread, one in each other thread wherever it happens to be, and one more in this thread.
 void engine::heavy_fence(const where& site) {
-  if (weakened(order::seq_cst, site, "heavy_fence") != order::seq_cst) return;
-  fence(order::seq_cst, site);
+  collect(site, "heavy_fence", order::seq_cst);
+  if (is_mutated(site, mutation::kind::skipped)) return;
+  const auto fence_here = [&] {
+    point({pending::kind::fence, -1, true});
+    memory_.fence(threads_[current_].known, order::seq_cst);
+    ++threads_[current_].known.now.clock(current_);
+    if (tracing_) record("heavy_fence", most_locations, site, order::seq_cst, 0, 0, -1, false);
+  };
+  fence_here();
   for (unsigned t = 0; t < threads_.size(); ++t) {
     if (t == current_) continue;
     if (!threads_[t].done) point({pending::kind::remote, static_cast<int>(t), true});
     memory_.fence(threads_[t].known, order::seq_cst);
     ++threads_[t].known.now.clock(t);
   }
-  fence(order::seq_cst, site);
+  fence_here();
 }
 
-order engine::weakened(order o, const where& site, const char* what, bool failure) {
-  if (sites_ != nullptr) {
-    const heap::untracked aside;
-    const ordering_site here{site.file_name(), site.line(), site.column(), what, o, failure};
-    if (std::find(sites_->begin(), sites_->end(), here) == sites_->end()) sites_->push_back(here);
+// ------------------------------------------------------------------------------------------------------------ mutation
+
+void engine::mutate(const mutation* m) { mutation_ = m; }
+
+bool engine::is_mutated(const where& site, mutation::kind what) const {
+  return mutation_ != nullptr && mutation_->what == what && mutation_->at.line == site.line() &&
+         mutation_->at.column == site.column() && std::string_view(site.file_name()).ends_with(mutation_->at.file);
+}
+
+order engine::weakened(order o, const where& site, mutation::kind what) const {
+  return is_mutated(site, what) ? mutation_->to : o;
+}
+
+void engine::collect(const where& site, const char* what, order o, order failure, bool rereads) {
+  if (sites_ == nullptr) return;
+  const heap::untracked aside;
+  operation_site here{short_path(site.file_name()),
+                      site.line(),
+                      site.column(),
+                      short_function(site.function_name()),
+                      what,
+                      o,
+                      failure,
+                      false};
+  const auto known = std::find(sites_->begin(), sites_->end(), here);
+  if (known == sites_->end()) {
+    here.rereads = rereads;
+    sites_->push_back(std::move(here));
+  } else {
+    known->rereads |= rereads;
   }
-  if (weakening_ == nullptr || weakening_->line != site.line() || weakening_->column != site.column() ||
-      weakening_->failure != failure || weakening_->file != site.file_name())
-    return o;
-  return weakening_->to;
+}
+
+// What the current thread's last load of this location in the same operation returned; null when there was none.
+std::uint64_t* engine::last_value(unsigned l) {
+  for (auto& [location, value] : threads_[current_].last_values)
+    if (location == l) return &value;
+  return nullptr;
 }
 
 void engine::record(const char* what, unsigned l, const where& site, order o, std::uint64_t value,

@@ -63,7 +63,7 @@ unsigned exhaustive::decide(unsigned alternatives) {
 }
 
 // Chooses the next thread to try at this node; false when there is none left.
-bool exhaustive::choose_thread(node& n, std::size_t) {
+bool exhaustive::choose_thread(node& n) {
   const thread_set left = n.wanted & ~n.done & ~n.asleep;
   if (left == 0) return false;
   n.chosen = (left >> n.before & 1) != 0 ? n.before : static_cast<unsigned>(std::countr_zero(left));
@@ -90,7 +90,7 @@ unsigned exhaustive::decide_thread(thread_set runnable, unsigned current, const 
       const bool spent = static_cast<int>(preemptions_) >= limits_.preemptions;
       if (spent && (runnable >> current & 1) != 0) made.wanted = 1U << current;
     }
-    choose_thread(made, depth_);
+    choose_thread(made);
     nodes_.push_back(made);
   }
   node& n = nodes_[depth_++];
@@ -160,7 +160,7 @@ void exhaustive::reverse(std::size_t first, std::size_t second) {
 bool exhaustive::next() {
   while (!nodes_.empty()) {
     node& last = nodes_.back();
-    if (last.is_thread ? choose_thread(last, nodes_.size() - 1) : ++last.taken < last.alternatives) break;
+    if (last.is_thread ? choose_thread(last) : ++last.taken < last.alternatives) break;
     nodes_.pop_back();
   }
   depth_ = 0;
@@ -214,7 +214,6 @@ unsigned repeating::wanted_now() const {
 unsigned repeating::decide_thread(thread_set runnable, unsigned current, const pending*) {
   const unsigned index = wanted_now();
   const unsigned count = static_cast<unsigned>(std::popcount(runnable));
-  if ((runnable >> current & 1) == 0) return thread_at(index < count ? index : 0, runnable, current);
   return thread_at(index < count ? index : 0, runnable, current);
 }
 

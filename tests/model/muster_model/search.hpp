@@ -62,7 +62,7 @@ class exhaustive final : public recording_scheduler {
   bool reduces() const { return limits_.preemptions < 0; }
   unsigned decide_thread(thread_set runnable, unsigned current, const pending* next) override;
   unsigned decide(unsigned alternatives) override;
-  bool choose_thread(node& n, std::size_t depth);
+  static bool choose_thread(node& n);
   void find_races(std::size_t depth);
   bool comes_before(std::size_t i, std::size_t k) const;
   void reverse(std::size_t first, std::size_t second);

@@ -103,16 +103,21 @@ class atomic {
   unsigned location_;
 };
 
-/// Plain data. Two accesses by different threads, at least one by ref(), that are not ordered are a failure.
+/// Plain data. Two accesses by different threads, at least one by ref(), that are not ordered are a failure. The end of
+/// the cell counts as one by ref().
 template <class T>
 class cell {
  public:
   cell() = default;
   template <class... Args>
   explicit cell(Args&&... args) : value_(std::forward<Args>(args)...) {}
+  cell(const cell&) = delete;
+  cell& operator=(const cell&) = delete;
+  ~cell() { ref(); }
 
   T& ref() {
     engine& e = engine::running();
+    if (life_ != alive) e.fail("a cell is used after its end");
     muster_model::view& now = e.known().now;
     const char* race = nullptr;
     if (written_at_ > now.clock(writer_)) race = "data race: two threads write the same cell";
@@ -125,6 +130,7 @@ class cell {
   }
   const T& get() const {
     engine& e = engine::running();
+    if (life_ != alive) e.fail("a cell is used after its end");
     muster_model::view& now = e.known().now;
     if (written_at_ > now.clock(writer_)) e.fail("data race: a cell is read while another thread writes it");
     read_at_[e.current()] = now.clock(e.current());
@@ -132,7 +138,10 @@ class cell {
   }
 
  private:
+  static constexpr std::uint64_t alive = 0x6c69766520636c6c;
+
   T value_;
+  std::uint64_t life_ = alive;  // the heap overwrites it
   unsigned writer_ = 0;
   std::uint32_t written_at_ = 0;
   mutable std::array<std::uint32_t, muster_model::most_threads> read_at_{};

@@ -6,20 +6,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <string_view>
 
 namespace muster_model {
 
 namespace {
-
-/// The last two parts of a path are enough to find a file.
-std::string short_place(const where& site) {
-  std::string_view file = site.file_name();
-  std::size_t cut = file.rfind('/');
-  if (cut != std::string_view::npos && cut != 0) cut = file.rfind('/', cut - 1);
-  if (cut != std::string_view::npos) file.remove_prefix(cut + 1);
-  return std::string(file) + ":" + std::to_string(site.line());
-}
 
 std::string number(std::uint64_t value) {
   // Ranks near the wrap are easier to read as negative numbers.
@@ -41,9 +31,10 @@ std::string format_trace(const std::vector<step>& steps) {
     if (s.read_from >= 0)
       value += s.read_from == 0 ? " (from the start)" : " (from step " + std::to_string(s.read_from) + ")";
     if (s.stale) value += s.read_from >= 0 ? ", not the newest" : " (behind an older store)";
+    const std::string place = short_path(s.site.file_name()) + ":" + std::to_string(s.site.line());
     char line[256];
     std::snprintf(line, sizeof line, "%5llu  thread %u  %-34s %-28s %-5s %s\n",
-                  static_cast<unsigned long long>(s.number), s.thread, short_place(s.site).c_str(), what.c_str(),
+                  static_cast<unsigned long long>(s.number), s.thread, place.c_str(), what.c_str(),
                   s.location >= 0 ? ("#" + std::to_string(s.location)).c_str() : "", value.c_str());
     text += line;
   }

@@ -71,23 +71,22 @@ MUSTER_MPMC_QUEUE::~mpmc_queue() {
 MUSTER_MPMC
 queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) noexcept {
   if (is_closed()) return queue_status::closed;
-  // (10) acquire: pairs with (11). Whoever takes the hint knows of the claims before it, as if it had walked there.
+  // (9) acquire: pairs with (10). Whoever takes the hint knows of the claims before it, as if it had walked there.
   rank = tail_.load(std::memory_order_acquire);
   for (std::size_t gaps = 0;;) {
-    // (9) acquire: pairs with (7), (8). In case 1 the consumer has moved the old item out before we overwrite it; in
-    // case 2 what we do next comes after the claim we saw.
-    const rank_t word = at(rank).word.load(std::memory_order_acquire);
+    // Relaxed: in case 1 the claim acquires; in case 2 it is enough that whoever knows of our claim knows what we saw.
+    const rank_t word = at(rank).word.load(std::memory_order_relaxed);
     if (!before(rank_of(word), rank)) {
       rank += step;
     } else if (const bool room = has_room(rank); !room || gaps == cells_.cells()) {
-      tail_.store(rank, std::memory_order_release);  // (11): whoever waits for room must ask for this rank
+      tail_.store(rank, std::memory_order_release);  // (10): whoever waits for room must ask for this rank
       return is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full;
     } else if (!is_free(word)) {
       make_gap(rank);
       rank += step;
       ++gaps;
     } else if (claim(rank, word)) [[likely]] {
-      // (11) release: pairs with (10). A late store can set the hint back; producers then walk over the ranks between.
+      // (10) release: pairs with (9). A late store can set the hint back; producers then walk over the ranks between.
       tail_.store(rank + step, std::memory_order_release);
       if ((consumers_.after_event() & closing) == 0) [[likely]]
         return queue_status::success;
@@ -103,7 +102,7 @@ queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) noexcept {
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::claim(rank_t rank, rank_t word) noexcept {
   cell& c = at(rank);
-  // (1) seq_cst: pairs with (6).
+  // (1) seq_cst: pairs with (6) and, as an acquire, with (8): the consumer has moved the old item out.
   if (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed))
     return false;
   // (2) seq_cst: pairs with (3). Not to be weakened, nor left out: see the top of the file.
@@ -207,7 +206,7 @@ void MUSTER_MPMC_QUEUE::publish(rank_t rank, Args&&... args) {
       throw;
     }
   }
-  // (7) release: pairs with (4), (9). The item is complete before its consumer can see it.
+  // (7) release: pairs with (4). The item is complete before its consumer can see it.
   c.word.store(published(rank), std::memory_order_release);
   signal_rank(rank);
 }
@@ -257,8 +256,8 @@ MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::close() {
   if (!consumers_.raise(closing)) return;
   producers_.wake_all();
-  // The claims that missed the flag are visible now, see the top of the file.
-  rank_t rank = tail_.load(std::memory_order_acquire);  // (10)
+  // Relaxed, and in is_passed(): the claims that missed the flag are visible now, and by (9) those before them.
+  rank_t rank = tail_.load(std::memory_order_relaxed);
   while (is_passed(rank)) rank += step;
   end_.store(rank, std::memory_order_relaxed);
   consumers_.raise(closed);
@@ -268,8 +267,8 @@ void MUSTER_MPMC_QUEUE::close() {
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::is_passed(rank_t rank) const noexcept {
   const cell& c = at(rank);
-  return !before(rank_of(c.word.load(std::memory_order_acquire)), rank) ||  // (9)
-         !before(c.gap.load(std::memory_order_acquire), rank);              // (5)
+  return !before(rank_of(c.word.load(std::memory_order_relaxed)), rank) ||
+         !before(c.gap.load(std::memory_order_relaxed), rank);
 }
 
 MUSTER_MPMC

@@ -73,7 +73,7 @@ bool MUSTER_MPMC_QUEUE::await_ticket(rank_t& rank) {
 MUSTER_MPMC
 queue_result<T> MUSTER_MPMC_QUEUE::take(rank_t rank) {
   cell& c = at(rank);
-  // (8) release: pairs with (9).
+  // (8) release: pairs with (1).
   return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
 }
 
@@ -114,8 +114,8 @@ queue_result<T> MUSTER_MPMC_QUEUE::try_pop() {
     std::size_t count = 0;
     const queue_status claim = claim_up_to(1, rank, count);
     if (claim != queue_status::success) return claim;
-    // (4): a claimed rank without an item is a gap.
-    if (at(rank).word.load(std::memory_order_acquire) == published(rank)) return take(rank);
+    // A claimed rank without an item is a gap. Relaxed: the rank is resolved, and visible by the look before the claim.
+    if (at(rank).word.load(std::memory_order_relaxed) == published(rank)) return take(rank);
   }
 }
 
@@ -151,8 +151,8 @@ std::size_t MUSTER_MPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
     if (status != queue_status::success) break;
     for (rank_t rank = first; rank != first + run * step; rank += step) {
       cell& c = at(rank);
-      // (4): a claimed rank without an item is a gap.
-      if (c.word.load(std::memory_order_acquire) != published(rank)) continue;
+      // As in try_pop.
+      if (c.word.load(std::memory_order_relaxed) != published(rank)) continue;
       // (8)
       detail::take_to(c.item, out, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
       ++taken;

@@ -169,9 +169,7 @@ bool MUSTER_SPMC_QUEUE::announce(rank_t from, rank_t to) {
   tail_.store(to, std::memory_order_relaxed);
   if ((consumers_.after_event() & closing) == 0) [[likely]]
     return true;
-  const rank_t last = std::max(from, to, before) - 1;
-  tail_.store(last + 1, std::memory_order_relaxed);
-  gap_.store(last, std::memory_order_release);  // (2)
+  gap_.store(std::max(from, to, before) - 1, std::memory_order_release);  // (2)
   consumers_.wake_all();
   return false;
 }

@@ -16,8 +16,8 @@ auto MUSTER_SPMC_QUEUE::look(rank_t rank) const noexcept -> outlook {
   if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
   // (6) acquire: pairs with (2).
   if (!before(gap_.load(std::memory_order_acquire), rank)) {
-    // (5)
-    return c.word.load(std::memory_order_acquire) == published(rank) ? outlook::ready : outlook::gap;
+    // Relaxed: whatever was published before the gap is visible by (6).
+    return c.word.load(std::memory_order_relaxed) == published(rank) ? outlook::ready : outlook::gap;
   }
   return outlook::unknown;
 }
@@ -116,8 +116,8 @@ queue_result<T> MUSTER_SPMC_QUEUE::try_pop() {
     std::size_t count = 0;
     const queue_status claim = claim_up_to(1, rank, count);
     if (claim != queue_status::success) return claim;
-    // (5): a claimed rank without an item is a gap.
-    if (cells_[rank].word.load(std::memory_order_acquire) == published(rank)) return take(rank);
+    // A claimed rank without an item is a gap. Relaxed: the rank is resolved, and visible by the look before the claim.
+    if (cells_[rank].word.load(std::memory_order_relaxed) == published(rank)) return take(rank);
   }
 }
 
@@ -154,8 +154,8 @@ std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
     for (rank_t rank = first; rank != first + run; ++rank) {
       cell& c = cells_[rank];
       prefetch_for_read(&cells_[rank + ahead]);
-      // (5): a claimed rank without an item is a gap.
-      if (c.word.load(std::memory_order_acquire) != published(rank)) continue;
+      // As in try_pop.
+      if (c.word.load(std::memory_order_relaxed) != published(rank)) continue;
       // (4)
       detail::take_to(c.item, out, [&c] { c.word.store(0, std::memory_order_release); });
       ++taken;

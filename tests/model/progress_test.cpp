@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What docs/contracts/queue.md says of progress, row by row. One thread of a small program stops for ever, before each
+// of its steps in turn, in every order of steps within the bounds: do the others finish? And where an operation is
+// called wait-free: how many steps of its own does it take at most, whatever the others do?
+#include <gtest/gtest.h>
+
+#include "queue_table.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace muster_model_test;
+
+struct stop {
+  const char* queue;
+  std::size_t capacity;
+  const char* text;  // the first thread is the one that stops
+  bool others_finish;
+  const char* says;
+};
+
+const std::vector<stop> stops = {
+    {"spsc", 1, "push*2 | try_pop*3", true, "a stopped producer: try_pop does not wait"},
+    {"spsc", 1, "push_n*3 | try_pop*3", true, "nor when it stops inside a bulk push"},
+    {"spsc", 1, "pop*2 | try_push*3", true, "a stopped consumer: try_push does not wait"},
+    {"spsc", 2, "pop_n*2 | push*2", true, "and push does not while there is room"},
+    {"spsc", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
+    {"spsc", 1, "push | pop", false, "a stopped producer: pop waits for its item"},
+    {"spsc", 1, "pop | push*2", false, "a stopped consumer: push waits for room"},
+    {"spsc", 1, "close | drain", false, "a close that stops may leave waiting threads waiting"},
+
+    {"spmc", 1, "push*2 | try_pop*2 | try_pop", true, "a stopped producer: try_pop does not wait"},
+    {"spmc", 1, "pop | try_push*2 | try_pop*2", true, "a stopped consumer: neither side waits for it"},
+    {"spmc", 2, "pop | push*2 | pop", true, "and another consumer gets the other item"},
+    {"spmc", 2, "pop_n*2 | try_push*4", true, "a stopped bulk pop: try_push does not wait"},
+    {"spmc", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
+    {"spmc", 1, "push | pop", false, "a stopped producer: pop waits for its item"},
+    {"spmc", 1, "close | drain", false, "a close that stops may leave waiting threads waiting"},
+
+    {"mpmc", 1, "push | try_push*2 | try_pop*2", true, "a stopped producer: try_push and try_pop do not wait"},
+    {"mpmc", 3, "push | push*2", true, "nor does push while there is room"},
+    {"mpmc", 1, "pop | try_push*2 | try_pop*2", true, "a stopped consumer: neither side waits for it"},
+    {"mpmc", 2, "pop | push*2 | pop", true, "and another consumer gets the other item"},
+    {"mpmc", 2, "pop_n*2 | try_push*4", true, "a stopped bulk pop: try_push does not wait"},
+    {"mpmc", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
+    {"mpmc", 1, "push | push | pop", false, "a stopped producer: the consumer of its rank waits"},
+    {"mpmc", 1, "close | drain", false, "a close that stops may leave waiting threads waiting"},
+};
+
+class stopping : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(stopping, is_as_the_contract_says) {
+  const stop& s = stops[GetParam()];
+  for (const bool asymmetric : {true, false}) {
+    mm::settings().asymmetric_fences = asymmetric;
+    const int preemptions = parse(s.text).size() == 2 ? 2 : 1;
+    const mm::limits within{.preemptions = preemptions, .stale = 0, .executions = 2'000'000, .freeze = 1};
+    const mm::result r = mm::explore(within, make_program({s.queue, s.capacity, s.text, preemptions, 0}));
+    const std::string what = r.failed ? r.failed->what : "";
+    std::cout << s.queue << " of " << s.capacity << ": " << s.text << ": " << s.says << ": " << r.executions
+              << " executions" << (r.complete ? ", complete" : "") << '\n';
+    if (s.others_finish) {
+      EXPECT_EQ(what, "") << (r.failed ? r.failed->trace : "");
+      EXPECT_TRUE(r.complete);
+    } else {
+      EXPECT_EQ(what, "a thread that stopped for ever keeps others from finishing");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(of, stopping, ::testing::Range(std::size_t{0}, stops.size()), [](const auto& at) {
+  return std::string(stops[at.param].queue) + "_" + std::to_string(at.param);
+});
+
+struct bound {
+  const char* queue;
+  std::size_t capacity;
+  const char* few;      // the operations of the first thread are wait-free here
+  const char* many;     // the same with more operations of the others
+  std::uint64_t steps;  // at most, of any one operation of the first thread
+  const char* says;
+};
+
+// Steps are operations on atomics, fences and futex calls.
+const std::vector<bound> bounds = {
+    {"spsc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop*3", 8, "try_push"},
+    {"spsc", 1, "try_pop*2 | try_push", "try_pop*3 | try_push*3", 6, "try_pop"},
+    {"spsc", 4, "push*2 | pop", "push*4 | pop*4", 9, "push while there is room, waking a consumer"},
+    {"spsc", 4, "try_push_n*4 | try_pop", "try_push_n*4 | try_pop*4", 6, "try_push_n of four"},
+    {"spsc", 4, "try_pop_n*4 | try_push_n*2", "try_pop_n*4 | try_push_n*4", 9, "try_pop_n of four"},
+    {"spmc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 14, "try_push, ring of two cells"},
+    {"spmc", 4, "push*2 | pop", "push*3 | pop | pop*2", 10, "push while there is room, waking a consumer"},
+};
+
+class wait_free : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(wait_free, operations_have_a_bound) {
+  const bound& b = bounds[GetParam()];
+  for (const bool asymmetric : {true, false}) {
+    mm::settings().asymmetric_fences = asymmetric;
+    std::uint64_t longest[2] = {};
+    for (const bool more : {false, true}) {
+      const row program{b.queue, b.capacity, more ? b.many : b.few, parse(more ? b.many : b.few).size() == 2 ? 2 : 1,
+                        1};
+      const mm::limits within{.preemptions = program.preemptions, .stale = program.stale, .executions = 2'000'000};
+      const mm::result r = mm::explore(within, make_program(program));
+      ASSERT_FALSE(r.failed) << r.failed->what << '\n' << r.failed->trace;
+      EXPECT_TRUE(r.complete);
+      longest[more] = r.longest_operations[1];
+    }
+    std::cout << b.queue << ": " << b.says << ": at most " << longest[0] << " and " << longest[1] << " steps\n";
+    EXPECT_LE(std::max(longest[0], longest[1]), b.steps);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(of, wait_free, ::testing::Range(std::size_t{0}, bounds.size()), [](const auto& at) {
+  return std::string(bounds[at.param].queue) + "_" + std::to_string(at.param);
+});
+
+}  // namespace

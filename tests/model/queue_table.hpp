@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// queue_table.hpp: the programs that the queues are checked with (queue_model_test.cpp), and that are run against each
+// change of the queues' operations, at least one of them must notice it (mutants_test.cpp).
+#pragma once
+
+#include "queue_programs.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace muster_model_test {
+
+struct row {
+  const char* queue;
+  std::size_t capacity;
+  const char* text;
+  int preemptions;            // −1: no bound
+  int stale;                  // −1: no bound
+  std::uint64_t chances = 0;  // not 0: so many executions by chance and as many by priorities instead of the search
+  muster::rank_t first_rank = near_the_wrap;
+};
+
+inline std::string name_of(const row& r) {
+  return std::string(r.queue) + " of " + std::to_string(r.capacity) + ": " + r.text;
+}
+
+/// Ranks of mpmc_queue count in fours: this first one is in the upper half of all.
+inline constexpr muster::rank_t half_way = (muster::rank_t{1} << 61) + 1;
+
+// Named in the output as NUMBER of the row.
+inline const std::vector<row> table = {
+    // Complete: all executions there are.
+    {"spsc", 1, "try_push*3 | try_pop*3", -1, -1},
+    {"spsc", 2, "try_push*4 | try_pop*2 try_pop_n*2", -1, -1},
+    {"spmc", 1, "try_push*2 | try_pop*2", -1, -1},
+    {"spmc", 1, "try_push*2 | try_pop | try_pop", -1, -1},
+    {"mpmc", 1, "try_push | try_push | try_pop", -1, -1},
+    // Complete within bounds.
+    {"spsc", 1, "push*3 | pop*3", 2, 1},
+    {"spsc", 2, "push_n*3 | pop_n*2 pop", 2, 1},
+    {"spsc", 1, "push push_bad push close | drain", 2, 1},
+    {"spsc", 1, "close | push*2 | drain", 1, 1},
+    {"spsc", 1, "close | try_push*3 | drain_try", 1, 1},
+    {"spmc", 1, "try_push*2 | pop", 2, 1},
+    {"spmc", 1, "push*2 | pop | pop", 1, 1},
+    {"spmc", 1, "close | push*2 | drain", 1, 1},
+    {"spmc", 2, "push_n*3 close | drain_n*2", 2, 1},
+    {"mpmc", 1, "push | push | pop*2", 1, 1},
+    {"mpmc", 1, "close | push | drain", 1, 1},
+    {"mpmc", 2, "try_push | try_push_bad try_push | try_pop*2", 1, 1},
+    // By chance: the smallest programs in which an ordering matters that matters in few others.
+    {"spsc", 1, "try_push | try_pop | close", -1, -1, 5'000},
+    {"spsc", 1, "push*2 | close", -1, -1, 5'000},
+    {"spsc", 1, "pop | close", -1, -1, 5'000},
+    {"spmc", 1, "push*2 | close", -1, -1, 5'000},
+    {"spmc", 1, "pop | close", -1, -1, 5'000},
+    {"spmc", 1, "try_push | try_pop | close", -1, -1, 5'000},
+    {"spmc", 2, "try_push*2 | try_pop | try_pop", -1, -1, 5'000},
+    {"spmc", 3, "try_push*3 | try_pop_n*3", -1, -1, 5'000},
+    {"spmc", 2, "push_n*6 close | drain", -1, -1, 5'000},
+    {"spmc", 3, "try_push*5 | try_pop | try_pop try_pop_n*3", -1, -1, 5'000},
+    {"mpmc", 1, "push*2 | close", -1, -1, 5'000},
+    {"mpmc", 1, "pop | close", -1, -1, 5'000},
+    {"mpmc", 1, "try_push | try_pop | close", -1, -1, 5'000},
+    {"mpmc", 2, "try_push*2 | try_pop | try_pop", -1, -1, 5'000},
+    {"mpmc", 1, "push_bad | push*4 | pop*2 | pop*2", -1, -1, 5'000},
+    {"mpmc", 1, "push*4 close | drain_n*2", -1, -1, 5'000},
+    {"mpmc", 1, "push*2 | pop*2", -1, -1, 5'000, half_way},
+    {"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", -1, -1, 5'000},
+    // By chance: more threads, and everything mixed.
+    {"spsc", 1, "stop | push_stop*2 | pop_stop*3", -1, -1, 20'000},
+    {"spsc", 2, "close | push_n*3 | drain_n*2", -1, -1, 20'000},
+    {"spsc", 1, "close | push push_bad try_push | try_pop drain", -1, -1, 20'000},
+    {"spsc", 1, "push_for*2 | pop_for*2 | close", -1, -1, 20'000},
+    {"spmc", 2, "close | push*3 | drain | drain", -1, -1, 20'000},
+    {"spmc", 1, "close | push*3 | drain | try_pop*2 drain_for", -1, -1, 20'000},
+    {"spmc", 2, "close | try_push*3 | drain_for | drain_n*2", -1, -1, 20'000},
+    {"spmc", 1, "push*4 | pop*2 | pop_stop*2", -1, -1, 20'000},
+    {"spmc", 2, "push*3 close | pop_stop | drain | drain", -1, -1, 20'000},
+    {"spmc", 1, "try_pop | push push_bad push*2 close | drain | drain", -1, -1, 20'000},
+    {"spmc", 2, "close | push_n*4 | drain | drain_n*2", -1, -1, 20'000},
+    {"spmc", 1, "close | push_n*2 push_n*3 | drain_n*3 | drain_n*2", -1, -1, 20'000},
+    {"spmc", 1, "push_for*3 close | pop_for*2 | drain_for", -1, -1, 20'000},
+    {"spmc", 1, "stop | push_stop*3 | pop_stop*2 | pop_stop*2", -1, -1, 20'000},
+    {"mpmc", 2, "push*2 | push*2 | pop*2 | pop*2", -1, -1, 20'000},
+    {"mpmc", 1, "close | push*2 | push*2 | drain | drain", -1, -1, 20'000},
+    {"mpmc", 2, "close | push*2 | try_push*2 | drain | drain_for", -1, -1, 20'000},
+    {"mpmc", 1, "push_stop*2 | push_stop*2 | pop*4", -1, -1, 20'000},
+    {"mpmc", 1, "push_bad push | push*2 | pop*3", -1, -1, 20'000},
+    {"mpmc", 2, "push*2 | push*2 | pop_stop*2 | pop_stop*2", -1, -1, 20'000},
+    {"mpmc", 1, "try_push_bad | push", -1, -1, 20'000},
+    {"mpmc", 1, "close | push*2 | push_bad push_stop | drain | drain_n*2", -1, -1, 20'000},
+    {"mpmc", 2, "try_push*2 | try_push | try_pop*2 | try_pop*2", -1, -1, 20'000},
+    {"mpmc", 1, "close | push*2 | close | drain", -1, -1, 20'000},
+    {"mpmc", 2, "push*3 | try_pop_n*2 | try_pop_n*2 | close", -1, -1, 20'000},
+    {"mpmc", 1, "close | try_push*2 | try_push*2 | drain_try", -1, -1, 20'000},
+    {"mpmc", 1, "push_for*3 close | push_for | pop_for*2 | drain_for", -1, -1, 20'000},
+};
+
+/// The program of a row, with as few cells as the queue allows, so that each cell is used again.
+inline std::function<void()> make_program(const row& r) {
+  using muster::layout::packed, muster::wait::park;
+  const std::string queue = r.queue;
+  queue_setup setup;
+  setup.capacity = r.capacity;
+  setup.cells = std::max<std::size_t>(2, std::bit_ceil(r.capacity + (queue == "spsc" ? 0 : 1)));
+  setup.first_rank = r.first_rank;
+  setup.full_may_be_early = queue == "mpmc";
+  if (queue == "spsc") return queue_program<muster::spsc_queue<item, packed, park>>(setup, parse(r.text));
+  if (queue == "spmc") return queue_program<muster::spmc_queue<item, packed, park>>(setup, parse(r.text));
+  return queue_program<muster::mpmc_queue<item, packed, park>>(setup, parse(r.text));
+}
+
+}  // namespace muster_model_test
