@@ -4,7 +4,8 @@
 // Does the checking of the queues look hard enough, and are their operations no stronger than they need to be? Every
 // operation of theirs on what threads share is changed, one at a time (muster_model/mutation.hpp), and the programs of
 // queue_table.hpp that execute it are run until one of them fails. A change that none of them notices must be listed
-// below with the reason. The run ends with the line `mutants: killed K of N`.
+// below with the reason. A queue is its own files and the waiting that it is built on. Each ends with the line
+// `mutants: killed K of N`.
 #include <gtest/gtest.h>
 
 #include "queue_table.hpp"
@@ -34,6 +35,7 @@ const std::vector<survivor> survivors = {
     {"spmc_queue::unclaimed: load repeated", true, "see slipping"},
     {"spmc_queue::await_room: load repeated", true, "the wait has a limit of a millisecond"},
     {"spmc_queue::await_head: load repeated", true, "an older rank: has moved, so that it does not wait at all"},
+    {"spmc_queue::try_pop: load repeated", true, "the rank is resolved: both looks say the same of its item"},
     {"spmc_queue::resolved: load repeated", true, "a bulk pop takes fewer items"},
     {"mpmc_queue::claim_place: load repeated", true, "an older hint: walks over the ranks between"},
     {"mpmc_queue::make_gap: load repeated", true, "the compare-exchange reads it again"},
@@ -108,16 +110,8 @@ std::string killer_of(const mm::mutation& m, const hard& needle) {
 struct score {
   unsigned mutants = 0, killed = 0, right = 0;
 };
-score total;
 
-class mutants : public ::testing::TestWithParam<const char*> {
- protected:
-  static void TearDownTestSuite() {
-    EXPECT_GE(total.killed, 0.95 * (total.mutants - total.right));
-    std::cout << total.right << " mutants change nothing that is promised\n"
-              << "mutants: killed " << total.killed << " of " << total.mutants - total.right << '\n';
-  }
-};
+class mutants : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(mutants, are_noticed_or_explained) {
   const std::string file = GetParam();
@@ -127,7 +121,7 @@ TEST_P(mutants, are_noticed_or_explained) {
   for (const program& p : all) {
     mm::settings().asymmetric_fences = p.asymmetric;
     for (const mm::operation_site& site : mm::operations_of(within(mm::strategy::random, 100), p.run)) {
-      if (site.file.find(file) == std::string::npos) continue;
+      if (site.file.find(file) == std::string::npos && site.file.find("base/wait") == std::string::npos) continue;
       sites[site].push_back(&p);
       rereads[site] |= site.rereads;
     }
@@ -157,10 +151,12 @@ TEST_P(mutants, are_noticed_or_explained) {
       EXPECT_TRUE(expected || !killer.empty()) << what << " is not noticed by any program";
     }
   }
-  total.mutants += here.mutants, total.killed += here.killed, total.right += here.right;
+  EXPECT_GE(here.killed, 0.95 * (here.mutants - here.right));
+  std::cout << here.right << " mutants change nothing that is promised\n"
+            << "mutants: killed " << here.killed << " of " << here.mutants - here.right << '\n';
 }
 
-INSTANTIATE_TEST_SUITE_P(of, mutants, ::testing::Values("base/wait", "impl/spsc", "impl/spmc", "impl/mpmc"),
+INSTANTIATE_TEST_SUITE_P(of, mutants, ::testing::Values("impl/spsc", "impl/spmc", "impl/mpmc"),
                          [](const auto& at) { return std::string(at.param).substr(5); });
 
 }  // namespace

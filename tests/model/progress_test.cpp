@@ -89,8 +89,8 @@ struct bound {
 
 // Steps are operations on atomics, fences and futex calls.
 const std::vector<bound> bounds = {
-    {"spsc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop*3", 8, "try_push"},
-    {"spsc", 1, "try_pop*2 | try_push", "try_pop*3 | try_push*3", 6, "try_pop"},
+    {"spsc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop*3", 12, "try_push"},
+    {"spsc", 1, "try_pop*2 | try_push", "try_pop*3 | try_push*3", 11, "try_pop"},
     {"spsc", 4, "push*2 | pop", "push*4 | pop*4", 9, "push while there is room, waking a consumer"},
     {"spsc", 4, "try_push_n*4 | try_pop", "try_push_n*4 | try_pop*4", 6, "try_push_n of four"},
     {"spsc", 4, "try_pop_n*4 | try_push_n*2", "try_pop_n*4 | try_push_n*4", 9, "try_pop_n of four"},

@@ -69,10 +69,10 @@ using script = std::vector<std::vector<command>>;
 
 /// Throws std::invalid_argument.
 inline script parse(const std::string& text) {
-  static const char* const verbs[] = {"push",       "try_push", "push_for",     "push_stop", "push_n",
-                                      "try_push_n", "push_bad", "try_push_bad", "pop",       "try_pop",
-                                      "pop_for",    "pop_stop", "pop_n",        "try_pop_n", "close",
-                                      "stop",       "drain",    "drain_n",      "drain_try", "drain_for"};
+  static const char* const verbs[] = {"push",      "try_push",     "push_for", "push_stop", "push_n",  "try_push_n",
+                                      "push_bad",  "try_push_bad", "pop",      "try_pop",   "pop_for", "pop_stop",
+                                      "pop_n",     "try_pop_n",    "close",    "stop",      "drain",   "drain_n",
+                                      "drain_try", "drain_poll",   "drain_for"};
   script s(1);
   std::istringstream words(text);
   for (std::string word; words >> word;) {
@@ -168,7 +168,7 @@ class queue_program {
       mm::engine& e = mm::engine::running();
       e.begin_operation();
       pending_[self()] = {
-          {self(), kind, value, result::pending, e.steps(), muster_test::never}, self(), e.known().now, {}, events};
+          {self(), kind, value, result::pending, e.steps() + 1, muster_test::never}, self(), e.known().now, {}, events};
     }
     void end(result outcome, std::uint64_t value) {
       const mm::heap::untracked aside;
@@ -177,7 +177,7 @@ class queue_program {
       entry& done = pending_[self()];
       done.e.outcome = outcome;
       if (outcome == result::success && done.e.kind == op::pop) done.e.value = value;
-      done.e.end = e.steps() + 1;
+      done.e.end = e.steps();
       --done.open;
       ++e.known().now.clock(self());
       done.end = e.known().now;
@@ -208,8 +208,7 @@ class queue_program {
         for (std::size_t j = 0; j < entries_.size(); ++j) {
           const entry& a = entries_[j];
           const entry& b = entries_[i];
-          const bool happens_before =
-              a.thread == b.thread ? a.e.end < b.e.begin : b.begin.clock(a.thread) >= a.end.clock(a.thread);
+          const bool happens_before = a.thread == b.thread ? j < i : b.begin.clock(a.thread) >= a.end.clock(a.thread);
           if (happens_before || (by_time && a.e.end < b.e.begin)) before[i] |= std::uint64_t{1} << j;
         }
       }
@@ -224,15 +223,23 @@ class queue_program {
       }
     }
 
-    /// busy means that an operation of the other side, or close(), was under way.
-    static void justify_busy(const std::vector<event>& history, const std::vector<std::uint64_t>& before) {
+    /// busy has the reasons that docs/contracts/queue.md gives. A push: a pop or close() under way. A pop: close()
+    /// under way, or a push; in a queue of one producer, a push after close() has begun.
+    void justify_busy(const std::vector<event>& history, const std::vector<std::uint64_t>& before) const {
+      const auto after = [&](std::size_t i, std::size_t j) { return (before[i] >> j & 1) != 0; };
       for (std::size_t i = 0; i < history.size(); ++i) {
         const event& e = history[i];
         if (e.outcome != result::busy || (e.kind == op::push && e.value == 0)) continue;  // 0: see push_bad
-        bool justified = false;
-        for (std::size_t j = 0; j < history.size(); ++j)
-          justified |= history[j].kind != e.kind && (before[i] >> j & 1) == 0 && (before[j] >> i & 1) == 0;
-        if (!justified) fail("an operation says busy while nobody else is at work");
+        bool other_side = false, closing = false, close_has_begun = false;
+        for (std::size_t j = 0; j < history.size(); ++j) {
+          const bool overlap = !after(i, j) && !after(j, i);
+          closing |= overlap && history[j].kind == op::close;
+          close_has_begun |= !after(j, i) && history[j].kind == op::close;
+          other_side |= overlap && history[j].kind == (e.kind == op::push ? op::pop : op::push);
+        }
+        const bool needs_close = e.kind == op::pop && !program_.setup_.full_may_be_early;
+        if (!closing && !(other_side && (close_has_begun || !needs_close)))
+          fail("an operation says busy for no reason");
       }
     }
 
@@ -287,6 +294,7 @@ class queue_program {
         while (pop([this] { return queue_.pop(never_.get_token()); })) {
         }
       if (verb == "drain_try") drain_try();
+      if (verb == "drain_poll") drain_poll();
       if (verb == "stop") stop_.request_stop();
       if (verb == "close") {
         begin(op::close, 0);
@@ -328,6 +336,18 @@ class queue_program {
         answer(r);
         if (!r && r.status() == status::closed) return;
         if (!r) ++vain, muster::sync::yield();
+      }
+    }
+
+    /// The same for as long as it takes; what is in vain is not in the history.
+    void drain_poll() {
+      for (;;) {
+        begin(op::pop, 0);
+        const auto r = queue_.try_pop();
+        if (r || r.status() == status::closed) answer(r);
+        pending_[self()].open = 0;
+        if (!r && r.status() == status::closed) return;
+        if (!r) muster::sync::yield();
       }
     }
 

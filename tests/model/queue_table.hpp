@@ -33,10 +33,10 @@ inline constexpr muster::rank_t half_way = (muster::rank_t{1} << 61) + 1;
 // Named in the output as NUMBER of the row.
 inline const std::vector<row> table = {
     // Complete: all executions there are.
-    {"spsc", 1, "try_push*3 | try_pop*3", -1, -1},
-    {"spsc", 2, "try_push*4 | try_pop*2 try_pop_n*2", -1, -1},
+    {"spsc", 1, "try_push*2 | try_pop*2", -1, -1},
+    {"spsc", 2, "try_push*3 | try_pop*2", -1, -1},
     {"spmc", 1, "try_push*2 | try_pop*2", -1, -1},
-    {"spmc", 1, "try_push*2 | try_pop | try_pop", -1, -1},
+    {"spmc", 1, "try_push | try_pop | try_pop", -1, -1},
     {"mpmc", 1, "try_push | try_push | try_pop", -1, -1},
     // Complete within bounds.
     {"spsc", 1, "push*3 | pop*3", 2, 1},
@@ -45,10 +45,20 @@ inline const std::vector<row> table = {
     {"spsc", 1, "close | push*2 | drain", 1, 1},
     {"spsc", 1, "close | try_push*3 | drain_try", 1, 1},
     {"spmc", 1, "try_push*2 | pop", 2, 1},
+    {"spsc", 2, "try_push*4 | try_pop*2 try_pop_n*2", 2, 1},
+    {"spsc", 3, "push_n*4 | pop_n*2 pop_n*2", 2, 1},
+    {"spsc", 1, "close | push | pop", 2, 1},
+    {"spmc", 1, "close | push | pop", 2, 1},
+    {"spmc", 2, "try_push*3 | try_pop*2 | try_pop", 2, 1},
+    {"spmc", 3, "push*4 close | drain_n*3", 2, 1},
     {"spmc", 1, "push*2 | pop | pop", 1, 1},
+    {"spmc", 1, "push_stop*2 | pop_stop*2 | stop", 1, 1},
     {"spmc", 1, "close | push*2 | drain", 1, 1},
     {"spmc", 2, "push_n*3 close | drain_n*2", 2, 1},
+    {"mpmc", 2, "try_push*2 | try_push | try_pop*2", 2, 1},
+    {"mpmc", 3, "push*4 close | drain", 2, 1},
     {"mpmc", 1, "push | push | pop*2", 1, 1},
+    {"mpmc", 1, "push_for*2 | pop_for | pop_for", 1, 1},
     {"mpmc", 1, "close | push | drain", 1, 1},
     {"mpmc", 2, "try_push | try_push_bad try_push | try_pop*2", 1, 1},
     // By chance: the smallest programs in which an ordering matters that matters in few others.

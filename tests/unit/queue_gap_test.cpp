@@ -250,6 +250,34 @@ class mpmc_gap : public ::testing::Test {
 using kinds_with_many_producers = ::testing::Types<mpmc<spin_then_park>, mpmc<park>, mpmc<spin>>;
 TYPED_TEST_SUITE(mpmc_gap, kinds_with_many_producers, kind_names);
 
+TYPED_TEST(mpmc_gap, a_producer_that_gives_up_leaves_its_room_to_another) {
+  using queue = typename TypeParam::template of<gated>;
+  queue q(1, {.threads = 1, .cells = 2});
+  gated::gate gates[2];
+  const auto stop_in_pop = [&] { EXPECT_TRUE(q.pop()); };
+  ASSERT_EQ(q.emplace(1, &gates[0]), queue_status::success);
+  std::thread first(stop_in_pop);
+  gates[0].reached.wait();
+  ASSERT_EQ(q.emplace(2, &gates[1]), queue_status::success);
+  // Both sleep, and the first is told of the room that the second pop makes; but stopped pops hold both cells.
+  const auto start = std::chrono::steady_clock::now();
+  std::thread gives_up(
+      [&] { EXPECT_EQ(q.push_until(gated(3), start + std::chrono::milliseconds(60)), queue_status::busy); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::thread waits([&] { EXPECT_EQ(q.push_for(gated(4), std::chrono::seconds(10)), queue_status::success); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::thread second(stop_in_pop);
+  gates[1].reached.wait();
+  gives_up.join();
+  for (gated::gate& gate : gates) gate.open.count_down();
+  first.join();
+  second.join();
+  waits.join();
+  const auto last = q.try_pop();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->value(), 4U);
+}
+
 TYPED_TEST(mpmc_gap, a_consumer_without_a_claim_gets_the_item_behind_one_that_is_still_being_made) {
   typename TestFixture::queue q(4);
   std::thread patient([&] { EXPECT_EQ(q.pop_for(std::chrono::hours(1))->value(), 2U); });

@@ -44,6 +44,10 @@ inline void yield() noexcept { ::sched_yield(); }
 /// The cheap side of the asymmetric fence: orders for the compiler only. Its partner is heavy_fence().
 inline void light_fence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
+/// Sequentially consistent: the stores before it are visible to all before the loads after it are executed. Never on a
+/// path that publishes an item.
+inline void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
 inline void heavy_fence() noexcept { MUSTER_ABI::heavy_fence(); }
 inline bool asymmetric_fences() noexcept { return MUSTER_ABI::asymmetric_fences(); }
 

@@ -102,8 +102,8 @@ class event_mask {
   MUSTER_HOT std::uint32_t after_event() noexcept;
   /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells.
   void wake(std::uint32_t key) noexcept;
-  /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up; a sleeper that leaves without
-  /// using one must call it too.
+  /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up: whoever is woken must use it, or
+  /// see to it that another is woken.
   void wake_one(std::uint32_t key) noexcept;
   void wake_all() noexcept;
 

@@ -61,7 +61,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
   queue_result<T> pop();
-  /// Takes the first item if there is one: an item, empty or closed; busy while close() races with a push. Lock-free.
+  /// Takes the first item if there is one: an item, empty or closed; busy while close() is under way, or a push into a
+  /// queue that is being closed. Lock-free.
   queue_result<T> try_pop();
   /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
   /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
@@ -107,6 +108,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   queue_status reserve();
   MUSTER_COLD bool await_room(const wait_limit& limit);
   bool look_for_room();
+  MUSTER_COLD bool look_again();
   std::size_t free_places();
   MUSTER_COLD void make_gap(rank_t rank);
   template <class... Args>

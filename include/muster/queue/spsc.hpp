@@ -54,8 +54,8 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   /// Consumer only. Takes the first item; waits while there is none. No value only when closed and drained.
   queue_result<T> pop();
-  /// Consumer only. Takes the first item if there is one: an item, empty or closed; busy while close() races with a
-  /// push. Wait-free.
+  /// Consumer only. Takes the first item if there is one: an item, empty or closed; busy while close() is under
+  /// way, or a push into a queue that is being closed. Wait-free.
   queue_result<T> try_pop();
   /// Consumer only. Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
   template <class OutputIt>
@@ -97,12 +97,14 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   std::size_t publish_run(InputIt& first, std::size_t count);
   MUSTER_HOT bool has_room() noexcept;
   std::size_t refresh_room() noexcept;
+  MUSTER_COLD queue_status look_again() noexcept;
   MUSTER_HOT bool announce(rank_t next) noexcept;
   MUSTER_COLD void withdraw(rank_t next) noexcept;
   MUSTER_HOT void show(rank_t next) noexcept;
 
   enum class outlook { ready, over, busy, unknown };
   outlook look() noexcept;
+  queue_status find_item() noexcept;
   MUSTER_HOT bool has_item() noexcept;
   MUSTER_COLD queue_status await_item(const wait_limit& limit);
   std::size_t refresh_items() noexcept;

@@ -127,6 +127,7 @@ class cell {
 inline void relax() noexcept { pause(); }
 inline void yield() noexcept { ::sched_yield(); }
 inline void light_fence() noexcept { point(); }
+inline void full_fence() noexcept { point(), std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline void heavy_fence() noexcept {}
 inline bool asymmetric_fences() noexcept { return false; }
 

@@ -151,11 +151,7 @@ std::size_t MUSTER_MPMC_QUEUE::free_places() noexcept {
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::await_room(const wait_limit& limit) {
   const auto ready = [this] { return has_room(tail_.load(std::memory_order_relaxed)) || is_closed(); };
-  if (!limit.template await<Wait>(producers_, room_key, ready)) {
-    // A wake-up may have been meant for us and found us leaving: hand it on.
-    if (producers_.after_event() != 0) producers_.wake_one(room_key);
-    return false;
-  }
+  if (!limit.template await<Wait>(producers_, room_key, ready)) return false;
   producer_slip_.after_wait(slip_, [this] { return free_places(); });
   return true;
 }

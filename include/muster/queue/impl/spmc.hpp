@@ -76,7 +76,7 @@ MUSTER_SPMC
 queue_status MUSTER_SPMC_QUEUE::reserve() {
   for (std::size_t gaps = 0;; ++gaps) {
     const rank_t rank = tail_.load(std::memory_order_relaxed);
-    if (!before(rank, limit_) && !look_for_room()) [[unlikely]] {
+    if (!before(rank, limit_) && !look_for_room() && !look_again()) [[unlikely]] {
       const std::size_t items = static_cast<std::size_t>(rank - head_seen_) - (gap_last_ - gap_first_);
       return items < capacity_ ? queue_status::busy : queue_status::full;
     }
@@ -118,6 +118,14 @@ bool MUSTER_SPMC_QUEUE::look_for_room() {
   head_seen_ = head;
   limit_ = head + std::min(capacity_ + (gap_last_ - gap_first_), cells_.cells());
   return before(tail_.load(std::memory_order_relaxed), limit_);
+}
+
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::look_again() {
+  // (7) full_fence: pairs with (8). Of a producer that says full and a consumer that says empty, the later one sees
+  // what the other did before. Otherwise both could be right, but not in one order of all operations.
+  sync::full_fence();
+  return look_for_room();
 }
 
 MUSTER_SPMC

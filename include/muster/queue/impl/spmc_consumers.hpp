@@ -82,12 +82,13 @@ queue_status MUSTER_SPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std
     const outlook first_look = look(head);
     if (first_look == outlook::over) return queue_status::closed;
     if (first_look == outlook::unknown) {
-      // head_ has not moved since: at the moment of the look the queue had no item.
-      if (head_.load(std::memory_order_relaxed) != head) continue;
-      if ((consumers_.flags() & closing) == 0) return queue_status::empty;
-      // The end is known and our rank is before it, or it is about to be known. The rank may be resolved by now.
-      if (look(head) == outlook::unknown) return queue_status::busy;
-      continue;
+      // When the queue is being closed, the end is known and our rank is before it, or it is about to be known.
+      const bool is_closing = (consumers_.flags() & closing) != 0;
+      // (8) full_fence: pairs with (7).
+      sync::full_fence();
+      // When head_ has not moved since: at the moment of the look the queue had no item.
+      if (look(head) != outlook::unknown || head_.load(std::memory_order_relaxed) != head) continue;
+      return is_closing ? queue_status::busy : queue_status::empty;
     }
     // The producer resolves in order: when a rank is resolved, so are all before it.
     std::size_t run = std::min(most, cells_.cells());

@@ -39,9 +39,9 @@ MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::try_emplace(Args&&... args) {
   const auto inside = producer_entry_.enter(second_producer);
-  if (has_room()) [[likely]]
-    return publish(std::forward<Args>(args)...);
-  return is_closed() ? queue_status::closed : queue_status::full;
+  if (!has_room()) [[unlikely]]
+    if (const queue_status room = look_again(); room != queue_status::success) return room;
+  return publish(std::forward<Args>(args)...);
 }
 
 MUSTER_SPSC
@@ -57,10 +57,20 @@ queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
 MUSTER_SPSC
 queue_status MUSTER_SPSC_QUEUE::await_room(const wait_limit& limit) {
   const auto ready = [this] { return has_room() || is_closed(); };
-  if (!limit.template await<Wait>(producer_, only_key, ready)) return queue_status::full;
+  if (!limit.template await<Wait>(producer_, only_key, ready)) return look_again();
   if (is_closed()) return queue_status::closed;
   producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
   return queue_status::success;
+}
+
+// After has_room() in vain: success when there is room after all, else full or closed.
+MUSTER_SPSC
+queue_status MUSTER_SPSC_QUEUE::look_again() noexcept {
+  if (is_closed()) return queue_status::closed;
+  // (5) full_fence: pairs with (6). Of a producer that says full and a consumer that says empty, the later one sees
+  // what the other did before. Otherwise both could be right, but not in one order of all operations.
+  sync::full_fence();
+  return refresh_room() != 0 ? queue_status::success : queue_status::full;
 }
 
 MUSTER_SPSC
@@ -204,9 +214,8 @@ auto MUSTER_SPSC_QUEUE::look() noexcept -> outlook {
   const std::uint32_t flags = consumer_.flags();
   if (flags == 0) return outlook::unknown;
   if ((flags & closed) == 0) return outlook::busy;
-  // Pushes that announce from now on withdraw. What was announced before is visible to us, so it has been shown or
-  // withdrawn, or begun_ differs from tail_.
-  if (has_item()) return outlook::ready;
+  // Pushes that announce from now on withdraw. What was announced before is visible to us, so it has been taken or
+  // withdrawn, or begun_ differs from what we have seen of tail_.
   return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;
 }
 
@@ -226,8 +235,7 @@ MUSTER_SPSC
 queue_status MUSTER_SPSC_QUEUE::await_item(const wait_limit& limit) {
   outlook seen = outlook::unknown;
   const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
-  if (!limit.template await<Wait>(consumer_, only_key, ready))
-    return seen == outlook::busy ? queue_status::busy : queue_status::empty;
+  if (!limit.template await<Wait>(consumer_, only_key, ready)) return find_item();
   if (seen == outlook::over) return queue_status::closed;
   consumer_slip_.after_wait(slip_, [this] { return refresh_items(); });
   return queue_status::success;
@@ -236,13 +244,22 @@ queue_status MUSTER_SPSC_QUEUE::await_item(const wait_limit& limit) {
 MUSTER_SPSC
 queue_result<T> MUSTER_SPSC_QUEUE::try_pop() {
   const auto inside = consumer_entry_.enter(second_consumer);
-  switch (look()) {
-    case outlook::ready: return take();
-    case outlook::over: return queue_status::closed;
-    case outlook::busy: return queue_status::busy;
-    case outlook::unknown: return queue_status::empty;
+  if (const queue_status item = find_item(); item != queue_status::success) return item;
+  return take();
+}
+
+// success when there is an item, else empty, busy or closed.
+MUSTER_SPSC
+queue_status MUSTER_SPSC_QUEUE::find_item() noexcept {
+  outlook seen = look();
+  if (seen == outlook::unknown) {
+    // (6) full_fence: pairs with (5).
+    sync::full_fence();
+    seen = look();
   }
-  return queue_status::empty;
+  if (seen == outlook::ready) return queue_status::success;
+  if (seen == outlook::over) return queue_status::closed;
+  return seen == outlook::busy ? queue_status::busy : queue_status::empty;
 }
 
 MUSTER_SPSC

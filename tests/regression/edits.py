@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Errors seeded into the queues, which their checking must notice: the known ones of the published algorithms, those
+that other libraries have had, and what mutation.hpp cannot do to a single operation.
+
+edits.py --list                    one line for each: its name, the queue whose programs it is run with ("all": every
+                                   queue's), and the header that it changes
+edits.py NAME INCLUDE DIRECTORY    reads the header from INCLUDE and writes the changed one into DIRECTORY
+"""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Edit(NamedTuple):
+    name: str
+    queue: str
+    header: str
+    before: str  # occurs once in the header
+    after: str
+
+
+SPSC, SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
+SPMC_CONSUMERS, MPMC_CONSUMERS = (f"muster/queue/impl/{queue}_consumers.hpp" for queue in ("spmc", "mpmc"))
+WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
+
+EDITS = (
+    # The errors of the published algorithms. FFQ as printed lacks the second look of its erratum; FFQ^m reads rank and
+    # gap together, and without that or what stands for it a producer and a consumer miss each other.
+    Edit("spmc-no-second-look", "spmc", SPMC_CONSUMERS,
+         "return c.word.load(std::memory_order_relaxed) == published(rank) ? outlook::ready : outlook::gap;",
+         "return outlook::gap;"),
+    Edit("mpmc-no-look-at-the-gap", "mpmc", MPMC,
+         "if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]\n    return true;",
+         "return true;"),
+    Edit("mpmc-no-second-look", "mpmc", MPMC_CONSUMERS,
+         "word = c.word.load(std::memory_order_seq_cst);", ""),
+    Edit("mpmc-gap-goes-back", "mpmc", MPMC,
+         "while (before(known, rank)) {", "for (c.gap.store(rank, std::memory_order_seq_cst); false;) {"),
+
+    # Errors that other libraries have had, made here.
+    Edit("ranks-compared-as-numbers", "all", "muster/queue/ring.hpp",  # Concurrency Kit c7945fe: wrong past the wrap
+         "return static_cast<std::int64_t>(a - b) < 0;", "return a < b;"),
+    Edit("wake-erases-a-flag", "all", WAIT,  # folly #989: a plain store over a bit that another thread has set
+         "word_.fetch_and(~bits, std::memory_order_relaxed);",
+         "word_.store(word_.load(std::memory_order_relaxed) & ~bits, std::memory_order_relaxed);"),
+    Edit("sleeper-without-the-fence", "all", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
+         "    if (asymmetric_) sync::heavy_fence();  // (8)\n", ""),
+    Edit("waker-only-loads", "all", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
+         "return word_.fetch_or(0, std::memory_order_release);", "return word_.load(std::memory_order_seq_cst);"),
+    Edit("one-wake-up-swallowed", "all", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
+         "if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);",
+         "sync::futex_wake(epoch_, 1, bit(key), scope_);"),
+    Edit("empty-though-pushed", "mpmc", MPMC_CONSUMERS,  # folly e20b4e39a, .NET #132736: the first writer is late
+         "if (first_look == outlook::written) return queue_status::busy;",
+         "if (first_look == outlook::written) return queue_status::empty;"),
+    Edit("free-not-ordered", "mpmc", MPMC_CONSUMERS,  # moodycamel #404: the place is used again before it has been read
+         "return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });",
+         "return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_relaxed); });"),
+
+    # Two steps in the wrong order.
+    Edit("spmc-published-before-written", "spmc", SPMC,
+         "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
+         "  c.word.store(published(rank), std::memory_order_release);\n"
+         "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
+    Edit("spsc-shown-before-written", "spsc", SPSC,
+         "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
+         "  show(rank + 1);\n  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
+    Edit("freed-before-read", "all", GUARDS,
+         "    place.destroy();\n    release();\n  });\n  return queue_result<T>",
+         "    place.destroy();\n  });\n  release();\n  return queue_result<T>"),
+    Edit("spmc-end-read-before-the-flag", "spmc", SPMC,
+         "  if (!consumers_.raise(closing)) return;",
+         "  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);\n"
+         "  if (!consumers_.raise(closing)) return;\n  consumers_.raise(closed);"),
+    Edit("spsc-closed-before-the-announcement", "spsc", SPSC,
+         "  if (!consumer_.raise(closing)) return;", "  if (!consumer_.raise(closing | closed)) return;"),
+
+    # A step left out.
+    Edit("sleep-without-a-last-look", "all", WAIT,
+         "    if (ready()) return true;              // our bit stays: it costs one superfluous wake\n", ""),
+    Edit("wake-without-counting", "all", WAIT, "  epoch_.fetch_add(1, std::memory_order_release);\n", ""),
+    Edit("spmc-close-wakes-no-producer", "spmc", SPMC, "  producers_.wake_all();\n", ""),
+    Edit("spmc-cell-in-use", "spmc", SPMC,
+         "if (cells_[rank].word.load(std::memory_order_acquire) == 0) [[likely]]\n      return",
+         "return"),
+    Edit("spmc-item-not-announced", "spmc", SPMC,
+         "  if (!announce(rank, rank + 1)) [[unlikely]]\n    return queue_status::closed;\n",
+         "  tail_.store(rank + 1, std::memory_order_relaxed);\n"),
+    Edit("spmc-run-not-resolved", "spmc", SPMC_CONSUMERS,
+         "    while (run > 1 && !resolved(head + run - 1)) run /= 2;\n", ""),
+    Edit("spmc-gap-tells-nobody", "spmc", SPMC,
+         "  gap_.store(rank, std::memory_order_release);\n  signal_rank(rank);",
+         "  gap_.store(rank, std::memory_order_release);"),
+    Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC,
+         "    if (producers_.after_event() != 0) producers_.wake_one(room_key);\n}\n\n// Whether an item",
+         "    {}\n}\n\n// Whether an item"),
+    Edit("mpmc-end-not-walked-to", "mpmc", MPMC, "  while (is_passed(rank)) rank += step;\n", ""),
+    Edit("mpmc-claim-without-the-flag", "mpmc", MPMC,
+         "if ((consumers_.after_event() & closing) == 0) [[likely]]", "if (true)"),
+    Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n  return refresh_room()",
+         "  return refresh_room()"),
+    Edit("spmc-empty-without-the-fence", "spmc", SPMC_CONSUMERS, "      sync::full_fence();\n", ""),
+    Edit("spsc-over-before-the-last-item", "spsc", SPSC,
+         "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;",
+         "return outlook::over;"),
+    Edit("spsc-withdrawal-tells-nobody", "spsc", SPSC,
+         "  if (consumer_.after_event() != 0) consumer_.wake_all();\n", ""),
+
+    # A bound too far or too near.
+    Edit("spsc-one-item-too-many", "spsc", SPSC,
+         "limit_ = head_.load(std::memory_order_acquire) + capacity_;",
+         "limit_ = head_.load(std::memory_order_acquire) + capacity_ + 1;"),
+    Edit("spmc-one-item-too-many", "spmc", SPMC,
+         "limit_ = head + std::min(capacity_ +", "limit_ = head + std::min(capacity_ + 1 +"),
+    Edit("spmc-lapped", "spmc", SPMC,
+         "limit_ = head + std::min(capacity_ + (gap_last_ - gap_first_), cells_.cells());",
+         "limit_ = head + capacity_ + (gap_last_ - gap_first_);"),
+    Edit("mpmc-one-item-too-many", "mpmc", "muster/queue/mpmc.hpp",
+         "return head + step * capacity_;", "return head + step * (capacity_ + 1);"),
+    Edit("mpmc-end-is-too-near", "mpmc", MPMC,
+         "  end_.store(rank, std::memory_order_relaxed);", "  end_.store(rank - step, std::memory_order_relaxed);"),
+)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--list"]:
+        for edit in EDITS:
+            print(edit.name, edit.queue, edit.header)
+        return 0
+    named = [edit for edit in EDITS if arguments[:1] == [edit.name]]
+    if len(arguments) != 3 or not named:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    edit = named[0]
+    text = (Path(arguments[1]) / edit.header).read_text(encoding="utf-8")
+    if text.count(edit.before) != 1:
+        print(f"edits.py: the text of {edit.name} occurs {text.count(edit.before)} times in {edit.header}; it must be "
+              "there once: bring the edit up to date", file=sys.stderr)
+        return 1
+    changed = Path(arguments[2]) / edit.header
+    changed.parent.mkdir(parents=True, exist_ok=True)
+    changed.write_text(text.replace(edit.before, edit.after), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
