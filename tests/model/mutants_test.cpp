@@ -65,6 +65,7 @@ const row hint{"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", -1
 const std::vector<hard> needles = {
     {"mpmc_queue::claim_place: load acquire -> relaxed", false, hint},
     {"mpmc_queue::claim_place: store release -> relaxed", false, hint},
+    {"mpmc_queue::give_back: store release -> relaxed", true, {"mpmc", 1, "push_stop*2 | push_stop*2 | pop*4", -1, -1}},
     {"spmc_queue::resolved: load acquire -> relaxed",
      true,
      {"spmc", 3, "try_push*5 | try_pop | try_pop try_pop_n*3", -1, -1}},

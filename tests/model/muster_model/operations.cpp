@@ -205,21 +205,16 @@ order engine::weakened(order o, const where& site, mutation::kind what) const {
 void engine::collect(const where& site, const char* what, order o, order failure, bool rereads) {
   if (sites_ == nullptr) return;
   const heap::untracked aside;
-  operation_site here{short_path(site.file_name()),
-                      site.line(),
-                      site.column(),
-                      short_function(site.function_name()),
-                      what,
-                      o,
-                      failure,
-                      false};
-  const auto known = std::find(sites_->begin(), sites_->end(), here);
-  if (known == sites_->end()) {
-    here.rereads = rereads;
-    sites_->push_back(std::move(here));
-  } else {
+  const auto known = std::find_if(sites_->begin(), sites_->end(), [&](const operation_site& s) {
+    return s.line == site.line() && s.column == site.column() && s.operation == what &&
+           std::string_view(site.file_name()).ends_with(s.file);
+  });
+  if (known != sites_->end()) {
     known->rereads |= rereads;
+    return;
   }
+  sites_->push_back({short_path(site.file_name()), site.line(), site.column(), short_function(site.function_name()),
+                     what, o, failure, rereads});
 }
 
 // What the current thread's last load of this location in the same operation returned; null when there was none.
