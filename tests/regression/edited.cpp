@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // edited.cpp: compiled with a header that edits.py has changed. Runs the programs of queue_table.hpp until one of them
-// fails; that is success, and its first line says which. Exit status 1: no program has noticed the change.
+// fails; that is success, and its first line says which. Exit status 1: no program has noticed a change. Compiled with
+// the headers as they are it must come to that, or what the programs notice would not be the changes.
 #include "queue_table.hpp"
 
 #include <cstdint>
@@ -16,7 +17,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string queue = argv[1];
-  for (std::uint64_t executions = 64; executions <= 32768; executions *= 8)
+  for (std::uint64_t executions = 64; executions <= 4096; executions *= 8)
     for (const row& r : table) {
       if (queue != "all" && queue != r.queue) continue;
       for (const bool asymmetric : {true, false}) {
@@ -31,6 +32,6 @@ int main(int argc, char** argv) {
         }
       }
     }
-  std::cout << "no program has noticed the change\n";
+  std::cout << "no program has noticed a change\n";
   return 1;
 }

@@ -251,8 +251,7 @@ using kinds_with_many_producers = ::testing::Types<mpmc<spin_then_park>, mpmc<pa
 TYPED_TEST_SUITE(mpmc_gap, kinds_with_many_producers, kind_names);
 
 TYPED_TEST(mpmc_gap, a_producer_that_gives_up_leaves_its_room_to_another) {
-  using queue = typename TypeParam::template of<gated>;
-  queue q(1, {.threads = 1, .cells = 2});
+  typename TypeParam::template of<gated> q(1, queue_options{.threads = 1, .cells = 2});
   gated::gate gates[2];
   const auto stop_in_pop = [&] { EXPECT_TRUE(q.pop()); };
   ASSERT_EQ(q.emplace(1, &gates[0]), queue_status::success);
