@@ -22,12 +22,6 @@ constexpr auto rlx = std::memory_order_relaxed;
 constexpr auto acq = std::memory_order_acquire;
 constexpr auto rel = std::memory_order_release;
 
-template <class... Bodies>
-void parallel(Bodies... bodies) {
-  const unsigned threads[] = {spawn(bodies)...};
-  for (const unsigned t : threads) join(t);
-}
-
 std::string found(const std::function<void()>& program, const limits& within = {}) {
   const result r = explore(within, program);
   return r.failed ? r.failed->what : r.complete ? "" : "not complete";

@@ -30,12 +30,6 @@ constexpr auto rel = std::memory_order_release;
 constexpr auto acq_rel = std::memory_order_acq_rel;
 constexpr auto sc = std::memory_order_seq_cst;
 
-template <class... Bodies>
-void parallel(Bodies... bodies) {
-  const unsigned threads[] = {spawn(bodies)...};
-  for (const unsigned t : threads) join(t);
-}
-
 template <class... Values>
 std::string digits(Values... values) {
   return (std::to_string(values) + ...);

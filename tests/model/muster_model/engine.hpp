@@ -178,7 +178,7 @@ inline machine& settings() {
   return one;
 }
 
-/// In a program: starts a thread, waits for its end, and ends the execution with a failure.
+/// In a program: starts a thread, waits for its end (below), and ends the execution with a failure.
 template <class Body>
 unsigned spawn(Body&& body) {
   const heap::untracked aside;
@@ -186,6 +186,12 @@ unsigned spawn(Body&& body) {
 }
 /// Returns false when the thread has stopped for ever.
 inline bool join(unsigned thread) { return engine::running().join(thread); }
+/// Runs each body in a thread of its own, and waits for all of them.
+template <class... Bodies>
+void parallel(Bodies... bodies) {
+  const unsigned threads[] = {spawn(bodies)...};
+  for (const unsigned t : threads) join(t);
+}
 inline void require(bool condition, const char* what) {
   if (!condition) engine::running().fail(what);
 }
