@@ -4,7 +4,7 @@
 """The rules of this project that compilers and other tools do not know. CONTRIBUTING.md explains them.
 
 seam      the library touches atomics, volatile, thread_local and asm only in the rooms that are made for it
-order     every ordering operation of base/ and queue/ carries a numbered label that names its partners, and the
+order     every ordering operation of the labelled rooms carries a numbered label that names its partners, and the
           partners name it back
 include   a room of the library includes only the rooms below it, the standard library and, in base/, the system
 source    SPDX lines, length of files and lines, conditional compilation only in base/
@@ -20,7 +20,7 @@ from typing import Iterator, NamedTuple
 LIBRARY = "include/muster/"
 
 # Where the machine may be touched directly. Everything else goes through base/sync.hpp.
-SEAM = ("base/", "fiber/context", "fork/engine/", "gpu/lane")
+SEAM = ("base/", "fiber/carrier", "fiber/context", "fork/engine/", "gpu/lane")
 RAW = re.compile(
     r"\b(std\s*::\s*atomic\w*|__atomic_\w+|__sync_\w+|volatile|thread_local|asm|__asm__|__asm"
     r"|atomic_thread_fence|atomic_signal_fence)\b")
@@ -35,11 +35,13 @@ ROOMS = {
     "gpu": ("base", "fiber/stack.hpp"),
     "syscall": ("base", "queue", "fiber"),
 }
-SYSTEM_ROOMS = ("base",)  # may include headers of the system and of the two other sides of the seam
+# Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
+# stacks; and may be compiled in several ways.
+MACHINE = ("base/", "fiber/context", "fiber/stack")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. real.hpp is left out: it is the seam, its callers carry the labels.
-LABELLED = ("base/", "queue/")
+LABELLED = ("base/", "queue/", "fiber/", "combine/")
 UNLABELLED = ("base/real.hpp",)
 STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
 FENCE = re.compile(r"\bsync\s*::\s*(light_fence|heavy_fence|full_fence)\s*\(")
@@ -268,7 +270,7 @@ def check_includes(name: str, code: list[str]) -> Iterator[Finding]:
             allowed = (room, *ROOMS.get(room, ()))
             if room in ROOMS and inner != "version.hpp" and their_room not in allowed and inner not in allowed:
                 yield finding(f"{room}/ may not include <{target}>; it may include: {', '.join(allowed)}")
-        elif room not in SYSTEM_ROOMS and ("/" in target or "." in target):
+        elif not name.startswith(MACHINE) and ("/" in target or "." in target):
             yield finding(f"<{target}>: only base/ includes headers of the system; nothing includes other libraries")
 
 
@@ -289,7 +291,7 @@ def check_source(path: str, lines: list[str], code: list[str] | None) -> Iterato
             yield Finding(path, row + 1, "source", "white space at the end of the line")
         if "\t" in line:
             yield Finding(path, row + 1, "source", "a tab: indent with spaces")
-    if in_library and code is not None and not path.startswith(LIBRARY + "base/"):
+    if in_library and code is not None and not path.removeprefix(LIBRARY).startswith(MACHINE):
         for row, line in enumerate(code):
             if re.match(r"\s*#\s*(if|ifdef|ifndef|elif)\b", line):
                 yield Finding(path, row + 1, "source", "conditional compilation outside base/: move the difference")

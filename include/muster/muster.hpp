@@ -5,5 +5,6 @@
 #pragma once
 
 #include <muster/base/parallelism.hpp>  // IWYU pragma: export
+#include <muster/fiber.hpp>             // IWYU pragma: export
 #include <muster/queue.hpp>             // IWYU pragma: export
 #include <muster/version.hpp>           // IWYU pragma: export

@@ -116,4 +116,25 @@ inline unsigned available_parallelism() {
   return std::max(count, 1U);
 }
 
+/// Keeps the calling thread on one processor: the n-th, from 0, of those in its affinity mask, counted round. Returns
+/// false when the kernel does not allow it; then nothing has changed.
+inline bool pin_this_thread(unsigned n) {
+  for (std::size_t words = 16; words <= 1U << 16U; words *= 2) {
+    std::vector<unsigned long> mask(words);
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    const std::size_t bytes = words * sizeof(unsigned long);
+    if (::sched_getaffinity(0, bytes, set) != 0) continue;
+    const auto allowed = static_cast<unsigned>(CPU_COUNT_S(bytes, set));
+    if (allowed == 0) return false;
+    unsigned left = n % allowed;
+    for (std::size_t cpu = 0; cpu < 8 * bytes; ++cpu) {
+      if (!CPU_ISSET_S(cpu, bytes, set) || left-- != 0) continue;
+      CPU_ZERO_S(bytes, set);
+      CPU_SET_S(cpu, bytes, set);
+      return ::sched_setaffinity(0, bytes, set) == 0;
+    }
+  }
+  return false;
+}
+
 }  // namespace muster::inline MUSTER_ABI

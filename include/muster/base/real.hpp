@@ -5,8 +5,9 @@
 // Include base/sync.hpp instead.
 #pragma once
 
-#include <muster/base/arch.hpp>   // pause
-#include <muster/base/futex.hpp>  // futex_wait, heavy_fence
+#include <muster/base/arch.hpp>    // pause
+#include <muster/base/futex.hpp>   // futex_wait, heavy_fence
+#include <muster/base/thread.hpp>  // thread_index, innermost
 
 #include <sched.h>  // sched_yield
 

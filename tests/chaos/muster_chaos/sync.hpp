@@ -14,6 +14,7 @@
 
 #include <muster/base/arch.hpp>
 #include <muster/base/futex.hpp>
+#include <muster/base/thread.hpp>
 
 #include <sched.h>
 #include <signal.h>
@@ -123,6 +124,9 @@ class cell {
  private:
   T value_;
 };
+
+using real::innermost;
+using real::thread_index;
 
 inline void relax() noexcept { pause(); }
 inline void yield() noexcept { ::sched_yield(); }

@@ -71,6 +71,7 @@ class engine {
   bool join(unsigned thread);  // false: the thread has stopped for ever
   [[noreturn]] void fail(const std::string& why);
   unsigned current() const { return current_; }
+  const void*& innermost() { return threads_[current_].innermost; }
   knowledge& known() { return threads_[current_].known; }
   void begin_operation();
   void end_operation();
@@ -111,6 +112,7 @@ class engine {
   };
   struct fiber {
     knowledge known;
+    const void* innermost = nullptr;
     std::function<void()> body;
     void* context = nullptr;
     pending next;     // the operation it is about to execute

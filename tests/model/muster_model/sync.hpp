@@ -147,6 +147,9 @@ class cell {
   mutable std::array<std::uint32_t, muster_model::most_threads> read_at_{};
 };
 
+inline unsigned thread_index() { return engine::running().current(); }
+inline const void*& innermost() { return engine::running().innermost(); }
+
 /// A hint within a bounded loop: nothing.
 inline void relax() {}
 /// The same reads again would give the same answers: the thread goes on when one of them has changed.

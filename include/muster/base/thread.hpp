@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// thread.hpp: what the library keeps for each thread: a small number, and what the thread is in the middle of.
+// Include base/sync.hpp instead, which has the same for the model checker's threads.
+//
+// Numbers  dense from 0, the smallest that is free; given back when the thread ends. Whoever gets a number next sees
+//          everything that its last owner has done, so that data that belongs to a number needs no other order.
+// Cost     one load and one compare, after the first call of a thread.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <algorithm>   // std::pop_heap
+#include <functional>  // std::greater
+#include <mutex>       // the set of free numbers
+#include <vector>      // the set of free numbers
+
+namespace muster::inline MUSTER_ABI::real {
+
+namespace detail {
+
+/// The numbers that threads have given back, smallest first. Never destroyed: threads may end after static objects.
+class thread_numbers {
+ public:
+  static thread_numbers& all() {
+    static auto* const one = new thread_numbers;
+    return *one;
+  }
+  unsigned take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      free_.reserve(made_ + 1);  // so that give_back does not allocate
+      return made_++;
+    }
+    std::pop_heap(free_.begin(), free_.end(), std::greater<>());
+    const unsigned number = free_.back();
+    free_.pop_back();
+    return number;
+  }
+  void give_back(unsigned number) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(number);
+    std::push_heap(free_.begin(), free_.end(), std::greater<>());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<unsigned> free_;  // a heap
+  unsigned made_ = 0;
+};
+
+inline constexpr unsigned no_number = ~0U;
+inline constinit thread_local unsigned thread_number = no_number;
+inline constinit thread_local const void* innermost_operation = nullptr;
+
+/// Gives the number back when the thread ends.
+struct number_holder {
+  number_holder() : number(thread_numbers::all().take()) {}
+  ~number_holder() {
+    thread_number = no_number;
+    thread_numbers::all().give_back(number);
+  }
+  number_holder(const number_holder&) = delete;
+  number_holder& operator=(const number_holder&) = delete;
+  const unsigned number;
+};
+
+[[gnu::noinline]] inline unsigned first_thread_index() {
+  thread_local const number_holder holder;
+  return thread_number = holder.number;
+}
+
+}  // namespace detail
+
+/// The number of the calling thread. Throws std::bad_alloc, at a thread's first call.
+inline unsigned thread_index() {
+  const unsigned number = detail::thread_number;
+  return number != detail::no_number ? number : detail::first_thread_index();
+}
+
+/// The innermost operation that runs a user's function now, or null. Each fiber has its own.
+inline const void*& innermost() noexcept { return detail::innermost_operation; }
+
+}  // namespace muster::inline MUSTER_ABI::real

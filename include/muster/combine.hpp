@@ -1,0 +1,7 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// combine.hpp: everything of the part `combine`.
+#pragma once
+
+#include <muster/combine/osci.hpp>  // IWYU pragma: export

@@ -1,0 +1,336 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// osci.hpp: the definitions of muster/combine/osci.hpp.
+#pragma once
+
+#include <muster/combine/osci.hpp>  // osci
+
+#include <algorithm>  // std::min
+#include <deque>      // the calls of a batch
+#include <exception>  // std::exception_ptr
+#include <stdexcept>  // std::invalid_argument
+
+namespace muster::inline MUSTER_ABI {
+
+template <class State, class Wait>
+template <class... Args>
+osci<State, Wait>::osci(const combine_options& options, Args&&... args)
+    : batch_(options.batch),
+      detached_(options.detached),
+      groups_(options.threads),
+      list_(options.help, options.detached, &first_, std::forward<Args>(args)...) {
+  if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; ask for 1 at least");
+  if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
+}
+
+template <class State, class Wait>
+osci<State, Wait>::~osci() {
+  groups_.for_each([this](group& g) {
+    if (g.open != nullptr && g.open->readers == 0) publish_and_leave(g, *g.open);
+  });
+  check();
+}
+
+template <class State, class Wait>
+void osci<State, Wait>::check() const {
+  MUSTER_CHECK(list_.quiescent(), "osci: destroyed or checked while a thread is inside an operation");
+  groups_.for_each([](const group& g) {
+    MUSTER_CHECK(g.recent == nullptr && (g.open == nullptr || g.open->readers == 0),
+                 "osci: destroyed or checked while a ticket is open; get() it first");
+  });
+}
+
+// ---------------------------------------------------------------------------------------------------------- memory
+
+template <class State, class Wait>
+typename osci<State, Wait>::group& osci<State, Wait>::own_group() {
+  return groups_.own([] { return std::make_unique<group>(); });
+}
+
+template <class State, class Wait>
+typename osci<State, Wait>::node* osci<State, Wait>::make_node(group& g) {
+  g.nodes.push_back(std::make_unique<node>(next_key_.fetch_add(1, std::memory_order_relaxed)));
+  return g.nodes.back().get();
+}
+
+template <class State, class Wait>
+typename osci<State, Wait>::fat* osci<State, Wait>::make_fat(group& g) {
+  auto made = std::make_unique<fat>();
+  made->requests = std::make_unique<row[]>(batch_);
+  made->own = make_node(g);
+  g.fats.push_back(std::move(made));
+  return g.fats.back().get();
+}
+
+// None is free: one that has been served and that nobody reads, or a new one.
+template <class State, class Wait>
+typename osci<State, Wait>::fat* osci<State, Wait>::find_fat(group& g) {
+  for (fat** at = &g.unread; *at != nullptr; at = &(*at)->next) {
+    fat* const b = *at;
+    if (list_.look(b->own) != list::done) continue;
+    *at = b->next;
+    return b;
+  }
+  return make_fat(g);
+}
+
+template <class State, class Wait>
+typename osci<State, Wait>::fat* osci<State, Wait>::take_fat(group& g) {
+  fat* const b = g.free;
+  if (b == nullptr) [[unlikely]]
+    return find_fat(g);
+  g.free = b->next;
+  return b;
+}
+
+template <class State, class Wait>
+void osci<State, Wait>::give_back(group& g, fat* b) noexcept {
+  if (g.recent == b) g.recent = nullptr;
+  b->next = g.free;
+  g.free = b;
+}
+
+template <class State, class Wait>
+typename osci<State, Wait>::fat& osci<State, Wait>::open_fat(group& g) {
+  if (g.open == nullptr) {
+    fat* const b = take_fat(g);
+    b->count = b->readers = 0;
+    b->directed = b->published = b->taken = false;
+    g.open = b;
+  }
+  return *g.open;
+}
+
+template <class State, class Wait>
+osci<State, Wait>::reading::~reading() {
+  if (--from.readers == 0) give_back(in, &from);
+}
+
+// ----------------------------------------------------------------------------------------------------------- apply
+
+template <class State, class Wait>
+template <class F>
+std::invoke_result_t<F&, State&> osci<State, Wait>::apply(F&& function) {
+  detail::inside::refuse(&list_);
+  detail::call<State, F> call(function);
+  group& g = own_group();
+  if (g.open == nullptr && !this_fiber::has_siblings()) return apply_alone(g, call);
+  return apply_among_fibers(g, call);
+}
+
+// Nobody on this thread could add a request of its own.
+template <class State, class Wait>
+template <class Call>
+typename Call::result osci<State, Wait>::apply_alone(group& g, Call& call) {
+  fat& b = *take_fat(g);
+  node* const spare = b.own;
+  node* const own = list_.announce(spare);
+  b.own = own;
+  b.readers = 1;
+  const reading last{g, b};
+  if (list_.look(own) == list::yours) [[likely]]
+    return list_.run_and_serve(call, spare);
+  call.record(own->in_node[0].ref());
+  own->held.ref() = {own->in_node, 1};
+  list_.link(own, spare);
+  b.taken = false;
+  await(b);
+  return call.fetch(own->in_node[0].ref());
+}
+
+template <class State, class Wait>
+template <class Call>
+typename Call::result osci<State, Wait>::apply_among_fibers(group& g, Call& call) {
+  // Whichever fiber comes first takes the role, not only those that wait: until then, everybody waits.
+  if (g.recent != nullptr) take_role_if_ours(*g.recent);
+
+  fat& b = open_fat(g);
+  const bool directs = !b.directed;
+  b.directed = true;
+  const unsigned place = b.count++;
+  ++b.readers;
+  const reading last{g, b};
+  call.record(b.requests[place].ref());
+  if (b.count == batch_) publish(g, b);
+  this_fiber::yield();  // the others record their requests
+  if (!b.published) {
+    if (directs) {
+      publish(g, b);
+    } else {
+      while (!b.published) this_fiber::yield();  // until the fiber that directs it has its turn
+    }
+  }
+  await(b);
+  return call.fetch(b.rows[place].ref());
+}
+
+template <class State, class Wait>
+template <class F, class OutputIt>
+OutputIt osci<State, Wait>::apply_batch(std::span<F> functions, OutputIt results) {
+  using call = detail::call<State, F&>;
+  detail::inside::refuse(&list_);
+  group& g = own_group();
+  std::deque<call> calls;  // they must not move
+  std::exception_ptr first;
+  while (!functions.empty()) {
+    const std::size_t many = std::min<std::size_t>(functions.size(), batch_);
+    fat& b = *take_fat(g);
+    b.count = static_cast<unsigned>(many);
+    b.readers = 1;
+    b.published = b.taken = false;
+    const reading last{g, b};
+    for (std::size_t i = 0; i < many; ++i) calls.emplace_back(functions[i]).record(b.requests[i].ref());
+    publish(g, b);
+    await(b);
+    for (std::size_t i = 0; i < many; ++i) {
+      try {
+        if constexpr (std::is_void_v<typename call::result>) {
+          calls[i].fetch(b.rows[i].ref());
+        } else {
+          *results++ = calls[i].fetch(b.rows[i].ref());
+        }
+      } catch (...) {
+        if (first == nullptr) first = std::current_exception();
+      }
+    }
+    calls.clear();
+    functions = functions.subspan(many);
+  }
+  if (first != nullptr) std::rethrow_exception(first);
+  return results;
+}
+
+template <class State, class Wait>
+void osci<State, Wait>::publish(group& g, fat& b) noexcept {
+  if (g.open == &b) g.open = nullptr;
+  g.recent = &b;
+  node* const spare = b.own;
+  node* const own = list_.announce(spare);
+  b.own = own;
+  b.published = true;
+  b.rows = b.requests.get();
+  if (b.count <= list::few) {
+    for (unsigned i = 0; i < b.count; ++i) own->in_node[i].ref() = b.requests[i].get();
+    b.rows = own->in_node;
+  }
+  own->held.ref() = {b.rows, b.count};
+  list_.link(own, spare);
+}
+
+template <class State, class Wait>
+void osci<State, Wait>::await(fat& b) noexcept {
+  list_.await(b.own, [&] {
+    const std::uint32_t state = list_.look(b.own);
+    return state == list::done || (state == list::yours && !b.taken);
+  });
+  take_role_if_ours(b);
+}
+
+template <class State, class Wait>
+void osci<State, Wait>::take_role_if_ours(fat& b) noexcept {
+  if (!b.taken && list_.look(b.own) == list::yours) {
+    b.taken = true;
+    list_.serve(b.own);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------------- detached
+
+template <class State, class Wait>
+template <class Call>
+std::pair<typename osci<State, Wait>::group*, typename osci<State, Wait>::fat*> osci<State, Wait>::record_detached(
+    Call& call) {
+  static_assert(
+      Call::is_small,
+      "submit and post take callables and results of up to eight bytes that can be copied as bytes: keep what "
+      "is larger in a record of your own, and let the callable hold a pointer to it");
+  if (!detached_) throw std::logic_error("submit, post: set combine_options::detached when the object is made");
+  detail::inside::refuse(&list_);
+  group& g = own_group();
+  fat& b = open_fat(g);
+  call.record(b.requests[b.count++].ref());
+  return {&g, &b};
+}
+
+template <class State, class Wait>
+template <class F>
+typename osci<State, Wait>::template ticket<std::invoke_result_t<F&, State&>> osci<State, Wait>::submit(F function) {
+  using call = detail::call<State, F&&>;
+  call one(function);
+  const auto [g, b] = record_detached(one);
+  ++b->readers;
+  ticket<typename call::result> made(*this, g, b, &call::fetch_small);
+  if (b->count == batch_) publish_and_leave(*g, *b);
+  return made;
+}
+
+template <class State, class Wait>
+template <class F>
+void osci<State, Wait>::post(F function) {
+  using call = detail::call<State, F&&>;
+  static_assert(!call::throws, "post: nobody would see what the function throws; make it noexcept");
+  call one(function);
+  const auto [g, b] = record_detached(one);
+  if (b->count == batch_) publish_and_leave(*g, *b);
+}
+
+template <class State, class Wait>
+void osci<State, Wait>::flush() {
+  group& g = own_group();
+  if (g.open != nullptr && !g.open->directed) publish_and_leave(g, *g.open);
+}
+
+template <class State, class Wait>
+void osci<State, Wait>::publish_and_leave(group& g, fat& b) noexcept {
+  if (b.directed) return publish(g, b);
+  publish(g, b);
+  g.recent = nullptr;
+  b.taken = true;
+  if (!list_.leave(b.own)) list_.serve(b.own);
+  if (b.readers == 0) {
+    b.next = g.unread;
+    g.unread = &b;
+  }
+}
+
+template <class State, class Wait>
+template <class R>
+osci<State, Wait>& osci<State, Wait>::ticket<R>::await() noexcept {
+  osci& object = *std::exchange(object_, nullptr);
+  if (!in_->published && !in_->directed) object.publish(*group_, *in_);
+  while (!in_->published) this_fiber::yield();
+  object.await(*in_);
+  return object;
+}
+
+template <class State, class Wait>
+template <class R>
+R osci<State, Wait>::ticket<R>::get() {
+  MUSTER_CHECK(valid(), "osci: get() of a ticket that has been used or moved from");
+  await();
+  const reading last{*group_, *in_};
+  return fetch_(in_->rows[place_].ref());
+}
+
+template <class State, class Wait>
+template <class R>
+osci<State, Wait>::ticket<R>::~ticket() {
+  if (!valid()) return;
+  try {
+    static_cast<void>(get());
+  } catch (...) {  // nobody has asked for it
+  }
+}
+
+template <class State, class Wait>
+template <class R>
+void osci<State, Wait>::ticket<R>::swap(ticket& other) noexcept {
+  std::swap(object_, other.object_);
+  std::swap(group_, other.group_);
+  std::swap(in_, other.in_);
+  std::swap(place_, other.place_);
+  std::swap(fetch_, other.fetch_);
+}
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// request.hpp: an operation that another thread may execute: any callable, any result, any exception.
+//
+// A request is a function that knows how to run it, and eight bytes. A callable of up to eight bytes that can be copied
+// as bytes travels in them, and so does its result; so a batch of them is an array that the combiner goes through once.
+// Larger ones stay in the frame of their owner, who waits, and the eight bytes point there.
+// Neighbours of the same kind are run in one loop, where the compiler sees the callable: one indirect call for all. A
+// state that offers `execute(batch)` for that kind gets them at once (batch.hpp).
+#pragma once
+
+#include <muster/base/slot.hpp>      // slot
+#include <muster/base/sync.hpp>      // sync::cell
+#include <muster/combine/batch.hpp>  // batch, executes
+
+#include <cstddef>      // std::byte
+#include <exception>    // std::exception_ptr
+#include <functional>   // std::invoke
+#include <memory>       // std::construct_at
+#include <new>          // std::launder
+#include <type_traits>  // std::invoke_result_t
+#include <utility>      // std::exchange
+
+namespace muster::inline MUSTER_ABI::detail {
+
+template <class State>
+struct request {
+  /// Runs requests from the first on, as long as they are of its kind. Returns the first that it has not run.
+  using runner = sync::cell<request>* (*)(State&, sync::cell<request>* first, sync::cell<request>* last);
+
+  runner run = nullptr;  // null: the operation has thrown, and the exception lies in `room`
+  alignas(8) std::byte room[8];
+
+  template <class T>
+  T& as() noexcept {
+    return *std::launder(reinterpret_cast<T*>(room));
+  }
+  template <class T>
+  void put(const T& value) noexcept {
+    std::construct_at(reinterpret_cast<T*>(room), value);
+  }
+};
+
+/// Runs all requests of a row.
+template <class State>
+void run_requests(State& state, sync::cell<request<State>>* first, sync::cell<request<State>>* last) {
+  while (first != last) first = first->ref().run(state, first, last);
+}
+
+template <class T>
+concept travels =
+    std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T> && sizeof(T) <= 8 && alignof(T) <= 8;
+
+/// One call of `apply`: lives in its frame, fills a request, and fetches the result out of it. `Forwarded` is how the
+/// callable came to apply: a reference to one that changes itself is not copied.
+template <class State, class Forwarded>
+class call {
+  using F = std::remove_reference_t<Forwarded>;
+  using request_type = request<State>;
+  using row = sync::cell<request_type>;
+
+ public:
+  using result = std::invoke_result_t<F&, State&>;
+  static constexpr bool throws = !std::is_nothrow_invocable_v<F&, State&>;
+  /// Nothing of it lies in the owner's frame.
+  static constexpr bool is_small = travels<std::remove_const_t<F>> &&
+                                   (!std::is_lvalue_reference_v<Forwarded> || std::is_invocable_v<const F&, State&>) &&
+                                   (std::is_void_v<result> || std::is_reference_v<result> || travels<result>);
+
+  explicit call(F& f) noexcept : function_(std::addressof(f)) {}
+  call(const call&) = delete;
+  call& operator=(const call&) = delete;
+
+  /// Runs it here and now.
+  result run_here(State& state) noexcept(!throws) { return std::invoke(*function_, state); }
+
+  void record(request_type& into) noexcept {
+    into.run = &run;
+    if constexpr (is_small) {
+      into.put(*function_);
+    } else {
+      into.put(this);
+    }
+  }
+
+  /// After the request has been run: returns its result, or throws what it has thrown.
+  result fetch(request_type& from) noexcept(!throws) {
+    if constexpr (is_small) {
+      return fetch_small(from);
+    } else {
+      if constexpr (throws)
+        if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+      if constexpr (std::is_reference_v<result>) {
+        return static_cast<result>(*returned_.value);
+      } else if constexpr (!std::is_void_v<result>) {
+        const ended last{returned_};
+        return std::move(returned_.value);
+      }
+    }
+  }
+
+  /// The same for a request whose callable is small: no call object is needed.
+  static result fetch_small(request_type& from) noexcept(!throws)
+    requires is_small
+  {
+    if constexpr (throws)
+      if (from.run == nullptr) {
+        const std::exception_ptr error = std::move(from.template as<std::exception_ptr>());
+        std::destroy_at(&from.template as<std::exception_ptr>());
+        std::rethrow_exception(error);
+      }
+    if constexpr (std::is_reference_v<result>) {
+      return static_cast<result>(*from.template as<std::remove_reference_t<result>*>());
+    } else if constexpr (!std::is_void_v<result>) {
+      return from.template as<result>();
+    }
+  }
+
+ private:
+  using stored =
+      std::conditional_t<std::is_void_v<result>, char,
+                         std::conditional_t<std::is_reference_v<result>, std::remove_reference_t<result>*, result>>;
+  struct ended {
+    slot<stored>& kept;
+    ~ended() { kept.destroy(); }
+  };
+
+  static row* run(State& state, row* first, row* last) {
+    if constexpr (is_small && executes<State, std::remove_const_t<F>, result>) {
+      row* end = first + 1;
+      while (end != last && end->ref().run == &run) ++end;
+      state.execute(batch<State, std::remove_const_t<F>, result>(first, end));
+      return end;
+    } else {
+      do {
+        run_one(state, first->ref());
+      } while (++first != last && first->ref().run == &run);
+      return first;
+    }
+  }
+
+  static void run_one(State& state, request_type& one) noexcept {
+    if constexpr (!throws) {
+      run_one_or_throw(state, one);
+    } else {
+      try {
+        run_one_or_throw(state, one);
+      } catch (...) {
+        if constexpr (is_small) {
+          static_assert(sizeof(std::exception_ptr) <= sizeof one.room);
+          std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), std::current_exception());
+          one.run = nullptr;
+        } else {
+          one.template as<call*>()->error_ = std::current_exception();
+        }
+      }
+    }
+  }
+
+  static void run_one_or_throw(State& state, request_type& one) noexcept(!throws) {
+    if constexpr (is_small) {
+      F& f = one.template as<F>();
+      if constexpr (std::is_void_v<result>) {
+        std::invoke(f, state);
+      } else if constexpr (std::is_reference_v<result>) {
+        one.put(std::addressof(std::invoke(f, state)));
+      } else {
+        one.put(std::invoke(f, state));
+      }
+    } else {
+      call& owner = *one.template as<call*>();
+      if constexpr (std::is_void_v<result>) {
+        std::invoke(*owner.function_, state);
+      } else if constexpr (std::is_reference_v<result>) {
+        owner.returned_.construct(std::addressof(std::invoke(*owner.function_, state)));
+      } else {
+        owner.returned_.construct(std::invoke(*owner.function_, state));
+      }
+    }
+  }
+
+  F* const function_;
+  [[no_unique_address]] slot<stored> returned_;
+  std::exception_ptr error_;
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// request_list.hpp: the list of announced requests and the one thread that serves them: what osci, cc_synch and h_synch
+// have in common.
+//
+// The list is that of CC-Synch (Fatourou and Kallimanis, PPoPP 2012). It ends with a node in which nothing is announced
+// yet. Whoever announces puts a new last node there with one exchange, gets the old one, and fills that. So the place
+// where the combiner stops is always a node, whose next owner finds in it that it is the combiner now: there is no
+// compare-exchange to empty the list, nobody waits for a link that is not set yet, and an object that nobody else uses
+// costs one exchange an operation.
+// A node here stands for a row of requests. Up to two lie in the node itself.
+#pragma once
+
+#include <muster/base/arch.hpp>             // line_size, prefetch_for_write
+#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
+#include <muster/combine/impl/inside.hpp>   // inside
+#include <muster/combine/impl/request.hpp>  // request, run_requests
+#include <muster/combine/impl/waiting.hpp>  // waiting
+
+#include <cstdint>  // std::uint32_t
+#include <utility>  // std::forward
+
+namespace muster::inline MUSTER_ABI::detail {
+
+template <class State, class Wait>
+class request_list {
+ public:
+  using row = sync::cell<request<State>>;
+  static constexpr unsigned few = 2;
+
+  enum : std::uint32_t {
+    waiting_for_turn,
+    done,   // the requests have been run; the node belongs to those who announced it
+    yours,  // whoever announces it, or has announced it, is the combiner
+    left,   // announced, and nobody waits: the combiner must not stop here
+  };
+
+  struct contents {
+    row* first = nullptr;
+    unsigned count = 0;
+  };
+
+  struct alignas(2 * line_size) node {
+    explicit node(std::uint32_t key_in, std::uint32_t state_in = waiting_for_turn) : state(state_in), key(key_in) {}
+    sync::atomic<node*> next{nullptr};  // written by the owner once its requests are in; null before
+    sync::atomic<std::uint32_t> state;
+    const std::uint32_t key;      // of those who wait
+    sync::cell<contents> held{};  // the owner's until `next` is set, the combiner's until `state` is done
+    row in_node[few];
+  };
+
+  template <class... Args>
+  request_list(unsigned help, bool detached, node* first, Args&&... args)
+      : help_(help), detached_(detached), tail_(first), state_(std::forward<Args>(args)...) {}
+
+  /// Begins an announcement: returns the node to fill, and `spare` is the last node now.
+  MUSTER_HOT node* announce(node* spare) noexcept {
+    spare->next.store(nullptr, std::memory_order_relaxed);
+    spare->state.store(waiting_for_turn, std::memory_order_relaxed);
+    // (1) acq_rel: pairs with (1). The next to announce finds `spare` as it has been set up here.
+    return tail_.exchange(spare, std::memory_order_acq_rel);
+  }
+  /// Ends it: what `own` holds can be served.
+  MUSTER_HOT void link(node* own, node* spare) noexcept {
+    // (2) release: pairs with (3). The combiner sees the requests.
+    own->next.store(spare, std::memory_order_release);
+  }
+  /// The state of a node that the caller has announced.
+  MUSTER_HOT std::uint32_t look(const node* own) const noexcept {
+    // (4) acquire: pairs with (5, 6, 7, 8). The results are there; a combiner has the object as its last user left it.
+    return own->state.load(std::memory_order_acquire);
+  }
+  /// Nobody will wait for `own`, which is linked. Returns false when the caller is the combiner and must serve it.
+  bool leave(node* own) noexcept {
+    std::uint32_t seen = waiting_for_turn;
+    // (7) acq_rel: pairs with (4, 8). Of this and the combiner's, the second in the order of `state` sees the first:
+    // either we find that the role is ours, or the combiner finds that it must go on, and then sees the link.
+    own->state.compare_exchange_strong(seen, left, std::memory_order_acq_rel);
+    return seen != yours;  // it may be done already
+  }
+  template <class Ready>
+  MUSTER_HOT void await(const node* own, Ready ready) {
+    waiting_.await(own->key, ready);
+  }
+
+  /// For the combiner: runs requests from `at` on, and then hands the role on. `at` must be its own, or one whose owner
+  /// has not announced it yet.
+  void serve(node* at) {
+    const inside here(this);
+    State& state = state_.ref();
+    for (unsigned served = 0;;) {
+      // (3) acquire: pairs with (2).
+      node* const next = at->next.load(std::memory_order_acquire);
+      if (next == nullptr || served >= help_) {
+        if (hand_on(at)) return;
+        served = 0;
+        continue;
+      }
+      prefetch_for_write(next);
+      const contents now = at->held.get();
+      run_requests(state, now.first, now.first + now.count);
+      served += now.count;
+      const std::uint32_t key = at->key;
+      // (5) release: pairs with (4). The owner sees the results, and may use the node again at once.
+      at->state.store(done, std::memory_order_release);
+      waiting_.happened(key);
+      at = next;
+    }
+  }
+
+  /// The same when the caller's own request, which nobody else needs to know, is run first. `own` is its node, found
+  /// to be `yours`, and `spare` the one after.
+  template <class Call>
+  MUSTER_HOT typename Call::result run_and_serve(Call& call, node* spare) {
+    const serves_at_end last{*this, spare};
+    const inside here(this);
+    return call.run_here(state_.ref());
+  }
+
+  /// Only while nobody uses the list: whether all requests have been served.
+  bool quiescent() const noexcept {
+    return tail_.load(std::memory_order_relaxed)->state.load(std::memory_order_relaxed) == yours;
+  }
+  State& state() noexcept { return state_.ref(); }
+
+ private:
+  struct serves_at_end {
+    request_list& list;
+    node* spare;
+    ~serves_at_end() { list.serve(spare); }
+  };
+
+  /// Returns false when nobody is there to take the role.
+  MUSTER_HOT bool hand_on(node* at) noexcept {
+    const std::uint32_t key = at->key;
+    if (!detached_) [[likely]] {
+      // (6) release: pairs with (4). The next combiner has the object as we leave it.
+      at->state.store(yours, std::memory_order_release);
+    } else {
+      std::uint32_t seen = waiting_for_turn;
+      // (8) acq_rel: pairs with (4, 7).
+      if (!at->state.compare_exchange_strong(seen, yours, std::memory_order_acq_rel)) return false;
+    }
+    waiting_.happened(key);
+    return true;
+  }
+
+  const unsigned help_;
+  const bool detached_;
+  alignas(isolation_size) sync::atomic<node*> tail_;
+  alignas(isolation_size) waiting<Wait> waiting_;
+  alignas(isolation_size) sync::cell<State> state_;  // the combiner's
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// carrier.hpp: the fibers of one kernel thread, and who of them runs next.
+//
+// Order      a ring. A yield goes to the next fiber that can run and comes back after each of the others has had one
+//            turn. A new fiber, and one that has waited, has its turn after all the others.
+// Pinned     fibers never move to another kernel thread, so code on them may use thread-local data as usual.
+// Blocking   a system call that blocks stops all fibers of the thread.
+// Memory     a fiber's record lies at the top of its own stack.
+#pragma once
+
+#include <muster/base/sync.hpp>               // sync::innermost
+#include <muster/fiber/context.hpp>           // switch_context
+#include <muster/fiber/context_watchers.hpp>  // watched_stack, exception_globals
+#include <muster/fiber/stack.hpp>             // stack_memory
+
+#include <cstdint>    // std::uint64_t
+#include <exception>  // std::exception_ptr
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// A place in the ring: a fiber, or the kernel's stack of the thread, which is the first.
+struct fiber_place {
+  fiber_place* next = nullptr;
+  void* context = nullptr;
+  exception_globals exceptions;
+  const void* innermost = nullptr;
+  watched_stack watched;
+  std::uint64_t number = 0;
+};
+
+struct fiber_record : fiber_place {
+  explicit fiber_record(const stack_memory& on) : stack(on) {}
+  virtual void run() = 0;
+  virtual ~fiber_record() = default;
+
+  const stack_memory stack;
+  std::exception_ptr error;  // what left run()
+  fiber_place* joiner = nullptr;
+  bool done = false;
+};
+
+/// One for each kernel thread, empty until the thread makes its first fiber.
+class carrier {
+ public:
+  static carrier& own() noexcept;
+
+  bool has_siblings() const noexcept { return current_ != nullptr && current_->next != current_; }
+  /// 0 is the thread itself.
+  std::uint64_t current_number() const noexcept { return current_ == nullptr ? 0 : current_->number; }
+  /// Fibers that are not done, without the thread itself.
+  std::uint64_t live() const noexcept { return live_; }
+
+  /// While it lives, the fiber that has made it does nothing but look whether something has happened.
+  class idle_turns {
+   public:
+    idle_turns() noexcept : carrier_(own()) { ++carrier_.idle_; }
+    ~idle_turns() {
+      --carrier_.idle_;
+      carrier_.vain_ = 0;
+    }
+    idle_turns(const idle_turns&) = delete;
+    idle_turns& operator=(const idle_turns&) = delete;
+    /// Whether nobody on this thread has anything else to do, and many turns have gone by since one of them had.
+    bool all_in_vain() const noexcept {
+      if (carrier_.idle_ != carrier_.runnable_ || ++carrier_.vain_ < most_vain) return false;
+      carrier_.vain_ = 0;
+      return true;
+    }
+
+   private:
+    static constexpr unsigned most_vain = 2048;  // some microseconds
+    carrier& carrier_;
+  };
+
+  MUSTER_HOT void yield() noexcept {
+    if (!has_siblings()) return;
+    last_ = current_;
+    run(current_->next);
+  }
+
+  /// Gives a new fiber its turn after all the others. It runs on the stack from its record down. Throws std::bad_alloc,
+  /// and then nothing has happened.
+  void add(fiber_record& fiber) {
+    if (current_ == nullptr) begin();
+    char* const top = reinterpret_cast<char*>(&fiber);
+    const auto size = static_cast<std::size_t>(top - fiber.stack.bottom);
+    fiber.number = ++made_;
+    fiber.context = new_context<&carrier::run_body>(top, size);
+    fiber.watched.begin(fiber.stack.bottom, fiber.stack.size());
+    ++live_;
+    insert(fiber);
+  }
+
+  /// Returns when `fiber` is done.
+  void await(fiber_record& fiber) noexcept {
+    if (fiber.done) return;
+    MUSTER_CHECK(fiber.joiner == nullptr, "two fibers join the same fiber");
+    fiber.joiner = current_;
+    leave_ring(false);
+  }
+
+ private:
+  /// After all the others that can run.
+  void insert(fiber_place& fiber) noexcept {
+    fiber.next = current_;
+    last_->next = &fiber;
+    last_ = &fiber;
+    ++runnable_;
+  }
+
+  MUSTER_HOT void run(fiber_place* to, bool for_ever = false) noexcept {
+    fiber_place* const from = current_;
+    exception_globals& running = *exceptions_;
+    from->exceptions = running;
+    running = to->exceptions;
+    from->innermost = sync::innermost();
+    sync::innermost() = to->innermost;
+    current_ = to;
+    from->watched.before_leaving(to->watched, came_from_, for_ever);
+    switch_context(&from->context, to->context);
+    from->watched.after_coming(came_from_);
+  }
+
+  void leave_ring(bool for_ever) noexcept {
+    MUSTER_CHECK(current_->next != current_, "every fiber of this thread waits for another to end: a cycle of joins");
+    last_->next = current_->next;
+    --runnable_;
+    run(current_->next, for_ever);
+  }
+
+  void begin();
+  [[noreturn]] static void run_body();
+
+  fiber_place* current_ = nullptr;  // null before the first fiber
+  fiber_place* last_ = nullptr;     // current_ is last_->next
+  exception_globals* exceptions_ = nullptr;
+  watched_stack* came_from_ = nullptr;
+  std::uint64_t made_ = 0;
+  std::uint64_t live_ = 0;  // made and not done
+  unsigned runnable_ = 0;   // in the ring
+  unsigned idle_ = 0;       // of these: in idle_turns
+  unsigned vain_ = 0;       // turns in a row in which all were
+  fiber_place thread_;
+};
+
+inline constinit thread_local carrier this_carrier;
+
+inline carrier& carrier::own() noexcept { return this_carrier; }
+
+inline void carrier::begin() {
+  // Looks, when the thread ends, whether it leaves fibers behind.
+  struct last_look {
+    ~last_look() {
+      MUSTER_CHECK(this_carrier.live() == 0, "a thread ends while it has fibers that are not done: join them");
+    }
+  };
+  thread_local const last_look at_the_end;
+  static_cast<void>(at_the_end);
+  MUSTER_CHECK(!shadow_stack(),
+               "fibers cannot run under a shadow stack (Intel CET): start the program with "
+               "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection");
+  exceptions_ = &thread_exceptions();
+  thread_.next = &thread_;
+  current_ = last_ = &thread_;
+  runnable_ = 1;
+}
+
+inline void carrier::run_body() {
+  carrier& own = this_carrier;
+  auto& fiber = static_cast<fiber_record&>(*own.current_);
+  fiber.watched.after_coming(own.came_from_);
+  try {
+    fiber.run();
+  } catch (...) {
+    fiber.error = std::current_exception();
+  }
+  fiber.done = true;
+  --own.live_;
+  if (fiber.joiner != nullptr) own.insert(*fiber.joiner);
+  own.leave_ring(true);
+  __builtin_unreachable();
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

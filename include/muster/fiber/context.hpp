@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// context.hpp: the switch from one stack to another.
+//
+// x86-64     Inline code that says to the compiler which registers it overwrites: all of them. So the compiler saves
+//            those that are live at the switch, and no others; a function that saves the six that a callee must keep
+//            costs twice as much. (Context-aware switching: libfringe; Photon.)
+// AArch64    The same.
+// elsewhere  and with MUSTER_BOOST_CONTEXT: Boost.Context, to be linked by the program.
+// Not saved  the floating-point control words (MXCSR, x87, FPCR): rounding modes and masks belong to the thread. A
+//            fiber that changes them sets them back before it yields.
+// Shadow stacks (Intel CET, -fcf-protection with a C library that turns them on) are not switched: shadow_stack() tells
+//            that the process has them.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uintptr_t
+
+#if !defined(MUSTER_BOOST_CONTEXT) && !defined(__x86_64__) && !defined(__aarch64__)
+#define MUSTER_BOOST_CONTEXT 1
+#endif
+#if defined(MUSTER_BOOST_CONTEXT)
+#include <boost/context/detail/fcontext.hpp>
+#endif
+
+namespace muster::inline MUSTER_ABI::detail {
+
+#if defined(MUSTER_BOOST_CONTEXT)
+
+inline constinit thread_local void** left_context = nullptr;  // where the context that is being left is kept
+
+template <void (*Body)()>
+void* new_context(void* top, std::size_t size) {
+  struct start {
+    static void here(boost::context::detail::transfer_t from) {
+      *left_context = from.fctx;
+      Body();
+    }
+  };
+  return boost::context::detail::make_fcontext(top, size, &start::here);
+}
+
+inline void switch_context(void** from, void* to) noexcept {
+  left_context = from;
+  const auto back = boost::context::detail::jump_fcontext(to, nullptr);
+  *left_context = back.fctx;
+}
+
+#else
+
+#if defined(__x86_64__)
+
+// A context that is not running is a stack pointer, at which lie rbx, rbp, the address to go on at, and the 128 bytes
+// that the compiler may use below the stack pointer without moving it (the red zone).
+inline constexpr std::size_t red_zone = 128;
+
+template <void (*Body)()>
+void* new_context(void* top, std::size_t) {
+  auto* stack = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15});
+  *--stack = nullptr;  // the return address of Body, where debuggers stop
+  stack -= red_zone / sizeof(void*);
+  *--stack = reinterpret_cast<void*>(Body);
+  *--stack = nullptr;  // rbp
+  *--stack = nullptr;  // rbx
+  return stack;
+}
+
+[[gnu::always_inline]] inline void switch_context(void** from, void* to) noexcept {
+  // rbx and rbp are saved here, as the compiler may not let them be overwritten (frame and base pointer). A jump and
+  // not a return: the processor predicts a return by the calls that it has seen, and these belong to another stack.
+  asm volatile(
+      "leaq -128(%%rsp), %%rsp\n\t"
+      "leaq 1f(%%rip), %%rax\n\t"
+      "pushq %%rax\n\t"
+      "pushq %%rbp\n\t"
+      "pushq %%rbx\n\t"
+      "movq %%rsp, (%[from])\n\t"
+      "movq %[to], %%rsp\n\t"
+      "popq %%rbx\n\t"
+      "popq %%rbp\n\t"
+      "popq %%rax\n\t"
+      "leaq 128(%%rsp), %%rsp\n\t"
+      "jmpq *%%rax\n\t"
+      "1:\n\t"
+      "endbr64\n\t"
+      : [from] "+D"(from), [to] "+S"(to)
+      :
+      : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "cc", "memory", "st", "st(1)",
+        "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7",
+        "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+        "xmm13", "xmm14", "xmm15"
+#if defined(__AVX512F__)
+        ,
+        "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27",
+        "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#endif
+  );
+}
+
+#elif defined(__aarch64__)
+
+// A context that is not running is a stack pointer, at which lie x19, x29 (the compiler's base and frame pointer) and
+// the address to go on at.
+template <void (*Body)()>
+void* new_context(void* top, std::size_t) {
+  auto* stack = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15});
+  stack -= 4;
+  stack[0] = nullptr;  // x19
+  stack[1] = nullptr;  // x29
+  stack[2] = reinterpret_cast<void*>(Body);
+  return stack;
+}
+
+[[gnu::always_inline]] inline void switch_context(void** from, void* to) noexcept {
+  register void** from_in asm("x0") = from;
+  register void* to_in asm("x1") = to;
+  asm volatile(
+      "adr x16, 1f\n\t"
+      "stp x19, x29, [sp, #-32]!\n\t"
+      "str x16, [sp, #16]\n\t"
+      "mov x17, sp\n\t"
+      "str x17, [x0]\n\t"
+      "mov sp, x1\n\t"
+      "ldr x16, [sp, #16]\n\t"
+      "ldp x19, x29, [sp], #32\n\t"
+      "mov x30, xzr\n\t"  // where debuggers stop, for a body that has just begun
+      "br x16\n\t"
+      "1:\n\t"
+      "hint #36\n\t"  // bti j
+      : "+r"(from_in), "+r"(to_in)
+      :
+      : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x20",
+        "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "cc", "memory", "v0", "v1", "v2", "v3", "v4",
+        "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20",
+        "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+}
+
+#endif
+#endif
+
+/// Whether the processor checks the returns of this thread against a second stack, which our switch does not change.
+inline bool shadow_stack() noexcept {
+#if defined(__x86_64__) && !defined(MUSTER_BOOST_CONTEXT)
+  std::uintptr_t pointer = 0;
+  asm volatile("rdsspq %0" : "+r"(pointer));  // does nothing where there is none
+  return pointer != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// context_watchers.hpp: who must be told that a thread goes on with another stack.
+//
+// The C++ runtime     keeps the exceptions that are being handled for each thread; each fiber needs its own, or a yield
+//                     inside a catch block would hand them to another fiber.
+// Address sanitizer   must know the stack, to tell a good address from a bad one.
+// Thread sanitizer    takes each fiber for a thread whose steps are ordered by the switches.
+// Valgrind            takes a far jump of the stack pointer for a large frame, unless the stack is registered.
+// Sanitizers and Valgrind's header are looked for when a program is compiled; without them nothing is left of this.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <cxxabi.h>  // __cxa_get_globals
+#include <cstddef>   // std::size_t
+#include <cstdint>   // std::uintptr_t
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MUSTER_ADDRESS_SANITIZER 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define MUSTER_THREAD_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define MUSTER_ADDRESS_SANITIZER 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define MUSTER_THREAD_SANITIZER 1
+#endif
+
+#if defined(MUSTER_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
+#endif
+#if defined(MUSTER_THREAD_SANITIZER)
+#include <sanitizer/tsan_interface.h>
+#endif
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define MUSTER_VALGRIND 1
+#endif
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// What the Itanium C++ ABI keeps per thread (2.2.2): the exceptions being handled, and how many are being thrown.
+struct exception_globals {
+  void* caught = nullptr;
+  std::uintptr_t uncaught = 0;  // an unsigned int, and what pads it, so that both move as one
+};
+
+inline exception_globals& thread_exceptions() noexcept {
+  return *reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
+}
+
+/// A stack, as its watchers know it. All are told of the same things; sizes do not depend on who is watching.
+class watched_stack {
+ public:
+  /// For a stack of our own, in [bottom, bottom + size). The kernel's stack of the thread needs no call.
+  void begin([[maybe_unused]] void* bottom, [[maybe_unused]] std::size_t size) noexcept {
+    bottom_ = bottom;
+    size_ = size;
+#if defined(MUSTER_THREAD_SANITIZER)
+    watcher_ = __tsan_create_fiber(0);
+#endif
+#if defined(MUSTER_VALGRIND)
+    valgrind_ = VALGRIND_STACK_REGISTER(bottom, static_cast<char*>(bottom) + size);
+#endif
+  }
+  /// The stack is not used any more.
+  void end() noexcept {
+#if defined(MUSTER_ADDRESS_SANITIZER)
+    __asan_unpoison_memory_region(bottom_, size_);  // of frames that were left and not returned from
+#endif
+#if defined(MUSTER_THREAD_SANITIZER)
+    __tsan_destroy_fiber(watcher_);
+#endif
+#if defined(MUSTER_VALGRIND)
+    VALGRIND_STACK_DEREGISTER(valgrind_);
+#endif
+  }
+
+  /// On this stack, as the last thing before the switch to another.
+  [[gnu::always_inline]] inline void before_leaving([[maybe_unused]] watched_stack& to,
+                                                    [[maybe_unused]] watched_stack*& came_from,
+                                                    [[maybe_unused]] bool for_ever) noexcept {
+#if defined(MUSTER_ADDRESS_SANITIZER)
+    came_from = this;
+    __sanitizer_start_switch_fiber(for_ever ? nullptr : &watcher_, to.bottom_, to.size_);
+#endif
+#if defined(MUSTER_THREAD_SANITIZER)
+    if (watcher_ == nullptr) watcher_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to.watcher_, 0);
+#endif
+  }
+  /// On this stack, as the first thing after the switch from another.
+  [[gnu::always_inline]] inline void after_coming([[maybe_unused]] watched_stack* from) noexcept {
+#if defined(MUSTER_ADDRESS_SANITIZER)
+    // What the sanitizer says of the other stack is how we learn the extent of the kernel's.
+    const void* bottom = nullptr;
+    std::size_t size = 0;
+    __sanitizer_finish_switch_fiber(watcher_, &bottom, &size);
+    from->bottom_ = bottom;
+    from->size_ = size;
+#endif
+  }
+
+ private:
+  const void* bottom_ = nullptr;
+  std::size_t size_ = 0;
+  void* watcher_ = nullptr;  // the sanitizer's own
+  unsigned valgrind_ = 0;
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fiber.hpp: user-level threads. Like std::jthread, but switched by the program: a fiber runs until it yields, joins or
+// ends, and a yield costs about a nanosecond.
+//
+// Order      the fibers of a thread take turns in a ring; see carrier.hpp.
+// Progress   a fiber that never yields stops the others of its thread; the fibers of other threads do not notice.
+// Exceptions what leaves a fiber reaches join(). Yielding inside a catch block is allowed.
+// Memory     a stack of 256 KiB, of which touched pages cost memory, from a pool; nothing else is allocated.
+// Errors     std::invalid_argument, std::system_error and std::bad_alloc from the constructor, and what copying the
+//            function throws. A fiber that is joined or destroyed on another thread than its own ends the program with
+//            a message.
+// Use it     where a thread has many small waits that other work of the same thread can fill: to fill the batches of a
+//            combining object above all. Not for blocking system calls, which stop all fibers of the thread.
+#pragma once
+
+#include <muster/fiber/carrier.hpp>  // carrier
+#include <muster/fiber/stack.hpp>    // stack_options
+
+#include <concepts>      // std::same_as
+#include <functional>    // std::invoke
+#include <memory>        // std::construct_at
+#include <system_error>  // std::system_error
+#include <tuple>         // the arguments
+#include <type_traits>   // std::decay_t
+#include <utility>       // std::exchange
+
+namespace muster::inline MUSTER_ABI {
+
+class fiber {
+ public:
+  /// No fiber.
+  fiber() noexcept = default;
+  /// Makes a fiber of the calling thread that will call `function` with `arguments`, all of them copied or moved. It
+  /// has its first turn after all others that can run.
+  template <class F, class... Args>
+    requires(!std::same_as<std::remove_cvref_t<F>, fiber> && !std::same_as<std::remove_cvref_t<F>, stack_options> &&
+             std::invocable<std::decay_t<F>, std::decay_t<Args>...>)
+  explicit fiber(F&& function, Args&&... arguments)
+      : fiber(stack_options{}, std::forward<F>(function), std::forward<Args>(arguments)...) {}
+  template <class F, class... Args>
+    requires std::invocable<std::decay_t<F>, std::decay_t<Args>...>
+  fiber(const stack_options& stack, F&& function, Args&&... arguments);
+
+  fiber(fiber&& other) noexcept : home_(other.home_), record_(std::exchange(other.record_, nullptr)) {}
+  /// Joins the fiber that was here, like the destructor.
+  fiber& operator=(fiber&& other) noexcept {
+    if (this != &other) {
+      end();
+      home_ = other.home_;
+      record_ = std::exchange(other.record_, nullptr);
+    }
+    return *this;
+  }
+  /// Joins. An exception that has left the fiber, which nobody would ever see, ends the program with a message.
+  ~fiber() { end(); }
+
+  bool joinable() const noexcept { return record_ != nullptr; }
+  bool done() const noexcept { return record_ != nullptr && record_->done; }
+  /// Lets the others run until the fiber is done, and rethrows what has left it. Throws std::system_error when there is
+  /// no fiber.
+  void join();
+
+ private:
+  template <class F, class... Args>
+  struct with_body;
+
+  std::exception_ptr await();
+  void end() noexcept;
+
+  detail::carrier* home_ = nullptr;
+  detail::fiber_record* record_ = nullptr;
+};
+
+/// The fiber, or thread, that calls.
+namespace this_fiber {
+
+/// Gives every other fiber of this thread that can run one turn. Returns at once when there is none.
+MUSTER_HOT void yield() noexcept { detail::carrier::own().yield(); }
+/// Whether a yield would run another fiber.
+MUSTER_HOT bool has_siblings() noexcept { return detail::carrier::own().has_siblings(); }
+/// Counts the fibers of this thread from 1, in the order in which they were made; 0 is the thread itself.
+inline std::uint64_t number() noexcept { return detail::carrier::own().current_number(); }
+
+}  // namespace this_fiber
+
+template <class F, class... Args>
+struct fiber::with_body final : detail::fiber_record {
+  template <class... From>
+  explicit with_body(const stack_memory& on, From&&... from) : fiber_record(on), call(std::forward<From>(from)...) {}
+  void run() override {
+    std::apply([](F& f, Args&... args) { std::invoke(std::move(f), std::move(args)...); }, call);
+  }
+  std::tuple<F, Args...> call;
+};
+
+template <class F, class... Args>
+  requires std::invocable<std::decay_t<F>, std::decay_t<Args>...>
+fiber::fiber(const stack_options& stack, F&& function, Args&&... arguments) : home_(&detail::carrier::own()) {
+  using record = with_body<std::decay_t<F>, std::decay_t<Args>...>;
+  static_assert(sizeof(record) < stack_pool::least_size / 2,
+                "the function and its arguments do not fit on the fiber's stack: pass a pointer to them");
+  const stack_memory memory = stack_pool::shared().take(stack);
+  record* made = nullptr;
+  try {
+    const auto top = reinterpret_cast<std::uintptr_t>(memory.top) - sizeof(record);
+    constexpr std::uintptr_t alignment = alignof(record) < line_size ? line_size : alignof(record);
+    made = std::construct_at(reinterpret_cast<record*>(top & ~(alignment - 1)), memory, std::forward<F>(function),
+                             std::forward<Args>(arguments)...);
+    home_->add(*made);
+  } catch (...) {
+    if (made != nullptr) std::destroy_at(made);
+    stack_pool::shared().give_back(memory);
+    throw;
+  }
+  record_ = made;
+}
+
+inline std::exception_ptr fiber::await() {
+  MUSTER_CHECK(home_ == &detail::carrier::own(), "a fiber is joined or destroyed on another thread than its own");
+  home_->await(*record_);
+  record_->watched.end();
+  const stack_memory memory = record_->stack;
+  std::exception_ptr error = std::move(record_->error);
+  std::destroy_at(std::exchange(record_, nullptr));
+  stack_pool::shared().give_back(memory);
+  return error;
+}
+
+inline void fiber::join() {
+  if (record_ == nullptr)
+    throw std::system_error(std::make_error_code(std::errc::invalid_argument), "join: there is no fiber");
+  if (const std::exception_ptr error = await()) std::rethrow_exception(error);
+}
+
+inline void fiber::end() noexcept {
+  if (record_ == nullptr) return;
+  MUSTER_CHECK(await() == nullptr, "a fiber has ended by an exception, and nobody has called join() to take it");
+}
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// stack.hpp: stacks for code that switches between them, kept for reuse.
+//
+// Guard      below each stack lies a page that nobody may touch: a stack that overflows ends the program instead of
+//            writing over its neighbour. Costs a second mapping; the kernel allows 65,530 (vm.max_map_count).
+// Colour     stacks begin at different distances from the end of their pages. Without that the tops of all stacks fall
+//            into the same sets of the caches, and a switch among 64 costs ten times as much.
+// Memory     untouched pages cost nothing. Up to `most_kept` stacks are kept for reuse, with the pages that they have
+//            touched; trim() gives them back.
+#pragma once
+
+#include <muster/base/arch.hpp>  // line_size
+
+#include <sys/mman.h>  // mmap
+#include <unistd.h>    // sysconf
+
+#include <cerrno>        // errno
+#include <cstddef>       // std::size_t
+#include <mutex>         // the pool
+#include <stdexcept>     // std::invalid_argument
+#include <string>        // messages
+#include <system_error>  // std::system_error
+#include <vector>        // the pool
+
+namespace muster::inline MUSTER_ABI {
+
+/// What a stack shall be like. `size` is in bytes, rounded up to whole pages; 16 KiB at least.
+struct stack_options {
+  std::size_t size = std::size_t{256} << 10U;
+  bool guard = true;
+
+  bool operator==(const stack_options&) const = default;
+};
+
+/// A stack: usable from `bottom` up to `top`, which has been moved down a little from the end of the mapping.
+struct stack_memory {
+  char* bottom = nullptr;
+  char* top = nullptr;
+  stack_options options;
+
+  std::size_t size() const noexcept { return static_cast<std::size_t>(top - bottom); }
+};
+
+/// The stacks of the process. Any thread may take and give back.
+class stack_pool {
+ public:
+  static constexpr std::size_t least_size = std::size_t{16} << 10U;
+  static constexpr std::size_t most_kept = 1024;
+
+  /// The pool that everybody shares. Never destroyed: threads may end after static objects.
+  static stack_pool& shared() {
+    static auto* const one = new stack_pool;
+    return *one;
+  }
+
+  stack_pool() = default;
+  ~stack_pool() { trim(); }
+  stack_pool(const stack_pool&) = delete;
+  stack_pool& operator=(const stack_pool&) = delete;
+
+  /// Throws std::invalid_argument for a size below 16 KiB, std::system_error when the kernel has no more memory or no
+  /// more mappings.
+  stack_memory take(const stack_options& wanted) {
+    if (wanted.size < least_size)
+      throw std::invalid_argument("stack_options::size is " + std::to_string(wanted.size) +
+                                  " bytes; ask for 16384 at least");
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = kept_.size(); i-- > 0;) {
+        if (kept_[i].options != wanted) continue;
+        const stack_memory found = kept_[i];
+        kept_[i] = kept_.back();
+        kept_.pop_back();
+        return found;
+      }
+      kept_.reserve(most_kept);  // so that give_back does not allocate
+    }
+    return map(wanted);
+  }
+
+  void give_back(const stack_memory& stack) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (kept_.size() < most_kept) {
+        kept_.push_back(stack);
+        return;
+      }
+    }
+    unmap(stack);
+  }
+
+  /// Gives every kept stack back to the system.
+  void trim() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (const stack_memory& stack : kept_) unmap(stack);
+    kept_.clear();
+  }
+
+  std::size_t kept() const {
+    const std::lock_guard lock(mutex_);
+    return kept_.size();
+  }
+
+ private:
+  // 64 colours, a line apart, so that a cache of 64 sets or more holds the hot ends of many stacks. Stacks made one
+  // after another get colours far apart: a processor takes a load for dependent on a recent store when the lowest
+  // twelve bits of their addresses are the same.
+  static constexpr std::size_t colours = 64;
+  static constexpr std::size_t colour_step = 41;
+
+  static std::size_t page() {
+    static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return size;
+  }
+  static std::size_t guard_of(const stack_options& o) { return o.guard ? page() : 0; }
+  /// Room for the colours is on top of what was asked for.
+  static std::size_t mapped(const stack_options& o) {
+    const std::size_t usable = o.size + colours * line_size;
+    return (usable + page() - 1) / page() * page() + guard_of(o);
+  }
+
+  stack_memory map(const stack_options& wanted) {
+    if (wanted.size > (std::size_t{1} << 40U)) throw std::invalid_argument("stack_options::size is over a terabyte");
+    const std::size_t length = mapped(wanted);
+    void* const at =
+        ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED || (wanted.guard && ::mprotect(at, page(), PROT_NONE) != 0)) {
+      const int why = errno;
+      if (at != MAP_FAILED) ::munmap(at, length);
+      throw std::system_error(why, std::generic_category(),
+                              "no memory for a fiber's stack of " + std::to_string(wanted.size) +
+                                  " bytes (many stacks: raise vm.max_map_count, or leave out the guard pages with "
+                                  "stack_options::guard)");
+    }
+    std::size_t colour = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      colour = next_colour_++ * colour_step % colours;
+    }
+    char* const bottom = static_cast<char*>(at) + guard_of(wanted);
+    return {bottom, static_cast<char*>(at) + length - colour * line_size, wanted};
+  }
+
+  static void unmap(const stack_memory& stack) noexcept {
+    ::munmap(stack.bottom - guard_of(stack.options), mapped(stack.options));
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<stack_memory> kept_;
+  std::size_t next_colour_ = 0;
+};
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// team.hpp: so many threads with so many fibers each, all running the same function.
+#pragma once
+
+#include <muster/base/parallelism.hpp>  // available_parallelism, pin_this_thread
+#include <muster/fiber/fiber.hpp>       // fiber
+
+#include <exception>  // std::exception_ptr
+#include <mutex>      // the first exception
+#include <stdexcept>  // std::invalid_argument
+#include <thread>     // the carriers
+#include <vector>     // threads and fibers
+
+namespace muster::inline MUSTER_ABI {
+
+struct team_options {
+  unsigned carriers = available_parallelism();  // kernel threads; the caller is not one of them
+  unsigned fibers = 16;                         // of each
+  bool pin = false;                             // carrier i runs on the i-th processor that this process may use
+  stack_options stack = {};
+};
+
+/// Calls body(carrier, fiber) on every fiber of every carrier, and returns when all calls have ended. Throws
+/// std::invalid_argument for no carriers or no fibers, std::system_error when threads or stacks cannot be had, and
+/// otherwise what the first call that threw has thrown: the others run to their ends.
+template <class Body>
+void run_team(const team_options& options, Body&& body) {
+  if (options.carriers == 0 || options.fibers == 0)
+    throw std::invalid_argument("a team needs at least one carrier and one fiber");
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto guarded = [&](auto&& what) {
+    try {
+      what();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (first == nullptr) first = std::current_exception();
+    }
+  };
+  const auto carry = [&](unsigned carrier) {
+    if (options.pin) pin_this_thread(carrier);
+    std::vector<fiber> fibers;
+    fibers.reserve(options.fibers);
+    for (unsigned f = 0; f < options.fibers; ++f)
+      fibers.emplace_back(options.stack, [&, f] { guarded([&] { body(carrier, f); }); });
+  };
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(options.carriers);
+    for (unsigned c = 0; c < options.carriers; ++c) threads.emplace_back([&, c] { guarded([&] { carry(c); }); });
+  }
+  if (first != nullptr) std::rethrow_exception(first);
+}
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// combine_table.hpp: the programs that the combining objects are checked with (combine_model_test.cpp), and that are
+// run against each change of the objects' operations, at least one of them must notice it.
+#pragma once
+
+#include "combine_programs.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace muster_model_test {
+
+struct combine_row {
+  const char* object;
+  unsigned help;
+  const char* text;
+  int preemptions;            // −1: no bound
+  int stale;                  // −1: no bound
+  std::uint64_t chances = 0;  // not 0: so many executions by chance and as many by priorities instead of the search
+};
+
+inline std::string name_of(const combine_row& r) {
+  return std::string(r.object) + " help " + std::to_string(r.help) + ": " + r.text;
+}
+
+inline const std::vector<combine_row> combine_table = {
+    {"osci", 9, "apply | apply", -1, -1},
+    {"osci", 9, "apply*2 | apply*2", 2, 2},
+    {"osci", 1, "apply | apply | apply", 2, 1},
+    {"osci", 9, "apply | apply | apply", 2, 1},
+    {"osci", 1, "apply*2 | large | bad", 1, 1},
+    {"osci", 9, "batch*3 | apply", 2, 1},
+    {"osci", 1, "batch*4 | large apply | bad", 1, 1},
+    {"osci", 9, "apply signal | await apply", 2, 2},
+    {"osci", 1, "nested | apply", 2, 1},
+    {"osci detached", 9, "submit submit get get | apply*2", 2, 1},
+    {"osci detached", 1, "submit*3 get*3 | apply", 2, 1},
+    {"osci detached", 9, "post flush | apply*2", 2, 2},
+    {"osci detached", 1, "post*3 flush | apply | post flush", 1, 1},
+    {"osci detached", 9, "submit post flush get apply | submit*2 get*2", 2, 1},
+    {"osci detached", 9, "post apply | large | submit get", 1, 1},
+    {"osci", 1, "apply*3 | apply*3 | large*2 | bad batch*3", -1, -1, 10'000},
+    {"osci", 9, "apply signal apply | await apply*2 | batch*3 | large*2", -1, -1, 10'000},
+    {"osci detached", 1, "submit*3 get*3 apply | post*3 flush apply | apply*3 | submit get bad", -1, -1, 10'000},
+};
+
+/// The program of a row.
+inline std::function<void()> make_program(const combine_row& r) {
+  using muster::wait::park;
+  const std::string object = r.object;
+  muster::combine_options options{.threads = mm::most_threads, .batch = 3, .help = r.help};
+  options.detached = object == "osci detached";
+  return combine_program<muster::osci<numbers, park>>(options, r.text);
+}
+
+}  // namespace muster_model_test

@@ -1,0 +1,281 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fibers: their order, exceptions, lifetimes, memory, and misuse.
+#include <gtest/gtest.h>
+#include <muster/fiber.hpp>
+
+#include <atomic>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using muster::fiber;
+namespace this_fiber = muster::this_fiber;
+
+TEST(a_fiber, runs_when_it_is_joined) {
+  int runs = 0;
+  fiber f([&] { ++runs; });
+  EXPECT_TRUE(f.joinable());
+  EXPECT_EQ(runs, 0);
+  f.join();
+  EXPECT_FALSE(f.joinable());
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(a_fiber, takes_arguments_by_value_and_functions_that_can_only_be_moved) {
+  int sum = 0;
+  fiber f([&sum, five = std::make_unique<int>(5)](std::unique_ptr<int> a, int b) { sum = *five + *a + b; },
+          std::make_unique<int>(10), 100);
+  f.join();
+  EXPECT_EQ(sum, 115);
+}
+
+TEST(a_fiber, has_a_number) {
+  EXPECT_EQ(this_fiber::number(), 0U);
+  std::set<std::uint64_t> seen;
+  std::vector<fiber> all;
+  for (int i = 0; i < 5; ++i) all.emplace_back([&] { seen.insert(this_fiber::number()); });
+  all.clear();
+  EXPECT_EQ(seen.size(), 5U);
+  EXPECT_FALSE(seen.contains(0));
+}
+
+// A yield gives each of the others that can run one turn, in the order of the ring.
+TEST(the_ring, is_first_in_first_out) {
+  std::vector<int> turns;
+  std::vector<fiber> all;
+  for (int i = 0; i < 4; ++i) {
+    all.emplace_back([&turns, i] {
+      for (int round = 0; round < 3; ++round) {
+        turns.push_back(10 * round + i);
+        this_fiber::yield();
+      }
+    });
+  }
+  EXPECT_TRUE(this_fiber::has_siblings());
+  for (std::size_t round = 0; round < 3; ++round) {
+    this_fiber::yield();
+    EXPECT_EQ(turns.size(), 4 * (round + 1));
+  }
+  all.clear();
+  EXPECT_FALSE(this_fiber::has_siblings());
+  EXPECT_EQ(turns, (std::vector<int>{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23}));
+}
+
+TEST(the_ring, puts_new_fibers_and_those_that_have_waited_behind_the_others) {
+  std::string turns;
+  fiber a([&] {
+    turns += 'a';
+    fiber c([&] { turns += 'c'; });
+    c.join();
+    turns += 'A';
+    this_fiber::yield();
+    turns += '1';
+  });
+  fiber b([&] {
+    for (int i = 0; i < 4; ++i) {
+      turns += 'b';
+      this_fiber::yield();
+    }
+  });
+  a.join();
+  b.join();
+  EXPECT_EQ(turns, "abcbAb1b");
+}
+
+TEST(a_yield, returns_at_once_without_siblings) {
+  this_fiber::yield();
+  fiber f([] { this_fiber::yield(); });
+  f.join();
+  this_fiber::yield();
+}
+
+struct refusal : std::runtime_error {
+  explicit refusal(int n) : std::runtime_error("refusal"), number(n) {}
+  int number;
+};
+
+TEST(exceptions, reach_join) {
+  fiber f([] {
+    this_fiber::yield();
+    throw refusal(7);
+  });
+  try {
+    f.join();
+    ADD_FAILURE() << "join has not thrown";
+  } catch (const refusal& r) {
+    EXPECT_EQ(r.number, 7);
+  }
+  EXPECT_FALSE(f.joinable());
+}
+
+// Each fiber has exceptions of its own: caught ones, and the count of those on their way.
+TEST(exceptions, stay_with_their_fiber_over_a_yield) {
+  struct yields_while_unwinding {
+    ~yields_while_unwinding() {
+      EXPECT_EQ(std::uncaught_exceptions(), 1);
+      this_fiber::yield();
+      EXPECT_EQ(std::uncaught_exceptions(), 1);
+    }
+  };
+  std::vector<fiber> all;
+  int caught = 0;
+  for (int i = 0; i < 3; ++i) {
+    all.emplace_back([i, &caught] {
+      for (int round = 0; round < 5; ++round) {
+        EXPECT_EQ(std::uncaught_exceptions(), 0);
+        try {
+          const yields_while_unwinding last;
+          throw refusal(i);
+        } catch (...) {
+          this_fiber::yield();
+          try {
+            throw;
+          } catch (const refusal& r) {
+            EXPECT_EQ(r.number, i);
+            this_fiber::yield();
+            ++caught;
+          }
+        }
+        EXPECT_EQ(std::current_exception(), nullptr);
+      }
+    });
+  }
+  all.clear();
+  EXPECT_EQ(caught, 15);
+}
+
+TEST(a_fiber, keeps_its_registers_over_a_yield) {
+  std::vector<fiber> all;
+  for (int i = 0; i < 8; ++i) {
+    all.emplace_back([i] {
+      double d[8];
+      long n[12];
+      long double x = i;
+      std::iota(d, d + 8, i);
+      std::iota(n, n + 12, i);
+      for (int round = 0; round < 100; ++round) {
+        for (double& v : d) v += 1;
+        for (long& v : n) v += 1;
+        x += 1;
+        this_fiber::yield();
+      }
+      for (int k = 0; k < 8; ++k) EXPECT_EQ(d[k], i + k + 100);
+      for (int k = 0; k < 12; ++k) EXPECT_EQ(n[k], i + k + 100);
+      EXPECT_EQ(x, i + 100);
+    });
+  }
+}
+
+TEST(fibers, can_be_many) {
+  const muster::stack_options small{.size = std::size_t{16} << 10U, .guard = false};
+  std::uint64_t sum = 0;
+  std::vector<fiber> all;
+  for (unsigned i = 0; i < 5000; ++i) {
+    all.emplace_back(small, [&sum, i] {
+      this_fiber::yield();
+      sum += i;
+    });
+  }
+  all.clear();
+  EXPECT_EQ(sum, 5000U * 4999U / 2);
+  muster::stack_pool::shared().trim();
+  EXPECT_EQ(muster::stack_pool::shared().kept(), 0U);
+}
+
+TEST(fibers, of_different_threads_do_not_meet) {
+  std::atomic<int> runs{0};
+  muster::run_team({.carriers = 4, .fibers = 10, .pin = true}, [&](unsigned, unsigned) {
+    const std::thread::id here = std::this_thread::get_id();
+    for (int i = 0; i < 100; ++i) {
+      this_fiber::yield();
+      EXPECT_EQ(std::this_thread::get_id(), here);
+    }
+    ++runs;
+  });
+  EXPECT_EQ(runs, 40);
+}
+
+TEST(a_fiber, is_joined_by_its_destructor_and_by_assignment) {
+  int runs = 0;
+  {
+    fiber f([&] { ++runs; });
+    f = fiber([&] { runs += 10; });
+    EXPECT_EQ(runs % 10, 1);  // the second may have had its turn as well
+  }
+  EXPECT_EQ(runs, 11);
+}
+
+TEST(stacks, are_reused_and_have_colours) {
+  muster::stack_pool pool;
+  const muster::stack_memory a = pool.take({});
+  const muster::stack_memory b = pool.take({});
+  EXPECT_NE(reinterpret_cast<std::uintptr_t>(a.top) % 4096, reinterpret_cast<std::uintptr_t>(b.top) % 4096);
+  EXPECT_GE(a.size(), muster::stack_options{}.size);
+  pool.give_back(a);
+  EXPECT_EQ(pool.kept(), 1U);
+  const muster::stack_memory c = pool.take({});
+  EXPECT_EQ(c.top, a.top);
+  pool.give_back(b);
+  pool.give_back(c);
+}
+
+TEST(bad_input, is_told) {
+  EXPECT_THROW(fiber({.size = 1000}, [] {}), std::invalid_argument);
+  EXPECT_THROW(fiber({.size = std::size_t{1} << 60U}, [] {}), std::invalid_argument);
+  EXPECT_THROW(fiber().join(), std::system_error);
+  EXPECT_THROW(muster::run_team({.carriers = 0}, [](unsigned, unsigned) {}), std::invalid_argument);
+  EXPECT_THROW(muster::run_team({.carriers = 2, .fibers = 3},
+                                [](unsigned carrier, unsigned f) {
+                                  if (carrier == 1 && f == 1) throw refusal(1);
+                                }),
+               refusal);
+}
+
+TEST(misuse_death, ends_with_a_message) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH({ const fiber f([] { throw refusal(1); }); }, "nobody has called join");
+  EXPECT_DEATH(
+      {
+        fiber a;
+        fiber b([&] { a.join(); });
+        a = fiber([&] { b.join(); });
+        a.join();
+      },
+      "cycle of joins|two fibers join");
+  EXPECT_DEATH(
+      {
+        fiber f([] {});
+        std::thread([&] { f.join(); }).join();
+      },
+      "another thread than its own");
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(misuse_death, a_stack_that_overflows_meets_its_guard) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  struct deep {
+    static int down(const volatile char* outer, int n) {
+      volatile char room[4096];
+      room[n % 4096] = *outer;
+      return n == 0 ? 0 : down(room, n - 1) + room[n % 4096];
+    }
+  };
+  EXPECT_EXIT(
+      {
+        fiber f([] { EXPECT_EQ(deep::down("", 1000), 0); });
+        f.join();
+      },
+      ::testing::KilledBySignal(SIGSEGV), "");
+}
+#endif
+
+}  // namespace
