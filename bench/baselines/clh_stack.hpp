@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// clh_stack.hpp: a sequential list stack under a CLH lock, where pushes and pops that meet cancel each other before
+// they come to the lock. Unbounded, strict LIFO.
+//
+// Faithful to  the lock: clh_lock.hpp. The meeting: the collision layer of Hendler, Shavit, Yerushalmi, "A Scalable
+//              Lock-Free Stack Algorithm", SPAA 2004: an operation announces itself, puts itself into a random place of
+//              an array, and looks whom it found there; an opposite one it takes, after it has withdrawn itself;
+//              otherwise it waits a while to be taken, withdraws, and goes to the stack.
+// Differs      the paper's layer goes with Treiber's stack and adapts its width and patience; here both are parameters.
+//              An announcement is one word that says what is offered, so that taking it is one compare-and-swap
+//              wherever the announcement is found; no thread numbers are needed.
+// Linearizable an eliminated pair takes effect when the word is taken: both operations are under way at that moment,
+//              the push comes first and the pop directly after it.
+// Waiting      Pause::turn() for the lock, and `turns` times for being taken.
+// Memory       nodes of a line each, from the handle's pool, which nobody else reads, so that no hazards are needed.
+//              Nodes go to the handle that popped them. A popped value's moved-from shell lives until its node is used
+//              again. T must be default-constructible and movable by assignment.
+#pragma once
+
+#include "clh_lock.hpp"
+#include "registry.hpp"
+#include "turn.hpp"
+
+#include <muster/base/arch.hpp>  // isolation_size, line_size
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace muster::bench {
+
+struct elimination {
+  enum class when {
+    never,
+    crowded,  // after the handle's last way through the lock had to wait, and while it finds partners
+    always,
+  };
+  when attempt = when::crowded;
+  unsigned places = 4;
+  unsigned turns = 32;
+};
+
+template <class T, class Pause = cpu_turn>
+class clh_stack {
+  struct alignas(line_size) node {
+    T value{};
+    node* next = nullptr;
+  };
+  using word = std::uintptr_t;
+
+  // idle: nothing is offered, nobody but the owner changes the word. wants: a pop; whoever changes it to a node's
+  // address has given the node away. A node's address + has: a push; whoever changes it to `taken` owns the node.
+  // The owner may take an offer back by changing it to idle.
+  enum : word { idle = 0, wants = 1, has = 2, taken = 3 };
+  struct alignas(isolation_size) offer : registered<offer> {
+    std::atomic<word> now{idle};
+  };
+
+ public:
+  explicit clh_stack(elimination plan = {}) : plan_(plan), places_(plan.places == 0 ? 1 : plan.places) {}
+  clh_stack(const clh_stack&) = delete;
+  clh_stack& operator=(const clh_stack&) = delete;
+  ~clh_stack() { drop(top_); }
+
+  /// One per user-level thread; ends before the stack.
+  class handle {
+   public:
+    explicit handle(clh_stack& s)
+        : stack_(s), lock_(s.lock_), offer_(s.offers_.join()), crowded_(s.plan_.attempt == elimination::when::always) {}
+    handle(const handle&) = delete;
+    handle& operator=(const handle&) = delete;
+    ~handle() {
+      drop(spare_);
+      stack_.offers_.leave(offer_);
+    }
+
+    void push(T value);
+    /// False when the stack is empty.
+    bool pop(T& out);
+    /// Operations that have not come to the lock.
+    std::uint64_t eliminated() const noexcept { return eliminated_; }
+
+   private:
+    bool eliminate(word own, node*& given);
+    bool settle(node*& given) noexcept;
+    void enter() noexcept;
+    void recycle(node* n) noexcept;
+
+    clh_stack& stack_;
+    typename clh_lock<Pause>::handle lock_;
+    offer& offer_;
+    bool crowded_;
+    std::size_t spares_ = 0;
+    node* spare_ = nullptr;
+    std::uint64_t eliminated_ = 0;
+    small_random dice_{this};
+  };
+
+ private:
+  struct alignas(isolation_size) place {
+    std::atomic<offer*> who{nullptr};  // the last one that came by; it may have left
+  };
+
+  static constexpr std::size_t most_spares = 1024;
+
+  static void drop(node* list) noexcept {
+    while (list != nullptr) delete std::exchange(list, list->next);
+  }
+
+  const elimination plan_;
+  std::vector<place> places_;
+  registry<offer> offers_;
+  clh_lock<Pause> lock_;
+  alignas(isolation_size) node* top_ = nullptr;  // guarded by lock_
+};
+
+template <class T, class Pause>
+void clh_stack<T, Pause>::handle::push(T value) {
+  node* fresh = spare_;
+  if (fresh == nullptr) {
+    fresh = new node;
+  } else {
+    spare_ = fresh->next;
+    --spares_;
+  }
+  fresh->value = std::move(value);
+  node* none = nullptr;
+  if (crowded_ && eliminate(reinterpret_cast<word>(fresh) + has, none)) return;
+  enter();
+  fresh->next = stack_.top_;
+  stack_.top_ = fresh;
+  lock_.unlock();
+}
+
+template <class T, class Pause>
+bool clh_stack<T, Pause>::handle::pop(T& out) {
+  node* given = nullptr;
+  if (!crowded_ || !eliminate(wants, given)) {
+    enter();
+    given = stack_.top_;
+    if (given != nullptr) stack_.top_ = given->next;
+    lock_.unlock();
+    if (given == nullptr) return false;
+  }
+  out = std::move(given->value);
+  recycle(given);
+  return true;
+}
+
+template <class T, class Pause>
+void clh_stack<T, Pause>::handle::enter() noexcept {
+  const bool waited = lock_.lock();
+  if (stack_.plan_.attempt == elimination::when::crowded) crowded_ = waited;
+}
+
+template <class T, class Pause>
+void clh_stack<T, Pause>::handle::recycle(node* n) noexcept {
+  if (spares_ == most_spares) {
+    delete n;
+    return;
+  }
+  n->next = spare_;
+  spare_ = n;
+  ++spares_;
+}
+
+/// Whether an opposite operation was met. A pop gets its node in `given`.
+template <class T, class Pause>
+bool clh_stack<T, Pause>::handle::eliminate(word own, node*& given) {
+  offer_.now.store(own);
+  offer* const other =
+      stack_.places_[dice_.below(static_cast<std::uint32_t>(stack_.places_.size()))].who.exchange(&offer_);
+  if (other != nullptr && other != &offer_) {
+    word theirs = other->now.load();
+    const bool they_have = (theirs & has) != 0 && theirs != taken;
+    if (own == wants ? they_have : theirs == wants) {
+      // Nobody can take us any more once we have withdrawn, so we can take somebody and be in one pair only.
+      if (word expected = own; !offer_.now.compare_exchange_strong(expected, idle)) return settle(given);
+      if (!other->now.compare_exchange_strong(theirs, own == wants ? word{taken} : own - has)) return false;
+      if (own == wants) given = reinterpret_cast<node*>(theirs - has);
+      ++eliminated_;
+      return true;
+    }
+  }
+  for (unsigned turns = stack_.plan_.turns; turns != 0 && offer_.now.load() == own; --turns) Pause::turn();
+  if (word expected = own; offer_.now.compare_exchange_strong(expected, idle)) return false;
+  return settle(given);
+}
+
+/// Somebody has taken our offer.
+template <class T, class Pause>
+bool clh_stack<T, Pause>::handle::settle(node*& given) noexcept {
+  const word result = offer_.now.load();
+  offer_.now.store(idle);
+  if (result != taken) given = reinterpret_cast<node*>(result);
+  ++eliminated_;
+  return true;
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// registry.hpp: records that threads take when they come and give back when they go. A record's memory stays valid
+// until the registry ends, so anybody may look at anybody's record at any time. Joining is lock-free.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace muster::bench {
+
+/// The base class of a record type: `struct record : registered<record>`.
+template <class Record>
+class registered {
+  template <class>
+  friend class registry;
+  std::atomic<bool> taken_{true};
+  Record* following_ = nullptr;  // constant once the record is in the list
+};
+
+template <class Record>
+class registry {
+ public:
+  registry() = default;
+  registry(const registry&) = delete;
+  registry& operator=(const registry&) = delete;
+  /// Nobody may hold a record any more.
+  ~registry() {
+    for (Record* r = first_.load(); r != nullptr;) {
+      Record* const next = r->following_;
+      delete r;
+      r = next;
+    }
+  }
+
+  /// A record of somebody who has left, with what that thread left in it, or a new one.
+  Record& join() {
+    for (Record* r = first_.load(); r != nullptr; r = r->following_)
+      if (!r->taken_.load(std::memory_order_relaxed) && !r->taken_.exchange(true)) return *r;
+    Record* const own = new Record;
+    own->following_ = first_.load();
+    while (!first_.compare_exchange_weak(own->following_, own)) {
+    }
+    size_.fetch_add(1);
+    return *own;
+  }
+  static void leave(Record& r) noexcept { r.taken_.store(false); }
+
+  /// All records, also those that nobody holds.
+  template <class Use>
+  void for_each(Use use) {
+    for (Record* r = first_.load(); r != nullptr; r = r->following_) use(*r);
+  }
+  std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<Record*> first_{nullptr};
+  std::atomic<std::size_t> size_{0};
+};
+
+}  // namespace muster::bench
