@@ -4,4 +4,5 @@
 // combine.hpp: everything of the part `combine`.
 #pragma once
 
-#include <muster/combine/osci.hpp>  // IWYU pragma: export
+#include <muster/combine/osci.hpp>         // IWYU pragma: export
+#include <muster/combine/osci_shared.hpp>  // IWYU pragma: export

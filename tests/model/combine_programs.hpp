@@ -128,7 +128,8 @@ class combine_program {
         }
       }
       for (const auto& [number, place] : places_)
-        mm::require(order[place - 1] == number, "an operation has the result of another");
+        mm::require(place >= 1 && place <= order.size() && order[place - 1] == number,
+                    "an operation has the result of another");
       for (const auto& [first, second] : ordered_)
         mm::require(std::find(order.begin(), order.end(), first) < std::find(order.begin(), order.end(), second),
                     "an operation that ended before another began comes after it");

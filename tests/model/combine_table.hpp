@@ -42,6 +42,14 @@ inline const std::vector<combine_row> combine_table = {
     {"osci detached", 1, "post*3 flush | apply | post flush", 1, 1},
     {"osci detached", 9, "submit post flush get apply | submit*2 get*2", 2, 1},
     {"osci detached", 9, "post apply | large | submit get", 1, 1},
+    {"osci_shared", 9, "apply | apply", 2, 2},
+    {"osci_shared", 1, "apply*2 | apply", 2, 1},
+    {"osci_shared", 9, "apply | apply | apply", 1, 1},
+    {"osci_shared", 1, "apply | large | bad", 1, 1},
+    {"osci_shared", 9, "apply signal | await apply", 2, 2},
+    {"osci_shared 2", 1, "apply*2 | apply | apply", 1, 1},
+    {"osci_shared", 9, "apply*3 | apply*3 | large*2 | bad apply", -1, -1, 10'000},
+    {"osci_shared 2", 1, "apply*3 | apply*3 | large*2 | bad apply", -1, -1, 10'000},
     {"osci", 1, "apply*3 | apply*3 | large*2 | bad batch*3", -1, -1, 10'000},
     {"osci", 9, "apply signal apply | await apply*2 | batch*3 | large*2", -1, -1, 10'000},
     {"osci detached", 1, "submit*3 get*3 apply | post*3 flush apply | apply*3 | submit get bad", -1, -1, 10'000},
@@ -53,6 +61,8 @@ inline std::function<void()> make_program(const combine_row& r) {
   const std::string object = r.object;
   muster::combine_options options{.threads = mm::most_threads, .batch = 3, .help = r.help};
   options.detached = object == "osci detached";
+  options.groups = object == "osci_shared 2" ? 2 : 1;
+  if (object.starts_with("osci_shared")) return combine_program<muster::osci_shared<numbers, park>>(options, r.text);
   return combine_program<muster::osci<numbers, park>>(options, r.text);
 }
 

@@ -1,32 +1,19 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does the checking of the queues look hard enough, and are their operations no stronger than they need to be? Every
-// operation of theirs on what threads share is changed, one at a time (muster_model/mutation.hpp), and the programs of
-// queue_table.hpp that execute it are run until one of them fails. A change that none of them notices must be listed
-// below with the reason. A queue is its own files and the waiting that it is built on. Each ends with the line
-// `mutants: killed K of N`.
+// The queues' mutants (mutant_search.hpp), with the programs of queue_table.hpp. A queue is its own files and the
+// waiting that it is built on.
 #include <gtest/gtest.h>
 
+#include "mutant_search.hpp"
 #include "queue_table.hpp"
 
-#include <algorithm>
-#include <iostream>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 namespace {
 
 using namespace muster_model_test;
-
-/// A change that is not noticed. The description begins with `what`.
-struct survivor {
-  const char* what;
-  bool is_right;  // the changed queue is right as well; otherwise the checker cannot, or need not, go that far
-  const char* reason;
-};
 
 const std::vector<survivor> survivors = {
     {"slipping::", true, "decides how long a thread looks, not what it finds"},
@@ -54,132 +41,39 @@ const std::vector<survivor> survivors = {
      "of the gap: a sequentially consistent load executed before an older relaxed one is beyond the checker"},
 };
 
-/// Changes that need one program and many executions by priorities.
-struct hard {
-  const char* what;
-  bool asymmetric;
-  row program;
-};
+mutant_program made(const row& r, bool asymmetric) {
+  return {name_of(r) + (asymmetric ? "" : ", without the asymmetric fence"), asymmetric, make_program(r), {}};
+}
 
 // The hint of mpmc_queue: a third push sets it back between a push that has missed close() and the walk of close().
 const row hint{"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", -1, -1};
-const std::vector<hard> needles = {
-    {"mpmc_queue::claim_place: load acquire -> relaxed", false, hint},
-    {"mpmc_queue::claim_place: store release -> relaxed", false, hint},
-    {"mpmc_queue::has_room: load repeated", false, {"mpmc", 1, "push_bad | push*4 | pop*2 | pop*2", -1, -1}},
-    {"mpmc_queue::give_back: store release -> relaxed", true, {"mpmc", 1, "push_stop*2 | push_stop*2 | pop*4", -1, -1}},
-    {"spmc_queue::resolved: load acquire -> relaxed",
-     true,
-     {"spmc", 3, "try_push*5 | try_pop | try_pop try_pop_n*3", -1, -1}},
-};
 
-struct program {
-  std::string name;
-  bool asymmetric;
-  std::function<void()> run;
-  std::map<mm::strategy, std::uint64_t> right;  // the unchanged program has passed so many executions
-};
-
-std::vector<program> programs() {
-  std::vector<program> all;
-  for (const row& r : table)
-    for (const bool asymmetric : {true, false})
-      all.push_back(
-          {name_of(r) + (asymmetric ? "" : ", without the asymmetric fence"), asymmetric, make_program(r), {}});
-  return all;
+std::vector<needle> needles() {
+  return {
+      {"mpmc_queue::claim_place: load acquire -> relaxed", made(hint, false)},
+      {"mpmc_queue::claim_place: store release -> relaxed", made(hint, false)},
+      {"mpmc_queue::has_room: load repeated", made({"mpmc", 1, "push_bad | push*4 | pop*2 | pop*2", -1, -1}, false)},
+      {"mpmc_queue::give_back: store release -> relaxed",
+       made({"mpmc", 1, "push_stop*2 | push_stop*2 | pop*4", -1, -1}, true)},
+      {"spmc_queue::resolved: load acquire -> relaxed",
+       made({"spmc", 3, "try_push*5 | try_pop | try_pop try_pop_n*3", -1, -1}, true)},
+  };
 }
 
-mm::limits within(mm::strategy how, std::uint64_t executions) {
-  return {.how = how, .executions = executions, .steps = 2000, .depth = 4};
-}
-
-/// Whether the program notices the change, and the same search finds nothing in the unchanged program.
-bool notices(program& p, const mm::mutation& m, mm::strategy how, std::uint64_t executions) {
-  mm::settings().asymmetric_fences = p.asymmetric;
-  const mm::result changed = mm::explore(within(how, executions), p.run, &m);
-  if (!changed.failed) return false;
-  if (p.right[how] < changed.executions) {
-    p.right[how] = changed.executions;
-    const mm::result unchanged = mm::explore(within(how, changed.executions), p.run);
-    EXPECT_FALSE(unchanged.failed) << p.name << " fails without a change: " << unchanged.failed->what;
-  }
-  return true;
-}
-
-/// Which program notices the change; empty: none of the programs within so many executions.
-std::string killer_of(const mm::mutation& m, const std::vector<program*>& users, std::uint64_t most) {
-  for (std::uint64_t executions = 64; executions <= most; executions *= 8)
-    for (program* p : users)
-      for (const auto how : {mm::strategy::priorities, mm::strategy::random})
-        if (notices(*p, m, how, executions)) return p->name;
-  return {};
-}
-
-std::string killer_of(const mm::mutation& m, const hard& needle) {
-  program p{name_of(needle.program), needle.asymmetric, make_program(needle.program), {}};
-  return notices(p, m, mm::strategy::priorities, 300'000) ? p.name : "";
-}
-
-/// Where an operation stands: which programs execute it, and whether in one of them it reads what it has read before.
-struct place {
-  std::vector<program*> users;
-  bool rereads = false;
-};
-
-struct score {
-  unsigned mutants = 0, killed = 0, right = 0;
-};
-
-class mutants : public ::testing::TestWithParam<const char*> {};
+class mutants : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(mutants, are_noticed_or_explained) {
-  const std::string file = GetParam();
-  std::vector<program> all = programs();
-  std::map<mm::operation_site, place> places;
-  for (program& p : all) {
-    mm::settings().asymmetric_fences = p.asymmetric;
-    for (const mm::operation_site& site : mm::operations_of(within(mm::strategy::random, 100), p.run)) {
-      if (site.file.find(file) == std::string::npos && site.file.find("base/wait") == std::string::npos) continue;
-      places[site].users.push_back(&p);
-      places[site].rereads |= site.rereads;
-    }
-  }
-  ASSERT_FALSE(places.empty()) << "no program executes anything in " << file;
-  score here;
-  std::set<std::string> used;
-  for (const auto& [known, at] : places) {
-    mm::operation_site site = known;
-    site.rereads = at.rereads;
-    for (const mm::mutation& m : mm::mutations_of(site)) {
-      ++here.mutants;
-      const std::string what = m.describe();
-      const auto explained =
-          std::find_if(survivors.begin(), survivors.end(), [&](const survivor& s) { return what.starts_with(s.what); });
-      const bool expected = explained != survivors.end();
-      const auto needle =
-          std::find_if(needles.begin(), needles.end(), [&](const hard& h) { return what.starts_with(h.what); });
-      std::string killer = killer_of(m, at.users, expected || needle != needles.end() ? 64 : 32768);
-      if (killer.empty() && needle != needles.end()) killer = killer_of(m, *needle);
-      here.killed += !killer.empty();
-      here.right += killer.empty() && expected && explained->is_right;
-      if (killer.empty() && expected) used.insert(explained->what);
-      std::cout << site.file << ':' << site.line << ' ' << what << ": "
-                << (!killer.empty() ? "killed by " + killer
-                    : expected      ? std::string("survives: ") + explained->reason
-                                    : "SURVIVES")
-                << '\n';
-      EXPECT_TRUE(expected || !killer.empty()) << what << " is not noticed by any program";
-    }
-  }
-  const std::string queue = file.substr(file.find('/') + 1) + "_queue::";
-  for (const survivor& s : survivors)
-    EXPECT_TRUE(used.contains(s.what) || !std::string(s.what).starts_with(queue)) << s.what << " explains no survivor";
-  EXPECT_GE(here.killed, 0.95 * (here.mutants - here.right));
-  std::cout << here.right << " mutants change nothing that is promised\n"
-            << "mutants: killed " << here.killed << " of " << here.mutants - here.right << '\n';
+  mutant_search search;
+  for (const row& r : table)
+    for (const bool asymmetric : {true, false}) search.programs.push_back(made(r, asymmetric));
+  search.survivors = survivors;
+  search.needles = needles();
+  search.files = {"impl/" + GetParam(), "base/wait"};
+  search.prefix = GetParam() + "_queue::";
+  search.run();
 }
 
-INSTANTIATE_TEST_SUITE_P(of, mutants, ::testing::Values("impl/spsc", "impl/spmc", "impl/mpmc"),
-                         [](const auto& at) { return std::string(at.param).substr(5); });
+INSTANTIATE_TEST_SUITE_P(of, mutants, ::testing::Values("spsc", "spmc", "mpmc"),
+                         [](const auto& at) { return at.param; });
 
 }  // namespace

@@ -6,7 +6,6 @@
 // A state that wants them defines   void execute(batch<State, F, R> all) noexcept;
 // for a callable type F with result R. It must do what calling all[0].function(), all[1].function(), … on the state
 // would have done, and put each result where it belongs. F and R must be trivially copyable and of up to eight bytes.
-// The requests of a batch are of different fibers, so no order between them has to be kept.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::cell

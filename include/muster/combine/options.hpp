@@ -16,6 +16,8 @@ struct combine_options {
   unsigned batch = 64;
   /// Requests that a combiner serves before it hands its role on; it finishes the batch it is in.
   unsigned help = 1024;
+  /// osci_shared: groups of threads; 0: as many as threads can run at once.
+  unsigned groups = 0;
   /// osci: whether submit() and post() may be used. They cost the combiner a read-modify-write when it finds nobody
   /// left to serve.
   bool detached = false;

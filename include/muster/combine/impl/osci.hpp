@@ -36,6 +36,10 @@ template <class State, class Wait>
 void osci<State, Wait>::check() const {
   MUSTER_CHECK(list_.quiescent(), "osci: destroyed or checked while a thread is inside an operation");
   groups_.for_each([](const group& g) {
+    std::size_t at_rest = g.open != nullptr ? 1 : 0;
+    for (const fat* b : {g.free, g.unread})
+      for (; b != nullptr; b = b->next) ++at_rest;
+    MUSTER_CHECK(at_rest == g.fats.size(), "osci: a batch is lost; this is an error of the library");
     MUSTER_CHECK(g.recent == nullptr && (g.open == nullptr || g.open->readers == 0),
                  "osci: destroyed or checked while a ticket is open; get() it first");
   });

@@ -29,8 +29,16 @@ struct request {
   /// Runs requests from the first on, as long as they are of its kind. Returns the first that it has not run.
   using runner = sync::cell<request>* (*)(State&, sync::cell<request>* first, sync::cell<request>* last);
 
-  runner run = nullptr;  // null: the operation has thrown, and the exception lies in `room`
+  runner run = &unrecorded;  // or what has become of it: has_thrown, and the exception lies in `room`
   alignas(8) std::byte room[8];
+
+  static sync::cell<request>* unrecorded(State&, sync::cell<request>*, sync::cell<request>*) {
+    fail_check("combining: a request is run that nobody has recorded; this is an error of the library", __FILE__,
+               __LINE__);
+  }
+  static sync::cell<request>* has_thrown(State&, sync::cell<request>*, sync::cell<request>*) {
+    fail_check("combining: a request is run twice; this is an error of the library", __FILE__, __LINE__);
+  }
 
   template <class T>
   T& as() noexcept {
@@ -105,7 +113,7 @@ class call {
     requires is_small
   {
     if constexpr (throws)
-      if (from.run == nullptr) {
+      if (from.run == &request_type::has_thrown) {
         const std::exception_ptr error = std::move(from.template as<std::exception_ptr>());
         std::destroy_at(&from.template as<std::exception_ptr>());
         std::rethrow_exception(error);
@@ -150,7 +158,7 @@ class call {
         if constexpr (is_small) {
           static_assert(sizeof(std::exception_ptr) <= sizeof one.room);
           std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), std::current_exception());
-          one.run = nullptr;
+          one.run = &request_type::has_thrown;
         } else {
           one.template as<call*>()->error_ = std::current_exception();
         }

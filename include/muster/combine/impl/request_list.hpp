@@ -34,6 +34,7 @@ class request_list {
     done,   // the requests have been run; the node belongs to those who announced it
     yours,  // whoever announces it, or has announced it, is the combiner
     left,   // announced, and nobody waits: the combiner must not stop here
+    taken,  // one of several who wait has become the combiner
   };
 
   struct contents {
@@ -68,21 +69,33 @@ class request_list {
   }
   /// The state of a node that the caller has announced.
   MUSTER_HOT std::uint32_t look(const node* own) const noexcept {
-    // (4) acquire: pairs with (5, 6, 7, 8). The results are there; a combiner has the object as its last user left it.
+    // (4) acquire: pairs with (5, 6, 8). The results are there; a combiner has the object as its last user left it.
     return own->state.load(std::memory_order_acquire);
   }
   /// Nobody will wait for `own`, which is linked. Returns false when the caller is the combiner and must serve it.
   bool leave(node* own) noexcept {
     std::uint32_t seen = waiting_for_turn;
-    // (7) acq_rel: pairs with (4, 8). Of this and the combiner's, the second in the order of `state` sees the first:
-    // either we find that the role is ours, or the combiner finds that it must go on, and then sees the link.
-    own->state.compare_exchange_strong(seen, left, std::memory_order_acq_rel);
+    // (7) acquire: pairs with (8), when the role is ours. Otherwise nothing is needed, and the combiner that finds
+    // `left` looks for the link until it sees it.
+    own->state.compare_exchange_strong(seen, left, std::memory_order_acquire);
     return seen != yours;  // it may be done already
+  }
+  /// Several wait for `own`, which was `yours`: whether the caller is the one who serves it.
+  bool take_role(node* own) noexcept {
+    std::uint32_t seen = yours;
+    // Relaxed: (4) has seen that it is `yours`.
+    return own->state.compare_exchange_strong(seen, taken, std::memory_order_relaxed);
   }
   template <class Ready>
   MUSTER_HOT void await(const node* own, Ready ready) {
     waiting_.await(own->key, ready);
   }
+  template <class Ready>
+  void await(std::uint32_t key, Ready ready) {
+    waiting_.await(key, ready);
+  }
+  /// After an event that somebody may wait for with this key.
+  MUSTER_HOT void happened(std::uint32_t key) noexcept { waiting_.happened(key); }
 
   /// For the combiner: runs requests from `at` on, and then hands the role on. `at` must be its own, or one whose owner
   /// has not announced it yet.
@@ -139,8 +152,9 @@ class request_list {
       at->state.store(yours, std::memory_order_release);
     } else {
       std::uint32_t seen = waiting_for_turn;
-      // (8) acq_rel: pairs with (4, 7).
-      if (!at->state.compare_exchange_strong(seen, yours, std::memory_order_acq_rel)) return false;
+      // (8) release: pairs with (4, 7), as (6).
+      if (!at->state.compare_exchange_strong(seen, yours, std::memory_order_release, std::memory_order_relaxed))
+        return false;
     }
     waiting_.happened(key);
     return true;
