@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// thread.hpp: what the library keeps for each thread: a small number, and what the thread is in the middle of.
+// thread.hpp: what the library keeps for each thread: a small number, what the thread is in the middle of, and where it
+// has found things of its own.
 // Include base/sync.hpp instead, which has the same for the model checker's threads.
 //
 // Numbers  dense from 0, the smallest that is free; given back when the thread ends. Whoever gets a number next sees
@@ -12,6 +13,9 @@
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
 #include <algorithm>   // std::pop_heap
+#include <atomic>      // new_identity
+#include <cstddef>     // std::size_t
+#include <cstdint>     // std::uint64_t
 #include <functional>  // std::greater
 #include <mutex>       // the set of free numbers
 #include <vector>      // the set of free numbers
@@ -54,11 +58,20 @@ inline constexpr unsigned no_number = ~0U;
 inline constinit thread_local unsigned thread_number = no_number;
 inline constinit thread_local const void* innermost_operation = nullptr;
 
+/// The thread's part of an object, by the object's identity.
+struct kept_part {
+  std::uint64_t identity = 0;
+  void* part = nullptr;
+};
+inline constexpr std::size_t kept_parts = 8;
+inline constinit thread_local kept_part thread_parts[kept_parts];
+
 /// Gives the number back when the thread ends.
 struct number_holder {
   number_holder() : number(thread_numbers::all().take()) {}
   ~number_holder() {
     thread_number = no_number;
+    for (kept_part& kept : thread_parts) kept = {};  // they belonged to the number
     thread_numbers::all().give_back(number);
   }
   number_holder(const number_holder&) = delete;
@@ -77,6 +90,21 @@ struct number_holder {
 inline unsigned thread_index() {
   const unsigned number = detail::thread_number;
   return number != detail::no_number ? number : detail::first_thread_index();
+}
+
+/// An identity that no other object of the program has had.
+inline std::uint64_t new_identity() noexcept {
+  static constinit std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+/// What the calling thread has kept of the object with this identity; null when it has kept others since.
+inline void* kept_part_of(std::uint64_t identity) noexcept {
+  const detail::kept_part& kept = detail::thread_parts[identity % detail::kept_parts];
+  return kept.identity == identity ? kept.part : nullptr;
+}
+/// Keeps it. It must belong to the thread's number.
+inline void keep_part_of(std::uint64_t identity, void* part) noexcept {
+  detail::thread_parts[identity % detail::kept_parts] = {identity, part};
 }
 
 /// The innermost operation that runs a user's function now, or null. Each fiber has its own.

@@ -87,7 +87,8 @@ class osci {
     row* rows = nullptr;  // where they are while they travel: here, or in the node
     node* own = nullptr;  // a spare until it is published, then the node it was announced in, which is the next spare
     unsigned count = 0;
-    unsigned readers = 0;   // fibers and tickets that have not fetched their results
+    unsigned posted = 0;    // of these: results that nobody will fetch
+    unsigned readers = 0;   // since it is published: fibers and tickets that have not fetched their results
     bool directed = false;  // a fiber will publish it
     bool published = false;
     bool taken = false;  // the role has been ours, or cannot be: nobody waited when it was published
@@ -124,7 +125,8 @@ class osci {
   void publish(group& g, fat& b) noexcept;
   void publish_and_leave(group& g, fat& b) noexcept;
   MUSTER_HOT void await(fat& b) noexcept;
-  MUSTER_HOT void take_role_if_ours(fat& b) noexcept;
+  bool is_ours(const fat& b, std::uint32_t state) const noexcept { return state == list::yours && !b.taken; }
+  void take_role(fat& b) noexcept;
 
   const unsigned batch_;
   const bool detached_;

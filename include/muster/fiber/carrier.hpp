@@ -22,6 +22,9 @@ namespace muster::inline MUSTER_ABI::detail {
 
 /// A place in the ring: a fiber, or the kernel's stack of the thread, which is the first.
 struct fiber_place {
+  constexpr fiber_place() = default;
+  constexpr explicit fiber_place(fiber_place* first) : next(first) {}
+
   fiber_place* next = nullptr;
   void* context = nullptr;
   exception_globals exceptions;
@@ -46,9 +49,9 @@ class carrier {
  public:
   static carrier& own() noexcept;
 
-  bool has_siblings() const noexcept { return current_ != nullptr && current_->next != current_; }
+  bool has_siblings() const noexcept { return current_->next != current_; }
   /// 0 is the thread itself.
-  std::uint64_t current_number() const noexcept { return current_ == nullptr ? 0 : current_->number; }
+  std::uint64_t current_number() const noexcept { return current_->number; }
   /// Fibers that are not done, without the thread itself.
   std::uint64_t live() const noexcept { return live_; }
 
@@ -83,7 +86,7 @@ class carrier {
   /// Gives a new fiber its turn after all the others. It runs on the stack from its record down. Throws std::bad_alloc,
   /// and then nothing has happened.
   void add(fiber_record& fiber) {
-    if (current_ == nullptr) begin();
+    if (current_ == &nobody_) begin();
     char* const top = reinterpret_cast<char*>(&fiber);
     const auto size = static_cast<std::size_t>(top - fiber.stack.bottom);
     fiber.number = ++made_;
@@ -133,8 +136,11 @@ class carrier {
   void begin();
   [[noreturn]] static void run_body();
 
-  fiber_place* current_ = nullptr;  // null before the first fiber
-  fiber_place* last_ = nullptr;     // current_ is last_->next
+  // What every thread is in before its first fiber: a ring of one, which is only read.
+  static constinit fiber_place nobody_;
+
+  fiber_place* current_ = &nobody_;
+  fiber_place* last_ = nullptr;  // current_ is last_->next
   exception_globals* exceptions_ = nullptr;
   watched_stack* came_from_ = nullptr;
   std::uint64_t made_ = 0;
@@ -144,6 +150,8 @@ class carrier {
   unsigned vain_ = 0;       // turns in a row in which all were
   fiber_place thread_;
 };
+
+inline constinit fiber_place carrier::nobody_(&carrier::nobody_);
 
 inline constinit thread_local carrier this_carrier;
 

@@ -126,6 +126,9 @@ class cell {
 };
 
 using real::innermost;
+using real::keep_part_of;
+using real::kept_part_of;
+using real::new_identity;
 using real::thread_index;
 
 inline void relax() noexcept { pause(); }

@@ -27,7 +27,7 @@ osci<State, Wait>::osci(const combine_options& options, Args&&... args)
 template <class State, class Wait>
 osci<State, Wait>::~osci() {
   groups_.for_each([this](group& g) {
-    if (g.open != nullptr && g.open->readers == 0) publish_and_leave(g, *g.open);
+    if (g.open != nullptr && g.open->count == g.open->posted) publish_and_leave(g, *g.open);
   });
   check();
 }
@@ -40,7 +40,7 @@ void osci<State, Wait>::check() const {
     for (const fat* b : {g.free, g.unread})
       for (; b != nullptr; b = b->next) ++at_rest;
     MUSTER_CHECK(at_rest == g.fats.size(), "osci: a batch is lost; this is an error of the library");
-    MUSTER_CHECK(g.recent == nullptr && (g.open == nullptr || g.open->readers == 0),
+    MUSTER_CHECK(g.recent == nullptr && (g.open == nullptr || g.open->count == g.open->posted),
                  "osci: destroyed or checked while a ticket is open; get() it first");
   });
 }
@@ -99,7 +99,7 @@ template <class State, class Wait>
 typename osci<State, Wait>::fat& osci<State, Wait>::open_fat(group& g) {
   if (g.open == nullptr) {
     fat* const b = take_fat(g);
-    b->count = b->readers = 0;
+    b->count = b->posted = 0;
     b->directed = b->published = b->taken = false;
     g.open = b;
   }
@@ -147,14 +147,13 @@ template <class State, class Wait>
 template <class Call>
 typename Call::result osci<State, Wait>::apply_among_fibers(group& g, Call& call) {
   // Whichever fiber comes first takes the role, not only those that wait: until then, everybody waits.
-  if (g.recent != nullptr) take_role_if_ours(*g.recent);
+  if (g.recent != nullptr && is_ours(*g.recent, list_.look(g.recent->own))) [[unlikely]]
+    take_role(*g.recent);
 
   fat& b = open_fat(g);
   const bool directs = !b.directed;
   b.directed = true;
   const unsigned place = b.count++;
-  ++b.readers;
-  const reading last{g, b};
   call.record(b.requests[place].ref());
   if (b.count == batch_) publish(g, b);
   this_fiber::yield();  // the others record their requests
@@ -166,6 +165,7 @@ typename Call::result osci<State, Wait>::apply_among_fibers(group& g, Call& call
     }
   }
   await(b);
+  const reading last{g, b};
   return call.fetch(b.rows[place].ref());
 }
 
@@ -181,12 +181,12 @@ OutputIt osci<State, Wait>::apply_batch(std::span<F> functions, OutputIt results
     const std::size_t many = std::min<std::size_t>(functions.size(), batch_);
     fat& b = *take_fat(g);
     b.count = static_cast<unsigned>(many);
-    b.readers = 1;
+    b.posted = b.count - 1;  // the results are fetched together
     b.published = b.taken = false;
-    const reading last{g, b};
     for (std::size_t i = 0; i < many; ++i) calls.emplace_back(functions[i]).record(b.requests[i].ref());
     publish(g, b);
     await(b);
+    const reading last{g, b};
     for (std::size_t i = 0; i < many; ++i) {
       try {
         if constexpr (std::is_void_v<typename call::result>) {
@@ -209,6 +209,7 @@ template <class State, class Wait>
 void osci<State, Wait>::publish(group& g, fat& b) noexcept {
   if (g.open == &b) g.open = nullptr;
   g.recent = &b;
+  b.readers = b.count - b.posted;
   node* const spare = b.own;
   node* const own = list_.announce(spare);
   b.own = own;
@@ -224,19 +225,19 @@ void osci<State, Wait>::publish(group& g, fat& b) noexcept {
 
 template <class State, class Wait>
 void osci<State, Wait>::await(fat& b) noexcept {
-  list_.await(b.own, [&] {
-    const std::uint32_t state = list_.look(b.own);
-    return state == list::done || (state == list::yours && !b.taken);
-  });
-  take_role_if_ours(b);
+  std::uint32_t state = list_.look(b.own);
+  if (state != list::done && !is_ours(b, state))
+    list_.await(b.own, [&] {
+      state = list_.look(b.own);
+      return state == list::done || is_ours(b, state);
+    });
+  if (state == list::yours) take_role(b);
 }
 
 template <class State, class Wait>
-void osci<State, Wait>::take_role_if_ours(fat& b) noexcept {
-  if (!b.taken && list_.look(b.own) == list::yours) {
-    b.taken = true;
-    list_.serve(b.own);
-  }
+void osci<State, Wait>::take_role(fat& b) noexcept {
+  b.taken = true;
+  list_.serve(b.own);
 }
 
 // -------------------------------------------------------------------------------------------------------- detached
@@ -263,7 +264,6 @@ typename osci<State, Wait>::template ticket<std::invoke_result_t<F&, State&>> os
   using call = detail::call<State, F&&>;
   call one(function);
   const auto [g, b] = record_detached(one);
-  ++b->readers;
   ticket<typename call::result> made(*this, g, b, &call::fetch_small);
   if (b->count == batch_) publish_and_leave(*g, *b);
   return made;
@@ -276,6 +276,7 @@ void osci<State, Wait>::post(F function) {
   static_assert(!call::throws, "post: nobody would see what the function throws; make it noexcept");
   call one(function);
   const auto [g, b] = record_detached(one);
+  ++b->posted;
   if (b->count == batch_) publish_and_leave(*g, *b);
 }
 

@@ -7,9 +7,9 @@
 // number goes on with it. So threads come and go, and nothing of the object is freed under those who still look.
 #pragma once
 
-#include <muster/base/sync.hpp>  // sync::cell, sync::thread_index
+#include <muster/base/sync.hpp>  // sync::cell, sync::kept_part_of
 
-#include <cstddef>    // std::size_t
+#include <cstdint>    // std::uint64_t
 #include <memory>     // std::unique_ptr
 #include <stdexcept>  // std::length_error
 #include <string>     // messages
@@ -30,11 +30,10 @@ class per_thread {
   /// std::length_error when there are more threads than configured, and what make() throws.
   template <class Make>
   MUSTER_HOT T& own(Make make) {
-    const unsigned index = sync::thread_index();
-    if (index < threads_) [[likely]]
-      if (T* const there = all_[index].get().get(); there != nullptr) [[likely]]
-        return *there;
-    return first(index, make);
+    // What the thread has kept is read straight away, and not at the end of a chain of loads.
+    if (void* const kept = sync::kept_part_of(identity_); kept != nullptr) [[likely]]
+      return *static_cast<T*>(kept);
+    return find(make);
   }
 
   /// Only while no thread uses the object.
@@ -46,14 +45,18 @@ class per_thread {
 
  private:
   template <class Make>
-  MUSTER_COLD T& first(unsigned index, Make& make) {
+  MUSTER_COLD T& find(Make& make) {
+    const unsigned index = sync::thread_index();
     if (index >= threads_)
       throw std::length_error("a thread with number " + std::to_string(index) + " uses an object for " +
                               std::to_string(threads_) + " threads: raise combine_options::threads");
-    all_[index].ref() = make();
-    return *all_[index].get();
+    if (all_[index].get() == nullptr) all_[index].ref() = make();
+    T* const there = all_[index].get().get();
+    sync::keep_part_of(identity_, there);
+    return *there;
   }
 
+  const std::uint64_t identity_ = sync::new_identity();
   const unsigned threads_;
   std::unique_ptr<sync::cell<std::unique_ptr<T>>[]> all_;
 };

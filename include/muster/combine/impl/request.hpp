@@ -98,12 +98,12 @@ class call {
       return fetch_small(from);
     } else {
       if constexpr (throws)
-        if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+        if (outcome_.error != nullptr) std::rethrow_exception(std::exchange(outcome_.error, nullptr));
       if constexpr (std::is_reference_v<result>) {
-        return static_cast<result>(*returned_.value);
+        return static_cast<result>(*outcome_.returned.value);
       } else if constexpr (!std::is_void_v<result>) {
-        const ended last{returned_};
-        return std::move(returned_.value);
+        const ended last{outcome_.returned};
+        return std::move(outcome_.returned.value);
       }
     }
   }
@@ -141,14 +141,27 @@ class call {
       state.execute(batch<State, std::remove_const_t<F>, result>(first, end));
       return end;
     } else {
-      do {
-        run_one(state, first->ref());
-      } while (++first != last && first->ref().run == &run);
-      return first;
+      if constexpr (std::is_arithmetic_v<State> && std::is_arithmetic_v<stored>) {
+        // Nobody can tell: a number holds no address of its own. The copy stays in a register over the whole row, and what they
+        // change does not have to come back from memory each time.
+        State copy = state;
+        first = run_all(copy, first, last);
+        state = copy;
+        return first;
+      } else {
+        return run_all(state, first, last);
+      }
     }
   }
 
-  static void run_one(State& state, request_type& one) noexcept {
+  MUSTER_HOT static row* run_all(State& state, row* first, row* last) {
+    do {
+      run_one(state, first->ref());
+    } while (++first != last && first->ref().run == &run);
+    return first;
+  }
+
+  MUSTER_HOT static void run_one(State& state, request_type& one) noexcept {
     if constexpr (!throws) {
       run_one_or_throw(state, one);
     } else {
@@ -160,13 +173,13 @@ class call {
           std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), std::current_exception());
           one.run = &request_type::has_thrown;
         } else {
-          one.template as<call*>()->error_ = std::current_exception();
+          one.template as<call*>()->outcome_.error = std::current_exception();
         }
       }
     }
   }
 
-  static void run_one_or_throw(State& state, request_type& one) noexcept(!throws) {
+  MUSTER_HOT static void run_one_or_throw(State& state, request_type& one) noexcept(!throws) {
     if constexpr (is_small) {
       F& f = one.template as<F>();
       if constexpr (std::is_void_v<result>) {
@@ -181,16 +194,22 @@ class call {
       if constexpr (std::is_void_v<result>) {
         std::invoke(*owner.function_, state);
       } else if constexpr (std::is_reference_v<result>) {
-        owner.returned_.construct(std::addressof(std::invoke(*owner.function_, state)));
+        owner.outcome_.returned.construct(std::addressof(std::invoke(*owner.function_, state)));
       } else {
-        owner.returned_.construct(std::invoke(*owner.function_, state));
+        owner.outcome_.returned.construct(std::invoke(*owner.function_, state));
       }
     }
   }
 
+  /// What the owner of a large request needs beside.
+  struct outcome {
+    slot<stored> returned;
+    std::exception_ptr error;
+  };
+  struct none {};
+
   F* const function_;
-  [[no_unique_address]] slot<stored> returned_;
-  std::exception_ptr error_;
+  [[no_unique_address]] std::conditional_t<is_small, none, outcome> outcome_;
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Guide: combining objects.
+
+#include "expect.hpp"
+
+#include <muster/combine.hpp>
+#include <muster/fiber.hpp>
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+void results_and_exceptions() {
+  // [results]
+  muster::osci<std::vector<std::string>> names;
+
+  const std::size_t place = names.apply([](auto& all) {
+    all.push_back("Ada");
+    return all.size();
+  });
+  std::string& first = names.apply([](auto& all) -> std::string& { return all.front(); });  // references, too
+  bool refused = false;
+  try {
+    names.apply([](auto& all) { return all.at(7); });
+  } catch (const std::out_of_range&) {  // reaches whoever has called apply, and nobody else
+    refused = true;
+  }
+  // [/results]
+  expect(place == 1);
+  expect(first == "Ada");
+  expect(refused);
+}
+
+void batches() {
+  // [batch]
+  muster::osci<long> total;
+  auto add = [](long n) { return [n](long& sum) noexcept { return sum += n; }; };
+
+  std::vector functions = {add(1), add(10), add(100)};
+  std::array<long, 3> sums{};
+  total.apply_batch(std::span(functions), sums.begin());  // one trip for all three
+  // [/batch]
+  expect(sums == (std::array<long, 3>{1, 11, 111}));
+}
+
+void detached() {
+  // [detached]
+  muster::osci<long> total({.detached = true});
+
+  total.post([](long& sum) noexcept { sum += 5; });                // nobody waits for this one
+  auto ticket = total.submit([](long& sum) { return sum += 2; });  // and this one is asked for later
+  const long after = ticket.get();
+  // [/detached]
+  expect(after == 7);
+}
+
+void queue_and_stack() {
+  // [objects]
+  muster::combining_queue<int> queue;                           // on osci
+  muster::combining_stack<int, muster::osci_shared> free_list;  // or on any other
+
+  queue.push(1);
+  queue.push(2);
+  free_list.push(3);
+  const auto one = queue.pop();  // std::optional<int>
+  const auto three = free_list.pop();
+  const auto none = free_list.pop();
+  // [/objects]
+  expect(one == 1);
+  expect(three == 3);
+  expect(!none);
+}
+
+}  // namespace
+
+int main() {
+  results_and_exceptions();
+  batches();
+  detached();
+  queue_and_stack();
+}

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Guide: fibers.
+
+#include "expect.hpp"
+
+#include <muster/fiber.hpp>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+void two_fibers() {
+  // [first]
+  std::string turns;
+  muster::fiber a([&] {
+    turns += "a1 ";
+    muster::this_fiber::yield();  // every other fiber of this thread has one turn
+    turns += "a2 ";
+  });
+  muster::fiber b([&] { turns += "b "; });
+  a.join();
+  b.join();
+  // turns is now "a1 b a2 "
+  // [/first]
+  expect(turns == "a1 b a2 ");
+}
+
+void exceptions() {
+  bool caught = false;
+  // [exception]
+  muster::fiber f([] { throw std::runtime_error("no such file"); });
+  try {
+    f.join();
+  } catch (const std::runtime_error& e) {
+    caught = e.what() == std::string("no such file");
+  }
+  // [/exception]
+  expect(caught);
+}
+
+void teams() {
+  // [team]
+  std::atomic<int> calls = 0;
+  // Two threads, each with sixteen fibers, each of which calls the function once.
+  muster::run_team({.carriers = 2, .fibers = 16, .pin = true}, [&](unsigned /*carrier*/, unsigned /*fiber*/) {
+    ++calls;
+    muster::this_fiber::yield();
+  });
+  // [/team]
+  expect(calls == 32);
+}
+
+void small_stacks() {
+  int sum = 0;
+  // [stack]
+  const muster::stack_options small{.size = 32 * 1024};
+  muster::fiber f(small, [&] { sum += 1; });
+  // [/stack]
+  f.join();
+  expect(sum == 1);
+}
+
+}  // namespace
+
+int main() {
+  two_fibers();
+  exceptions();
+  teams();
+  small_stacks();
+}
