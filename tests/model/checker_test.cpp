@@ -56,6 +56,14 @@ TEST(a_data_race, between_two_writes) {
   });
 }
 
+TEST(a_bad_address, is_a_failure_of_its_execution) {
+  EXPECT_FINDS("a bad address is used", [] {
+    sync::atomic<int*> shared{nullptr};
+    int there = 0;
+    parallel([&] { shared.store(&there, rel); }, [&] { *shared.load(acq) = 1; });
+  });
+}
+
 TEST(two_reads, are_no_race) {
   EXPECT_EQ(found([] {
               sync::cell<int> item(3);

@@ -16,9 +16,21 @@ using namespace muster_model_test;
 
 const std::vector<survivor> survivors = {
     {"osci::make_node: fetch_add skipped", true, "nodes share a key: superfluous wakes"},
-    {"request_list::leave: compare_exchange acquire -> relaxed", true, "only its failure needs an order"},
     {"osci_shared::open_fat: fetch_add skipped", true, "nodes share a key: superfluous wakes"},
+    {"thread_nodes::new_key: fetch_add skipped", true, "nodes share a key: superfluous wakes"},
     {"osci_shared::pass_door: load repeated", true, "decides how long a thread looks before it tries again"},
+    {"request_list::leave: compare_exchange acquire -> relaxed", true, "only its failure needs an order"},
+    {"request_list::quiescent: load repeated", true, "looks when nobody is there"},
+    {"flat_combining::check: load repeated", true, "looks when nobody is there"},
+    {"clh::check: load repeated", true, "looks when nobody is there"},
+    {"h_synch::check: load repeated", true, "looks when nobody is there"},
+    // Where an owner that gets the role runs its own request, missing links make a lock of the object.
+    {"request_list::link: store skipped", true, "nobody serves the others: right, and slow"},
+    {"h_synch::served: store skipped", true, "nobody serves the others: right, and slow"},
+    {"flat_combining::link: compare_exchange skipped", true, "nobody serves the others: right, and slow"},
+    {"flat_combining::link: load repeated", true, "the compare-exchange reads it again"},
+    {"flat_combining::linked: load acquire -> relaxed", false,
+     "a record is dropped after more passes than the programs have"},
 };
 
 class mutants : public ::testing::TestWithParam<std::string> {};
@@ -26,19 +38,20 @@ class mutants : public ::testing::TestWithParam<std::string> {};
 TEST_P(mutants, are_noticed_or_explained) {
   mutant_search search;
   for (const combine_row& r : combine_table)
-    if (std::string(r.object).starts_with(GetParam()))
+    if (const std::string object = r.object; object.substr(0, object.find(' ')) == GetParam())
       for (const bool asymmetric : {true, false})
         search.programs.push_back(
             {name_of(r) + (asymmetric ? "" : ", without the asymmetric fence"), asymmetric, make_program(r), {}});
   search.survivors = survivors;
-  search.files = {"combine/"};
-  search.files = {"impl/" + GetParam() + ".hpp", "impl/request_list", "impl/waiting"};
+  search.files = {"/" + GetParam() + ".hpp", "impl/request_list", "impl/nodes", "impl/waiting"};
   search.prefix = GetParam() + "::";
   search.executions = 4096;
   search.run();
 }
 
-INSTANTIATE_TEST_SUITE_P(of, mutants, ::testing::Values("osci", "osci_shared"),
+INSTANTIATE_TEST_SUITE_P(of, mutants,
+                         ::testing::Values("osci", "osci_shared", "cc_synch", "dsm_synch", "h_synch", "flat_combining",
+                                           "oyama", "clh", "mcs"),
                          [](const auto& at) { return at.param; });
 
 }  // namespace

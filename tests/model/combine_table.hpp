@@ -42,17 +42,59 @@ inline const std::vector<combine_row> combine_table = {
     {"osci detached", 1, "post*3 flush | apply | post flush", 1, 1},
     {"osci detached", 9, "submit post flush get apply | submit*2 get*2", 2, 1},
     {"osci detached", 9, "post apply | large | submit get", 1, 1},
+    {"cc_synch", 9, "apply*2 | apply", 2, 2},
+    {"cc_synch", 1, "apply | large | bad", 1, 1},
+    {"cc_synch", 9, "apply signal | await apply", 2, 2},
+    {"cc_synch", 1, "apply*3 | apply*2 bad | large*2 | nested apply", -1, -1, 4000},
+    {"dsm_synch", 9, "apply*2 | apply", 2, 2},
+    {"dsm_synch", 1, "apply | large | bad", 1, 1},
+    {"dsm_synch", 9, "apply signal | await apply", 2, 2},
+    {"dsm_synch", 1, "apply*3 | apply*2 bad | large*2 | nested apply", -1, -1, 4000},
+    {"h_synch", 9, "apply*2 | apply", 2, 2},
+    {"h_synch", 1, "apply | large | bad", 1, 1},
+    {"h_synch", 9, "apply signal | await apply", 2, 2},
+    {"h_synch", 1, "apply*3 | apply*2 bad | large*2 | nested apply", -1, -1, 4000},
+    {"flat_combining", 9, "apply*2 | apply", 2, 2},
+    {"flat_combining", 1, "apply | large | bad", 1, 1},
+    {"flat_combining", 9, "apply signal | await apply", 2, 2},
+    {"flat_combining", 1, "apply*3 | apply*2 bad | large*2 | nested apply", -1, -1, 4000},
+    {"oyama", 9, "apply*2 | apply", 2, 2},
+    {"oyama", 1, "apply | large | bad", 1, 1},
+    {"oyama", 9, "apply signal | await apply", 2, 2},
+    {"oyama", 1, "apply*3 | apply*2 bad | large*2 | nested apply", -1, -1, 4000},
+    {"clh", 9, "apply*2 | apply", 2, 2},
+    {"clh", 1, "apply | large | bad", 1, 1},
+    {"clh", 9, "apply signal | await apply", 2, 2},
+    {"clh", 1, "apply*3 | apply*2 bad | large*2 | nested apply", -1, -1, 4000},
+    {"mcs", 9, "apply*2 | apply", 2, 2},
+    {"mcs", 1, "apply | large | bad", 1, 1},
+    {"mcs", 9, "apply signal | await apply", 2, 2},
+    {"mcs", 1, "apply*3 | apply*2 bad | large*2 | nested apply", -1, -1, 4000},
     {"osci_shared", 9, "apply | apply", 2, 2},
     {"osci_shared", 1, "apply*2 | apply", 2, 1},
     {"osci_shared", 9, "apply | apply | apply", 1, 1},
     {"osci_shared", 1, "apply | large | bad", 1, 1},
     {"osci_shared", 9, "apply signal | await apply", 2, 2},
     {"osci_shared 2", 1, "apply*2 | apply | apply", 1, 1},
-    {"osci_shared", 9, "apply*3 | apply*3 | large*2 | bad apply", -1, -1, 10'000},
-    {"osci_shared 2", 1, "apply*3 | apply*3 | large*2 | bad apply", -1, -1, 10'000},
-    {"osci", 1, "apply*3 | apply*3 | large*2 | bad batch*3", -1, -1, 10'000},
-    {"osci", 9, "apply signal apply | await apply*2 | batch*3 | large*2", -1, -1, 10'000},
-    {"osci detached", 1, "submit*3 get*3 apply | post*3 flush apply | apply*3 | submit get bad", -1, -1, 10'000},
+    {"osci_shared", 9, "apply*3 | apply*3 | large*2 | bad apply", -1, -1, 4000},
+    {"osci_shared 2", 1, "apply*3 | apply*3 | large*2 | bad apply", -1, -1, 4000},
+    {"osci", 1, "apply*3 | apply*3 | large*2 | bad batch*3", -1, -1, 4000},
+    {"osci", 9, "apply signal apply | await apply*2 | batch*3 | large*2", -1, -1, 4000},
+    {"osci detached", 1, "submit*3 get*3 apply | post*3 flush apply | apply*3 | submit get bad", -1, -1, 4000},
+};
+
+/// Two clusters, whatever the machine has.
+template <class State, class Wait>
+class two_clusters : public muster::h_synch<State, Wait> {
+ public:
+  explicit two_clusters(const muster::combine_options& options) : muster::h_synch<State, Wait>(with_two(options)) {}
+
+ private:
+  static muster::h_synch_options with_two(const muster::combine_options& options) {
+    muster::h_synch_options all{options};
+    all.clusters = 2;
+    return all;
+  }
 };
 
 /// The program of a row.
@@ -63,6 +105,13 @@ inline std::function<void()> make_program(const combine_row& r) {
   options.detached = object == "osci detached";
   options.groups = object == "osci_shared 2" ? 2 : 1;
   if (object.starts_with("osci_shared")) return combine_program<muster::osci_shared<numbers, park>>(options, r.text);
+  if (object == "cc_synch") return combine_program<muster::cc_synch<numbers, park>>(options, r.text);
+  if (object == "dsm_synch") return combine_program<muster::dsm_synch<numbers, park>>(options, r.text);
+  if (object == "h_synch") return combine_program<two_clusters<numbers, park>>(options, r.text);
+  if (object == "flat_combining") return combine_program<muster::flat_combining<numbers, park>>(options, r.text);
+  if (object == "oyama") return combine_program<muster::oyama<numbers, park>>(options, r.text);
+  if (object == "clh") return combine_program<muster::clh<numbers, park>>(options, r.text);
+  if (object == "mcs") return combine_program<muster::mcs<numbers, park>>(options, r.text);
   return combine_program<muster::osci<numbers, park>>(options, r.text);
 }
 

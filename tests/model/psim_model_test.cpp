@@ -5,8 +5,8 @@
 //
 // Checked     by the engine: data races, which here means that results are never overwritten while their owner reads
 //             them; leaks. Here: results and the last state are those of one order of all operations, which keeps the
-//             order of each thread and of time; and no function is called on a state that never was, or with the argument
-//             of another, not even where it has no effect.
+//             order of each thread and of time; and no function is called on a state that never was, or with the
+//             argument of another, not even where it has no effect.
 // Steps       an operation takes so many at most, whatever the others do.
 // Stopped     a thread that stops for ever, before each of its steps in turn, keeps no other from finishing.
 #include <gtest/gtest.h>
@@ -206,8 +206,8 @@ TEST_P(psim, operations_have_a_bound) {
       ASSERT_FALSE(r.failed) << r.failed->what << '\n' << r.failed->trace;
       longest = std::max(longest, r.longest_operations[1]);
     }
-    // As in psim.hpp, for three threads and batches of one, and records of three words; and to record, announce and find
-    // the result; and, as it is the thread's first, to be counted.
+    // As in psim.hpp, for three threads and batches of one, and records of three words; and to record, announce and
+    // find the result; and, as it is the thread's first, to be counted.
     constexpr std::uint64_t attempt = 2 * 3 + 3 * (2 * 1 + 2) + 4, more = 5, first = 4;
     EXPECT_LE(longest, 3 * attempt + more + first);
     std::cout << "at most " << longest << " steps\n";

@@ -7,6 +7,8 @@
 #include "muster_model/search.hpp"
 #include "muster_model/trace.hpp"
 
+#include <signal.h>
+
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -94,10 +96,36 @@ std::string in_base(Number n, int base) {
   return {digits, std::to_chars(digits, digits + sizeof digits, n, base).ptr};
 }
 
+/// While it lives, a bad address that a program uses is a failure of that program like any other.
+class bad_addresses {
+ public:
+  bad_addresses() {
+    struct sigaction caught{};
+    caught.sa_handler = [](int) {
+      if (!engine::is_running()) ::abort();
+      engine::running().fail("a bad address is used");
+    };
+    caught.sa_flags = SA_NODEFER;  // the handler does not return: the execution is left where it is
+    ::sigaction(SIGSEGV, &caught, &segv_);
+    ::sigaction(SIGBUS, &caught, &bus_);
+  }
+  ~bad_addresses() {
+    ::sigaction(SIGSEGV, &segv_, nullptr);
+    ::sigaction(SIGBUS, &bus_, nullptr);
+  }
+  bad_addresses(const bad_addresses&) = delete;
+  bad_addresses& operator=(const bad_addresses&) = delete;
+
+ private:
+  struct sigaction segv_{};
+  struct sigaction bus_{};
+};
+
 }  // namespace
 
 result explore(const limits& within, const std::function<void()>& program, const mutation* m) {
   check(within);
+  const bad_addresses caught;
   engine runs;
   prepare(runs, within, m);
   result r;
@@ -128,6 +156,7 @@ result explore(const limits& within, const std::function<void()>& program, const
 std::optional<failure> replay(const limits& within, const decisions& path, const std::function<void()>& program,
                               const mutation* m) {
   check(within);
+  const bad_addresses caught;
   engine runs;
   prepare(runs, within, m);
   runs.trace_steps(true);
@@ -140,6 +169,7 @@ std::optional<failure> replay(const limits& within, const decisions& path, const
 std::vector<operation_site> operations_of(const limits& within, const std::function<void()>& program) {
   check(within);
   std::vector<operation_site> sites;
+  const bad_addresses caught;
   engine runs;
   prepare(runs, within, nullptr);
   runs.collect_sites(&sites);

@@ -142,8 +142,8 @@ class call {
       return end;
     } else {
       if constexpr (std::is_arithmetic_v<State> && std::is_arithmetic_v<stored>) {
-        // Nobody can tell: a number holds no address of its own. The copy stays in a register over the whole row, and what they
-        // change does not have to come back from memory each time.
+        // Nobody can tell: a number holds no address of its own. The copy stays in a register over the whole row, and
+        // what they change does not have to come back from memory each time.
         State copy = state;
         first = run_all(copy, first, last);
         state = copy;

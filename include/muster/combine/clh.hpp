@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// clh.hpp: an object behind a queue lock. Each waits on the node of the one before.
+//
+// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
+// Progress   blocking. A thread that is stopped in the middle of an operation stops all that come after it.
+// Killed     as stopped.
+// Fairness   first come, first served.
+// Operations run on their caller's thread. They may not apply to the same object.
+// Memory     for each thread: a node of a line pair for each operation that it is in the middle of.
+// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
+//            std::logic_error when it is called from within an operation of the same object, std::length_error when
+//            more threads come than configured, std::bad_alloc at the first operations of a thread.
+// Use it     where the operations must run on their caller's thread, with no more threads than processors, and to see
+//            what combining gains: under contention the object moves to another core with each operation. Alone, an
+//            operation costs one exchange.
+// Source     Craig, "Building FIFO and priority-queuing spin locks from atomic swap", 1993; Magnusson, Landin and
+//            Hagersten, "Queue locks on cache coherent multiprocessors", IPPS 1994.
+#pragma once
+
+#include <muster/base/arch.hpp>             // line_size
+#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
+#include <muster/combine/impl/inside.hpp>   // inside
+#include <muster/combine/impl/nodes.hpp>    // thread_nodes
+#include <muster/combine/impl/waiting.hpp>  // waiting
+#include <muster/combine/options.hpp>       // combine_options
+
+#include <cstdint>      // std::uint32_t
+#include <functional>   // std::invoke
+#include <type_traits>  // std::invoke_result_t
+#include <utility>      // std::forward
+
+namespace muster::inline MUSTER_ABI {
+
+template <class State, class Wait = wait::spin_then_park>
+class clh {
+ public:
+  using state_type = State;
+
+  /// Constructs the state from `args`.
+  template <class... Args>
+  explicit clh(const combine_options& options = {}, Args&&... args)
+      : nodes_(options.threads), state_(std::forward<Args>(args)...) {}
+  /// No thread may be inside an operation.
+  ~clh() { check(); }
+  clh(const clh&) = delete;
+  clh& operator=(const clh&) = delete;
+
+  /// Executes function(state) under the lock, here, and returns its result.
+  template <class F>
+  MUSTER_HOT std::invoke_result_t<F&, State&> apply(F&& function);
+
+  /// Asserts the invariants. Only while no thread is inside an operation.
+  void check() const;
+
+ private:
+  enum : std::uint32_t {
+    left,  // its owner has left the object to whoever comes next, who also has the node now
+    held,  // its owner has the object or waits for it
+  };
+
+  struct alignas(2 * line_size) node {
+    explicit node(std::uint32_t key_in) : key(key_in) {}
+    sync::atomic<std::uint32_t> state{left};
+    const std::uint32_t key;  // of the one after, who waits
+  };
+
+  struct leaves_at_end {
+    clh& in;
+    node* own;
+    ~leaves_at_end() {
+      const std::uint32_t key = own->key;
+      // (2) release: pairs with (3). The next has the object as we leave it, and the node.
+      own->state.store(left, std::memory_order_release);
+      in.waiting_.happened(key);
+    }
+  };
+  static bool has_left(const node* before) noexcept {
+    // (3) acquire: pairs with (2).
+    return before->state.load(std::memory_order_acquire) == left;
+  }
+  MUSTER_COLD void await_turn(const node* before) {
+    waiting_.await(before->key, [&] { return has_left(before); });
+  }
+
+  detail::thread_nodes<node> nodes_;
+  node first_{0};
+  alignas(isolation_size) sync::atomic<node*> tail_{&first_};
+  alignas(isolation_size) detail::waiting<Wait> waiting_;
+  alignas(isolation_size) sync::cell<State> state_;  // of whoever holds the lock
+};
+
+template <class State, class Wait>
+void clh<State, Wait>::check() const {
+  MUSTER_CHECK(tail_.load(std::memory_order_relaxed)->state.load(std::memory_order_relaxed) == left,
+               "clh: destroyed or checked while a thread is inside an operation");
+}
+
+template <class State, class Wait>
+template <class F>
+std::invoke_result_t<F&, State&> clh<State, Wait>::apply(F&& function) {
+  detail::inside::refuse(this);
+  auto loan = nodes_.take();
+  node* const own = loan.node();
+  own->state.store(held, std::memory_order_relaxed);
+  // (1) acq_rel: pairs with (1). Whoever comes next finds our node held, and not as it was before.
+  node* const before = tail_.exchange(own, std::memory_order_acq_rel);
+  loan.replace(before);
+  if (!has_left(before)) [[unlikely]]
+    await_turn(before);
+  const leaves_at_end last{*this, own};
+  const detail::inside here(this);
+  return std::invoke(function, state_.ref());
+}
+
+}  // namespace muster::inline MUSTER_ABI

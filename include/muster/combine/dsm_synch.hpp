@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// dsm_synch.hpp: an object that many threads use, one operation at a time. The requests of the threads stand in a list,
+// one of the threads serves them, and each waits on a node of its own.
+//
+// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
+// Progress   blocking. A thread that is stopped while it executes operations, or between appending its node and linking
+//            it (a few instructions apart), stops all others; one that is stopped elsewhere stops at most those whose
+//            turn comes after its own.
+// Killed     as stopped.
+// Fairness   first come, first served: an operation waits for those that were announced before it.
+// Operations run on the thread that serves, which may be another than the caller's: they see that thread's thread-local
+//            data. What they throw reaches the caller, and nobody else. They may not apply to the same object.
+// Memory     for each thread: a node of a line pair for each operation that it is in the middle of.
+// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
+//            std::logic_error when it is called from within an operation of the same object, std::length_error when
+//            more threads come than configured, std::bad_alloc at the first operations of a thread.
+// Use it     instead of cc_synch where a thread's nodes must stay in its own memory (machines without coherent caches,
+//            or with slow ones); elsewhere cc_synch is faster: alone, an operation costs an exchange and a
+//            compare-exchange.
+// Source     Fatourou and Kallimanis, "Revisiting the Combining Synchronization Technique", PPoPP 2012, DSM-Synch.
+//            There a node is marked as done before its link is read, so that its owner needs a second one for its next
+//            operation. Here the link is read first, and one is enough, however many fibers share a thread's nodes.
+#pragma once
+
+#include <muster/base/arch.hpp>             // line_size, prefetch_for_write
+#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
+#include <muster/combine/impl/inside.hpp>   // inside
+#include <muster/combine/impl/nodes.hpp>    // thread_nodes
+#include <muster/combine/impl/request.hpp>  // request, run_requests
+#include <muster/combine/impl/waiting.hpp>  // waiting
+#include <muster/combine/options.hpp>       // combine_options
+
+#include <cstdint>      // std::uint32_t
+#include <stdexcept>    // std::invalid_argument
+#include <type_traits>  // std::invoke_result_t
+#include <utility>      // std::forward
+
+namespace muster::inline MUSTER_ABI {
+
+template <class State, class Wait = wait::spin_then_park>
+class dsm_synch {
+ public:
+  using state_type = State;
+
+  /// Constructs the state from `args`.
+  template <class... Args>
+  explicit dsm_synch(const combine_options& options = {}, Args&&... args);
+  /// No thread may be inside an operation.
+  ~dsm_synch() { check(); }
+  dsm_synch(const dsm_synch&) = delete;
+  dsm_synch& operator=(const dsm_synch&) = delete;
+
+  /// Executes function(state) as if under a lock, here or on another thread, and returns its result.
+  template <class F>
+  MUSTER_HOT std::invoke_result_t<F&, State&> apply(F&& function);
+
+  /// Asserts the invariants. Only while no thread is inside an operation.
+  void check() const;
+
+ private:
+  enum : std::uint32_t {
+    waiting_for_turn,
+    done,   // the request has been run; the node is its owner's again
+    yours,  // its owner is the combiner now, and runs its request itself
+  };
+
+  struct alignas(2 * line_size) node {
+    explicit node(std::uint32_t key_in) : key(key_in) {}
+    sync::atomic<node*> next{nullptr};  // written by whoever comes next
+    sync::atomic<std::uint32_t> state{done};
+    const std::uint32_t key;                     // of the owner, who waits
+    sync::cell<detail::request<State>> request;  // the owner's until it is linked, the combiner's until it is done
+  };
+  using nodes = detail::thread_nodes<node>;
+
+  struct serves_at_end {
+    dsm_synch& in;
+    node* own;
+    ~serves_at_end() { in.serve_after(own); }
+  };
+
+  static std::uint32_t look(const node* own) noexcept {
+    // (4) acquire: pairs with (6, 7). The result is there; the combiner has the object as its last user left it.
+    return own->state.load(std::memory_order_acquire);
+  }
+  template <class Call>
+  MUSTER_HOT typename Call::result run_and_serve(Call& call, node* own) {
+    const serves_at_end last{*this, own};
+    const detail::inside here(this);
+    return call.run_here(state_.ref());
+  }
+  /// Returns true when the request in `own` has been served, false when the caller is the combiner and must run it.
+  MUSTER_COLD bool served(node* own, node* before);
+  void serve_after(node* own);
+  node* successor(node* at);
+
+  const unsigned help_;
+  nodes nodes_;
+  alignas(isolation_size) sync::atomic<node*> tail_{nullptr};  // null: nobody is in the list
+  alignas(isolation_size) detail::waiting<Wait> waiting_;
+  alignas(isolation_size) sync::cell<State> state_;  // the combiner's
+};
+
+template <class State, class Wait>
+template <class... Args>
+dsm_synch<State, Wait>::dsm_synch(const combine_options& options, Args&&... args)
+    : help_(options.help), nodes_(options.threads), state_(std::forward<Args>(args)...) {
+  if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
+}
+
+template <class State, class Wait>
+void dsm_synch<State, Wait>::check() const {
+  MUSTER_CHECK(tail_.load(std::memory_order_relaxed) == nullptr,
+               "dsm_synch: destroyed or checked while a thread is inside an operation");
+}
+
+template <class State, class Wait>
+template <class F>
+std::invoke_result_t<F&, State&> dsm_synch<State, Wait>::apply(F&& function) {
+  detail::inside::refuse(this);
+  detail::call<State, F> call(function);
+  const auto loan = nodes_.take();
+  node* const own = loan.node();
+  own->next.store(nullptr, std::memory_order_relaxed);
+  own->state.store(waiting_for_turn, std::memory_order_relaxed);
+  // (1) acq_rel: pairs with (1, 5). Whoever comes next finds the node as it has been set up here; when the list was
+  // empty, we have the object as its last user left it.
+  node* const before = tail_.exchange(own, std::memory_order_acq_rel);
+  if (before != nullptr) [[unlikely]] {
+    call.record(own->request.ref());
+    if (served(own, before)) return call.fetch(own->request.ref());
+  }
+  return run_and_serve(call, own);
+}
+
+template <class State, class Wait>
+bool dsm_synch<State, Wait>::served(node* own, node* before) {
+  // (2) release: pairs with (3). The combiner sees the request.
+  before->next.store(own, std::memory_order_release);
+  waiting_.happened(nodes::no_nodes_key);
+  waiting_.await(own->key, [&] { return look(own) != waiting_for_turn; });
+  return look(own) == done;
+}
+
+/// For the combiner, when its own request has been run: runs those that come after it, and then hands the role on.
+template <class State, class Wait>
+void dsm_synch<State, Wait>::serve_after(node* own) {
+  const detail::inside here(this);
+  State& state = state_.ref();
+  node* at = successor(own);
+  for (unsigned served = 0; at != nullptr; ++served) {
+    const std::uint32_t key = at->key;
+    if (served >= help_) {
+      // (7) release: pairs with (4). The next combiner has the object as we leave it.
+      at->state.store(yours, std::memory_order_release);
+      waiting_.happened(key);
+      return;
+    }
+    detail::run_requests(state, &at->request, &at->request + 1);
+    node* const next = successor(at);
+    // (6) release: pairs with (4). The owner sees the result, and may use the node again at once.
+    at->state.store(done, std::memory_order_release);
+    waiting_.happened(key);
+    at = next;
+  }
+}
+
+/// The next to be served, or null when there is none: then the object is free, and not ours any more.
+template <class State, class Wait>
+typename dsm_synch<State, Wait>::node* dsm_synch<State, Wait>::successor(node* at) {
+  // (3) acquire: pairs with (2).
+  node* next = at->next.load(std::memory_order_acquire);
+  if (next == nullptr) {
+    node* last = at;
+    // (5) release: pairs with (1). Whoever comes first into the empty list has the object as we leave it.
+    if (tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed))
+      return nullptr;
+    // Somebody has appended a node and is about to link it.
+    waiting_.await(nodes::no_nodes_key, [&] {
+      next = at->next.load(std::memory_order_acquire);  // (3)
+      return next != nullptr;
+    });
+  }
+  prefetch_for_write(next);
+  return next;
+}
+
+}  // namespace muster::inline MUSTER_ABI

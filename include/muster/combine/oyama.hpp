@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// oyama.hpp: an object that many threads use, one operation at a time. Who finds it in use leaves its request on a
+// stack, and whoever has the object takes the whole stack and executes it.
+//
+// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
+// Progress   blocking. A thread that is stopped while it executes operations stops all others; one that is stopped
+//            while it waits stops nobody, unless the role has just been handed to it.
+// Killed     as stopped.
+// Fairness   requests are executed in the order in which they were left, but whoever finds the object free goes first.
+// Operations run on the thread that serves, which may be another than the caller's: they see that thread's thread-local
+//            data. What they throw reaches the caller, and nobody else. They may not apply to the same object.
+// Memory     for each thread: a node of a line pair for each operation that it is in the middle of.
+// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
+//            std::logic_error when it is called from within an operation of the same object, std::length_error when
+//            more threads come than configured, std::bad_alloc at the first operations of a thread.
+// Use it     when there is little contention. Otherwise all threads fight for one word: cc_synch is faster then. Alone,
+//            an operation costs two compare-exchanges.
+// Source     Oyama, Taura and Yonezawa, "Executing parallel programs with synchronization bottlenecks efficiently",
+//            PDSIA 1999. There the owner of the object serves until nobody is left, however long; here it hands its
+//            role on after `help` requests.
+#pragma once
+
+#include <muster/base/arch.hpp>             // line_size
+#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
+#include <muster/combine/impl/inside.hpp>   // inside
+#include <muster/combine/impl/nodes.hpp>    // thread_nodes
+#include <muster/combine/impl/request.hpp>  // request, run_requests
+#include <muster/combine/impl/waiting.hpp>  // waiting
+#include <muster/combine/options.hpp>       // combine_options
+
+#include <cstdint>      // std::uint32_t
+#include <stdexcept>    // std::invalid_argument
+#include <type_traits>  // std::invoke_result_t
+#include <utility>      // std::forward
+
+namespace muster::inline MUSTER_ABI {
+
+template <class State, class Wait = wait::spin_then_park>
+class oyama {
+ public:
+  using state_type = State;
+
+  /// Constructs the state from `args`.
+  template <class... Args>
+  explicit oyama(const combine_options& options = {}, Args&&... args);
+  /// No thread may be inside an operation.
+  ~oyama() { check(); }
+  oyama(const oyama&) = delete;
+  oyama& operator=(const oyama&) = delete;
+
+  /// Executes function(state) as if under a lock, here or on another thread, and returns its result.
+  template <class F>
+  MUSTER_HOT std::invoke_result_t<F&, State&> apply(F&& function);
+
+  /// Asserts the invariants. Only while no thread is inside an operation.
+  void check() const;
+
+ private:
+  enum : std::uint32_t {
+    waiting_for_turn,
+    done,   // the request has been run; the node is its owner's again
+    yours,  // its owner is the combiner now; `next` leads to those that were left after it
+  };
+
+  struct alignas(2 * line_size) node {
+    explicit node(std::uint32_t key_in) : key(key_in) {}
+    sync::atomic<std::uint32_t> state{done};
+    const std::uint32_t key;  // of the owner, who waits
+    // Both are the owner's until it is on the stack, then the combiner's until it is done.
+    sync::cell<node*> next{nullptr};  // on the stack: the one below; taken: the one to be served after it
+    sync::cell<detail::request<State>> request;
+  };
+
+  struct serves_at_end {
+    oyama& in;
+    node* rest;
+    ~serves_at_end() { in.serve(rest); }
+  };
+
+  static std::uint32_t look(const node* own) noexcept {
+    // (4) acquire: pairs with (6, 7). The result is there; the combiner has the object as its last user left it.
+    return own->state.load(std::memory_order_acquire);
+  }
+  /// Returns true when the request has been left to the combiner, false when the caller has the object.
+  MUSTER_HOT bool leave_or_enter(node* own) noexcept;
+  template <class Call>
+  MUSTER_HOT typename Call::result run_and_serve(Call& call, node* rest) {
+    const serves_at_end last{*this, rest};
+    const detail::inside here(this);
+    return call.run_here(state_.ref());
+  }
+  /// Returns true when the request in `own` has been served, false when the caller is the combiner and must run it.
+  MUSTER_COLD bool served(node* own);
+  void serve(node* rest);
+  node* take_all_or_free() noexcept;
+
+  const unsigned help_;
+  detail::thread_nodes<node> nodes_;
+  node bottom_{0};
+  // null: nobody has the object; else somebody has it, and this is the youngest request on the stack, whose end is
+  // bottom_.
+  alignas(isolation_size) sync::atomic<node*> top_{nullptr};
+  alignas(isolation_size) detail::waiting<Wait> waiting_;
+  alignas(isolation_size) sync::cell<State> state_;  // the combiner's
+};
+
+template <class State, class Wait>
+template <class... Args>
+oyama<State, Wait>::oyama(const combine_options& options, Args&&... args)
+    : help_(options.help), nodes_(options.threads), state_(std::forward<Args>(args)...) {
+  if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
+}
+
+template <class State, class Wait>
+void oyama<State, Wait>::check() const {
+  MUSTER_CHECK(top_.load(std::memory_order_relaxed) == nullptr,
+               "oyama: destroyed or checked while a thread is inside an operation");
+}
+
+template <class State, class Wait>
+template <class F>
+std::invoke_result_t<F&, State&> oyama<State, Wait>::apply(F&& function) {
+  detail::inside::refuse(this);
+  detail::call<State, F> call(function);
+  const auto loan = nodes_.take();
+  node* const own = loan.node();
+  own->state.store(waiting_for_turn, std::memory_order_relaxed);
+  call.record(own->request.ref());
+  node* rest = nullptr;
+  if (leave_or_enter(own)) [[unlikely]] {
+    if (served(own)) return call.fetch(own->request.ref());
+    rest = own->next.get();
+  }
+  return run_and_serve(call, rest);
+}
+
+template <class State, class Wait>
+bool oyama<State, Wait>::served(node* own) {
+  waiting_.await(own->key, [&] { return look(own) != waiting_for_turn; });
+  return look(own) == done;
+}
+
+template <class State, class Wait>
+bool oyama<State, Wait>::leave_or_enter(node* own) noexcept {
+  node* seen = nullptr;
+  // (1) acquire: pairs with (5). We have the object as its last user left it.
+  while (!top_.compare_exchange_weak(seen, &bottom_, std::memory_order_acquire, std::memory_order_relaxed)) {
+    while (seen != nullptr) {
+      own->next.ref() = seen;
+      // (2) release: pairs with (3). The combiner sees the request, and, because each of these continues the ones
+      // before, all those below it. When the same node is on top again that was there when we looked, it does not
+      // matter what happened in between: we need to know what is on top, and nothing else.
+      if (top_.compare_exchange_weak(seen, own, std::memory_order_release, std::memory_order_relaxed)) return true;
+    }
+  }
+  return false;
+}
+
+/// For the combiner: serves those from `rest` on, and whoever has come in the meantime, and then hands the role on.
+template <class State, class Wait>
+void oyama<State, Wait>::serve(node* rest) {
+  const detail::inside here(this);
+  for (unsigned served = 0;; ++served) {
+    if (rest == nullptr) rest = take_all_or_free();
+    if (rest == nullptr) return;
+    node* const at = rest;
+    const std::uint32_t key = at->key;
+    if (served >= help_) {
+      // (7) release: pairs with (4). The next combiner has the object as we leave it, and those that come after it.
+      at->state.store(yours, std::memory_order_release);
+      waiting_.happened(key);
+      return;
+    }
+    rest = at->next.get();
+    detail::run_requests(state_.ref(), &at->request, &at->request + 1);
+    // (6) release: pairs with (4). The owner sees the result, and may use the node again at once.
+    at->state.store(done, std::memory_order_release);
+    waiting_.happened(key);
+  }
+}
+
+/// Takes the stack, oldest first. Returns null when there was none: then the object is free, and not ours any more.
+template <class State, class Wait>
+typename oyama<State, Wait>::node* oyama<State, Wait>::take_all_or_free() noexcept {
+  node* seen = &bottom_;
+  // (5) release: pairs with (1). Whoever comes next has the object as we leave it.
+  if (top_.compare_exchange_strong(seen, nullptr, std::memory_order_release, std::memory_order_relaxed)) return nullptr;
+  // (3) acquire: pairs with (2).
+  node* at = top_.exchange(&bottom_, std::memory_order_acquire);
+  node* oldest = nullptr;
+  while (at != &bottom_) {
+    node* const below = at->next.get();
+    at->next.ref() = oldest;
+    oldest = at;
+    at = below;
+  }
+  return oldest;
+}
+
+}  // namespace muster::inline MUSTER_ABI

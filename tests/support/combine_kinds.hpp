@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// combine_kinds.hpp: the combining objects and the queue locks, for tests that are the same for all, and the ways to
+// have many requests announced before one of them is executed.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <muster/combine/cc_synch.hpp>
+#include <muster/combine/clh.hpp>
+#include <muster/combine/dsm_synch.hpp>
+#include <muster/combine/flat_combining.hpp>
+#include <muster/combine/h_synch.hpp>
+#include <muster/combine/mcs.hpp>
+#include <muster/combine/osci.hpp>
+#include <muster/combine/oyama.hpp>
+#include <muster/fiber.hpp>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace muster_test {
+
+template <class State, class Wait = muster::wait::spin_then_park>
+struct two_clusters : muster::h_synch<State, Wait> {
+  template <class... Args>
+  explicit two_clusters(const muster::combine_options& options = {}, Args&&... args)
+      : muster::h_synch<State, Wait>(muster::h_synch_options{options, 2}, std::forward<Args>(args)...) {}
+};
+
+template <template <class, class> class Object, class Wait = muster::wait::spin_then_park>
+struct kind {
+  template <class State>
+  using of = Object<State, Wait>;
+};
+struct osci : kind<muster::osci> {
+  static constexpr const char* name = "osci";
+};
+struct cc_synch : kind<muster::cc_synch> {
+  static constexpr const char* name = "cc_synch";
+};
+struct dsm_synch : kind<muster::dsm_synch> {
+  static constexpr const char* name = "dsm_synch";
+};
+struct h_synch : kind<muster::h_synch> {
+  static constexpr const char* name = "h_synch";
+};
+struct h_synch_of_two : kind<two_clusters> {
+  static constexpr const char* name = "h_synch_of_two";
+};
+struct flat_combining : kind<muster::flat_combining> {
+  static constexpr const char* name = "flat_combining";
+};
+struct oyama : kind<muster::oyama> {
+  static constexpr const char* name = "oyama";
+};
+struct clh : kind<muster::clh> {
+  static constexpr const char* name = "clh";
+};
+struct mcs : kind<muster::mcs> {
+  static constexpr const char* name = "mcs";
+};
+using combining_kinds =
+    testing::Types<osci, cc_synch, dsm_synch, h_synch, h_synch_of_two, flat_combining, oyama, clh, mcs>;
+
+// Those whose waits differ, with waits that sleep at once, and with waits that never sleep.
+struct parking_cc_synch : kind<muster::cc_synch, muster::wait::park> {
+  static constexpr const char* name = "parking_cc_synch";
+};
+struct parking_dsm_synch : kind<muster::dsm_synch, muster::wait::park> {
+  static constexpr const char* name = "parking_dsm_synch";
+};
+struct parking_h_synch : kind<two_clusters, muster::wait::park> {
+  static constexpr const char* name = "parking_h_synch";
+};
+struct parking_flat_combining : kind<muster::flat_combining, muster::wait::park> {
+  static constexpr const char* name = "parking_flat_combining";
+};
+struct parking_oyama : kind<muster::oyama, muster::wait::park> {
+  static constexpr const char* name = "parking_oyama";
+};
+struct parking_clh : kind<muster::clh, muster::wait::park> {
+  static constexpr const char* name = "parking_clh";
+};
+struct parking_mcs : kind<muster::mcs, muster::wait::park> {
+  static constexpr const char* name = "parking_mcs";
+};
+struct spinning_cc_synch : kind<muster::cc_synch, muster::wait::spin> {
+  static constexpr const char* name = "spinning_cc_synch";
+};
+struct spinning_flat_combining : kind<muster::flat_combining, muster::wait::spin> {
+  static constexpr const char* name = "spinning_flat_combining";
+};
+using otherwise_waiting_kinds =
+    testing::Types<parking_cc_synch, parking_dsm_synch, parking_h_synch, parking_flat_combining, parking_oyama,
+                   parking_clh, parking_mcs, spinning_cc_synch, spinning_flat_combining>;
+
+struct kind_names {
+  template <class Kind>
+  static std::string GetName(int) {
+    return Kind::name;
+  }
+};
+
+/// Calls body(i) for i below n, each on a fiber of this thread, so that all have announced their requests while another
+/// request is being executed: whoever executes that one executes them in the same round. `last` is what it does then.
+/// (Functions of a fixed type, because there would be a hundred instances otherwise.)
+template <class Object>
+void in_one_round(
+    Object& object, unsigned n, const std::function<void(unsigned)>& body, const std::function<void()>& last = [] {}) {
+  unsigned arrived = 0;
+  muster::fiber first([&] {
+    object.apply([&](auto&) {
+      for (unsigned more = 3; arrived != n || --more != 0;) muster::this_fiber::yield();
+      last();
+    });
+  });
+  std::vector<muster::fiber> others;
+  for (unsigned i = 0; i < n; ++i)
+    others.emplace_back([&, i] {
+      ++arrived;
+      body(i);
+    });
+  for (muster::fiber& f : others) f.join();
+  first.join();
+}
+
+/// The same with threads; it is likely, but not certain, that all have announced their requests.
+template <class Object>
+void in_one_round_of_threads(Object& object, unsigned n, const std::function<void(unsigned)>& body) {
+  std::atomic<unsigned> arrived{0};
+  std::vector<std::jthread> all;
+  all.emplace_back([&] {
+    object.apply([&](auto&) {
+      for (unsigned more = 20; arrived.load() != n || --more != 0;) std::this_thread::yield();
+    });
+  });
+  for (unsigned i = 0; i < n; ++i)
+    all.emplace_back([&, i] {
+      arrived.fetch_add(1);
+      body(i);
+    });
+}
+
+}  // namespace muster_test

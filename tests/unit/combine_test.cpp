@@ -1,0 +1,364 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all combining objects and queue locks promise a single request: its result whatever its type, its callable
+// whatever it is, its exception, and what is refused. combine_crowd_test.cpp is about many requests.
+#include <gtest/gtest.h>
+#include <muster/combine/retry.hpp>
+#include <muster/fiber.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "combine_kinds.hpp"
+#include "scale.hpp"
+
+namespace {
+
+using muster::combine_options;
+using muster::run_team;
+using muster_test::in_one_round;
+using muster_test::in_one_round_of_threads;
+using muster_test::scaled;
+
+template <class Kind>
+class combine : public testing::Test {};
+TYPED_TEST_SUITE(combine, muster_test::combining_kinds, muster_test::kind_names);
+
+struct refusal : std::runtime_error {
+  explicit refusal(unsigned n) : std::runtime_error("refusal"), number(n) {}
+  unsigned number;
+};
+
+// -------------------------------------------------------------------------------------------- results and callables
+
+struct wide {
+  std::array<std::uint64_t, 8> words{};
+  bool operator==(const wide&) const = default;
+};
+
+/// One state for all tests here, which cannot be moved, and has a kind of request that it executes in batches.
+struct kept {
+  explicit kept(int first = 0, std::unique_ptr<int> more = nullptr) : number(first + (more != nullptr ? *more : 0)) {}
+  kept(const kept&) = delete;
+  kept& operator=(const kept&) = delete;
+
+  struct add {
+    int n;
+    int operator()(kept& k) const noexcept { return k.number += n; }
+  };
+  void execute(muster::batch<kept, add, int> all) noexcept {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].result(number += all[i].function().n);
+  }
+
+  std::mutex mutex;
+  int number;
+  std::string text;
+  std::vector<unsigned> seen;
+};
+
+int add_one(kept& k) { return k.number += 1; }
+int number_of(const kept& k) { return k.number; }
+
+/// One request of each kind of result. Those that return nothing add `tag` to the number and take it away again.
+template <class Object>
+void expect_results(Object& object, int tag) {
+  object.apply([tag](kept& k) { k.number += tag; });
+  object.apply([tag, filler = wide{}](kept& k) noexcept { k.number -= tag + static_cast<int>(filler.words[0]); });
+  EXPECT_EQ(object.apply([tag](kept&) { return tag; }), tag);
+  EXPECT_EQ(object.apply([tag](kept&) noexcept { return 2.5 * tag; }), 2.5 * tag);
+  EXPECT_EQ(*object.apply([tag](kept&) { return std::make_unique<int>(tag); }), tag);
+  EXPECT_EQ(object.apply([tag](kept&) { return std::string(100, static_cast<char>('a' + tag % 26)); }),
+            std::string(100, static_cast<char>('a' + tag % 26)));
+  wide expected;
+  expected.words.fill(static_cast<std::uint64_t>(tag));
+  EXPECT_EQ(object.apply([tag](kept&) {
+    wide w;
+    w.words.fill(static_cast<std::uint64_t>(tag));
+    return w;
+  }),
+            expected);
+  std::string& text = object.apply([](kept& k) -> std::string& { return k.text; });
+  EXPECT_EQ(&text, &object.apply([wide_capture = expected](kept& k) -> std::string& {
+    EXPECT_EQ(wide_capture.words[0], wide_capture.words[7]);
+    return k.text;
+  }));
+  const int& number = object.apply([](const kept& k) -> const int& { return k.number; });
+  EXPECT_EQ(&number, &object.apply(&kept::number));
+}
+
+TYPED_TEST(combine, gives_results_of_every_kind) {
+  typename TypeParam::template of<kept> object;
+  expect_results(object, 1);
+  in_one_round(object, 8, [&](unsigned i) { expect_results(object, static_cast<int>(i)); });
+  in_one_round_of_threads(object, 4, [&](unsigned i) { expect_results(object, static_cast<int>(i)); });
+  EXPECT_EQ(object.apply(number_of), 0);
+}
+
+TYPED_TEST(combine, takes_every_callable) {
+  typename TypeParam::template of<kept> object;
+  const auto body = [&](unsigned i) {
+    object.apply(add_one);
+    object.apply(&add_one);
+    object.apply([n = std::make_unique<unsigned>(i)](kept& k) { k.number += static_cast<int>(*n); });
+    // One that changes itself, small and large: the caller's own is called, and not a copy.
+    auto counts = [calls = 0](kept&) mutable { return ++calls; };
+    auto counts_in_much = [calls = wide{}](kept&) mutable { return ++calls.words[0]; };
+    for (int call = 1; call <= 3; ++call) {
+      EXPECT_EQ(object.apply(counts), call);
+      EXPECT_EQ(object.apply(counts_in_much), static_cast<std::uint64_t>(call));
+    }
+    EXPECT_EQ(object.apply([n = 10](kept&) mutable { return ++n; }), 11);
+    const auto fixed = [i](kept&) { return i; };
+    EXPECT_EQ(object.apply(fixed), i);
+    auto only_moved = [n = std::make_unique<unsigned>(i)](kept&) { return *n; };
+    EXPECT_EQ(object.apply(only_moved), i);
+    EXPECT_EQ(object.apply(std::move(only_moved)), i);
+  };
+  body(0);
+  in_one_round(object, 6, body);
+  in_one_round_of_threads(object, 4, body);
+  EXPECT_EQ(object.apply(number_of), 2 * (1 + 6 + 4) + 15 + 6);
+}
+
+TYPED_TEST(combine, makes_its_state_from_arguments_in_place) {
+  typename TypeParam::template of<kept> object(combine_options{}, 3, std::make_unique<int>(4));
+  EXPECT_EQ(object.apply(number_of), 7);
+  object.check();
+}
+
+TYPED_TEST(combine, lets_a_state_execute_requests_together) {
+  typename TypeParam::template of<kept> object;
+  std::vector<int> sums(9);
+  in_one_round(object, 8, [&](unsigned i) { sums[i] = object.apply(kept::add{1 << i}); });
+  sums[8] = object.apply(kept::add{1 << 8});
+  EXPECT_EQ(object.apply(number_of), 0x1ff);
+  std::sort(sums.begin(), sums.end());
+  EXPECT_TRUE(std::adjacent_find(sums.begin(), sums.end()) == sums.end());
+  EXPECT_EQ(sums.back(), 0x1ff);
+}
+
+// ------------------------------------------------------------------------------------------------------- exceptions
+
+/// Request i appends i to the state, and then throws when bit i of `throwing` is set.
+template <class Object>
+void apply_and_maybe_throw(Object& object, unsigned i, unsigned throwing, bool small) {
+  const bool throws = (throwing >> i & 1) != 0;
+  bool caught = false;
+  try {
+    if (small) {
+      EXPECT_EQ(object.apply([i, throws](kept& k) {
+        k.seen.push_back(i);
+        if (throws) throw refusal(i);
+        return i;
+      }),
+                i);
+    } else {
+      EXPECT_EQ(object.apply([i, throws, filler = wide{}](kept& k) {
+        k.seen.push_back(i);
+        if (throws) throw refusal(i);
+        return std::to_string(i + filler.words[0]);
+      }),
+                std::to_string(i));
+    }
+  } catch (const refusal& r) {
+    caught = true;
+    EXPECT_EQ(r.number, i);
+  }
+  EXPECT_EQ(caught, throws);
+}
+
+TYPED_TEST(combine, brings_exceptions_to_their_owner_from_every_position) {
+  constexpr unsigned n = 5;
+  typename TypeParam::template of<kept> object;
+  for (unsigned throwing = 0; throwing < 2 << n; ++throwing)
+    for (const bool small : {true, false}) {
+      const bool first_throws = (throwing >> n & 1) != 0;
+      const auto run = [&] {
+        in_one_round(
+            object, n, [&](unsigned i) { apply_and_maybe_throw(object, i, throwing, small); },
+            [&] {
+              if (first_throws) throw refusal(n);
+            });
+      };
+      if (first_throws) {
+        EXPECT_THROW(run(), refusal);
+      } else {
+        run();
+      }
+      std::vector<unsigned> seen = object.apply([](kept& k) { return std::exchange(k.seen, {}); });
+      std::sort(seen.begin(), seen.end());
+      EXPECT_EQ(seen, (std::vector<unsigned>{0, 1, 2, 3, 4}));
+    }
+}
+
+TYPED_TEST(combine, brings_exceptions_to_their_owner_among_threads) {
+  typename TypeParam::template of<kept> object;
+  const std::size_t rounds = scaled(30);
+  for (unsigned round = 0; round < rounds; ++round)
+    in_one_round_of_threads(object, 4, [&](unsigned i) { apply_and_maybe_throw(object, i, round, round % 2 == 0); });
+  EXPECT_EQ(object.apply([](kept& k) { return k.seen.size(); }), 4 * rounds);
+}
+
+// ---------------------------------------------------------------------------------------------------------- misuse
+
+TYPED_TEST(combine, refuses_to_be_applied_from_within_and_goes_on) {
+  typename TypeParam::template of<kept> object;
+  const auto again = [&](kept& k) {
+    k.number += 1;
+    return object.apply(number_of);
+  };
+  EXPECT_THROW(object.apply(again), std::logic_error);
+  EXPECT_EQ(object.apply(add_one), 2);
+  unsigned refused = 0;
+  in_one_round(object, 6, [&](unsigned i) {
+    if (i % 2 == 0) {
+      object.apply(add_one);
+    } else {
+      EXPECT_THROW(object.apply(again), std::logic_error);
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, 3U);
+  EXPECT_EQ(object.apply(add_one), 9);
+}
+
+TYPED_TEST(combine, may_be_applied_from_within_another_object) {
+  typename TypeParam::template of<kept> outer;
+  typename TypeParam::template of<kept> inner;
+  const auto each = static_cast<int>(scaled(300));
+  run_team({.carriers = 3, .fibers = 4}, [&](unsigned, unsigned) {
+    for (int i = 0; i < each; ++i) {
+      outer.apply([&](kept& k) {
+        inner.apply(add_one);
+        return k.number += 1;
+      });
+      inner.apply(add_one);
+    }
+  });
+  EXPECT_EQ(outer.apply(number_of), 12 * each);
+  EXPECT_EQ(inner.apply(number_of), 24 * each);
+}
+
+TYPED_TEST(combine, refuses_threads_beyond_those_configured) {
+  const unsigned limit = muster::sync::thread_index() + 1;
+  combine_options options;
+  options.threads = limit;
+  typename TypeParam::template of<kept> object(options);
+  object.apply(add_one);
+  std::atomic<unsigned> refused{0};
+  std::barrier all_there(limit + 2);
+  {
+    std::vector<std::jthread> all;
+    for (unsigned t = 0; t < limit + 2; ++t)
+      all.emplace_back([&] {
+        const bool fits = muster::sync::thread_index() < limit;
+        all_there.arrive_and_wait();
+        try {
+          object.apply(add_one);
+          EXPECT_TRUE(fits);
+        } catch (const std::length_error&) {
+          EXPECT_FALSE(fits);
+          refused.fetch_add(1);
+        }
+        all_there.arrive_and_wait();
+      });
+  }
+  EXPECT_GE(refused.load(), 2U);
+  EXPECT_EQ(object.apply(number_of), static_cast<int>(limit + 3 - refused.load()));
+}
+
+TYPED_TEST(combine, refuses_options_of_zero) {
+  using object = typename TypeParam::template of<kept>;
+  combine_options none;
+  none.threads = 0;
+  EXPECT_THROW(object{none}, std::invalid_argument);
+}
+
+TYPED_TEST(combine, notices_that_it_is_in_use_when_it_is_checked) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  typename TypeParam::template of<kept> object;
+  object.apply(add_one);
+  object.check();
+  EXPECT_DEATH(object.apply([&](kept&) { object.check(); }), "while a thread is inside an operation");
+}
+
+template <class Object>
+void expect_help_refused() {
+  combine_options none;
+  none.help = 0;
+  EXPECT_THROW(Object{none}, std::invalid_argument);
+}
+
+TEST(combiners, refuse_to_help_nobody) {
+  expect_help_refused<muster::osci<int>>();
+  expect_help_refused<muster::cc_synch<int>>();
+  expect_help_refused<muster::dsm_synch<int>>();
+  expect_help_refused<muster::h_synch<int>>();
+  expect_help_refused<muster::flat_combining<int>>();
+  expect_help_refused<muster::oyama<int>>();
+}
+
+// ----------------------------------------------------------------------------------------------------------- retry
+
+TEST(retry, keeps_small_states_with_holes) {
+  struct holed {
+    char first = 'a';
+    short second = 1;
+    char third = 'z';
+  };
+  static_assert(!std::has_unique_object_representations_v<holed>);
+  muster::retry<holed> object(combine_options{}, holed{'b', 0, 'y'});
+  run_team({.carriers = 3, .fibers = 2}, [&](unsigned, unsigned) {
+    for (int i = 0; i < 500; ++i)
+      object.apply([](holed& h) { h = holed{h.first, static_cast<short>(h.second + 1), 'x'}; });
+  });
+  const holed end = object.apply([](const holed& h) { return h; });
+  EXPECT_EQ(end.first, 'b');
+  EXPECT_EQ(end.second, 3000);
+  EXPECT_EQ(end.third, 'x');
+}
+
+TEST(retry, leaves_the_state_alone_when_an_operation_throws) {
+  muster::retry<int> object(combine_options{}, 5);
+  const auto one_more = [](int& s) { return s += 1; };
+  EXPECT_THROW(object.apply([](int& s) {
+    s = 7;
+    throw refusal(1);
+  }),
+               refusal);
+  EXPECT_EQ(object.apply(one_more), 6);
+  EXPECT_THROW(object.apply([&](int& s) { return s + object.apply(one_more); }), std::logic_error);
+  EXPECT_EQ(object.apply(one_more), 7);
+  object.check();
+  combine_options none;
+  none.threads = 0;
+  EXPECT_THROW(muster::retry<int>{none}, std::invalid_argument);
+}
+
+template <class F>
+concept retries = requires(muster::retry<int>& object, F f) { object.apply(std::move(f)); };
+
+TEST(retry, refuses_what_cannot_run_several_times_on_copies) {
+  const auto pure = [](int& s) { return ++s; };
+  const auto changes_itself = [n = 0](int&) mutable { return ++n; };
+  const auto points_into_a_copy = [](int& s) -> int& { return s; };
+  static_assert(retries<decltype(pure)>);
+  static_assert(!retries<std::remove_const_t<decltype(changes_itself)>>);
+  static_assert(!retries<decltype(points_into_a_copy)>);
+  static_assert(muster::fits_a_word<std::uint64_t> && !muster::fits_a_word<wide> && !muster::fits_a_word<std::string>);
+  SUCCEED();
+}
+
+}  // namespace
