@@ -9,6 +9,7 @@
 #include <muster/fiber.hpp>
 
 #include <array>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -35,6 +36,24 @@ void results_and_exceptions() {
   expect(place == 1);
   expect(first == "Ada");
   expect(refused);
+}
+
+struct order_book {
+  std::map<int, int> orders;
+  int add(int price) {
+    orders[++last] = price;
+    return last;
+  }
+  int last = 0;
+};
+
+void own_type() {
+  const int price = 17;
+  // [readme]
+  muster::osci<order_book> book;                                           // any type of yours
+  const int id = book.apply([&](order_book& b) { return b.add(price); });  // as if under a lock; any result
+  // [/readme]
+  expect(id == 1);
 }
 
 void batches() {
@@ -80,6 +99,7 @@ void queue_and_stack() {
 }  // namespace
 
 int main() {
+  own_type();
   results_and_exceptions();
   batches();
   detached();

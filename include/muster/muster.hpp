@@ -5,6 +5,7 @@
 #pragma once
 
 #include <muster/base/parallelism.hpp>  // IWYU pragma: export
+#include <muster/combine.hpp>           // IWYU pragma: export
 #include <muster/fiber.hpp>             // IWYU pragma: export
 #include <muster/queue.hpp>             // IWYU pragma: export
 #include <muster/version.hpp>           // IWYU pragma: export

@@ -51,6 +51,12 @@ inline void switch_context(void** from, void* to) noexcept {
 
 #else
 
+/// The highest place at or below `top` where a frame may begin.
+inline void** aligned(void* top) noexcept {
+  char* const at = static_cast<char*>(top);
+  return reinterpret_cast<void**>(at - reinterpret_cast<std::uintptr_t>(at) % 16);
+}
+
 #if defined(__x86_64__)
 
 // A context that is not running is a stack pointer, at which lie rbx, rbp, the address to go on at, and the 128 bytes
@@ -59,13 +65,13 @@ inline constexpr std::size_t red_zone = 128;
 
 template <void (*Body)()>
 void* new_context(void* top, std::size_t) {
-  auto* stack = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15});
+  auto* stack = aligned(top);
   *--stack = nullptr;  // the return address of Body, where debuggers stop
   stack -= red_zone / sizeof(void*);
   *--stack = reinterpret_cast<void*>(Body);
   *--stack = nullptr;  // rbp
   *--stack = nullptr;  // rbx
-  return stack;
+  return static_cast<void*>(stack);
 }
 
 [[gnu::always_inline]] inline void switch_context(void** from, void* to) noexcept {
@@ -106,12 +112,12 @@ void* new_context(void* top, std::size_t) {
 // the address to go on at.
 template <void (*Body)()>
 void* new_context(void* top, std::size_t) {
-  auto* stack = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{15});
+  auto* stack = aligned(top);
   stack -= 4;
   stack[0] = nullptr;  // x19
   stack[1] = nullptr;  // x29
   stack[2] = reinterpret_cast<void*>(Body);
-  return stack;
+  return static_cast<void*>(stack);
 }
 
 [[gnu::always_inline]] inline void switch_context(void** from, void* to) noexcept {

@@ -104,9 +104,10 @@ fiber::fiber(const stack_options& stack, F&& function, Args&&... arguments) : ho
   const stack_memory memory = stack_pool::shared().take(stack);
   record* made = nullptr;
   try {
-    const auto top = reinterpret_cast<std::uintptr_t>(memory.top) - sizeof(record);
     constexpr std::uintptr_t alignment = alignof(record) < line_size ? line_size : alignof(record);
-    made = std::construct_at(reinterpret_cast<record*>(top & ~(alignment - 1)), memory, std::forward<F>(function),
+    char* at = memory.top - sizeof(record);
+    at -= reinterpret_cast<std::uintptr_t>(at) % alignment;
+    made = std::construct_at(reinterpret_cast<record*>(at), memory, std::forward<F>(function),
                              std::forward<Args>(arguments)...);
     home_->add(*made);
   } catch (...) {

@@ -172,7 +172,7 @@ typename Call::result osci<State, Wait>::apply_among_fibers(group& g, Call& call
 template <class State, class Wait>
 template <class F, class OutputIt>
 OutputIt osci<State, Wait>::apply_batch(std::span<F> functions, OutputIt results) {
-  using call = detail::call<State, F&>;
+  using call = detail::call<State, std::conditional_t<std::is_invocable_v<const F&, State&>, const F&, F&>>;
   detail::inside::refuse(&list_);
   group& g = own_group();
   std::deque<call> calls;  // they must not move
@@ -324,7 +324,8 @@ osci<State, Wait>::ticket<R>::~ticket() {
   if (!valid()) return;
   try {
     static_cast<void>(get());
-  } catch (...) {  // nobody has asked for it
+  } catch (...) {
+    return;  // nobody has asked for it
   }
 }
 

@@ -213,13 +213,14 @@ template <class State>
 void psim<State>::finish_recorded(group& me) noexcept {
   const unsigned count = std::exchange(me.count, 0U);
   result_cell* const own = row(me.index, me.index);  // ours, and we read no results now
-  const bool done = options_.alone_first && attempt_alone(me, [&](State& state) noexcept {
-                      request* const gathered = me.gathered.get();
-                      for (unsigned i = 0; i < count; ++i)
-                        gathered[i] = {me.announced[i].run.load(std::memory_order_relaxed),
-                                       me.announced[i].argument.load(std::memory_order_relaxed)};
-                      run_gathered(state, gathered, count, own);
-                    });
+  const auto run_here = [&](State& state) noexcept {
+    request* const gathered = me.gathered.get();
+    for (unsigned i = 0; i < count; ++i)
+      gathered[i] = {me.announced[i].run.load(std::memory_order_relaxed),
+                     me.announced[i].argument.load(std::memory_order_relaxed)};
+    run_gathered(state, gathered, count, own);
+  };
+  const bool done = options_.alone_first && attempt_alone(me, run_here);
   const result_cell* const results = done ? own : announce(me, count);
   for (unsigned i = 0; i < count; ++i) {
     me.recorded[i]->result = results[i].get();

@@ -60,6 +60,12 @@ template <class T>
 concept travels =
     std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T> && sizeof(T) <= 8 && alignof(T) <= 8;
 
+/// Nobody can tell whether a copy of the callable is run instead: it is about to end, cannot change, or is nothing.
+template <class Forwarded>
+concept is_not_changed =
+    !std::is_lvalue_reference_v<Forwarded> || std::is_const_v<std::remove_reference_t<Forwarded>> ||
+    std::is_empty_v<std::remove_reference_t<Forwarded>>;
+
 /// One call of `apply`: lives in its frame, fills a request, and fetches the result out of it. `Forwarded` is how the
 /// callable came to apply: a reference to one that changes itself is not copied.
 template <class State, class Forwarded>
@@ -72,8 +78,7 @@ class call {
   using result = std::invoke_result_t<F&, State&>;
   static constexpr bool throws = !std::is_nothrow_invocable_v<F&, State&>;
   /// Nothing of it lies in the owner's frame.
-  static constexpr bool is_small = travels<std::remove_const_t<F>> &&
-                                   (!std::is_lvalue_reference_v<Forwarded> || std::is_invocable_v<const F&, State&>) &&
+  static constexpr bool is_small = travels<std::remove_const_t<F>> && is_not_changed<Forwarded> &&
                                    (std::is_void_v<result> || std::is_reference_v<result> || travels<result>);
 
   explicit call(F& f) noexcept : function_(std::addressof(f)) {}
@@ -136,6 +141,8 @@ class call {
 
   static row* run(State& state, row* first, row* last) {
     if constexpr (is_small && executes<State, std::remove_const_t<F>, result>) {
+      static_assert(noexcept(state.execute(batch<State, std::remove_const_t<F>, result>(first, last))),
+                    "execute(batch) must be noexcept: nobody would know which of the requests had been executed");
       row* end = first + 1;
       while (end != last && end->ref().run == &run) ++end;
       state.execute(batch<State, std::remove_const_t<F>, result>(first, end));
@@ -157,7 +164,8 @@ class call {
   MUSTER_HOT static row* run_all(State& state, row* first, row* last) {
     do {
       run_one(state, first->ref());
-    } while (++first != last && first->ref().run == &run);
+      ++first;
+    } while (first != last && first->ref().run == &run);
     return first;
   }
 
@@ -185,7 +193,8 @@ class call {
       if constexpr (std::is_void_v<result>) {
         std::invoke(f, state);
       } else if constexpr (std::is_reference_v<result>) {
-        one.put(std::addressof(std::invoke(f, state)));
+        auto&& there = std::invoke(f, state);
+        one.put(std::addressof(there));
       } else {
         one.put(std::invoke(f, state));
       }
@@ -194,7 +203,8 @@ class call {
       if constexpr (std::is_void_v<result>) {
         std::invoke(*owner.function_, state);
       } else if constexpr (std::is_reference_v<result>) {
-        owner.outcome_.returned.construct(std::addressof(std::invoke(*owner.function_, state)));
+        auto&& there = std::invoke(*owner.function_, state);
+        owner.outcome_.returned.construct(std::addressof(there));
       } else {
         owner.outcome_.returned.construct(std::invoke(*owner.function_, state));
       }
