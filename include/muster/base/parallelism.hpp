@@ -76,7 +76,8 @@ inline unsigned cgroup_parallelism(const std::string& proc = "/proc/self/cgroup"
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string controllers = line.substr(first, second - first) + ":";
+    std::replace(controllers.begin(), controllers.end(), ':', ',');
     const std::string group = line.substr(second + 1);
     unsigned here = 0;
     if (controllers == ",,") {

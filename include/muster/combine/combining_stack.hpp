@@ -71,14 +71,14 @@ struct combining_stack<T, Combining>::top::change {
   node* pushed;  // null: a pop
   /// What a pop has taken, null when there was nothing.
   node* operator()(top& stack) const noexcept {
-    node* const first = stack.first;
+    node* const old = stack.first;
     if (pushed != nullptr) {
-      pushed->below = first;
+      pushed->below = old;
       stack.first = pushed;
       return nullptr;
     }
-    if (first != nullptr) stack.first = first->below;
-    return first;
+    if (old != nullptr) stack.first = old->below;
+    return old;
   }
 };
 

@@ -108,10 +108,10 @@ class watched_stack {
   }
 
  private:
-  const void* bottom_ = nullptr;
-  std::size_t size_ = 0;
-  void* watcher_ = nullptr;  // the sanitizer's own
-  unsigned valgrind_ = 0;
+  [[maybe_unused]] const void* bottom_ = nullptr;
+  [[maybe_unused]] std::size_t size_ = 0;
+  [[maybe_unused]] void* watcher_ = nullptr;  // the sanitizer's own
+  [[maybe_unused]] unsigned valgrind_ = 0;
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail
