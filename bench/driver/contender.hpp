@@ -46,6 +46,17 @@ struct stall_spec {
   std::vector<int> pus;  // the producer, then two consumers
 };
 
+/// Fibers of several kernel threads that use one thing together, each with work of its own between two operations.
+struct team_spec {
+  unsigned carriers = 1;
+  unsigned fibers = 1;      // of each carrier; 1: none, the thread itself works
+  unsigned work = 0;        // dummy iterations between two operations, up to so many (driver/local_work.hpp)
+  std::uint64_t items = 0;  // operations in all, split evenly
+  bool latency = false;     // times some of the operations
+  bool events = false;      // counts cache misses and stalled cycles, where that is allowed
+  std::vector<int> pus{};   // of the carriers
+};
+
 /// Which experiments a contender takes part in.
 enum topic : unsigned {
   one_to_one = 1,
@@ -54,6 +65,12 @@ enum topic : unsigned {
   oversubscribed = 8,
   exchange = 16,
   slow_consumer = 32,
+  shared_object = 64,
+  shared_queue = 128,
+  shared_stack = 256,
+  fiber_switch = 512,
+  without_waiting = 1024,
+  counted = 2048,
 };
 
 struct contender {
@@ -69,6 +86,8 @@ struct contender {
   std::function<outcome(const stream_spec&)> stream;
   std::function<outcome(const exchange_spec&)> exchange;
   std::function<outcome(const stall_spec&)> stall;
+  unsigned fibers = 1;  // of each carrier: what suits it best, for experiments that do not vary it
+  std::function<outcome(const team_spec&)> team;
 };
 
 struct left_out {

@@ -43,5 +43,16 @@ experiment queue_many_to_many();
 experiment queue_oversubscribed();
 experiment queue_slow_consumer();
 experiment ffq_fig3_queue_size();
+experiment osci_table2_user_threads();
+experiment osci_fig2_fibers();
+experiment osci_fig3_techniques();
+experiment osci_fig4_local_work();
+experiment osci_table3_latency();
+experiment osci_table4_misses();
+experiment osci_fig5a_queues();
+experiment osci_fig5b_stacks();
+experiment combine_uncontended();
+experiment combine_async();
+experiment fiber_switch_cost();
 
 }  // namespace muster::bench

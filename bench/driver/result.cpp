@@ -99,6 +99,7 @@ nlohmann::json to_json(const result& r) {
          {"series", json::array()}};
   for (const bar& b : r.bars) j["bars"].push_back(to_json(b));
   for (const series& s : r.lines) j["series"].push_back(to_json(s));
+  if (!r.verdict.empty()) j["verdict"] = {{"word", r.verdict}, {"why", r.verdict_why}};
   return j;
 }
 

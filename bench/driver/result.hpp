@@ -70,6 +70,8 @@ struct result {
   axis y{};
   std::vector<bar> bars{};
   std::vector<series> lines{};
+  std::string verdict{};      // on the claim of a paper: reproduced, partly or not
+  std::string verdict_why{};  // with numbers
 
   const series* named(const std::string& name) const;
 };

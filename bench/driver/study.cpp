@@ -27,16 +27,21 @@ std::uint64_t scaled(std::uint64_t items, double factor) {
   return static_cast<std::uint64_t>(static_cast<double>(items) * factor);
 }
 
+/// With which the choice starts.
+std::uint64_t least(const configuration& c, const effort& e) {
+  constexpr std::uint64_t few = 2000;
+  return std::max(c.maybe_slow ? few : e.least_items, c.least_items);
+}
+
 /// Doubles and more until a run is long enough to predict from, then predicts. The outcome tells of a failure.
 outcome calibrate(const configuration& c, const effort& e, std::uint64_t& items) {
-  items = std::max(e.least_items, c.least_items);
+  items = least(c, e);
   for (int round = 0;; ++round) {
     const outcome o = attempt(c, items, e.seconds);
     if (!o.error.empty()) return o;
     const double factor = e.seconds / std::max(o.seconds, 1e-6);
     const bool long_enough = o.seconds > e.seconds / 4 || round == 5;
-    items = std::max(
-        {scaled(items, long_enough ? factor : std::clamp(factor / 2, 1.0, 16.0)), e.least_items, c.least_items});
+    items = std::max({scaled(items, long_enough ? factor : std::clamp(factor / 2, 1.0, 16.0)), least(c, e)});
     if (!long_enough) continue;
     if (e.kind == profile::full && c.full_items != 0) {
       const double rate = static_cast<double>(o.items) / o.seconds;
@@ -102,9 +107,9 @@ std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, p
   std::vector<state> states(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const configuration& c = all[i];
-    states[i].items = c.fixed_items != 0 ? c.fixed_items : std::max(e.least_items, c.least_items);
+    states[i].items = c.fixed_items != 0 ? c.fixed_items : least(c, e);
     if (e.kind == profile::smoke) {
-      if (c.fixed_items == 0) states[i].items = e.least_items;
+      if (c.fixed_items == 0) states[i].items = std::min(states[i].items, e.least_items);
       continue;
     }
     bar.step(r.experiment, fmt::format("choosing the length of {}", r.lines[c.line].name));

@@ -68,6 +68,7 @@ std::string table(const result& r, bool with_verdicts) {
       out += fmt::format("  {:<{}}{:<9}{}\n", "  / best peer", names, "", ratios);
   }
   if (!with_verdicts) return out + "  too short to compare; use --profile quick or full\n";
+  if (!r.verdict.empty()) out += fmt::format("  {}: {}\n", r.verdict, r.verdict_why);
   for (const bar& b : r.bars) {
     const auto found = ratio(r, b);
     const std::string wanted = b.at_least ? fmt::format("at least {:.2f}x", *b.at_least)

@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// boost::lockfree: queue (Michael and Scott's list over a fixed pool of nodes, strict FIFO) and spsc_queue (a ring).
+// boost::lockfree: queue (Michael and Scott's list over a pool of nodes, strict FIFO), spsc_queue (a ring), and stack
+// (Treiber's).
 #include "driver/request.hpp"
+#include "driver/shared_pairs.hpp"
 
 #include <boost/lockfree/queue.hpp>
 #include <boost/lockfree/spsc_queue.hpp>
+#include <boost/lockfree/stack.hpp>
 
 namespace muster::bench {
 namespace {
@@ -79,6 +82,28 @@ class boost_ring {
   boost::lockfree::spsc_queue<item> queue_;
 };
 
+/// A queue or stack that begins with some nodes and makes more when they are used up.
+template <class Structure>
+class boost_pairs {
+ public:
+  explicit boost_pairs(const team_spec&) : structure_(4096) {}
+
+  class handle {
+   public:
+    handle(boost_pairs& s, unsigned, unsigned) : structure_(s.structure_) {}
+    void push(item value) {
+      until([&] { return structure_.push(value); });
+    }
+    bool pop(item& value) { return structure_.pop(value); }
+
+   private:
+    Structure& structure_;
+  };
+
+ private:
+  Structure structure_;
+};
+
 }  // namespace
 
 void add_boost(catalogue& to) {
@@ -103,6 +128,20 @@ void add_boost(catalogue& to) {
   c.role = "baseline";
   c.note = "eight items per operation; not compared with single-item queues";
   c.stream = run_stream<boost_ring, take_eight, give_eight>;
+  to.all.push_back(c);
+
+  c.role = "peer";
+  c.note = "Michael and Scott's, over a pool of nodes";
+  c.stream = {};
+  c.name = "boost lockfree::queue";
+  c.topics = shared_queue;
+  c.team = run_pairs<boost_pairs<boost::lockfree::queue<item>>>;
+  to.all.push_back(c);
+
+  c.name = "boost lockfree::stack";
+  c.note = "Treiber's, over a pool of nodes";
+  c.topics = shared_stack;
+  c.team = run_pairs<boost_pairs<boost::lockfree::stack<item>>>;
   to.all.push_back(c);
 }
 

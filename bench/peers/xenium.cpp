@@ -3,6 +3,7 @@
 //
 // xenium: vyukov_bounded_queue (a ring of sequence numbers) and ramalhete_queue (a list of arrays, unbounded).
 #include "driver/request.hpp"
+#include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 
 #include <xenium/policy.hpp>
@@ -85,6 +86,26 @@ class ramalhete {
   queue_type queue_;
 };
 
+/// Push and pop by one thread.
+class ramalhete_pairs {
+ public:
+  explicit ramalhete_pairs(const team_spec&) : queue_(0, 0, 0) {}
+
+  class handle {
+   public:
+    handle(ramalhete_pairs& q, unsigned, unsigned) : to_(q.queue_, 0), from_(q.queue_, 0) {}
+    void push(item value) { to_.push(value); }
+    bool pop(item& value) { return from_.try_pop(value); }
+
+   private:
+    ramalhete::producer to_;
+    ramalhete::consumer from_;
+  };
+
+ private:
+  ramalhete queue_;
+};
+
 }  // namespace
 
 void add_xenium(catalogue& to) {
@@ -106,6 +127,13 @@ void add_xenium(catalogue& to) {
   c.stream = run_stream<ramalhete>;
   c.exchange = {};
   c.stall = {};
+  to.all.push_back(c);
+
+  c.note = "unbounded; epoch-based reclamation";
+  c.topics = shared_queue;
+  c.no_stall = {};
+  c.stream = {};
+  c.team = run_pairs<ramalhete_pairs>;
   to.all.push_back(c);
 }
 

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fetch&Multiply by Osci as printed, by a mutex, and by nobody in common.
+#include "baselines/osci_paper.hpp"
+#include "driver/shared_object.hpp"
+
+#include <mutex>
+
+namespace muster::bench {
+namespace {
+
+/// The paper's operations take and return 64-bit numbers.
+struct printed_multiply {
+  std::int64_t operator()(float& state, std::int64_t) const noexcept {
+    return std::bit_cast<std::int32_t>(fetch_and_multiply{}(state));
+  }
+};
+
+class printed {
+ public:
+  using object = osci_paper<float, printed_multiply, team_turn>;
+  explicit printed(const team_spec& spec) : object_(spec.carriers, spec.fibers, 1.0F) {}
+
+  class handle {
+   public:
+    handle(printed& o, unsigned carrier, unsigned fiber) : mine_(o.object_, carrier, fiber) {}
+    float multiply() { return std::bit_cast<float>(static_cast<std::int32_t>(mine_.apply(0))); }
+
+   private:
+    object::handle mine_;
+  };
+
+ private:
+  object object_;
+};
+
+class locked {
+ public:
+  explicit locked(const team_spec&) {}
+
+  class handle {
+   public:
+    handle(locked& o, unsigned, unsigned) : object_(o) {}
+    float multiply() {
+      const std::lock_guard lock(object_.mutex_);
+      return fetch_and_multiply{}(object_.value_);
+    }
+
+   private:
+    locked& object_;
+  };
+
+ private:
+  alignas(isolation_size) std::mutex mutex_;
+  float value_ = 1;
+};
+
+contender one(std::string name, std::string family, std::string role, std::string note, unsigned fibers) {
+  contender c;
+  c.name = std::move(name);
+  c.family = std::move(family);
+  c.role = std::move(role);
+  c.note = std::move(note);
+  c.topics = shared_object;
+  c.fibers = fibers;
+  return c;
+}
+
+}  // namespace
+
+void add_shared_objects(catalogue& to) {
+  contender c = one("Osci as printed", "osci paper", "paper", "Algorithm 1, unfilled places corrected; our fibers", 64);
+  c.team = run_object<printed>;
+  to.all.push_back(c);
+
+  c = one("std::mutex", "std", "peer", "", 1);
+  c.team = run_object<locked>;
+  to.all.push_back(c);
+
+  c = one("ideal", "baseline", "limit", "every carrier an object of its own: one thread alone, times the processors",
+          1);
+  c.team = run_ideal_object;
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench

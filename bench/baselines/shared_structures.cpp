@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Other papers' queues and stacks, used by fibers in pairs of push and pop, as contenders.
+#include "baselines/clh_stack.hpp"
+#include "baselines/lcrq.hpp"
+#include "baselines/ms_queue.hpp"
+#include "baselines/osci_paper_structures.hpp"
+#include "baselines/treiber_stack.hpp"
+#include "driver/shared_pairs.hpp"
+
+#include <deque>
+#include <mutex>
+
+namespace muster::bench {
+namespace {
+
+/// For structures with a handle for each fiber, made from `Arguments...`.
+template <class Structure, auto... Arguments>
+class with_handles {
+ public:
+  explicit with_handles(const team_spec&) : structure_(Arguments...) {}
+
+  class handle {
+   public:
+    handle(with_handles& s, unsigned, unsigned) : mine_(s.structure_) {}
+    void push(item value) { mine_.push(value); }
+    bool pop(item& value) { return mine_.pop(value); }
+
+   private:
+    typename Structure::handle mine_;
+  };
+
+ private:
+  Structure structure_;
+};
+
+/// For those of osci_paper_structures.hpp, which know who comes.
+template <class Structure>
+class printed {
+ public:
+  explicit printed(const team_spec& spec) : structure_(spec.carriers, spec.fibers) {}
+
+  class handle : public Structure::handle {
+   public:
+    handle(printed& s, unsigned carrier, unsigned fiber) : Structure::handle(s.structure_, carrier, fiber) {}
+  };
+
+ private:
+  Structure structure_;
+};
+
+class sequential_queue {
+ public:
+  void push(item value) { items_.push_back(value); }
+  bool pop(item& value) {
+    if (items_.empty()) return false;
+    value = items_.front();
+    items_.pop_front();
+    return true;
+  }
+
+ private:
+  std::deque<item> items_;
+};
+
+class sequential_stack {
+ public:
+  void push(item value) { items_.push_back(value); }
+  bool pop(item& value) {
+    if (items_.empty()) return false;
+    value = items_.back();
+    items_.pop_back();
+    return true;
+  }
+
+ private:
+  std::vector<item> items_;
+};
+
+template <class Sequential>
+class locked {
+ public:
+  explicit locked(const team_spec&) {}
+
+  class handle {
+   public:
+    handle(locked& s, unsigned, unsigned) : all_(s) {}
+    void push(item value) {
+      const std::lock_guard lock(all_.mutex_);
+      all_.items_.push(value);
+    }
+    bool pop(item& value) {
+      const std::lock_guard lock(all_.mutex_);
+      return all_.items_.pop(value);
+    }
+
+   private:
+    locked& all_;
+  };
+
+ private:
+  alignas(isolation_size) std::mutex mutex_;
+  Sequential items_;
+};
+
+contender one(std::string name, unsigned topics, std::string role, std::string note) {
+  contender c;
+  c.name = std::move(name);
+  c.family = role == "paper" ? "osci paper" : role == "peer" ? "std" : "baseline";
+  c.role = std::move(role);
+  c.note = std::move(note);
+  c.topics = topics;
+  return c;
+}
+
+template <class Structure>
+void add(catalogue& to, contender c, unsigned fibers = 1) {
+  c.fibers = fibers;
+  c.team = run_pairs<Structure>;
+  to.all.push_back(std::move(c));
+}
+
+template <std::size_t RingSize>
+void add_lcrq(catalogue& to, const std::string& size) {
+  contender c = one("LCRQ, rings of " + size, shared_queue, "baseline", "Morrison and Afek");
+  if constexpr (lcrq<item>::available) {
+    add<with_handles<lcrq<item, team_turn>, RingSize>>(to, c);
+  } else {
+    to.missing.push_back({c.name, "", "left out: it needs cmpxchg16b, which only x86-64 has"});
+  }
+}
+
+}  // namespace
+
+void add_shared_structures(catalogue& to) {
+  add<printed<osci_paper_queue<item, team_turn>>>(
+      to, one("OsciQueue as printed", shared_queue, "paper", "two objects of Osci as printed"), 64);
+  add<with_handles<ms_queue<item, team_turn>>>(to, one("Michael-Scott queue", shared_queue, "baseline", "lock-free"));
+  add_lcrq<64>(to, "2^6");
+  add_lcrq<1024>(to, "2^10");
+  add_lcrq<16384>(to, "2^14");
+  add<locked<sequential_queue>>(to, one("std::mutex, std::deque", shared_queue, "peer", ""));
+
+  add<printed<osci_paper_stack<item, team_turn>>>(
+      to, one("OsciStack as printed", shared_stack, "paper", "an object of Osci as printed"), 64);
+  add<with_handles<treiber_stack<item, team_turn>>>(to, one("Treiber stack", shared_stack, "baseline", "lock-free"));
+  add<with_handles<clh_stack<item, team_turn>>>(
+      to, one("CLH stack", shared_stack, "baseline", "a list under a CLH lock, with elimination"));
+  add<locked<sequential_stack>>(to, one("std::mutex, std::vector", shared_stack, "peer", ""));
+
+  const std::string note = "every carrier a structure of its own: one thread alone, times the processors";
+  contender c = one("ideal", shared_queue, "limit", note);
+  c.team = run_ideal_pairs<sequential_queue>;
+  to.all.push_back(c);
+  c = one("ideal", shared_stack, "limit", note);
+  c.team = run_ideal_pairs<sequential_stack>;
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench

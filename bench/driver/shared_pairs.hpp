@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// shared_pairs.hpp: pairs of push and pop on one queue or stack by many fibers, as in Figure 5 of "Lock Oscillation".
+//
+// A structure takes part through an adapter:
+//   S(const team_spec&)
+//   S::handle(S&, unsigned carrier, unsigned fiber)   push(item); bool pop(item&)
+// Each fiber pushes an item and then pops one, with local work after each, on a structure that begins empty. So there
+// is always something to pop, but a structure may say otherwise for as long as a push is under way; it is asked again.
+// The check: what comes out, summed and mixed, is what has gone in. Both count as operations.
+#pragma once
+
+#include "driver/item.hpp"
+#include "driver/local_work.hpp"
+#include "driver/team.hpp"
+
+#include <muster/base/arch.hpp>  // isolation_size
+
+#include <memory>
+
+namespace muster::bench::inline MUSTER_ABI {
+
+/// Items that the fibers of one carrier have pushed and popped.
+struct alignas(isolation_size) traffic {
+  std::uint64_t sum = 0;  // pushed less popped; likewise below
+  std::uint64_t mixed = 0;
+
+  void pushed(item value) noexcept {
+    sum += value;
+    mixed += receipt::fold(value ^ value >> 7U);
+  }
+  void popped(item value) noexcept {
+    sum -= value;
+    mixed -= receipt::fold(value ^ value >> 7U);
+  }
+};
+
+inline std::string judge_traffic(const std::vector<traffic>& all) {
+  traffic total;
+  for (const traffic& one : all) {
+    total.sum += one.sum;
+    total.mixed += one.mixed;
+  }
+  return total.sum == 0 && total.mixed == 0 ? "" : "what was popped is not what was pushed";
+}
+
+template <class Handle>
+void push_and_pop(Handle& mine, const team_spec& spec, std::uint64_t pairs, unsigned number, traffic& to,
+                  const start_gate& gate) {
+  local_work work(spec.work, number);
+  traffic own;
+  gate.wait();
+  for (std::uint64_t n = 1; n <= pairs; ++n) {
+    const item pushed = make_item(number, n);
+    mine.push(pushed);
+    own.pushed(pushed);
+    work();
+    item popped = 0;
+    while (!mine.pop(popped)) team_turn::turn();
+    own.popped(popped);
+    work();
+  }
+  to.sum += own.sum;
+  to.mixed += own.mixed;
+}
+
+/// Operations go by twos.
+inline team_spec in_pairs(team_spec spec) {
+  spec.items /= 2;
+  return spec;
+}
+
+template <class Structure>
+outcome run_pairs(const team_spec& spec) {
+  const team_spec pairs = in_pairs(spec);
+  std::vector<traffic> seen(spec.carriers);
+  reset_peak_memory();
+  const auto structure = std::make_unique<Structure>(spec);
+  outcome result = run_team_crew(pairs, [&](unsigned carrier, unsigned fiber, const start_gate& gate) {
+    typename Structure::handle mine(*structure, carrier, fiber);
+    push_and_pop(mine, pairs, share_of(pairs, carrier, fiber), carrier * spec.fibers + fiber, seen[carrier], gate);
+  });
+  result.peak_memory = peak_memory();
+  result.items = 2 * pairs.items;
+  result.error = judge_traffic(seen);
+  return result;
+}
+
+/// Every carrier has a structure of its own, of class Own with push(item) and bool pop(item&), and no fibers.
+template <class Own>
+outcome run_ideal_pairs(const team_spec& spec) {
+  team_spec pairs = in_pairs(spec);
+  pairs.fibers = 1;
+  std::vector<traffic> seen(spec.carriers);
+  outcome result = run_team_crew(pairs, [&](unsigned carrier, unsigned, const start_gate& gate) {
+    Own mine;
+    push_and_pop(mine, pairs, share_of(pairs, carrier, 0), carrier, seen[carrier], gate);
+  });
+  result.peak_memory = peak_memory();
+  result.items = 2 * pairs.items;
+  result.error = judge_traffic(seen);
+  return result;
+}
+
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The library's combining objects as contenders. The numbers of fibers are those of the paper's Table 2, rounded to
+// powers of two.
+#include "ours/combined.hpp"
+
+namespace muster::bench {
+namespace {
+
+contender one(std::string name, std::string role, unsigned fibers, std::string note) {
+  contender c;
+  c.name = std::move(name);
+  c.family = "muster";
+  c.role = std::move(role);
+  c.note = std::move(note);
+  c.topics = shared_object;
+  c.fibers = fibers;
+  return c;
+}
+
+template <template <class...> class Algorithm>
+void add(catalogue& to, std::string name, std::string role, unsigned fibers, std::string note) {
+  contender c = one(name, role, fibers, note);
+  c.team = run_object<combined<Algorithm>>;
+  to.all.push_back(c);
+}
+
+}  // namespace
+
+void add_combine(catalogue& to) {
+  add<osci>(to, "osci", "ours", 64, "");
+  add<osci_shared>(to, "osci_shared", "ours", 1, "for threads without fibers");
+  add<psim>(to, "psim", "ours", 64, "PSim-x with a bit for each carrier; wait-free");
+  add<cc_synch>(to, "cc_synch", "baseline", 8, "CC-Synch");
+  add<dsm_synch>(to, "dsm_synch", "baseline", 8, "DSM-Synch");
+  add<h_synch>(to, "h_synch", "baseline", 32, "H-Synch, each carrier a cluster");
+  add<flat_combining>(to, "flat_combining", "baseline", 32, "");
+  add<oyama>(to, "oyama", "baseline", 16, "");
+  add<clh>(to, "clh", "baseline", 4, "a queue lock");
+  add<mcs>(to, "mcs", "baseline", 4, "a queue lock");
+  add<retry>(to, "retry", "baseline", 1, "compare-and-swap with backoff");
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The library's queues and stacks, used by fibers in pairs of push and pop, as contenders. psim and retry are not among
+// the algorithms under combining_queue and combining_stack: these change nodes in place, which works on copies may not.
+#include "driver/shared_pairs.hpp"
+#include "ours/combined.hpp"
+
+#include <muster/combine/combining_queue.hpp>
+#include <muster/combine/combining_stack.hpp>
+#include <muster/queue/mpmc.hpp>
+
+namespace muster::bench {
+namespace {
+
+template <class Structure>
+class shared {
+ public:
+  explicit shared(const team_spec& spec) : structure_(options_for(spec)) {}
+
+  class handle {
+   public:
+    handle(shared& s, unsigned, unsigned) : structure_(s.structure_) {}
+    void push(item value) { structure_.push(value); }
+    bool pop(item& value) {
+      const std::optional<item> found = structure_.pop();
+      if (found) value = *found;
+      return found.has_value();
+    }
+
+   private:
+    Structure& structure_;
+  };
+
+ private:
+  Structure structure_;
+};
+
+class bounded {
+ public:
+  explicit bounded(const team_spec& spec) : queue_(4096, queue_options{.threads = std::max(64U, spec.carriers)}) {}
+
+  class handle {
+   public:
+    handle(bounded& q, unsigned, unsigned) : queue_(q.queue_) {}
+    void push(item value) {
+      if (queue_.push(value) != queue_status::success) throw std::logic_error("push on an open queue failed");
+    }
+    bool pop(item& value) {
+      auto found = queue_.pop();
+      if (!found) return false;
+      value = *found;
+      return true;
+    }
+
+   private:
+    mpmc_queue<item>& queue_;
+  };
+
+ private:
+  mpmc_queue<item> queue_;
+};
+
+template <class Structure>
+void add(catalogue& to, unsigned topics, std::string name, std::string role, unsigned fibers, std::string note) {
+  contender c;
+  c.name = std::move(name);
+  c.family = "muster";
+  c.role = std::move(role);
+  c.note = std::move(note);
+  c.topics = topics;
+  c.fibers = fibers;
+  c.team = run_pairs<Structure>;
+  to.all.push_back(c);
+}
+
+template <template <class...> class Algorithm>
+void add_both(catalogue& to, const std::string& name, const std::string& role, unsigned fibers,
+              const std::string& paper_name) {
+  add<shared<combining_queue<item, Algorithm>>>(to, shared_queue, "combining_queue<" + name + ">", role, fibers,
+                                                paper_name.empty() ? "" : paper_name + "Queue");
+  add<shared<combining_stack<item, Algorithm>>>(to, shared_stack, "combining_stack<" + name + ">", role, fibers,
+                                                paper_name.empty() ? "" : paper_name + "Stack");
+}
+
+}  // namespace
+
+void add_combine_structures(catalogue& to) {
+  add_both<osci>(to, "osci", "ours", 64, "the paper's Osci");
+  add_both<cc_synch>(to, "cc_synch", "baseline", 8, "the paper's CC-");
+  add_both<dsm_synch>(to, "dsm_synch", "baseline", 8, "");
+  add_both<flat_combining>(to, "flat_combining", "baseline", 32, "");
+  add<bounded>(to, shared_queue, "mpmc_queue", "ours", 1, "bounded, capacity 4096");
+}
+
+}  // namespace muster::bench

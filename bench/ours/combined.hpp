@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// combined.hpp: the library's combining objects in the shape that driver/shared_object.hpp wants. They share one face.
+#pragma once
+
+#include "driver/shared_object.hpp"
+
+#include <muster/combine/cc_synch.hpp>
+#include <muster/combine/clh.hpp>
+#include <muster/combine/dsm_synch.hpp>
+#include <muster/combine/flat_combining.hpp>
+#include <muster/combine/h_synch.hpp>
+#include <muster/combine/mcs.hpp>
+#include <muster/combine/osci.hpp>
+#include <muster/combine/osci_shared.hpp>
+#include <muster/combine/oyama.hpp>
+#include <muster/combine/psim.hpp>
+#include <muster/combine/retry.hpp>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace muster::bench::inline MUSTER_ABI {
+
+inline combine_options options_for(const team_spec& spec) {
+  combine_options options;
+  options.threads = std::max(64U, spec.carriers + 2);
+  return options;
+}
+
+/// What an algorithm is told when it is made, where that is more than the options of all.
+template <template <class...> class Algorithm>
+struct told {
+  static combine_options options(const team_spec& spec) { return options_for(spec); }
+};
+/// A cluster for each carrier, as the paper does it: its fibers combine among themselves, the combiners take a lock.
+template <>
+struct told<h_synch> {
+  static h_synch_options options(const team_spec& spec) {
+    h_synch_options options{options_for(spec)};
+    options.clusters = spec.carriers;
+    return options;
+  }
+};
+
+template <template <class...> class Algorithm>
+class combined {
+ public:
+  explicit combined(const team_spec& spec) : object_(told<Algorithm>::options(spec), 1.0F) {}
+
+  class handle {
+   public:
+    handle(combined& o, unsigned, unsigned) : object_(o.object_) {}
+    float multiply() { return object_.apply(fetch_and_multiply{}); }
+
+   private:
+    Algorithm<float>& object_;
+  };
+
+ private:
+  Algorithm<float> object_;
+};
+
+}  // namespace muster::bench::inline MUSTER_ABI

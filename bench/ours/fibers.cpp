@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A yield of the library's fibers, and of kernel threads and ucontext, as contenders.
+#include "driver/crew.hpp"
+#include "driver/switches.hpp"
+
+#include <muster/fiber/fiber.hpp>
+
+#include <sched.h>
+#include <ucontext.h>
+#include <memory>
+
+namespace muster::bench {
+namespace {
+
+/// Runs `body` on one thread in its place, and takes over the time that `turns` has measured.
+template <class Body>
+outcome run_turns(const team_spec& spec, turn_taking& turns, Body body) {
+  outcome measured;
+  outcome result = run_crew(spec.pus, [&](unsigned, start_line& line) {
+    line.arrive_and_wait();
+    body();
+    turns.end(measured);
+  });
+  result.seconds = measured.seconds;
+  result.items = measured.items;
+  result.error = measured.error;
+  result.peak_memory = peak_memory();
+  return result;
+}
+
+outcome run_fibers(const team_spec& spec) {
+  turn_taking turns(spec);
+  return run_turns(spec, turns, [&] {
+    std::vector<fiber> all;
+    for (unsigned f = 0; f < spec.fibers; ++f) {
+      all.emplace_back([&turns, f] {
+        if (f == 0) turns.begin();
+        for (std::uint64_t n = turns.laps(); n != 0; --n) {
+          turns.take(f);
+          this_fiber::yield();
+        }
+      });
+    }
+    all.clear();  // joins
+  });
+}
+
+/// A ring of contexts. The last of them goes back to the thread.
+class contexts {
+ public:
+  explicit contexts(const team_spec& spec, turn_taking& turns)
+      : turns_(turns), stacks_(std::make_unique<char[]>(spec.fibers * stack_size)), ring_(spec.fibers) {
+    for (unsigned f = 0; f < ring_.size(); ++f) {
+      getcontext(&ring_[f]);
+      ring_[f].uc_stack.ss_sp = stacks_.get() + f * stack_size;
+      ring_[f].uc_stack.ss_size = stack_size;
+      ring_[f].uc_link = f + 1 == ring_.size() ? &thread_ : &ring_[f + 1];
+      makecontext(&ring_[f], reinterpret_cast<void (*)()>(&contexts::body), 1, f);
+    }
+  }
+  void run() {
+    current_ = this;
+    swapcontext(&thread_, &ring_[0]);
+  }
+
+ private:
+  static constexpr std::size_t stack_size = std::size_t{64} << 10U;
+
+  static void body(unsigned f) {
+    contexts& own = *current_;
+    if (f == 0) own.turns_.begin();
+    ucontext_t& next = own.ring_[f + 1 == own.ring_.size() ? 0 : f + 1];
+    for (std::uint64_t n = own.turns_.laps(); n != 0; --n) {
+      own.turns_.take(f);
+      if (n != 1) swapcontext(&own.ring_[f], &next);  // the last time uc_link leads on
+    }
+  }
+
+  inline static contexts* current_ = nullptr;
+  turn_taking& turns_;
+  std::unique_ptr<char[]> stacks_;
+  std::vector<ucontext_t> ring_;
+  ucontext_t thread_{};
+};
+
+outcome run_contexts(const team_spec& spec) {
+  turn_taking turns(spec);
+  contexts ring(spec, turns);
+  return run_turns(spec, turns, [&] { ring.run(); });
+}
+
+/// Kernel threads on one processor. The kernel decides who is next, so turns are only counted.
+outcome run_threads(const team_spec& spec) {
+  const std::uint64_t laps = spec.items / spec.fibers;
+  const std::vector<int> pus(spec.fibers, spec.pus.front());
+  outcome result = run_crew(pus, [&](unsigned, start_line& line) {
+    line.arrive_and_wait();
+    for (std::uint64_t n = laps; n != 0; --n) sched_yield();
+  });
+  result.peak_memory = peak_memory();
+  result.items = laps * spec.fibers;
+  return result;
+}
+
+contender one(std::string name, std::string family, std::string role, std::string note) {
+  contender c;
+  c.name = std::move(name);
+  c.family = std::move(family);
+  c.role = std::move(role);
+  c.note = std::move(note);
+  c.topics = fiber_switch;
+  c.fibers = 1024;  // the most that it is asked for
+  return c;
+}
+
+}  // namespace
+
+void add_fibers(catalogue& to) {
+  contender c = one("muster::fiber", "muster", "ours", "");
+  c.team = run_fibers;
+  to.all.push_back(c);
+
+  c = one("swapcontext", "ucontext", "peer", "a system call for the signal mask in each switch");
+  c.team = run_contexts;
+  to.all.push_back(c);
+
+  c = one("std::thread, sched_yield", "std", "peer", "kernel threads on one processor; turns are not checked");
+  c.fibers = 128;
+  c.team = run_threads;
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench
