@@ -96,7 +96,7 @@ TYPED_TEST(combining, is_linearizable) {
 
 TYPED_TEST(combining, loses_nothing_among_eight_times_as_many_threads) {
   constexpr unsigned carriers = 16, fibers = 4;
-  const std::size_t each = scaled(2000);
+  const std::size_t each = scaled(100);  // a queue lock hands itself to threads that do not run
   TypeParam object;
   std::vector<std::vector<number>> popped(carriers * fibers);
   muster::run_team({.carriers = carriers, .fibers = fibers}, [&](unsigned carrier, unsigned fiber) {
