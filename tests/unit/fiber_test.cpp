@@ -259,7 +259,7 @@ TEST(misuse_death, ends_with_a_message) {
       "another thread than its own");
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(MUSTER_ADDRESS_SANITIZER) && !defined(MUSTER_THREAD_SANITIZER)
 TEST(misuse_death, a_stack_that_overflows_meets_its_guard) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   struct deep {
