@@ -39,13 +39,11 @@ class atomic : public std::atomic<T> {
     ++read_modify_writes;
     return base::compare_exchange_weak(expected, wanted, orders...);
   }
-  template <class By>
-  T fetch_add(By by, std::memory_order order) noexcept {
+  T fetch_add(T by, std::memory_order order) noexcept {
     ++read_modify_writes;
     return base::fetch_add(by, order);
   }
-  template <class By>
-  T fetch_sub(By by, std::memory_order order) noexcept {
+  T fetch_sub(T by, std::memory_order order) noexcept {
     ++read_modify_writes;
     return base::fetch_sub(by, order);
   }
