@@ -107,6 +107,17 @@ inline void keep_part_of(std::uint64_t identity, void* part) noexcept {
   detail::thread_parts[identity % detail::kept_parts] = {identity, part};
 }
 
+/// A T of each thread, for those who need no checker: made without running code, and never destroyed.
+template <class T>
+inline constinit thread_local T own{};
+
+/// Makes a T for the calling thread at its first call, and destroys it when the thread ends.
+template <class T>
+void at_thread_end() {
+  thread_local const T last;
+  static_cast<void>(&last);
+}
+
 /// The innermost operation that runs a user's function now, or null. Each fiber has its own.
 inline const void*& innermost() noexcept { return detail::innermost_operation; }
 

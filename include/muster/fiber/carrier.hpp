@@ -11,6 +11,7 @@
 #pragma once
 
 #include <muster/base/sync.hpp>               // sync::innermost
+#include <muster/base/thread.hpp>             // own, at_thread_end
 #include <muster/fiber/context.hpp>           // switch_context
 #include <muster/fiber/context_watchers.hpp>  // watched_stack, exception_globals
 #include <muster/fiber/stack.hpp>             // stack_memory
@@ -153,19 +154,14 @@ class carrier {
 
 inline constinit fiber_place carrier::nobody_(&carrier::nobody_);
 
-inline constinit thread_local carrier this_carrier;
-
-inline carrier& carrier::own() noexcept { return this_carrier; }
+inline carrier& carrier::own() noexcept { return real::own<carrier>; }
 
 inline void carrier::begin() {
   // Looks, when the thread ends, whether it leaves fibers behind.
   struct last_look {
-    ~last_look() {
-      MUSTER_CHECK(this_carrier.live() == 0, "a thread ends while it has fibers that are not done: join them");
-    }
+    ~last_look() { MUSTER_CHECK(own().live() == 0, "a thread ends while it has fibers that are not done: join them"); }
   };
-  thread_local const last_look at_the_end;
-  static_cast<void>(at_the_end);
+  real::at_thread_end<last_look>();
   MUSTER_CHECK(!shadow_stack(),
                "fibers cannot run under a shadow stack (Intel CET): start the program with "
                "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection");
@@ -176,18 +172,18 @@ inline void carrier::begin() {
 }
 
 inline void carrier::run_body() {
-  carrier& own = this_carrier;
-  auto& fiber = static_cast<fiber_record&>(*own.current_);
-  fiber.watched.after_coming(own.came_from_);
+  carrier& here = own();
+  auto& fiber = static_cast<fiber_record&>(*here.current_);
+  fiber.watched.after_coming(here.came_from_);
   try {
     fiber.run();
   } catch (...) {
     fiber.error = std::current_exception();
   }
   fiber.done = true;
-  --own.live_;
-  if (fiber.joiner != nullptr) own.insert(*fiber.joiner);
-  own.leave_ring(true);
+  --here.live_;
+  if (fiber.joiner != nullptr) here.insert(*fiber.joiner);
+  here.leave_ring(true);
   __builtin_unreachable();
 }
 
