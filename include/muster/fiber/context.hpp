@@ -5,7 +5,7 @@
 //
 // x86-64     Inline code that says to the compiler which registers it overwrites: all of them. So the compiler saves
 //            those that are live at the switch, and no others; a function that saves the six that a callee must keep
-//            costs twice as much. (Context-aware switching: libfringe; Photon.)
+//            costs more. (Context-aware switching: libfringe; Photon.)
 // AArch64    The same.
 // elsewhere  and with MUSTER_BOOST_CONTEXT: Boost.Context, to be linked by the program.
 // Not saved  the floating-point control words (MXCSR, x87, FPCR): rounding modes and masks belong to the thread. A

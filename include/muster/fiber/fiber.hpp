@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // fiber.hpp: user-level threads. Like std::jthread, but switched by the program: a fiber runs until it yields, joins or
-// ends, and a yield costs about a nanosecond.
+// ends, and a yield costs a few nanoseconds (fiber/switch).
 //
 // Order      the fibers of a thread take turns in a ring; see carrier.hpp.
 // Progress   a fiber that never yields stops the others of its thread; the fibers of other threads do not notice.

@@ -6,7 +6,7 @@
 // Guard      below each stack lies a page that nobody may touch: a stack that overflows ends the program instead of
 //            writing over its neighbour. Costs a second mapping; the kernel allows 65,530 (vm.max_map_count).
 // Colour     stacks begin at different distances from the end of their pages. Without that the tops of all stacks fall
-//            into the same sets of the caches, and a switch among 64 costs ten times as much.
+//            into the same sets of the caches, and a switch among many costs several times as much.
 // Memory     untouched pages cost nothing. Up to `most_kept` stacks are kept for reuse, with the pages that they have
 //            touched; trim() gives them back.
 #pragma once
