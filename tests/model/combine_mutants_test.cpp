@@ -21,6 +21,7 @@ const std::vector<survivor> survivors = {
     {"osci_shared::pass_door: load repeated", true, "decides how long a thread looks before it tries again"},
     {"request_list::leave: compare_exchange acquire -> relaxed", true, "only its failure needs an order"},
     {"request_list::quiescent: load repeated", true, "looks when nobody is there"},
+    {"hands_on_at_end::~hands_on_at_end: load repeated", true, "whoever sees nobody the first time is right as well"},
     {"flat_combining::check: load repeated", true, "looks when nobody is there"},
     {"clh::check: load repeated", true, "looks when nobody is there"},
     {"h_synch::check: load repeated", true, "looks when nobody is there"},

@@ -145,10 +145,22 @@ TEST(exceptions, stay_with_their_fiber_over_a_yield) {
             ++caught;
           }
         }
+        // Also when it comes back after having handled one, among others that still do.
+        for (int turn = 0; turn <= i; ++turn) {
+          EXPECT_EQ(std::current_exception(), nullptr);
+          this_fiber::yield();
+        }
         EXPECT_EQ(std::current_exception(), nullptr);
       }
     });
   }
+  all.emplace_back([] {
+    for (int turn = 0; turn < 20; ++turn) {
+      EXPECT_EQ(std::current_exception(), nullptr);
+      EXPECT_EQ(std::uncaught_exceptions(), 0);
+      this_fiber::yield();
+    }
+  });
   all.clear();
   EXPECT_EQ(caught, 15);
 }

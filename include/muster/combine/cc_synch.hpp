@@ -55,9 +55,6 @@ class cc_synch {
   using list = detail::request_list<State, Wait>;
   using node = typename list::node;
 
-  /// Returns true when the request in `own` has been served, false when the caller is the combiner and must run it.
-  MUSTER_COLD bool served(node* own, node* spare);
-
   detail::thread_nodes<node> nodes_;
   node first_{0, list::yours};
   list list_;
@@ -86,17 +83,9 @@ std::invoke_result_t<F&, State&> cc_synch<State, Wait>::apply(F&& function) {
   loan.replace(own);
   if (list_.look(own) != list::yours) [[unlikely]] {
     call.record(own->in_node[0].ref());
-    if (served(own, spare)) return call.fetch(own->in_node[0].ref());
+    if (list_.served(own, spare)) return call.fetch(own->in_node[0].ref());
   }
   return list_.run_and_serve(call, spare);
-}
-
-template <class State, class Wait>
-bool cc_synch<State, Wait>::served(node* own, node* spare) {
-  own->held.ref() = {own->in_node, 1};
-  list_.link(own, spare);
-  list_.await(own, [&] { return list_.look(own) != list::waiting_for_turn; });
-  return list_.look(own) == list::done;
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -99,6 +99,7 @@ class osci {
     fat* recent = nullptr;  // the last one published, while somebody waits for it
     fat* free = nullptr;
     fat* unread = nullptr;  // published, and nobody will fetch results
+    node* spare = nullptr;  // for a request that travels alone
     std::vector<std::unique_ptr<fat>> fats;
     std::vector<std::unique_ptr<node>> nodes;  // made here; they travel through the hands of all
   };
@@ -119,7 +120,11 @@ class osci {
   template <class Call>
   MUSTER_HOT typename Call::result apply_alone(group& g, Call& call);
   template <class Call>
-  MUSTER_HOT typename Call::result apply_among_fibers(group& g, Call& call);
+  MUSTER_HOT typename Call::result apply_with_others(group& g, Call& call);
+  template <class Call>
+  typename Call::result apply_and_direct(group& g, Call& call);
+  void look_after(fat& b, group& g) noexcept;
+  MUSTER_COLD void await_published(fat& b) noexcept;
   template <class Call>
   std::pair<group*, fat*> record_detached(Call& call);
   void publish(group& g, fat& b) noexcept;
@@ -177,4 +182,5 @@ class osci<State, Wait>::ticket {
 
 }  // namespace muster::inline MUSTER_ABI
 
-#include <muster/combine/impl/osci.hpp>  // definitions
+#include <muster/combine/impl/osci.hpp>           // definitions
+#include <muster/combine/impl/osci_detached.hpp>  // submit, post, tickets

@@ -18,18 +18,21 @@
 
 #include <cstdint>    // std::uint64_t
 #include <exception>  // std::exception_ptr
+#include <utility>    // std::exchange
 
 namespace muster::inline MUSTER_ABI::detail {
 
 /// A place in the ring: a fiber, or the kernel's stack of the thread, which is the first.
 struct fiber_place {
   constexpr fiber_place() = default;
-  constexpr explicit fiber_place(fiber_place* first) : next(first) {}
+  constexpr explicit fiber_place(fiber_place* only) : next(only), before(only) {}
 
   fiber_place* next = nullptr;
-  void* context = nullptr;
+  fiber_place* before = nullptr;
+  saved_context context = {};
   exception_globals exceptions;
   const void* innermost = nullptr;
+  bool keeps = false;  // whether one of the two above is not null
   watched_stack watched;
   std::uint64_t number = 0;
 };
@@ -80,7 +83,6 @@ class carrier {
 
   MUSTER_HOT void yield() noexcept {
     if (!has_siblings()) return;
-    last_ = current_;
     run(current_->next);
   }
 
@@ -109,27 +111,33 @@ class carrier {
   /// After all the others that can run.
   void insert(fiber_place& fiber) noexcept {
     fiber.next = current_;
-    last_->next = &fiber;
-    last_ = &fiber;
+    fiber.before = std::exchange(current_->before, &fiber);
+    fiber.before->next = &fiber;
     ++runnable_;
   }
 
   MUSTER_HOT void run(fiber_place* to, bool for_ever = false) noexcept {
     fiber_place* const from = current_;
-    exception_globals& running = *exceptions_;
-    from->exceptions = running;
-    running = to->exceptions;
-    from->innermost = sync::innermost();
-    sync::innermost() = to->innermost;
+    // Most fibers handle no exception and are in the middle of no operation when they yield.
+    if (exceptions_->any() || sync::innermost() != nullptr || to->keeps) [[unlikely]]
+      exchange_kept(*from, *to);
     current_ = to;
     from->watched.before_leaving(to->watched, came_from_, for_ever);
-    switch_context(&from->context, to->context);
+    switch_context(from->context, to->context);
     from->watched.after_coming(came_from_);
+  }
+
+  MUSTER_COLD void exchange_kept(fiber_place& from, fiber_place& to) noexcept {
+    from.exceptions = std::exchange(*exceptions_, std::exchange(to.exceptions, {}));
+    from.innermost = std::exchange(sync::innermost(), std::exchange(to.innermost, nullptr));
+    from.keeps = from.exceptions.any() || from.innermost != nullptr;
+    to.keeps = false;
   }
 
   void leave_ring(bool for_ever) noexcept {
     MUSTER_CHECK(current_->next != current_, "every fiber of this thread waits for another to end: a cycle of joins");
-    last_->next = current_->next;
+    current_->before->next = current_->next;
+    current_->next->before = current_->before;
     --runnable_;
     run(current_->next, for_ever);
   }
@@ -141,7 +149,6 @@ class carrier {
   static constinit fiber_place nobody_;
 
   fiber_place* current_ = &nobody_;
-  fiber_place* last_ = nullptr;  // current_ is last_->next
   exception_globals* exceptions_ = nullptr;
   watched_stack* came_from_ = nullptr;
   std::uint64_t made_ = 0;
@@ -166,8 +173,7 @@ inline void carrier::begin() {
                "fibers cannot run under a shadow stack (Intel CET): start the program with "
                "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection");
   exceptions_ = &thread_exceptions();
-  thread_.next = &thread_;
-  current_ = last_ = &thread_;
+  current_ = thread_.next = thread_.before = &thread_;
   runnable_ = 1;
 }
 

@@ -30,10 +30,13 @@ namespace muster::inline MUSTER_ABI::detail {
 
 #if defined(MUSTER_BOOST_CONTEXT)
 
-inline constinit thread_local void** left_context = nullptr;  // where the context that is being left is kept
+/// Where a fiber that is not running goes on.
+using saved_context = void*;
+
+inline constinit thread_local saved_context* left_context = nullptr;  // where the context that is being left is kept
 
 template <void (*Body)()>
-void* new_context(void* top, std::size_t size) {
+saved_context new_context(void* top, std::size_t size) {
   struct start {
     static void here(boost::context::detail::transfer_t from) {
       *left_context = from.fctx;
@@ -43,13 +46,22 @@ void* new_context(void* top, std::size_t size) {
   return boost::context::detail::make_fcontext(top, size, &start::here);
 }
 
-inline void switch_context(void** from, void* to) noexcept {
-  left_context = from;
+inline void switch_context(saved_context& from, const saved_context& to) noexcept {
+  left_context = &from;
   const auto back = boost::context::detail::jump_fcontext(to, nullptr);
   *left_context = back.fctx;
 }
 
 #else
+
+/// Where a fiber that is not running goes on. The registers are those that the compiler does not let us overwrite: base
+/// and frame pointer.
+struct saved_context {
+  void* stack = nullptr;
+  void* base = nullptr;   // rbx, x19
+  void* frame = nullptr;  // rbp, x29
+  void* go_on = nullptr;
+};
 
 /// The highest place at or below `top` where a frame may begin.
 inline void** aligned(void* top) noexcept {
@@ -59,40 +71,31 @@ inline void** aligned(void* top) noexcept {
 
 #if defined(__x86_64__)
 
-// A context that is not running is a stack pointer, at which lie rbx, rbp, the address to go on at, and the 128 bytes
-// that the compiler may use below the stack pointer without moving it (the red zone).
-inline constexpr std::size_t red_zone = 128;
-
 template <void (*Body)()>
-void* new_context(void* top, std::size_t) {
-  auto* stack = aligned(top);
+saved_context new_context(void* top, std::size_t) {
+  void** stack = aligned(top);
   *--stack = nullptr;  // the return address of Body, where debuggers stop
-  stack -= red_zone / sizeof(void*);
-  *--stack = reinterpret_cast<void*>(Body);
-  *--stack = nullptr;  // rbp
-  *--stack = nullptr;  // rbx
-  return static_cast<void*>(stack);
+  return {.stack = static_cast<void*>(stack), .go_on = reinterpret_cast<void*>(Body)};
 }
 
-[[gnu::always_inline]] inline void switch_context(void** from, void* to) noexcept {
-  // rbx and rbp are saved here, as the compiler may not let them be overwritten (frame and base pointer). A jump and
-  // not a return: the processor predicts a return by the calls that it has seen, and these belong to another stack.
+[[gnu::always_inline]] inline void switch_context(saved_context& from, const saved_context& to) noexcept {
+  // A jump and not a return: the processor predicts a return by the calls that it has seen, and these belong to another
+  // stack. Nothing is pushed, so what the compiler keeps below the stack pointer (the red zone) stays as it is.
+  saved_context* left = &from;
+  const saved_context* entered = &to;
   asm volatile(
-      "leaq -128(%%rsp), %%rsp\n\t"
+      "movq %%rsp, (%[left])\n\t"
+      "movq %%rbx, 8(%[left])\n\t"
+      "movq %%rbp, 16(%[left])\n\t"
       "leaq 1f(%%rip), %%rax\n\t"
-      "pushq %%rax\n\t"
-      "pushq %%rbp\n\t"
-      "pushq %%rbx\n\t"
-      "movq %%rsp, (%[from])\n\t"
-      "movq %[to], %%rsp\n\t"
-      "popq %%rbx\n\t"
-      "popq %%rbp\n\t"
-      "popq %%rax\n\t"
-      "leaq 128(%%rsp), %%rsp\n\t"
-      "jmpq *%%rax\n\t"
+      "movq %%rax, 24(%[left])\n\t"
+      "movq (%[entered]), %%rsp\n\t"
+      "movq 8(%[entered]), %%rbx\n\t"
+      "movq 16(%[entered]), %%rbp\n\t"
+      "jmpq *24(%[entered])\n\t"
       "1:\n\t"
       "endbr64\n\t"
-      : [from] "+D"(from), [to] "+S"(to)
+      : [left] "+D"(left), [entered] "+S"(entered)
       :
       : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "cc", "memory", "st", "st(1)",
         "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7",
@@ -108,35 +111,27 @@ void* new_context(void* top, std::size_t) {
 
 #elif defined(__aarch64__)
 
-// A context that is not running is a stack pointer, at which lie x19, x29 (the compiler's base and frame pointer) and
-// the address to go on at.
 template <void (*Body)()>
-void* new_context(void* top, std::size_t) {
-  auto* stack = aligned(top);
-  stack -= 4;
-  stack[0] = nullptr;  // x19
-  stack[1] = nullptr;  // x29
-  stack[2] = reinterpret_cast<void*>(Body);
-  return static_cast<void*>(stack);
+saved_context new_context(void* top, std::size_t) {
+  return {.stack = static_cast<void*>(aligned(top)), .go_on = reinterpret_cast<void*>(Body)};
 }
 
-[[gnu::always_inline]] inline void switch_context(void** from, void* to) noexcept {
-  register void** from_in asm("x0") = from;
-  register void* to_in asm("x1") = to;
+[[gnu::always_inline]] inline void switch_context(saved_context& from, const saved_context& to) noexcept {
+  register saved_context* left asm("x0") = &from;
+  register const saved_context* entered asm("x1") = &to;
   asm volatile(
-      "adr x16, 1f\n\t"
-      "stp x19, x29, [sp, #-32]!\n\t"
-      "str x16, [sp, #16]\n\t"
       "mov x17, sp\n\t"
-      "str x17, [x0]\n\t"
-      "mov sp, x1\n\t"
-      "ldr x16, [sp, #16]\n\t"
-      "ldp x19, x29, [sp], #32\n\t"
+      "adr x16, 1f\n\t"
+      "stp x17, x19, [x0]\n\t"
+      "stp x29, x16, [x0, #16]\n\t"
+      "ldp x17, x19, [x1]\n\t"
+      "ldp x29, x16, [x1, #16]\n\t"
+      "mov sp, x17\n\t"
       "mov x30, xzr\n\t"  // where debuggers stop, for a body that has just begun
       "br x16\n\t"
       "1:\n\t"
       "hint #36\n\t"  // bti j
-      : "+r"(from_in), "+r"(to_in)
+      : "+r"(left), "+r"(entered)
       :
       : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18",
         "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "cc", "memory", "v0", "v1", "v2", "v3",

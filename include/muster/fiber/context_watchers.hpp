@@ -49,6 +49,8 @@ namespace muster::inline MUSTER_ABI::detail {
 struct exception_globals {
   void* caught = nullptr;
   std::uintptr_t uncaught = 0;  // an unsigned int, and what pads it, so that both move as one
+
+  bool any() const noexcept { return (reinterpret_cast<std::uintptr_t>(caught) | uncaught) != 0; }
 };
 
 inline exception_globals& thread_exceptions() noexcept {

@@ -49,7 +49,11 @@ void osci<State, Wait>::check() const {
 
 template <class State, class Wait>
 typename osci<State, Wait>::group& osci<State, Wait>::own_group() {
-  return groups_.own([] { return std::make_unique<group>(); });
+  return groups_.own([this] {
+    auto made = std::make_unique<group>();
+    made->spare = make_node(*made);
+    return made;
+  });
 }
 
 template <class State, class Wait>
@@ -101,6 +105,7 @@ typename osci<State, Wait>::fat& osci<State, Wait>::open_fat(group& g) {
     fat* const b = take_fat(g);
     b->count = b->posted = 0;
     b->directed = b->published = b->taken = false;
+    list_.prepare(b->own);  // who records here looks at it before it is announced
     g.open = b;
   }
   return *g.open;
@@ -119,54 +124,69 @@ std::invoke_result_t<F&, State&> osci<State, Wait>::apply(F&& function) {
   detail::inside::refuse(&list_);
   detail::call<State, F> call(function);
   group& g = own_group();
+  if (g.open != nullptr && g.open->directed) return apply_with_others(g, call);
   if (g.open == nullptr && !this_fiber::has_siblings()) return apply_alone(g, call);
-  return apply_among_fibers(g, call);
+  return apply_and_direct(g, call);
 }
 
 // Nobody on this thread could add a request of its own.
 template <class State, class Wait>
 template <class Call>
 typename Call::result osci<State, Wait>::apply_alone(group& g, Call& call) {
-  fat& b = *take_fat(g);
-  node* const spare = b.own;
-  node* const own = list_.announce(spare);
-  b.own = own;
-  b.readers = 1;
+  node* const spare = g.spare;
+  node* const own = g.spare = list_.announce(spare);
+  if (list_.look(own) != list::yours) [[unlikely]] {
+    call.record(own->in_node[0].ref());
+    if (list_.served(own, spare)) return call.fetch(own->in_node[0].ref());
+  }
+  return list_.run_and_serve(call, spare);
+}
+
+// Most operations of many fibers: another one publishes them, and when this fiber has its turn again, they are done.
+template <class State, class Wait>
+template <class Call>
+typename Call::result osci<State, Wait>::apply_with_others(group& g, Call& call) {
+  if (g.recent != nullptr) look_after(*g.recent, g);
+  fat& b = *g.open;
+  const unsigned place = b.count++;
+  call.record(b.requests[place].ref());
+  if (b.count == batch_) [[unlikely]]
+    publish(g, b);
+  this_fiber::yield();
+  if (list_.look(b.own) != list::done) [[unlikely]]
+    await_published(b);
   const reading last{g, b};
-  if (list_.look(own) == list::yours) [[likely]]
-    return list_.run_and_serve(call, spare);
-  call.record(own->in_node[0].ref());
-  own->held.ref() = {own->in_node, 1};
-  list_.link(own, spare);
-  b.taken = false;
-  await(b);
-  return call.fetch(own->in_node[0].ref());
+  return call.fetch(b.rows[place].ref());
 }
 
 template <class State, class Wait>
 template <class Call>
-typename Call::result osci<State, Wait>::apply_among_fibers(group& g, Call& call) {
-  // Whichever fiber comes first takes the role, not only those that wait: until then, everybody waits.
-  if (g.recent != nullptr && is_ours(*g.recent, list_.look(g.recent->own))) [[unlikely]]
-    take_role(*g.recent);
-
+typename Call::result osci<State, Wait>::apply_and_direct(group& g, Call& call) {
+  if (g.recent != nullptr) look_after(*g.recent, g);
   fat& b = open_fat(g);
-  const bool directs = !b.directed;
   b.directed = true;
   const unsigned place = b.count++;
   call.record(b.requests[place].ref());
-  if (b.count == batch_) publish(g, b);
-  this_fiber::yield();  // the others record their requests
-  if (!b.published) {
-    if (directs) {
-      publish(g, b);
-    } else {
-      while (!b.published) this_fiber::yield();  // until the fiber that directs it has its turn
-    }
-  }
+  if (b.count < batch_) this_fiber::yield();  // the others record their requests
+  if (!b.published) publish(g, b);
   await(b);
   const reading last{g, b};
   return call.fetch(b.rows[place].ref());
+}
+
+// Whichever fiber comes first takes the role, not only those that wait: until then, everybody waits.
+template <class State, class Wait>
+void osci<State, Wait>::look_after(fat& b, group& g) noexcept {
+  const std::uint32_t state = list_.look(b.own);
+  if (is_ours(b, state)) [[unlikely]]
+    take_role(b);
+  else if (state == list::done) g.recent = nullptr;
+}
+
+template <class State, class Wait>
+void osci<State, Wait>::await_published(fat& b) noexcept {
+  while (!b.published) this_fiber::yield();  // until the fiber that directs it has its turn
+  await(b);
 }
 
 template <class State, class Wait>
@@ -238,105 +258,6 @@ template <class State, class Wait>
 void osci<State, Wait>::take_role(fat& b) noexcept {
   b.taken = true;
   list_.serve(b.own);
-}
-
-// -------------------------------------------------------------------------------------------------------- detached
-
-template <class State, class Wait>
-template <class Call>
-std::pair<typename osci<State, Wait>::group*, typename osci<State, Wait>::fat*> osci<State, Wait>::record_detached(
-    Call& call) {
-  static_assert(
-      Call::is_small,
-      "submit and post take callables and results of up to eight bytes that can be copied as bytes: keep what "
-      "is larger in a record of your own, and let the callable hold a pointer to it");
-  if (!detached_) throw std::logic_error("submit, post: set combine_options::detached when the object is made");
-  detail::inside::refuse(&list_);
-  group& g = own_group();
-  fat& b = open_fat(g);
-  call.record(b.requests[b.count++].ref());
-  return {&g, &b};
-}
-
-template <class State, class Wait>
-template <class F>
-typename osci<State, Wait>::template ticket<std::invoke_result_t<F&, State&>> osci<State, Wait>::submit(F function) {
-  using call = detail::call<State, F&&>;
-  call one(function);
-  const auto [g, b] = record_detached(one);
-  ticket<typename call::result> made(*this, g, b, &call::fetch_small);
-  if (b->count == batch_) publish_and_leave(*g, *b);
-  return made;
-}
-
-template <class State, class Wait>
-template <class F>
-void osci<State, Wait>::post(F function) {
-  using call = detail::call<State, F&&>;
-  static_assert(!call::throws, "post: nobody would see what the function throws; make it noexcept");
-  call one(function);
-  const auto [g, b] = record_detached(one);
-  ++b->posted;
-  if (b->count == batch_) publish_and_leave(*g, *b);
-}
-
-template <class State, class Wait>
-void osci<State, Wait>::flush() {
-  group& g = own_group();
-  if (g.open != nullptr && !g.open->directed) publish_and_leave(g, *g.open);
-}
-
-template <class State, class Wait>
-void osci<State, Wait>::publish_and_leave(group& g, fat& b) noexcept {
-  if (b.directed) return publish(g, b);
-  publish(g, b);
-  g.recent = nullptr;
-  b.taken = true;
-  if (!list_.leave(b.own)) list_.serve(b.own);
-  if (b.readers == 0) {
-    b.next = g.unread;
-    g.unread = &b;
-  }
-}
-
-template <class State, class Wait>
-template <class R>
-osci<State, Wait>& osci<State, Wait>::ticket<R>::await() noexcept {
-  osci& object = *std::exchange(object_, nullptr);
-  if (!in_->published && !in_->directed) object.publish(*group_, *in_);
-  while (!in_->published) this_fiber::yield();
-  object.await(*in_);
-  return object;
-}
-
-template <class State, class Wait>
-template <class R>
-R osci<State, Wait>::ticket<R>::get() {
-  MUSTER_CHECK(valid(), "osci: get() of a ticket that has been used or moved from");
-  await();
-  const reading last{*group_, *in_};
-  return fetch_(in_->rows[place_].ref());
-}
-
-template <class State, class Wait>
-template <class R>
-osci<State, Wait>::ticket<R>::~ticket() {
-  if (!valid()) return;
-  try {
-    static_cast<void>(get());
-  } catch (...) {
-    return;  // nobody has asked for it
-  }
-}
-
-template <class State, class Wait>
-template <class R>
-void osci<State, Wait>::ticket<R>::swap(ticket& other) noexcept {
-  std::swap(object_, other.object_);
-  std::swap(group_, other.group_);
-  std::swap(in_, other.in_);
-  std::swap(place_, other.place_);
-  std::swap(fetch_, other.fetch_);
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -55,10 +55,13 @@ class request_list {
   request_list(unsigned help, bool detached, node* first, Args&&... args)
       : help_(help), detached_(detached), tail_(first), state_(std::forward<Args>(args)...) {}
 
+  /// Before it is announced, the caller may look at `spare` as at a node that has not been served.
+  void prepare(node* spare) noexcept { spare->state.store(waiting_for_turn, std::memory_order_relaxed); }
   /// Begins an announcement: returns the node to fill, and `spare` is the last node now.
   MUSTER_HOT node* announce(node* spare) noexcept {
-    spare->next.store(nullptr, std::memory_order_relaxed);
-    spare->state.store(waiting_for_turn, std::memory_order_relaxed);
+    // It is null already where nothing was linked to the node: then a store less stands before the exchange.
+    if (spare->next.load(std::memory_order_relaxed) != nullptr) spare->next.store(nullptr, std::memory_order_relaxed);
+    prepare(spare);
     // (1) acq_rel: pairs with (1). The next to announce finds `spare` as it has been set up here.
     return tail_.exchange(spare, std::memory_order_acq_rel);
   }
@@ -71,6 +74,14 @@ class request_list {
   MUSTER_HOT std::uint32_t look(const node* own) const noexcept {
     // (4) acquire: pairs with (5, 6, 8). The results are there; a combiner has the object as its last user left it.
     return own->state.load(std::memory_order_acquire);
+  }
+  /// Announces the first request in `own` and waits. Returns true when it has been served, false when the caller is the
+  /// combiner and must run it.
+  MUSTER_COLD bool served(node* own, node* spare) {
+    own->held.ref() = {own->in_node, 1};
+    link(own, spare);
+    waiting_.await(own->key, [&] { return look(own) != waiting_for_turn; });
+    return look(own) == done;
   }
   /// Nobody will wait for `own`, which is linked. Returns false when the caller is the combiner and must serve it.
   bool leave(node* own) noexcept {
@@ -126,7 +137,7 @@ class request_list {
   /// to be `yours`, and `spare` the one after.
   template <class Call>
   MUSTER_HOT typename Call::result run_and_serve(Call& call, node* spare) {
-    const serves_at_end last{*this, spare};
+    const hands_on_at_end last{*this, spare};
     const inside here(this);
     return call.run_here(state_.ref());
   }
@@ -138,10 +149,14 @@ class request_list {
   State& state() noexcept { return state_.ref(); }
 
  private:
-  struct serves_at_end {
+  struct hands_on_at_end {
     request_list& list;
     node* spare;
-    ~serves_at_end() { list.serve(spare); }
+    ~hands_on_at_end() {
+      // Relaxed: serve() looks again.
+      if (spare->next.load(std::memory_order_relaxed) != nullptr || !list.hand_on(spare)) [[unlikely]]
+        list.serve(spare);
+    }
   };
 
   /// Returns false when nobody is there to take the role.
