@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fetch&Multiply by Osci as printed, by a mutex, and by nobody in common.
+// Fetch&Multiply by Osci as printed, by a mutex, by a spin lock, and by nobody in common.
 #include "baselines/osci_paper.hpp"
 #include "driver/shared_object.hpp"
 
+#include <atomic>
 #include <mutex>
 
 namespace muster::bench {
@@ -56,6 +57,32 @@ class locked {
   float value_ = 1;
 };
 
+/// Test and set: the least that a lock can do, an exchange and a store.
+class spinning {
+ public:
+  explicit spinning(const team_spec&) {}
+
+  class handle {
+   public:
+    handle(spinning& o, unsigned, unsigned) : object_(o) {}
+    float multiply() {
+      while (object_.taken_.exchange(true, std::memory_order_acquire)) {
+        while (object_.taken_.load(std::memory_order_relaxed)) team_turn::turn();
+      }
+      const float old = fetch_and_multiply{}(object_.value_);
+      object_.taken_.store(false, std::memory_order_release);
+      return old;
+    }
+
+   private:
+    spinning& object_;
+  };
+
+ private:
+  alignas(isolation_size) std::atomic<bool> taken_{false};
+  float value_ = 1;
+};
+
 contender one(std::string name, std::string family, std::string role, std::string note, unsigned fibers) {
   contender c;
   c.name = std::move(name);
@@ -76,6 +103,10 @@ void add_shared_objects(catalogue& to) {
 
   c = one("std::mutex", "std", "peer", "", 1);
   c.team = run_object<locked>;
+  to.all.push_back(c);
+
+  c = one("spin lock", "baseline", "baseline", "test and set: one exchange and one store", 1);
+  c.team = run_object<spinning>;
   to.all.push_back(c);
 
   c = one("ideal", "baseline", "limit", "every carrier an object of its own: one thread alone, times the processors",

@@ -19,6 +19,7 @@ study prepare(const setting& s) {
     add_team_point(made, *c, made.add_line(*c), x, {.carriers = 1, .fibers = 1}, s.place);
   }
   promise_at_most(r, "osci", "std::mutex", x, 1.0, "the other side of it: what is paid when there is no contention");
+  promise_at_most(r, "osci", "spin lock", x, 1.25, "one exchange and one store: what no lock can be cheaper than");
   made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
   return made;
 }

@@ -6,11 +6,20 @@
 // A state that wants them defines   void execute(batch<State, F, R> all) noexcept;
 // for a callable type F with result R. It must do what calling all[0].function(), all[1].function(), … on the state
 // would have done, and put each result where it belongs. F and R must be trivially copyable and of up to eight bytes.
+//
+// Some requests answer each other without the state: a push and the pop after it. A state that knows such defines
+//   static void eliminate(batch<State, F, R> all, std::span<std::uint32_t> notes) noexcept;
+//   using eliminates = F;
+// It puts the results of those, and sets their notes to batch::answered; the other requests, executed in their order,
+// must do what all would have done in theirs. osci calls it before a batch that is all F leaves the thread, so what is
+// answered never meets the object, and a batch of which nothing is left is not announced at all.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::cell
 
 #include <cstddef>      // std::size_t
+#include <cstdint>      // std::uint32_t
+#include <span>         // notes
 #include <type_traits>  // std::is_void_v
 
 namespace muster::inline MUSTER_ABI {
@@ -23,6 +32,8 @@ struct request;
 template <class State, class F, class R>
 class batch {
  public:
+  static constexpr std::uint32_t answered = ~std::uint32_t{0};
+
   class item {
    public:
     const F& function() const noexcept { return one_->ref().template as<F>(); }
@@ -54,6 +65,9 @@ class batch {
 namespace detail {
 template <class State, class F, class R>
 concept executes = requires(State& state, batch<State, F, R> all) { state.execute(all); };
+
+template <class State>
+concept eliminating = requires { typename State::eliminates; };
 }  // namespace detail
 
 }  // namespace muster::inline MUSTER_ABI

@@ -40,11 +40,11 @@ class combining_queue {
   combining_queue& operator=(const combining_queue&) = delete;
 
   /// Puts an item at the end.
-  void push(T item) { emplace(std::move(item)); }
+  MUSTER_HOT void push(T item) { emplace(std::move(item)); }
   template <class... Args>
-  void emplace(Args&&... args);
+  MUSTER_HOT void emplace(Args&&... args);
   /// Takes the first item, if there is one.
-  std::optional<T> pop();
+  MUSTER_HOT std::optional<T> pop();
 
   /// Asserts the invariants. Only while no thread is inside an operation.
   void check() const;

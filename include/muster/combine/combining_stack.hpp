@@ -11,8 +11,8 @@
 // Use it     where many fibers push and pop (combining_stack<T, osci> is the paper's OsciStack): for free lists, for
 //            work that is best done while it is in the cache.
 // Source     Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017. Nodes are made before and freed after, by the
-//            callers. Pushes and pops that travel together meet without the stack (as in elimination: Hendler, Shavit,
-//            Yerushalmi, SPAA 2004): a pop takes what the last push before it has brought.
+//            callers. Pushes and pops that travel together answer each other before they meet the stack (elimination:
+//            Hendler, Shavit, Yerushalmi, SPAA 2004).
 #pragma once
 
 #include <muster/base/slot.hpp>               // slot
@@ -21,8 +21,10 @@
 #include <muster/combine/options.hpp>         // combine_options
 #include <muster/combine/osci.hpp>            // the default
 
+#include <cstdint>   // std::uint32_t
 #include <memory>    // std::unique_ptr
 #include <optional>  // what pop returns
+#include <span>      // notes
 #include <utility>   // std::forward
 
 namespace muster::inline MUSTER_ABI {
@@ -42,11 +44,11 @@ class combining_stack {
   combining_stack& operator=(const combining_stack&) = delete;
 
   /// Puts an item on top.
-  void push(T item) { emplace(std::move(item)); }
+  MUSTER_HOT void push(T item) { emplace(std::move(item)); }
   template <class... Args>
-  void emplace(Args&&... args);
+  MUSTER_HOT void emplace(Args&&... args);
   /// Takes the item on top, if there is one.
-  std::optional<T> pop();
+  MUSTER_HOT std::optional<T> pop();
 
   /// Asserts the invariants. Only while no thread is inside an operation.
   void check() const { top_.check(); }
@@ -59,6 +61,8 @@ class combining_stack {
   struct top {
     node* first = nullptr;
     struct change;
+    using eliminates = change;
+    static void eliminate(batch<top, change, node*> all, std::span<std::uint32_t> notes) noexcept;
   };
 
   detail::node_pool<node> pool_;
@@ -81,6 +85,26 @@ struct combining_stack<T, Combining>::top::change {
     return old;
   }
 };
+
+/// A pop gets what the last push before it, that no other has got, has brought.
+template <class T, template <class...> class Combining>
+void combining_stack<T, Combining>::top::eliminate(batch<top, change, node*> all,
+                                                   std::span<std::uint32_t> notes) noexcept {
+  constexpr std::uint32_t none = all.answered - 1;
+  std::uint32_t last = none;  // the last push that is left; its note says which was before it
+  for (std::uint32_t i = 0; i < all.size(); ++i) {
+    if (all[i].function().pushed != nullptr) {
+      notes[i] = std::exchange(last, i);
+    } else if (last == none) {
+      notes[i] = none;
+    } else {
+      const std::uint32_t met = std::exchange(last, notes[last]);
+      all[i].result(all[met].function().pushed);
+      all[met].result(static_cast<node*>(nullptr));
+      notes[i] = notes[met] = all.answered;
+    }
+  }
+}
 
 template <class T, template <class...> class Combining>
 template <class... Args>

@@ -84,14 +84,18 @@ class osci {
   /// Requests of one thread that travel together. Touched by that thread only, but for the requests while they travel.
   struct fat {
     std::unique_ptr<row[]> requests;
-    row* rows = nullptr;  // where they are while they travel: here, or in the node
+    row* rows = nullptr;  // where they are while they travel: here, in `kept`, or in the node
+    // If the state eliminates: those that are left, and for each request its place among them, or batch::answered.
+    std::unique_ptr<row[]> kept;
+    std::unique_ptr<std::uint32_t[]> places;
     node* own = nullptr;  // a spare until it is published, then the node it was announced in, which is the next spare
     unsigned count = 0;
     unsigned posted = 0;    // of these: results that nobody will fetch
     unsigned readers = 0;   // since it is published: fibers and tickets that have not fetched their results
     bool directed = false;  // a fiber will publish it
     bool published = false;
-    bool taken = false;  // the role has been ours, or cannot be: nobody waited when it was published
+    bool eliminated = false;  // some requests have answered each other
+    bool taken = false;       // the role has been ours, or cannot be: nobody waited when it was published
     fat* next = nullptr;
   };
   struct group {
@@ -127,7 +131,11 @@ class osci {
   MUSTER_COLD void await_published(fat& b) noexcept;
   template <class Call>
   std::pair<group*, fat*> record_detached(Call& call);
-  void publish(group& g, fat& b) noexcept;
+  /// Returns false when the requests have answered each other.
+  bool publish(group& g, fat& b) noexcept;
+  MUSTER_COLD std::uint32_t eliminate(fat& b) noexcept;
+  /// Where the result of a request is.
+  static row& result_row(const fat& b, unsigned place) noexcept;
   void publish_and_leave(group& g, fat& b) noexcept;
   MUSTER_HOT void await(fat& b) noexcept;
   bool is_ours(const fat& b, std::uint32_t state) const noexcept { return state == list::yours && !b.taken; }

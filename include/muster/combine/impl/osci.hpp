@@ -6,7 +6,7 @@
 
 #include <muster/combine/osci.hpp>  // osci
 
-#include <algorithm>  // std::min
+#include <algorithm>  // std::find
 #include <deque>      // the calls of a batch
 #include <exception>  // std::exception_ptr
 #include <stdexcept>  // std::invalid_argument
@@ -66,6 +66,10 @@ template <class State, class Wait>
 typename osci<State, Wait>::fat* osci<State, Wait>::make_fat(group& g) {
   auto made = std::make_unique<fat>();
   made->requests = std::make_unique<row[]>(batch_);
+  if constexpr (detail::eliminating<State>) {
+    made->kept = std::make_unique<row[]>(batch_);
+    made->places = std::make_unique<std::uint32_t[]>(batch_);
+  }
   made->own = make_node(g);
   g.fats.push_back(std::move(made));
   return g.fats.back().get();
@@ -156,7 +160,7 @@ typename Call::result osci<State, Wait>::apply_with_others(group& g, Call& call)
   if (list_.look(b.own) != list::done) [[unlikely]]
     await_published(b);
   const reading last{g, b};
-  return call.fetch(b.rows[place].ref());
+  return call.fetch(result_row(b, place).ref());
 }
 
 template <class State, class Wait>
@@ -171,7 +175,7 @@ typename Call::result osci<State, Wait>::apply_and_direct(group& g, Call& call) 
   if (!b.published) publish(g, b);
   await(b);
   const reading last{g, b};
-  return call.fetch(b.rows[place].ref());
+  return call.fetch(result_row(b, place).ref());
 }
 
 // Whichever fiber comes first takes the role, not only those that wait: until then, everybody waits.
@@ -207,12 +211,12 @@ OutputIt osci<State, Wait>::apply_batch(std::span<F> functions, OutputIt results
     publish(g, b);
     await(b);
     const reading last{g, b};
-    for (std::size_t i = 0; i < many; ++i) {
+    for (unsigned i = 0; i < b.count; ++i) {
       try {
         if constexpr (std::is_void_v<typename call::result>) {
-          calls[i].fetch(b.rows[i].ref());
+          calls[i].fetch(result_row(b, i).ref());
         } else {
-          *results++ = calls[i].fetch(b.rows[i].ref());
+          *results++ = calls[i].fetch(result_row(b, i).ref());
         }
       } catch (...) {
         if (first == nullptr) first = std::current_exception();
@@ -226,21 +230,68 @@ OutputIt osci<State, Wait>::apply_batch(std::span<F> functions, OutputIt results
 }
 
 template <class State, class Wait>
-void osci<State, Wait>::publish(group& g, fat& b) noexcept {
+bool osci<State, Wait>::publish(group& g, fat& b) noexcept {
   if (g.open == &b) g.open = nullptr;
-  g.recent = &b;
   b.readers = b.count - b.posted;
+  b.published = true;
+  b.rows = b.requests.get();
+  unsigned many = b.count;
+  if constexpr (detail::eliminating<State>) {
+    many = eliminate(b);
+    if (many == 0) {
+      list_.serve_unannounced(b.own);
+      return false;
+    }
+  }
+  g.recent = &b;
   node* const spare = b.own;
   node* const own = list_.announce(spare);
   b.own = own;
-  b.published = true;
-  b.rows = b.requests.get();
-  if (b.count <= list::few) {
-    for (unsigned i = 0; i < b.count; ++i) own->in_node[i].ref() = b.requests[i].get();
+  if (many <= list::few) {
+    for (unsigned i = 0; i < many; ++i) own->in_node[i].ref() = b.rows[i].get();
     b.rows = own->in_node;
   }
-  own->held.ref() = {b.rows, b.count};
+  own->held.ref() = {b.rows, many};
   list_.link(own, spare);
+  return true;
+}
+
+/// How many of the requests have not answered each other. They stand at b.rows then.
+template <class State, class Wait>
+std::uint32_t osci<State, Wait>::eliminate(fat& b) noexcept {
+  using F = typename State::eliminates;
+  using call = detail::call<State, F>;
+  using const_call = detail::call<State, const F>;
+  using all = batch<State, F, typename call::result>;
+  static_assert(call::is_small, "State::eliminates must be a callable of up to eight bytes, and so must be its result");
+  static_assert(noexcept(State::eliminate(all(nullptr, nullptr), std::span<std::uint32_t>())),
+                "eliminate(batch, notes) must be noexcept: nobody would know which requests have been answered");
+  b.eliminated = false;
+  if (b.count < 2) return b.count;
+  for (unsigned i = 0; i < b.count; ++i)
+    if (const auto kind = b.requests[i].ref().run; kind != call::kind() && kind != const_call::kind()) return b.count;
+  const std::span places(b.places.get(), b.count);
+  State::eliminate(all(b.requests.get(), b.requests.get() + b.count), places);
+  if (std::find(places.begin(), places.end(), all::answered) == places.end()) return b.count;
+  b.eliminated = true;
+  std::uint32_t kept = 0;
+  for (unsigned i = 0; i < b.count; ++i) {
+    if (places[i] == all::answered) continue;
+    b.kept[kept].ref() = b.requests[i].get();
+    places[i] = kept++;
+  }
+  b.rows = b.kept.get();
+  return kept;
+}
+
+template <class State, class Wait>
+typename osci<State, Wait>::row& osci<State, Wait>::result_row(const fat& b, unsigned place) noexcept {
+  if constexpr (detail::eliminating<State>)
+    if (b.eliminated) {
+      const std::uint32_t to = b.places[place];
+      return to == ~std::uint32_t{0} ? b.requests[place] : b.rows[to];
+    }
+  return b.rows[place];
 }
 
 template <class State, class Wait>

@@ -57,11 +57,12 @@ void osci<State, Wait>::flush() {
 
 template <class State, class Wait>
 void osci<State, Wait>::publish_and_leave(group& g, fat& b) noexcept {
-  if (b.directed) return publish(g, b);
-  publish(g, b);
-  g.recent = nullptr;
-  b.taken = true;
-  if (!list_.leave(b.own)) list_.serve(b.own);
+  if (publish(g, b) && !b.directed) {
+    g.recent = nullptr;
+    b.taken = true;
+    if (!list_.leave(b.own)) list_.serve(b.own);
+  }
+  if (b.directed) return;
   if (b.readers == 0) {
     b.next = g.unread;
     g.unread = &b;
@@ -84,7 +85,7 @@ R osci<State, Wait>::ticket<R>::get() {
   MUSTER_CHECK(valid(), "osci: get() of a ticket that has been used or moved from");
   await();
   const reading last{*group_, *in_};
-  return fetch_(in_->rows[place_].ref());
+  return fetch_(osci::result_row(*in_, place_).ref());
 }
 
 template <class State, class Wait>

@@ -88,8 +88,17 @@ class call {
   /// Runs it here and now.
   result run_here(State& state) noexcept(!throws) { return std::invoke(*function_, state); }
 
+  /// Small requests of one callable are of one kind, however it came to apply.
+  static typename request_type::runner kind() noexcept {
+    if constexpr (is_small) {
+      return &call<State, F>::run;
+    } else {
+      return &run;
+    }
+  }
+
   void record(request_type& into) noexcept {
-    into.run = &run;
+    into.run = kind();
     if constexpr (is_small) {
       into.put(*function_);
     } else {
@@ -131,6 +140,8 @@ class call {
   }
 
  private:
+  template <class, class>
+  friend class call;
   using stored =
       std::conditional_t<std::is_void_v<result>, char,
                          std::conditional_t<std::is_reference_v<result>, std::remove_reference_t<result>*, result>>;

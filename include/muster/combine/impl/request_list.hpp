@@ -65,6 +65,8 @@ class request_list {
     // (1) acq_rel: pairs with (1). The next to announce finds `spare` as it has been set up here.
     return tail_.exchange(spare, std::memory_order_acq_rel);
   }
+  /// Nothing is left to announce: `spare` looks as if it had been served.
+  void serve_unannounced(node* spare) noexcept { spare->state.store(done, std::memory_order_relaxed); }
   /// Ends it: what `own` holds can be served.
   MUSTER_HOT void link(node* own, node* spare) noexcept {
     // (2) release: pairs with (3). The combiner sees the requests.
