@@ -5,7 +5,7 @@
 # check.sh: the steps of `./dev check`. Sourced by dev, whose functions (build, run_tests, python, die, say) and
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
-check_names=(format lint headers model debug clang asan tsan install)
+check_names=(format lint headers model debug clang asan tsan switches install)
 
 describe() { # step
   case $1 in
@@ -17,6 +17,7 @@ describe() { # step
     clang) echo "clang++, optimized: build and fast tests" ;;
     asan) echo "address and undefined-behaviour sanitizers: build and fast tests" ;;
     tsan) echo "thread sanitizer: build and fast tests" ;;
+    switches) echo "the other ways to switch fibers: AArch64 under emulation, Boost.Context" ;;
     install) echo "install, then use by find_package, FetchContent and pkg-config" ;;
   esac
 }
@@ -65,6 +66,27 @@ step_debug() { build_and_test debug; }
 step_clang() { build_and_test clang; }
 step_asan() { build_and_test asan; }
 step_tsan() { build_and_test tsan; }
+
+# The tests of fibers and of what stands on them. Without CMake: GoogleTest is compiled along, as Debian has it for the
+# machine's own processor only.
+step_switches() {
+  local directory=build/switches googletest=/usr/src/googletest/googletest test
+  local flags=(-std=c++20 -O2 -Wall -Wextra -Werror -Iinclude -Itests -Itests/support -pthread)
+  mkdir -p "$directory"
+  aarch64-linux-gnu-g++ -O1 -pthread -I"$googletest" -I"$googletest/include" -c "$googletest/src/gtest-all.cc" \
+    -o "$directory/gtest-all.o" || return 1
+  for test in fiber osci eliminate; do
+    echo "--- $test, AArch64"
+    aarch64-linux-gnu-g++ -static "${flags[@]}" -I"$googletest/include" "tests/unit/${test}_test.cpp" \
+      "$googletest/src/gtest_main.cc" "$directory/gtest-all.o" -o "$directory/$test-aarch64" || return 1
+    # Death tests execute themselves anew, which the emulator does not take part in.
+    qemu-aarch64 "$directory/$test-aarch64" --gtest_brief=1 --gtest_filter='-*death*' || return 1
+    echo "--- $test, Boost.Context"
+    g++ -DMUSTER_BOOST_CONTEXT "${flags[@]}" "tests/unit/${test}_test.cpp" -lgtest -lgtest_main -lboost_context \
+      -o "$directory/$test-boost" || return 1
+    "$directory/$test-boost" --gtest_brief=1 || return 1
+  done
+}
 
 step_install() { tools/install-test build/install-test; }
 
