@@ -68,6 +68,38 @@ void batches() {
   expect(sums == (std::array<long, 3>{1, 11, 111}));
 }
 
+// [execute]
+struct counter {
+  struct add {  // a request: eight bytes, that can be copied as bytes
+    long n;
+    long operator()(counter& c) const noexcept { return c.value += n; }
+  };
+  // Found by its name: gets all requests that have come together, instead of one call for each.
+  void execute(muster::batch<counter, add, long> all) noexcept {
+    long sum = value;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      sum += all[i].function().n;
+      all[i].result(sum);  // the sum of all up to this one, as if they had come one by one
+    }
+    value = sum;  // written once for all
+  }
+  long value = 0;
+};
+// [/execute]
+
+void whole_batches() {
+  // [execute-use]
+  muster::osci<counter> total;
+  muster::run_team({.carriers = 2, .fibers = 16},
+                   [&](unsigned /*carrier*/, unsigned /*fiber*/) { total.apply(counter::add{3}); });
+  // [/execute-use]
+  expect(total.apply([](counter& c) { return c.value; }) == 2 * 16 * 3);
+  std::vector<counter::add> functions = {{1}, {10}, {100}};
+  std::array<long, 3> sums{};
+  total.apply_batch(std::span(functions), sums.begin());
+  expect(sums == (std::array<long, 3>{97, 107, 207}));
+}
+
 void detached() {
   // [detached]
   muster::osci<long> total({.detached = true});
@@ -102,6 +134,7 @@ int main() {
   own_type();
   results_and_exceptions();
   batches();
+  whole_batches();
   detached();
   queue_and_stack();
 }

@@ -13,6 +13,7 @@
 #include <muster/combine/h_synch.hpp>
 #include <muster/combine/mcs.hpp>
 #include <muster/combine/osci.hpp>
+#include <muster/combine/osci_shared.hpp>
 #include <muster/combine/oyama.hpp>
 #include <muster/fiber.hpp>
 
@@ -40,6 +41,10 @@ struct kind {
 struct osci : kind<muster::osci> {
   static constexpr const char* name = "osci";
 };
+struct osci_shared : kind<muster::osci_shared> {
+  static constexpr const char* name = "osci_shared";
+  static constexpr bool takes_any_number_of_threads = true;
+};
 struct cc_synch : kind<muster::cc_synch> {
   static constexpr const char* name = "cc_synch";
 };
@@ -65,7 +70,7 @@ struct mcs : kind<muster::mcs> {
   static constexpr const char* name = "mcs";
 };
 using combining_kinds =
-    testing::Types<osci, cc_synch, dsm_synch, h_synch, h_synch_of_two, flat_combining, oyama, clh, mcs>;
+    testing::Types<osci, osci_shared, cc_synch, dsm_synch, h_synch, h_synch_of_two, flat_combining, oyama, clh, mcs>;
 
 // Those whose waits differ, with waits that sleep at once, and with waits that never sleep.
 struct parking_cc_synch : kind<muster::cc_synch, muster::wait::park> {

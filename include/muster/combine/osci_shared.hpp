@@ -6,9 +6,8 @@
 // Order      linearizable, as osci.
 // Progress   blocking. A thread that is stopped while it executes operations, or records a request, stops the others.
 // Killed     as stopped.
-// Operations as with osci: they run on the thread that serves; what they throw reaches the caller, and nobody else;
-// they
-//            may not apply to the same object.
+// Operations as with osci: they run on the thread that serves; what they throw reaches the caller, and nobody else.
+//            They may not apply to the same object.
 // Memory     for each group: a few batches of `batch` requests of 16 bytes, made when they are first needed.
 // Errors     as osci's, but that any number of threads may come.
 // Use it     when more threads than processors use one object: those that share a processor fill a batch while the
