@@ -30,7 +30,7 @@ void add(catalogue& to, std::string name, std::string role, unsigned fibers, std
 
 void add_combine(catalogue& to) {
   add<osci>(to, "osci", "ours", 64, "");
-  add<osci_shared>(to, "osci_shared", "ours", 1, "for threads without fibers");
+  add<osci_shared>(to, "osci_shared", "ours", 1, "batches of several threads");
   add<psim>(to, "psim", "ours", 64, "PSim-x with a bit for each carrier; wait-free");
   add<cc_synch>(to, "cc_synch", "baseline", 8, "CC-Synch");
   add<dsm_synch>(to, "dsm_synch", "baseline", 8, "DSM-Synch");

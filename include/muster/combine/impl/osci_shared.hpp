@@ -24,7 +24,7 @@ void osci_shared<State, Wait>::check() const {
   for (const group& g : groups_) {
     std::size_t free = 0;
     for (const fat* b = g.free.get(); b != nullptr; b = b->next.get()) ++free;
-    empty &= g.open.get() == nullptr && g.inside.get() == 0 && free == g.fats.size();
+    empty &= g.open.get() == nullptr && free == g.fats.size();
   }
   MUSTER_CHECK(empty, "osci_shared: destroyed or checked while a thread is inside an operation");
 }
@@ -73,7 +73,6 @@ std::invoke_result_t<F&, State&> osci_shared<State, Wait>::apply(F&& function) {
   group& g = groups_[sync::thread_index() % groups_.size()];
   fat* b = nullptr;
   unsigned place = 0;
-  bool others = false;
   {
     const passage here(*this, g);
     b = &open_fat(g);
@@ -81,15 +80,12 @@ std::invoke_result_t<F&, State&> osci_shared<State, Wait>::apply(F&& function) {
     b->readers.fetch_add(1, std::memory_order_relaxed);
     call.record(b->requests[place].ref());
     if (place + 1 == batch_) g.open.ref() = nullptr;
-    others = ++g.inside.ref() > 1;
   }
   const reading last{*this, g, *b};
   if (place == 0) {  // we direct this batch
-    if (this_fiber::has_siblings()) {
-      this_fiber::yield();
-    } else if (others) {
-      sync::yield();  // those of the group who wait for this processor record their requests
-    }
+    // Siblings record their requests. For kernel threads that wait for this processor, as in the paper, it does not
+    // pay: the kernel takes longer to switch than we to execute their requests.
+    this_fiber::yield();
     publish(g, *b);
   }
   await(*b);
@@ -139,10 +135,8 @@ void osci_shared<State, Wait>::await(fat& b) noexcept {
 template <class State, class Wait>
 void osci_shared<State, Wait>::leave(group& g, fat& b) noexcept {
   // (5) acq_rel: pairs with (5). The last to leave comes after all others have fetched their results.
-  const bool last = b.readers.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  if (b.readers.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   const passage here(*this, g);
-  --g.inside.ref();
-  if (!last) return;
   b.next.ref() = g.free.get();
   g.free.ref() = &b;
 }
