@@ -9,8 +9,10 @@
 #include <muster/fiber.hpp>
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -100,6 +102,43 @@ void whole_batches() {
   expect(sums == (std::array<long, 3>{97, 107, 207}));
 }
 
+// [eliminate]
+struct seats {
+  struct change {
+    int by;  // 1: given back, -1: taken, if there is one
+    bool operator()(seats& s) const noexcept {
+      if (s.free + by < 0) return false;
+      s.free += by;
+      return true;
+    }
+  };
+  // Found by these two names, too. Gets what is about to leave a thread, and does not see the object.
+  using eliminates = change;
+  static void eliminate(muster::batch<seats, change, bool> all, std::span<std::uint32_t> notes) noexcept {
+    std::size_t given = 0;  // all before it are answered, or take a seat
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      notes[i] = 0;
+      if (all[i].function().by > 0) continue;
+      while (given < i && (notes[given] == all.answered || all[given].function().by < 0)) ++given;
+      if (given == i) continue;
+      all[given].result(true);
+      all[i].result(true);  // takes the seat that has just been given back
+      notes[given] = notes[i] = all.answered;
+    }
+  }
+  int free = 0;
+};
+// [/eliminate]
+
+void answers() {
+  muster::osci<seats> hall;
+  std::vector<seats::change> changes = {{-1}, {1}, {-1}, {1}, {1}, {-1}};
+  std::array<bool, 6> done{};
+  hall.apply_batch(std::span(changes), done.begin());
+  expect(done == (std::array<bool, 6>{false, true, true, true, true, true}));
+  expect(hall.apply([](seats& s) { return s.free; }) == 1);
+}
+
 void detached() {
   // [detached]
   muster::osci<long> total({.detached = true});
@@ -135,6 +174,7 @@ int main() {
   results_and_exceptions();
   batches();
   whole_batches();
+  answers();
   detached();
   queue_and_stack();
 }
