@@ -3,11 +3,14 @@
 //
 // The library's queues and stacks, used by fibers in pairs of push and pop, as contenders. psim and retry are not among
 // the algorithms under combining_queue and combining_stack: these change nodes in place, which works on copies may not.
+// psim_queue and psim_stack are what psim has instead.
 #include "driver/shared_pairs.hpp"
 #include "ours/combined.hpp"
 
 #include <muster/combine/combining_queue.hpp>
 #include <muster/combine/combining_stack.hpp>
+#include <muster/combine/psim_queue.hpp>
+#include <muster/combine/psim_stack.hpp>
 #include <muster/queue/mpmc.hpp>
 
 namespace muster::bench {
@@ -34,6 +37,14 @@ class shared {
 
  private:
   Structure structure_;
+};
+
+/// As in the paper's first version: each fiber goes alone.
+template <class Structure>
+class without_yield : public Structure {
+ public:
+  explicit without_yield(const combine_options& options)
+      : Structure(options, psim_options{.yield_after_announcing = false}) {}
 };
 
 class bounded {
@@ -83,6 +94,13 @@ void add_both(catalogue& to, const std::string& name, const std::string& role, u
                                                 paper_name.empty() ? "" : paper_name + "Stack");
 }
 
+template <template <class> class Structure>
+void add_wait_free(catalogue& to, unsigned topics, const std::string& name, const std::string& paper_name) {
+  add<shared<Structure<item>>>(to, topics, name, "ours", 64, "the paper's P" + paper_name + "-x; wait-free");
+  add<shared<without_yield<Structure<item>>>>(to, topics, name + ", no yield", "baseline", 1,
+                                              "the paper's " + paper_name + "; wait-free");
+}
+
 }  // namespace
 
 void add_combine_structures(catalogue& to) {
@@ -90,6 +108,8 @@ void add_combine_structures(catalogue& to) {
   add_both<cc_synch>(to, "cc_synch", "baseline", 8, "the paper's CC-");
   add_both<dsm_synch>(to, "dsm_synch", "baseline", 8, "");
   add_both<flat_combining>(to, "flat_combining", "baseline", 32, "");
+  add_wait_free<psim_queue>(to, shared_queue, "psim_queue", "SimQueue");
+  add_wait_free<psim_stack>(to, shared_stack, "psim_stack", "SimStack");
   add<bounded>(to, shared_queue, "mpmc_queue", "ours", 1, "bounded, capacity 4096");
 }
 

@@ -16,4 +16,6 @@
 #include <muster/combine/osci_shared.hpp>      // IWYU pragma: export
 #include <muster/combine/oyama.hpp>            // IWYU pragma: export
 #include <muster/combine/psim.hpp>             // IWYU pragma: export
+#include <muster/combine/psim_queue.hpp>       // IWYU pragma: export
+#include <muster/combine/psim_stack.hpp>       // IWYU pragma: export
 #include <muster/combine/retry.hpp>            // IWYU pragma: export

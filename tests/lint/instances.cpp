@@ -30,6 +30,8 @@ template class muster::clh<std::string>;
 template class muster::mcs<std::string>;
 template class muster::retry<double>;
 template class muster::psim<double>;
+template class muster::psim_queue<std::string>;
+template class muster::psim_stack<int>;
 template class muster::combining_queue<std::string>;
 template class muster::combining_stack<std::string>;
 

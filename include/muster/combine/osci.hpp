@@ -133,7 +133,8 @@ class osci {
   std::pair<group*, fat*> record_detached(Call& call);
   /// Returns false when the requests have answered each other.
   bool publish(group& g, fat& b) noexcept;
-  MUSTER_COLD std::uint32_t eliminate(fat& b) noexcept;
+  MUSTER_COLD std::uint32_t eliminate(fat& b) noexcept
+    requires detail::eliminating<State>;
   /// Where the result of a request is.
   static row& result_row(const fat& b, unsigned place) noexcept;
   void publish_and_leave(group& g, fat& b) noexcept;

@@ -14,7 +14,10 @@
 //            has its result. One execution has an effect. So they must be functions of the state and of the eight bytes
 //            that they bring along, and may not point to anything that ends before the object does; they may not throw,
 //            yield, block, or apply to the same object. A result must not point into the state.
-// Memory     for each thread that comes: three copies of a record, and 32 bytes for each of `batch` requests; and 8
+// Workspace  An operation that needs more than the state, a node say, has it from psim<State, Workspace>: it is called
+//            as f(state, workspace), with the workspace of the thread that executes it. That is told at the end of each
+//            execution whether it has had an effect: commit() or abort(). See psim_stack.hpp.
+// Memory     for each thread that comes: three copies of a record, and 32 bytes for each of `batch` requests; and 16
 //            bytes for each of `threads` times `batch` results, of which those pages cost memory that are used.
 // Errors     std::invalid_argument and std::bad_alloc from the constructor. From apply and load std::length_error when
 //            more threads come than configured, std::bad_alloc at the first operation of a thread. An operation that
@@ -34,16 +37,15 @@
 #include <muster/base/arch.hpp>                // isolation_size
 #include <muster/base/sync.hpp>                // sync::atomic, sync::cell
 #include <muster/combine/impl/per_thread.hpp>  // per_thread
+#include <muster/combine/impl/psim_parts.hpp>  // isolated_array, value_in
 #include <muster/combine/options.hpp>          // combine_options
 
 #include <array>        // words of a state
-#include <bit>          // std::bit_cast
 #include <concepts>     // std::copyable
 #include <cstddef>      // std::size_t
 #include <cstdint>      // std::uint64_t
-#include <cstring>      // std::memcpy
-#include <memory>       // std::destroy_n
-#include <new>          // std::align_val_t
+#include <memory>       // std::unique_ptr
+#include <optional>     // what try_load returns
 #include <type_traits>  // std::is_trivially_copyable_v
 #include <utility>      // std::exchange
 
@@ -54,6 +56,8 @@ struct psim_options {
   bool yield_after_announcing = true;
   /// Whether operations are first tried without being announced, as long as that goes well. Off: as in the paper.
   bool alone_first = true;
+  /// psim_stack and psim_queue: nodes that a thread makes at once, and takes from others at once.
+  unsigned chain = 256;
 };
 
 /// The most bytes of a state: each attempt copies it.
@@ -62,63 +66,26 @@ inline constexpr std::size_t psim_largest_state = 256;
 template <class State>
 concept psim_state = std::copyable<State> && std::is_trivially_copyable_v<State> && sizeof(State) <= psim_largest_state;
 
+/// A thread's own, and used by nobody else. commit() ends an execution that has had its effect, abort() any other.
+template <class Workspace>
+concept psim_workspace =
+    std::same_as<Workspace, no_workspace> || (std::default_initializable<Workspace> && requires(Workspace& own) {
+      { own.commit() } noexcept;
+      { own.abort() } noexcept;
+    });
+
 template <class Result>
 concept psim_result = std::is_void_v<Result> || (!std::is_reference_v<Result> && std::is_trivially_copyable_v<Result> &&
-                                                 sizeof(Result) <= sizeof(std::uint64_t));
+                                                 sizeof(Result) <= 2 * sizeof(std::uint64_t));
 
-/// What psim<State>::apply takes.
-template <class F, class State>
+/// What psim<State, Workspace>::apply takes.
+template <class F, class State, class Workspace = no_workspace>
 concept psim_operation =
     std::is_trivially_copyable_v<std::decay_t<F>> && sizeof(std::decay_t<F>) <= sizeof(std::uint64_t) &&
-    std::is_nothrow_invocable_v<const std::decay_t<F>&, State&> &&
-    psim_result<std::invoke_result_t<const std::decay_t<F>&, State&>>;
+    detail::psim_call<std::decay_t<F>, State, Workspace>::is_nothrow &&
+    psim_result<detail::psim_answer<F, State, Workspace>>;
 
-namespace detail {
-
-/// An array that shares no cache line with anything else. Its atomics are zero; its cells are not touched.
-template <class T>
-class isolated_array {
- public:
-  isolated_array() = default;
-  explicit isolated_array(std::size_t n) : size_(n), first_(static_cast<T*>(::operator new(bytes(n), alignment))) {
-    std::uninitialized_default_construct_n(first_, n);
-  }
-  ~isolated_array() {
-    std::destroy_n(first_, size_);
-    ::operator delete(first_, alignment);
-  }
-  isolated_array(const isolated_array&) = delete;
-  isolated_array& operator=(const isolated_array&) = delete;
-
-  T* get() const noexcept { return first_; }
-  T& operator[](std::size_t i) const noexcept { return first_[i]; }
-
- private:
-  static constexpr std::align_val_t alignment{isolation_size};
-  static std::size_t bytes(std::size_t n) { return (n * sizeof(T) / isolation_size + 1) * isolation_size; }
-
-  const std::size_t size_ = 0;
-  T* const first_ = nullptr;
-};
-
-/// A value whose bytes lie at `words`.
-template <class T>
-T value_in(const std::uint64_t* words) noexcept {
-  std::array<std::byte, sizeof(T)> bytes;
-  std::memcpy(bytes.data(), words, sizeof(T));
-  return std::bit_cast<T>(bytes);
-}
-
-template <class T>
-std::uint64_t as_word(const T& value) noexcept {
-  std::uint64_t bits = 0;
-  if constexpr (!std::is_empty_v<T>) std::memcpy(&bits, &value, sizeof(T));
-  return bits;
-}
-
-}  // namespace detail
-
-template <class State>
+template <class State, class Workspace = no_workspace>
 class psim {
   static_assert(std::is_trivially_copyable_v<State> && std::copyable<State>,
                 "psim<State>: the state is copied as bytes by several threads at once, so it must be trivially "
@@ -126,9 +93,14 @@ class psim {
   static_assert(sizeof(State) <= psim_largest_state,
                 "psim<State>: each operation copies the whole state, so it may have 256 bytes at most: keep the larger "
                 "part elsewhere and numbers in the state, or use osci, which copies nothing");
+  static_assert(
+      psim_workspace<Workspace>,
+      "psim<State, Workspace>: each thread makes a workspace without arguments, and tells it how an execution "
+      "has ended: give it commit() and abort(), both noexcept");
 
  public:
   using state_type = State;
+  using workspace_type = Workspace;
 
   /// Constructs the state from `args`. Throws std::invalid_argument for no threads, no batch, or over 65536 threads.
   template <class... Args>
@@ -146,11 +118,18 @@ class psim {
   /// Executes function(state) with all of its effect at one moment, here or on another thread, and returns its result.
   /// It must be a psim_operation. Wait-free.
   template <class F>
-  MUSTER_HOT std::invoke_result_t<const std::decay_t<F>&, State&> apply(F&& function);
+  MUSTER_HOT detail::psim_answer<F, State, Workspace> apply(F&& function);
 
   /// A copy of the state as it is at one moment. Writes nothing unless others change the state all the time. Wait-free:
   /// one attempt more than apply.
   State load();
+
+  /// The same, or nothing: then the state has changed since the call. Writes nothing. Wait-free: as many steps as the
+  /// state has words, and 2.
+  std::optional<State> try_load() const noexcept;
+
+  /// The calling thread's. Throws as apply.
+  Workspace& workspace() { return own_group().workspace; }
 
   /// Asserts the invariants. Only while no thread is inside an operation.
   void check() const;
@@ -159,9 +138,16 @@ class psim {
   struct request;
   using word = sync::atomic<std::uint64_t>;
   using result_cell = sync::cell<std::uint64_t>;
+  static constexpr bool works = !std::same_as<Workspace, no_workspace>;
+  using worker = std::conditional_t<works, Workspace&, Workspace>;  // an empty argument costs nothing
+  /// Where a batch has its results. Those of up to eight bytes lie side by side; the second half of others elsewhere.
+  struct results {
+    result_cell* first;
+    result_cell* second;
+  };
   /// Executes requests of its kind one after another and puts their results into a row.
   struct runner {
-    void (*run)(State&, const request* first, std::size_t count, result_cell* results) noexcept;
+    void (*run)(State&, worker, const request* first, std::size_t count, results) noexcept;
     bool operator==(const runner&) const = default;
   };
   struct request {
@@ -188,7 +174,8 @@ class psim {
 
   /// A fiber that has recorded its request.
   struct pending {
-    std::uint64_t result = 0;
+    std::array<std::uint64_t, 2> result{};
+    bool has_two_words = false;
     bool done = false;
   };
 
@@ -210,6 +197,7 @@ class psim {
     unsigned crowded = 0;                        // operations to go until one is tried alone again
     bool toggle = false;                         // our bit of `toggles_`
     bool executing = false;
+    [[no_unique_address]] Workspace workspace{};
   };
 
   /// What an attempt starts from.
@@ -243,7 +231,7 @@ class psim {
   static unsigned checked_threads(const combine_options& options);
 
   word* record(std::uint64_t head) const noexcept;
-  result_cell* row(unsigned by, unsigned of) const noexcept;
+  results row(unsigned by, unsigned of) const noexcept;
 
   group& own_group();
   static void refuse_within(const group& own) noexcept {
@@ -254,14 +242,16 @@ class psim {
   template <class F>
   MUSTER_HOT void record_request(group& me, unsigned place, const F& f) noexcept;
   template <class F>
-  static void run_all(State& state, const request* first, std::size_t count, result_cell* results) noexcept;
-  static void run_load(State& state, const request* first, std::size_t count, result_cell* results) noexcept;
-  static void run_gathered(State& state, const request* first, std::size_t count, result_cell* results) noexcept;
+  static auto call(const F& f, State& state, Workspace& workspace) noexcept;
+  template <class F>
+  static void run_all(State& state, worker, const request* first, std::size_t count, results) noexcept;
+  static void run_load(State& state, worker, const request* first, std::size_t count, results) noexcept;
+  static void run_gathered(State& state, worker, const request* first, std::size_t count, results) noexcept;
 
   void finish_recorded(group& me) noexcept;
   template <class Own>
   MUSTER_HOT bool attempt_alone(group& me, Own own) noexcept;
-  MUSTER_COLD const result_cell* announce(group& me, unsigned count) noexcept;
+  MUSTER_COLD results announce(group& me, unsigned count) noexcept;
 
   MUSTER_HOT bool look(group& me, sight& s) const noexcept;
   /// Whether no other record has become the current one. Then what has been read since look() was true.
@@ -274,7 +264,7 @@ class psim {
   const unsigned threads_;
   const unsigned batch_;
   const psim_options options_;
-  const unsigned row_;           // results of one batch, or a state
+  const unsigned row_;           // both words of the results of one batch, or a state
   const unsigned record_words_;  // of all threads
   const unsigned index_bits_;
   detail::per_thread<group> groups_;

@@ -258,7 +258,9 @@ bool osci<State, Wait>::publish(group& g, fat& b) noexcept {
 
 /// How many of the requests have not answered each other. They stand at b.rows then.
 template <class State, class Wait>
-std::uint32_t osci<State, Wait>::eliminate(fat& b) noexcept {
+std::uint32_t osci<State, Wait>::eliminate(fat& b) noexcept
+  requires detail::eliminating<State>
+{
   using F = typename State::eliminates;
   using call = detail::call<State, F>;
   using const_call = detail::call<State, const F>;

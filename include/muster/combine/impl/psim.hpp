@@ -8,7 +8,7 @@
 #include <muster/combine/psim.hpp>               // psim
 #include <muster/fiber/fiber.hpp>                // this_fiber
 
-#include <algorithm>   // std::max
+#include <algorithm>   // std::copy, std::max
 #include <bit>         // std::bit_width
 #include <cstring>     // std::memcpy
 #include <functional>  // std::invoke
@@ -19,8 +19,8 @@ namespace muster::inline MUSTER_ABI {
 
 // ------------------------------------------------------------------------------------------------- making and checking
 
-template <class State>
-unsigned psim<State>::checked_threads(const combine_options& options) {
+template <class State, class Workspace>
+unsigned psim<State, Workspace>::checked_threads(const combine_options& options) {
   if (options.threads > most_threads)
     throw std::invalid_argument("psim names threads in 16 bits: combine_options::threads is " +
                                 std::to_string(options.threads) + "; ask for 65536 at most");
@@ -28,14 +28,14 @@ unsigned psim<State>::checked_threads(const combine_options& options) {
   return options.threads;
 }
 
-template <class State>
+template <class State, class Workspace>
 template <class... Args>
   requires std::constructible_from<State, Args...>
-psim<State>::psim(const combine_options& options, const psim_options& more, Args&&... args)
+psim<State, Workspace>::psim(const combine_options& options, const psim_options& more, Args&&... args)
     : threads_(checked_threads(options)),
       batch_(options.batch),
       options_(more),
-      row_(std::max(batch_, state_words)),
+      row_(std::max(2 * batch_, state_words)),
       record_words_(words_for(threads_)),
       index_bits_(static_cast<unsigned>(std::bit_width(2 * threads_))),
       groups_(threads_),
@@ -49,8 +49,8 @@ psim<State>::psim(const combine_options& options, const psim_options& more, Args
   places_[threads_].ref().records[0] = first_.get();
 }
 
-template <class State>
-psim<State>::group::group(unsigned number, const psim& in)
+template <class State, class Workspace>
+psim<State, Workspace>::group::group(unsigned number, const psim& in)
     : index(number),
       records{detail::isolated_array<word>(in.record_words_), detail::isolated_array<word>(in.record_words_)},
       announced(in.batch_),
@@ -59,8 +59,8 @@ psim<State>::group::group(unsigned number, const psim& in)
       gathered(std::make_unique<request[]>(in.batch_)),
       recorded(std::make_unique<pending*[]>(in.batch_)) {}
 
-template <class State>
-auto psim<State>::own_group() -> group& {
+template <class State, class Workspace>
+auto psim<State, Workspace>::own_group() -> group& {
   group& own = groups_.own([this] {
     auto made = std::make_unique<group>(sync::thread_index(), *this);
     places_[made->index].ref() = {
@@ -77,8 +77,8 @@ auto psim<State>::own_group() -> group& {
   return own;
 }
 
-template <class State>
-void psim<State>::check() const {
+template <class State, class Workspace>
+void psim<State, Workspace>::check() const {
   const word* const current = record(head_.load(std::memory_order_relaxed));
   groups_.for_each([&](const group& g) {
     MUSTER_CHECK(g.count == 0 && !g.executing, "psim: destroyed or checked while a thread is inside an operation");
@@ -90,13 +90,13 @@ void psim<State>::check() const {
   });
 }
 
-template <class State>
-State psim<State>::state_in(const std::uint64_t* words) noexcept {
+template <class State, class Workspace>
+State psim<State, Workspace>::state_in(const std::uint64_t* words) noexcept {
   return detail::value_in<State>(words);
 }
 
-template <class State>
-void psim<State>::put_state(const State& state, std::uint64_t* words) noexcept {
+template <class State, class Workspace>
+void psim<State, Workspace>::put_state(const State& state, std::uint64_t* words) noexcept {
   if constexpr (sizeof(State) <= sizeof(std::uint64_t)) {
     words[0] = detail::as_word(state);  // in one store, as it is read in one load
   } else {
@@ -105,22 +105,23 @@ void psim<State>::put_state(const State& state, std::uint64_t* words) noexcept {
   }
 }
 
-template <class State>
-auto psim<State>::record(std::uint64_t head) const noexcept -> word* {
+template <class State, class Workspace>
+auto psim<State, Workspace>::record(std::uint64_t head) const noexcept -> word* {
   const std::uint64_t index = head & ((std::uint64_t{1} << index_bits_) - 1);
   return places_[index / 2].get().records[index % 2];
 }
 
-template <class State>
-auto psim<State>::row(unsigned by, unsigned of) const noexcept -> result_cell* {
-  return places_[by].get().results + std::size_t{of} * row_;
+template <class State, class Workspace>
+auto psim<State, Workspace>::row(unsigned by, unsigned of) const noexcept -> results {
+  result_cell* const first = places_[by].get().results + std::size_t{of} * row_;
+  return {first, first + batch_};
 }
 
 // ------------------------------------------------------------------------------------------------------------ requests
 
-template <class State>
+template <class State, class Workspace>
 template <class F>
-void psim<State>::record_request(group& me, unsigned place, const F& f) noexcept {
+void psim<State, Workspace>::record_request(group& me, unsigned place, const F& f) noexcept {
   spot& at = me.announced[place];
   // (8) release: pairs with (7). Whoever meets a request of this batch when looking for one of the last knows what we
   // know: that the head has moved.
@@ -128,63 +129,80 @@ void psim<State>::record_request(group& me, unsigned place, const F& f) noexcept
   at.argument.store(detail::as_word(f), std::memory_order_release);  // (8)
 }
 
-template <class State>
+template <class State, class Workspace>
 template <class F>
-void psim<State>::run_all(State& state, const request* first, std::size_t count, result_cell* results) noexcept {
+auto psim<State, Workspace>::call(const F& f, State& state, Workspace& workspace) noexcept {
+  if constexpr (detail::psim_call<F, State, Workspace>::takes_workspace) {
+    return std::invoke(f, state, workspace);
+  } else {
+    return std::invoke(f, state);
+  }
+}
+
+template <class State, class Workspace>
+template <class F>
+void psim<State, Workspace>::run_all(State& state, worker workspace, const request* first, std::size_t count,
+                                     results to) noexcept {
+  using result = detail::psim_answer<F, State, Workspace>;
   State now = state;  // what nobody has a pointer to can stay in registers
   for (std::size_t i = 0; i < count; ++i) {
     const F f = detail::value_in<F>(&first[i].argument);
-    if constexpr (std::is_void_v<std::invoke_result_t<const F&, State&>>) {
-      std::invoke(f, now);
+    if constexpr (std::is_void_v<result>) {
+      call(f, now, workspace);
     } else {
-      results[i].ref() = detail::as_word(std::invoke(f, now));
+      const auto words = detail::as_words(call(f, now, workspace));
+      to.first[i].ref() = words[0];
+      if constexpr (words.size() == 2) to.second[i].ref() = words[1];
     }
   }
   state = now;
 }
 
 /// The request of load(). It is alone in its batch, and its result takes the whole row.
-template <class State>
-void psim<State>::run_load(State& state, const request*, std::size_t, result_cell* results) noexcept {
+template <class State, class Workspace>
+void psim<State, Workspace>::run_load(State& state, worker, const request*, std::size_t, results to) noexcept {
   image words;
   put_state(state, words.data());
-  for (unsigned i = 0; i < state_words; ++i) results[i].ref() = words[i];
+  for (unsigned i = 0; i < state_words; ++i) to.first[i].ref() = words[i];
 }
 
 /// Neighbours of the same kind are run in one loop, where the compiler sees the callable.
-template <class State>
-void psim<State>::run_gathered(State& state, const request* first, std::size_t count, result_cell* results) noexcept {
+template <class State, class Workspace>
+void psim<State, Workspace>::run_gathered(State& state, worker workspace, const request* first, std::size_t count,
+                                          results to) noexcept {
   for (std::size_t begin = 0, end = 0; begin != count; begin = end) {
     const runner run = first[begin].run;
     do {
       ++end;
     } while (end != count && first[end].run == run);
-    run.run(state, first + begin, end - begin, results + begin);
+    run.run(state, workspace, first + begin, end - begin, {to.first + begin, to.second + begin});
   }
 }
 
 // ---------------------------------------------------------------------------------------------------------- operations
 
-template <class State>
+template <class State, class Workspace>
 template <class F>
-std::invoke_result_t<const std::decay_t<F>&, State&> psim<State>::apply(F&& function) {
+detail::psim_answer<F, State, Workspace> psim<State, Workspace>::apply(F&& function) {
   using operation = std::decay_t<F>;
-  using result = std::invoke_result_t<const operation&, State&>;
+  using result = detail::psim_answer<F, State, Workspace>;
   static_assert(
       std::is_trivially_copyable_v<operation> && sizeof(operation) <= sizeof(std::uint64_t),
       "psim::apply: the operation travels in eight bytes that are copied, so it may be a function pointer, or a "
       "lambda with captures of eight bytes at most, by value, that are trivially copyable");
   static_assert(
-      std::is_nothrow_invocable_v<const operation&, State&>,
+      detail::psim_call<operation, State, Workspace>::is_nothrow,
       "psim::apply: the operation is executed by several threads on copies of the state, where nobody could "
       "catch what it throws: declare it noexcept, and not mutable, and give it a result that says what failed");
   static_assert(
       psim_result<result>,
-      "psim::apply: the result is copied in eight bytes, so it must be trivially copyable, no reference, and of "
-      "8 bytes at most: return less, or an index into a table, or use osci, which returns anything");
+      "psim::apply: the result is copied in sixteen bytes, so it must be trivially copyable, no reference, and of "
+      "16 bytes at most: return less, or an index into a table, or use osci, which returns anything");
+  constexpr bool has_two_words = detail::words_of<result> == 2;
   group& me = own_group();
   const operation f(std::forward<F>(function));
   pending mine;
+  mine.has_two_words = has_two_words;
 
   if (options_.yield_after_announcing && this_fiber::has_siblings()) {
     record_request(me, me.count, f);
@@ -195,50 +213,66 @@ std::invoke_result_t<const std::decay_t<F>&, State&> psim<State>::apply(F&& func
   } else {
     const bool done = options_.alone_first && attempt_alone(me, [&](State& state) noexcept {
                         if constexpr (std::is_void_v<result>) {
-                          std::invoke(f, state);
+                          call(f, state, me.workspace);
                         } else {
-                          mine.result = detail::as_word(std::invoke(f, state));
+                          const auto words = detail::as_words(call(f, state, me.workspace));
+                          std::copy(words.begin(), words.end(), mine.result.begin());
                         }
                       });
     if (!done) {
       record_request(me, 0, f);
-      mine.result = announce(me, 1)->get();
+      const results there = announce(me, 1);
+      if constexpr (!std::is_void_v<result>) mine.result[0] = there.first->get();
+      if constexpr (has_two_words) mine.result[1] = there.second->get();
     }
   }
-  if constexpr (!std::is_void_v<result>) return detail::value_in<result>(&mine.result);
+  if constexpr (!std::is_void_v<result>) return detail::value_in<result>(mine.result.data());
 }
 
 /// Announces and executes what this thread's fibers have recorded.
-template <class State>
-void psim<State>::finish_recorded(group& me) noexcept {
+template <class State, class Workspace>
+void psim<State, Workspace>::finish_recorded(group& me) noexcept {
   const unsigned count = std::exchange(me.count, 0U);
-  result_cell* const own = row(me.index, me.index);  // ours, and we read no results now
+  const results own = row(me.index, me.index);  // ours, and we read no results now
   const auto run_here = [&](State& state) noexcept {
     request* const gathered = me.gathered.get();
     for (unsigned i = 0; i < count; ++i)
       gathered[i] = {me.announced[i].run.load(std::memory_order_relaxed),
                      me.announced[i].argument.load(std::memory_order_relaxed)};
-    run_gathered(state, gathered, count, own);
+    run_gathered(state, me.workspace, gathered, count, own);
   };
   const bool done = options_.alone_first && attempt_alone(me, run_here);
-  const result_cell* const results = done ? own : announce(me, count);
+  const results there = done ? own : announce(me, count);
   for (unsigned i = 0; i < count; ++i) {
-    me.recorded[i]->result = results[i].get();
-    me.recorded[i]->done = true;
+    pending& p = *me.recorded[i];
+    p.result[0] = there.first[i].get();
+    if (p.has_two_words) p.result[1] = there.second[i].get();
+    p.done = true;
   }
 }
 
-template <class State>
-State psim<State>::load() {
+template <class State, class Workspace>
+State psim<State, Workspace>::load() {
   group& me = own_group();
   for (unsigned looks = 0; looks < 2; ++looks)
     if (sight s; look(me, s)) return state_in(me.copy.get());
 
   if (me.count != 0) finish_recorded(me);
   me.announced[0].run.store({&run_load}, std::memory_order_release);  // (8)
-  const result_cell* const results = announce(me, 1);
+  const results there = announce(me, 1);
   image words;
-  for (unsigned i = 0; i < state_words; ++i) words[i] = results[i].get();
+  for (unsigned i = 0; i < state_words; ++i) words[i] = there.first[i].get();
+  return state_in(words.data());
+}
+
+template <class State, class Workspace>
+std::optional<State> psim<State, Workspace>::try_load() const noexcept {
+  // (12) acquire: pairs with (2). Who fails knows at least what those knew who have changed the state.
+  const std::uint64_t head = head_.load(std::memory_order_acquire);
+  const word* const from = record(head);
+  image words;
+  for (unsigned i = 0; i < state_words; ++i) words[i] = from[i].load(std::memory_order_acquire);  // (5)
+  if (head_.load(std::memory_order_acquire) != head) return std::nullopt;                         // (12)
   return state_in(words.data());
 }
 

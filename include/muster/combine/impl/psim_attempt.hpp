@@ -35,8 +35,8 @@
 namespace muster::inline MUSTER_ABI {
 
 /// Around what calls users' functions: it notices those that do what they must not.
-template <class State>
-struct psim<State>::execution {
+template <class State, class Workspace>
+struct psim<State, Workspace>::execution {
   explicit execution(group& me) noexcept : of(me) {
     refuse_within(of);
     of.executing = true;
@@ -48,8 +48,8 @@ struct psim<State>::execution {
 };
 
 /// The start of an attempt. Returns false when it would be in vain.
-template <class State>
-bool psim<State>::look(group& me, sight& s) const noexcept {
+template <class State, class Workspace>
+bool psim<State, Workspace>::look(group& me, sight& s) const noexcept {
   // (1) seq_cst: pairs with (2), and in case (1) with itself. The record is there as it was when the head came to name
   // it, or newer.
   s.head = head_.load(std::memory_order_seq_cst);
@@ -65,15 +65,15 @@ bool psim<State>::look(group& me, sight& s) const noexcept {
   return me.copied != 0;
 }
 
-template <class State>
-bool psim<State>::is_current(std::uint64_t head) const noexcept {
+template <class State, class Workspace>
+bool psim<State, Workspace>::is_current(std::uint64_t head) const noexcept {
   // Relaxed: (5) and (7) come before. See case (2).
   return head_.load(std::memory_order_relaxed) == head;
 }
 
 /// Executes on `state` what is announced and not executed. Returns false when that would be in vain.
-template <class State>
-bool psim<State>::execute_announced(group& me, const sight& s, State& state) noexcept {
+template <class State, class Workspace>
+bool psim<State, Workspace>::execute_announced(group& me, const sight& s, State& state) noexcept {
   for (unsigned first = 0; first < s.extent; first += 64) {
     const unsigned here = s.extent - first;
     // Threads beyond the extent have come later; they are for those who look later.
@@ -90,8 +90,8 @@ bool psim<State>::execute_announced(group& me, const sight& s, State& state) noe
   return true;
 }
 
-template <class State>
-bool psim<State>::execute_batch(group& me, const sight& s, State& state, unsigned of) noexcept {
+template <class State, class Workspace>
+bool psim<State, Workspace>::execute_batch(group& me, const sight& s, State& state, unsigned of) noexcept {
   const spot* const announced = places_[of].get().announced;
   request* const gathered = me.gathered.get();
   unsigned count = 0;
@@ -103,7 +103,7 @@ bool psim<State>::execute_batch(group& me, const sight& s, State& state, unsigne
   }
   if (!is_current(s.head)) return false;
 
-  run_gathered(state, gathered, count, row(me.index, of));  // see case (4)
+  run_gathered(state, me.workspace, gathered, count, row(me.index, of));  // see case (4)
   std::uint64_t& names = me.copy[name_at(of)];
   names ^= std::uint64_t{name_in(names, of) ^ me.index} << name_shift(of);
   return true;
@@ -111,12 +111,15 @@ bool psim<State>::execute_batch(group& me, const sight& s, State& state, unsigne
 
 /// Executes what is announced, then own(state), and makes that the current record. Returns false when it had no effect,
 /// as others were faster.
-template <class State>
+template <class State, class Workspace>
 template <class Own>
-bool psim<State>::attempt(group& me, const sight& s, Own own) noexcept {
+bool psim<State, Workspace>::attempt(group& me, const sight& s, Own own) noexcept {
   std::uint64_t* const copy = me.copy.get();
   State state = state_in(copy);
-  if (!execute_announced(me, s, state)) return false;
+  if (!execute_announced(me, s, state)) {
+    if constexpr (works) me.workspace.abort();
+    return false;
+  }
   own(state);
   put_state(state, copy);
   word* const to = me.records[me.filling].get();
@@ -126,17 +129,21 @@ bool psim<State>::attempt(group& me, const sight& s, Own own) noexcept {
   for (unsigned i = 0; i < used; ++i) to[i].store(copy[i], std::memory_order_release);
   const std::uint64_t head = ((s.head >> index_bits_) + 1) << index_bits_ | (2 * me.index + me.filling);
   std::uint64_t seen = s.head;
-  // (2) release: pairs with (1, 11). The record is complete, and so are the results that it names.
-  if (!head_.compare_exchange_strong(seen, head, std::memory_order_release, std::memory_order_relaxed)) return false;
+  // (2) release: pairs with (1, 11, 12). The record is complete, and so are the results that it names.
+  if (!head_.compare_exchange_strong(seen, head, std::memory_order_release, std::memory_order_relaxed)) {
+    if constexpr (works) me.workspace.abort();
+    return false;
+  }
+  if constexpr (works) me.workspace.commit();
   me.copied = head;
   me.filling ^= 1;
   return true;
 }
 
 /// Executes own(state) without announcing it. Returns false when it had no effect.
-template <class State>
+template <class State, class Workspace>
 template <class Own>
-bool psim<State>::attempt_alone(group& me, Own own) noexcept {
+bool psim<State, Workspace>::attempt_alone(group& me, Own own) noexcept {
   if (me.crowded != 0) {
     --me.crowded;
     return false;
@@ -150,8 +157,8 @@ bool psim<State>::attempt_alone(group& me, Own own) noexcept {
 }
 
 /// Announces the first `count` of the recorded requests. Returns their results, which stay until the next time.
-template <class State>
-auto psim<State>::announce(group& me, unsigned count) noexcept -> const result_cell* {
+template <class State, class Workspace>
+auto psim<State, Workspace>::announce(group& me, unsigned count) noexcept -> results {
   const execution now(me);
   if (count < batch_) me.announced[count].run.store({}, std::memory_order_release);  // (8)
   const std::uint64_t bit = bit_of(me.index);
