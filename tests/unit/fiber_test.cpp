@@ -3,6 +3,7 @@
 //
 // Fibers: their order, exceptions, lifetimes, memory, and misuse.
 #include <gtest/gtest.h>
+#include <muster/combine/impl/inside.hpp>
 #include <muster/fiber.hpp>
 
 #include <atomic>
@@ -163,6 +164,36 @@ TEST(exceptions, stay_with_their_fiber_over_a_yield) {
   });
   all.clear();
   EXPECT_EQ(caught, 15);
+}
+
+// Combining objects keep for each fiber which operations it is inside of.
+TEST(operations, stay_with_their_fiber_over_a_yield) {
+  using muster::detail::inside;
+  int outer = 0, inner = 0;  // addresses of objects
+  std::vector<fiber> all;
+  for (int i = 0; i < 3; ++i) {
+    all.emplace_back([&outer, &inner, i] {
+      for (int round = 0; round < 5; ++round) {
+        {
+          const inside first(&outer);
+          this_fiber::yield();
+          EXPECT_NO_THROW(inside::refuse(&inner));
+          {
+            const inside second(&inner);
+            this_fiber::yield();
+            EXPECT_THROW(inside::refuse(&outer), std::logic_error);
+            EXPECT_THROW(inside::refuse(&inner), std::logic_error);
+          }
+        }
+        for (int turn = 0; turn <= i; ++turn) {
+          EXPECT_NO_THROW(inside::refuse(&outer));
+          this_fiber::yield();
+        }
+        EXPECT_NO_THROW(inside::refuse(&outer));
+      }
+    });
+  }
+  all.clear();
 }
 
 TEST(a_fiber, keeps_its_registers_over_a_yield) {
