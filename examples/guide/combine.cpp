@@ -112,18 +112,20 @@ struct seats {
       return true;
     }
   };
-  // Found by these two names, too. Gets what is about to leave a thread, and does not see the object.
-  using eliminates = change;
-  static void eliminate(muster::batch<seats, change, bool> all, std::span<std::uint32_t> notes) noexcept {
+  // Found by its name, too. Gets what is about to leave a thread, and does not see the object.
+  static void eliminate(muster::departing<seats> all, std::span<std::uint32_t> notes) noexcept {
     std::size_t given = 0;  // all before it are answered, or take a seat
     for (std::size_t i = 0; i < all.size(); ++i) {
       notes[i] = 0;
-      if (all[i].function().by > 0) continue;
-      while (given < i && (notes[given] == all.answered || all[given].function().by < 0)) ++given;
-      if (given == i) continue;
-      all[given].result(true);
-      all[i].result(true);  // takes the seat that has just been given back
-      notes[given] = notes[i] = all.answered;
+      if (!all[i].is<change>()) {
+        given = i + 1;  // somebody who looks at the seats: nothing is answered across that
+      } else if (all[i].function<change>().by < 0) {
+        while (given < i && (notes[given] == all.answered || all[given].function<change>().by < 0)) ++given;
+        if (given == i) continue;
+        all[given].result<change>(true);
+        all[i].result<change>(true);  // takes the seat that has just been given back
+        notes[given] = notes[i] = all.answered;
+      }
     }
   }
   int free = 0;

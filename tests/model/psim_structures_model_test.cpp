@@ -13,160 +13,31 @@
 #include <muster/combine/psim_queue.hpp>
 #include <muster/combine/psim_stack.hpp>
 
-#include "muster_model/explore.hpp"
 #include "mutant_search.hpp"
-#include "object_specs.hpp"
-#include "queue_spec.hpp"
-#include "wing_gong_lowe.hpp"
+#include "structure_programs.hpp"
 
 #include <algorithm>
-#include <array>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <iostream>
-#include <memory>
-#include <optional>
-#include <span>
 #include <string>
-#include <vector>
+#include <type_traits>
 
 namespace {
 
 namespace mm = muster_model;
-using muster_test::event;
-using muster_test::op;
-using muster_test::result;
-using number = std::uint64_t;
-
-/// What the main thread does before, and then each thread, of which it is the first: 'u' pushes, 'o' pops.
-struct script {
-  std::string before;
-  std::vector<std::string> threads;
-  bool alone_first = true;
-};
+using namespace muster_model_test;
 
 template <class Structure>
 using spec_of = std::conditional_t<std::same_as<Structure, muster::psim_queue<number>>, muster_test::queue_spec,
                                    muster_test::stack_spec>;
 
 template <class Structure>
-class run {
- public:
-  explicit run(const script& s)
-      : script_(s),
-        object_({.threads = static_cast<unsigned>(s.threads.size()), .batch = 1},
-                {.alone_first = s.alone_first, .chain = 1}) {
-    all_.reserve(32);
-    go(s.before);
-  }
-
-  /// Returns false when a thread has stopped for ever.
-  bool everything_finished() {
-    std::vector<unsigned> threads;
-    for (std::size_t t = 1; t < script_.threads.size(); ++t)
-      threads.push_back(mm::spawn([this, t] { go(script_.threads[t]); }));
-    go(script_.threads[0]);
-    bool stopped = false;
-    for (const unsigned t : threads) stopped |= !mm::join(t);
-    if (!stopped) object_.check();
-    while (pop()) {
-    }
-    check_history(stopped);
-    return !stopped;
-  }
-
- private:
-  struct entry {
-    event e;
-    mm::view begin, end;
-    bool open = false;
-  };
-  static unsigned self() { return mm::engine::running().current(); }
-
-  void go(const std::string& commands) {
-    for (unsigned i = 0; i < commands.size(); ++i)
-      if (commands[i] == 'u') {
-        push(++pushed_[self()] + 16 * self());
-      } else {
-        pop();
-      }
-  }
-  void push(number value) {
-    begin(op::push, value);
-    object_.push(value);
-    end(result::success);
-  }
-  bool pop() {
-    begin(op::pop, 0);
-    const std::optional<number> value = object_.pop();
-    if (value) open_[self()].e.value = *value;
-    end(value ? result::success : result::empty);
-    return value.has_value();
-  }
-
-  void begin(op kind, number value) {
-    const mm::heap::untracked aside;
-    mm::engine& e = mm::engine::running();
-    e.begin_operation();
-    open_[self()] = {
-        {self(), kind, value, result::pending, e.steps() + 1, muster_test::never}, e.known().now, {}, true};
-  }
-  void end(result outcome) {
-    const mm::heap::untracked aside;
-    mm::engine& e = mm::engine::running();
-    e.end_operation();
-    entry& done = open_[self()];
-    done.e.outcome = outcome;
-    done.e.end = e.steps();
-    done.open = false;
-    ++e.known().now.clock(self());
-    done.end = e.known().now;
-    all_.push_back(done);
-  }
-
-  void check_history(bool stopped) {
-    const mm::heap::untracked aside;
-    // What a thread was doing when it stopped may have happened or not.
-    for (entry& last : open_)
-      if (stopped && last.open) {
-        last.end.clock(last.e.thread) = ~0U;
-        all_.push_back(last);
-      }
-    std::vector<event> history;
-    std::vector<std::uint64_t> before(all_.size(), 0);
-    const bool by_time = !mm::engine::running().was_stale();
-    number pushed = 0, popped = 0;
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      const entry& b = all_[i];
-      history.push_back(b.e);
-      if (b.e.outcome == result::success) (b.e.kind == op::push ? pushed : popped) += b.e.value;
-      for (std::size_t j = 0; j < all_.size(); ++j) {
-        const entry& a = all_[j];
-        const unsigned by = a.e.thread;
-        const bool happens_before = by == b.e.thread ? j < i : b.begin.clock(by) >= a.end.clock(by);
-        if (happens_before || (by_time && a.e.end < b.e.begin)) before[i] |= std::uint64_t{1} << j;
-      }
-    }
-    if (!stopped && pushed != popped) mm::engine::running().fail("an item is lost, or comes twice");
-    muster_test::wing_gong_lowe<spec_of<Structure>> search;
-    if (!search.linearizable(std::span<const event>(history), before))
-      mm::engine::running().fail("the history is not linearizable:\n" + muster_test::describe(history));
-  }
-
-  const script& script_;
-  Structure object_;
-  std::vector<entry> all_;
-  std::array<entry, mm::most_threads> open_;
-  std::array<number, mm::most_threads> pushed_{};
-};
-
-template <class Structure>
-std::function<void()> program(const script& s) {
-  return [s] {
-    auto now = std::make_unique<run<Structure>>(s);
-    // An object in which a thread has stopped cannot be destroyed.
-    if (!now->everything_finished()) static_cast<void>(now.release());
-  };
+std::function<void()> program(const script& s, bool alone_first) {
+  return structure_program<Structure, spec_of<Structure>>(s, [threads = s.threads.size(), alone_first] {
+    return Structure({.threads = static_cast<unsigned>(threads), .batch = 1}, {.alone_first = alone_first, .chain = 1});
+  });
 }
 
 template <class Structure>
@@ -174,9 +45,7 @@ class psim_structures : public ::testing::Test {
  protected:
   static void search(const mm::limits& within, const script& s) {
     for (const bool alone_first : {true, false}) {
-      script now = s;
-      now.alone_first = alone_first;
-      const mm::result r = mm::explore(within, program<Structure>(now));
+      const mm::result r = mm::explore(within, program<Structure>(s, alone_first));
       ASSERT_FALSE(r.failed) << r.failed->what << '\n' << r.failed->trace;
       EXPECT_TRUE(r.complete || within.how != mm::strategy::exhaustive) << "not complete after " << r.executions;
       std::cout << r.executions << " executions, " << r.steps << " steps" << (r.complete ? ", complete" : "") << '\n';
@@ -233,7 +102,7 @@ TYPED_TEST(psim_structures, operations_have_a_bound) {
       for (const bool alone_first : {true, false})
         for (const auto how : {mm::strategy::random, mm::strategy::priorities}) {
           const mm::result r = mm::explore({.how = how, .executions = 4000, .depth = 5},
-                                           program<TypeParam>({"u", {others, own}, alone_first}));
+                                           program<TypeParam>({"u", {others, own}}, alone_first));
           ASSERT_FALSE(r.failed) << r.failed->what << '\n' << r.failed->trace;
           longest = std::max(longest, r.longest_operations[1]);
         }
@@ -247,19 +116,15 @@ TYPED_TEST(psim_structures, operations_have_a_bound) {
 
 // ------------------------------------------------------------------------------------------------------------- mutants
 
-using muster_model_test::mutant_search;
-
 template <class Structure>
 mutant_search mutants_of(const std::string& file, const std::string& prefix) {
   mutant_search search;
   for (const script& s : {script{"uuuu", {"oooo", "uuu"}}, script{"u", {"uouo", "ouou"}}, script{"", {"uu", "oo"}},
                           script{"uuu", {"ooou", "uou", "oo"}}, script{"", {"uouou", "uo", "o"}},
                           script{"", {"u", "uouou"}}, script{"uuuu", {"oooo", "u", "uu"}}})
-    for (const bool alone_first : {true, false}) {
-      script now = s;
-      now.alone_first = alone_first;
-      search.programs.push_back({file + (alone_first ? "" : ", announced"), true, program<Structure>(now), {}});
-    }
+    for (const bool alone_first : {true, false})
+      search.programs.push_back(
+          {file + (alone_first ? "" : ", announced"), true, program<Structure>(s, alone_first), {}});
   search.survivors = {
       {"psim_store::refill: load repeated", true, "the exchange reads it again"},
       {"psim_stack::for_each: load repeated", true, "check() counts the items and looks at none"},

@@ -38,19 +38,20 @@ struct pile {
       return last;
     }
   };
-  using eliminates = change;
-  static void eliminate(muster::batch<pile, change, int> all, std::span<std::uint32_t> notes) noexcept {
+  static void eliminate(muster::departing<pile> all, std::span<std::uint32_t> notes) noexcept {
     constexpr std::uint32_t none = all.answered - 1;
     std::uint32_t last = none;
     for (std::uint32_t i = 0; i < all.size(); ++i) {
-      if (const int pushed = all[i].function().pushed; pushed != 0) {
+      if (!all[i].is<change>()) {
+        notes[i] = last = none;  // it might see what was there before it
+      } else if (all[i].function<change>().pushed != 0) {
         notes[i] = std::exchange(last, i);
       } else if (last == none) {
         notes[i] = none;
       } else {
         const std::uint32_t met = std::exchange(last, notes[last]);
-        all[i].result(all[met].function().pushed);
-        all[met].result(0);
+        all[i].result<change>(all[met].function<change>().pushed);
+        all[met].result<change>(0);
         notes[i] = notes[met] = all.answered;
       }
     }
@@ -105,13 +106,17 @@ TEST(elimination, keeps_what_is_answered_from_the_object) {
   EXPECT_EQ(shared.apply([](pile& p) { return p.numbers; }), (std::vector<int>{5, 6}));
 }
 
-TEST(elimination, leaves_batches_of_several_kinds_alone) {
+TEST(elimination, does_not_reach_across_requests_of_another_kind) {
   osci<pile> shared({.detached = true});
-  auto push = shared.submit(pile::change{1});
+  auto first = shared.submit(pile::change{1});
   auto other = shared.submit([](pile& p) noexcept { return static_cast<int>(p.numbers.size()); });
+  auto second = shared.submit(pile::change{2});
   auto pop = shared.submit(pile::change{0});
-  EXPECT_EQ(pop.get(), 1);
-  EXPECT_EQ(push.get(), 0);
+  auto again = shared.submit(pile::change{0});
+  EXPECT_EQ(pop.get(), 2);
+  EXPECT_EQ(again.get(), 1);
+  EXPECT_EQ(first.get(), 0);
+  EXPECT_EQ(second.get(), 0);
   EXPECT_EQ(other.get(), 1);
   EXPECT_EQ(executed_by(shared), 2);
 }

@@ -5,14 +5,15 @@
 //
 // A state that wants them defines   void execute(batch<State, F, R> all) noexcept;
 // for a callable type F with result R. It must do what calling all[0].function(), all[1].function(), … on the state
-// would have done, and put each result where it belongs. F and R must be trivially copyable and of up to eight bytes.
+// would have done, and put each result where it belongs. F and R must be trivially copyable and of up to eight bytes; R
+// may also be a std::optional of such.
 //
 // Some requests answer each other without the state: a push and the pop after it. A state that knows such defines
-//   static void eliminate(batch<State, F, R> all, std::span<std::uint32_t> notes) noexcept;
-//   using eliminates = F;
-// It puts the results of those, and sets their notes to batch::answered; the other requests, executed in their order,
-// must do what all would have done in theirs. osci calls it before a batch that is all F leaves the thread, so what is
-// answered never meets the object, and a batch of which nothing is left is not announced at all.
+//   static void eliminate(departing<State> all, std::span<std::uint32_t> notes) noexcept;
+// It puts the results of those, and sets their notes to departing::answered; the other requests, executed in their
+// order, must do what all would have done in theirs. So nothing is answered across a request that it does not know.
+// osci calls it before a batch leaves the thread: what is answered never meets the object, and a batch of which nothing
+// is left is not announced at all.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::cell
@@ -27,13 +28,15 @@ namespace muster::inline MUSTER_ABI {
 namespace detail {
 template <class State>
 struct request;
-}
+template <class State, class Forwarded>
+class call;
+}  // namespace detail
 
 template <class State, class F, class R>
 class batch {
- public:
-  static constexpr std::uint32_t answered = ~std::uint32_t{0};
+  using row = sync::cell<detail::request<State>>;
 
+ public:
   class item {
    public:
     const F& function() const noexcept { return one_->ref().template as<F>(); }
@@ -42,24 +45,67 @@ class batch {
     void result(const T& value) noexcept
       requires(!std::is_void_v<R>)
     {
-      one_->ref().put(static_cast<R>(value));
+      one_->ref().put_result(static_cast<R>(value));
     }
 
    private:
     friend batch;
-    explicit item(sync::cell<detail::request<State>>* one) noexcept : one_(one) {}
-    sync::cell<detail::request<State>>* one_;
+    explicit item(row* one) noexcept : one_(one) {}
+    row* one_;
   };
 
-  batch(sync::cell<detail::request<State>>* first, sync::cell<detail::request<State>>* last) noexcept
-      : first_(first), last_(last) {}
+  batch(row* first, row* last) noexcept : first_(first), last_(last) {}
 
   std::size_t size() const noexcept { return static_cast<std::size_t>(last_ - first_); }
   item operator[](std::size_t i) const noexcept { return item(first_ + i); }
 
  private:
-  sync::cell<detail::request<State>>* first_;
-  sync::cell<detail::request<State>>* last_;
+  row* first_;
+  row* last_;
+};
+
+/// Requests of any kinds that are about to leave their thread.
+template <class State>
+class departing {
+  using row = sync::cell<detail::request<State>>;
+
+ public:
+  static constexpr std::uint32_t answered = ~std::uint32_t{0};
+
+  class item {
+   public:
+    /// Whether it is an F. F must be trivially copyable and of up to eight bytes, and so must be its result.
+    template <class F>
+    bool is() const noexcept {
+      const auto kind = one_->ref().run;
+      return kind == detail::call<State, F>::kind() || kind == detail::call<State, const F>::kind();
+    }
+    /// Only of what is<F>().
+    template <class F>
+    const F& function() const noexcept {
+      static_assert(detail::call<State, F>::is_small, "eliminate: F and its result must be of up to eight bytes");
+      return one_->ref().template as<F>();
+    }
+    /// Call once, after the last use of function(): the result takes its place.
+    template <class F, class T>
+    void result(const T& value) noexcept {
+      one_->ref().put_result(static_cast<typename detail::call<State, F>::result>(value));
+    }
+
+   private:
+    friend departing;
+    explicit item(row* one) noexcept : one_(one) {}
+    row* one_;
+  };
+
+  departing(row* first, std::size_t size) noexcept : first_(first), size_(size) {}
+
+  std::size_t size() const noexcept { return size_; }
+  item operator[](std::size_t i) const noexcept { return item(first_ + i); }
+
+ private:
+  row* first_;
+  std::size_t size_;
 };
 
 namespace detail {
@@ -67,7 +113,7 @@ template <class State, class F, class R>
 concept executes = requires(State& state, batch<State, F, R> all) { state.execute(all); };
 
 template <class State>
-concept eliminating = requires { typename State::eliminates; };
+concept eliminating = requires(departing<State> all, std::span<std::uint32_t> notes) { State::eliminate(all, notes); };
 }  // namespace detail
 
 }  // namespace muster::inline MUSTER_ABI

@@ -5,30 +5,34 @@
 //
 // Order      linearizable FIFO.
 // Progress   that of the combining object, of which there are two: pushes and pops do not wait for each other.
-// Memory     a node for each item; each thread keeps up to 1024 nodes for reuse.
+// Memory     eight bytes for each item, in segments of four kilobytes, one of which is kept when it is empty. Items
+//            that are larger, or not trivially copyable, lie in boxes; each thread keeps up to 1024 of these for reuse.
 // Errors     push throws what T's constructor throws, std::bad_alloc, and what the object's apply throws; then the
-//            queue is as it was. A T whose move may throw, or that is large, is kept behind a pointer.
+//            queue is as it was. A T whose move throws in pop reaches the caller of pop, and that item is gone.
 // Use it     where many fibers push and pop (combining_queue<T, osci> is the paper's OsciQueue). Between threads
 //            without fibers, mpmc_queue is faster, bounded, and can be waited for.
 // Source     the two-lock queue of Michael and Scott, PODC 1996, with a combining object in place of each lock
-//            (Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017). Nodes are made before and freed after, by the
-//            callers; an item is moved once while its node is in the queue, so that the node that a pop returns is its
-//            own.
+//            (Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017). Changed: items travel with the requests and lie
+//            side by side in segments, so that eight of them move from combiner to combiner at once, and nobody else
+//            touches them.
 #pragma once
 
-#include <muster/base/slot.hpp>               // slot
-#include <muster/combine/impl/node_pool.hpp>  // node_pool
-#include <muster/combine/options.hpp>         // combine_options
-#include <muster/combine/osci.hpp>            // the default
+#include <muster/base/arch.hpp>                // isolation_size
+#include <muster/base/sync.hpp>                // sync::atomic, sync::cell
+#include <muster/combine/impl/item_words.hpp>  // item_words
+#include <muster/combine/options.hpp>          // combine_options
+#include <muster/combine/osci.hpp>             // the default
 
-#include <memory>       // std::unique_ptr
-#include <optional>     // what pop returns
-#include <type_traits>  // std::is_nothrow_move_constructible_v
-#include <utility>      // std::forward
+#include <cstddef>   // std::size_t
+#include <cstdint>   // std::uint64_t
+#include <memory>    // std::unique_ptr
+#include <optional>  // what pop returns
+#include <utility>   // std::exchange
 
 namespace muster::inline MUSTER_ABI {
 
-template <class T, template <class...> class Combining = osci>
+/// `Segment`: items that lie side by side.
+template <class T, template <class...> class Combining = osci, std::size_t Segment = 480>
 class combining_queue {
  public:
   using value_type = T;
@@ -50,125 +54,122 @@ class combining_queue {
   void check() const;
 
  private:
-  static constexpr bool in_place = std::is_nothrow_move_constructible_v<T> && sizeof(T) <= 64;
-  using stored = std::conditional_t<in_place, T, std::unique_ptr<T>>;
+  using word = std::uint64_t;
 
-  struct node {
-    // Null in the last node. A pop may look at the last node while a push links the next.
-    sync::atomic<node*> next{nullptr};
-    sync::cell<slot<stored>> item;  // there in all nodes of the queue but the first
+  struct segment {
+    // The pushing combiner's; the other reads them.
+    alignas(isolation_size) sync::atomic<std::size_t> filled{0};  // never falls, but before the segment is used again
+    sync::atomic<segment*> next{nullptr};                         // set when it is full
+    alignas(isolation_size) sync::cell<word> words[Segment];      // the first `filled` are items, or have been
   };
+  using spare_segment = sync::atomic<segment*>;
 
   struct push_end {
-    node* last;
-    struct link;
-    void execute(batch<push_end, link, void> all) noexcept;
+    segment* last = nullptr;
+    std::size_t used = 0;  // filled, of `last`
+    spare_segment* spare = nullptr;
+    struct pushing;
+    MUSTER_COLD void add_segment();
   };
   struct pop_end {
-    node* first;
-    struct unlink;
+    segment* first = nullptr;
+    std::size_t taken = 0;   // of `first`
+    std::size_t filled = 0;  // at least so many
+    spare_segment* spare = nullptr;
+    struct popping;
+    MUSTER_COLD bool look() noexcept;
   };
 
-  detail::node_pool<node> pool_;
+  [[no_unique_address]] detail::item_words<T> words_;
+  // One that has been emptied, for the next that is needed.
+  alignas(isolation_size) spare_segment spare_{nullptr};
   Combining<push_end> pushes_;
   Combining<pop_end> pops_;
 };
 
-template <class T, template <class...> class Combining>
-struct combining_queue<T, Combining>::push_end::link {
-  node* added;
-  void operator()(push_end& end) const noexcept {
-    // (1) release: pairs with (2). A pop that finds the node sees its item.
-    end.last->next.store(added, std::memory_order_release);
-    end.last = added;
+template <class T, template <class...> class Combining, std::size_t Segment>
+void combining_queue<T, Combining, Segment>::push_end::add_segment() {
+  // (5) acquire: pairs with (6). Whoever has emptied it has read all of it.
+  std::unique_ptr<segment> added(spare->exchange(nullptr, std::memory_order_acquire));
+  if (added == nullptr) added = std::make_unique<segment>();
+  // Relaxed: (3) makes them visible.
+  added->filled.store(0, std::memory_order_relaxed);
+  added->next.store(nullptr, std::memory_order_relaxed);
+  // (3) release: pairs with (4).
+  last->next.store(added.get(), std::memory_order_release);
+  last = added.release();
+  used = 0;
+}
+
+template <class T, template <class...> class Combining, std::size_t Segment>
+struct combining_queue<T, Combining, Segment>::push_end::pushing {
+  word item;
+  void operator()(push_end& end) const {
+    if (end.used == Segment) [[unlikely]]
+      end.add_segment();
+    end.last->words[end.used].ref() = item;
+    // (1) release: pairs with (2). A pop that finds the number finds the items.
+    end.last->filled.store(++end.used, std::memory_order_release);
   }
 };
 
-/// All at once: the nodes are strung together where nobody looks, and hung in by one store.
-template <class T, template <class...> class Combining>
-void combining_queue<T, Combining>::push_end::execute(batch<push_end, link, void> all) noexcept {
-  node* const first = all[0].function().added;
-  node* end = first;
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    node* const next = all[i].function().added;
-    // Relaxed: (3) makes them visible.
-    end->next.store(next, std::memory_order_relaxed);
-    end = next;
+/// Returns false when there is no item.
+template <class T, template <class...> class Combining, std::size_t Segment>
+bool combining_queue<T, Combining, Segment>::pop_end::look() noexcept {
+  if (taken == Segment) {
+    // (4) acquire: pairs with (3). The next segment is empty, or what has been put there since.
+    segment* const next = first->next.load(std::memory_order_acquire);
+    if (next == nullptr) return false;
+    // (6) release: pairs with (5). One that is there already has been put there by this end.
+    delete spare->exchange(std::exchange(first, next), std::memory_order_release);
+    taken = 0;
   }
-  // (3) release: pairs with (2).
-  last->next.store(first, std::memory_order_release);
-  last = end;
+  // (2) acquire: pairs with (1).
+  filled = first->filled.load(std::memory_order_acquire);
+  return taken != filled;
 }
 
-template <class T, template <class...> class Combining>
-struct combining_queue<T, Combining>::pop_end::unlink {
-  node* operator()(pop_end& end) const noexcept {
-    node* const old = end.first;
-    // (2) acquire: pairs with (1, 3).
-    node* const next = old->next.load(std::memory_order_acquire);
-    if (next == nullptr) return nullptr;
-    // The next node stays in the queue, and another pop may free it; so its item leaves with the old one.
-    old->item.ref().construct(std::move(next->item.ref().value));
-    next->item.ref().destroy();
-    end.first = next;
-    return old;
+template <class T, template <class...> class Combining, std::size_t Segment>
+struct combining_queue<T, Combining, Segment>::pop_end::popping {
+  std::optional<word> operator()(pop_end& end) const noexcept {
+    if (end.taken == end.filled && !end.look()) return std::nullopt;
+    return end.first->words[end.taken++].get();
   }
 };
 
-template <class T, template <class...> class Combining>
-combining_queue<T, Combining>::combining_queue(const combine_options& options)
-    : pool_(options.threads), pushes_(options), pops_(options) {
-  node* const first = std::make_unique<node>().release();
-  pushes_.apply([first](push_end& end) noexcept { end.last = first; });
-  pops_.apply([first](pop_end& end) noexcept { end.first = first; });
+template <class T, template <class...> class Combining, std::size_t Segment>
+combining_queue<T, Combining, Segment>::combining_queue(const combine_options& options)
+    : words_(options.threads), pushes_(options), pops_(options) {
+  segment* const first = std::make_unique<segment>().release();
+  pushes_.apply([first, this](push_end& end) noexcept { end = {first, 0, &spare_}; });
+  pops_.apply([first, this](pop_end& end) noexcept { end = {first, 0, 0, &spare_}; });
 }
 
-template <class T, template <class...> class Combining>
-combining_queue<T, Combining>::~combining_queue() {
+template <class T, template <class...> class Combining, std::size_t Segment>
+combining_queue<T, Combining, Segment>::~combining_queue() {
   while (pop()) {
   }
   delete pops_.apply([](pop_end& end) noexcept { return end.first; });
+  delete spare_.load(std::memory_order_relaxed);
 }
 
-template <class T, template <class...> class Combining>
-void combining_queue<T, Combining>::check() const {
+template <class T, template <class...> class Combining, std::size_t Segment>
+void combining_queue<T, Combining, Segment>::check() const {
   pushes_.check();
   pops_.check();
 }
 
-template <class T, template <class...> class Combining>
+template <class T, template <class...> class Combining, std::size_t Segment>
 template <class... Args>
-void combining_queue<T, Combining>::emplace(Args&&... args) {
-  std::unique_ptr<node> made = pool_.take();
-  made->next.store(nullptr, std::memory_order_relaxed);
-  if constexpr (in_place) {
-    made->item.ref().construct(std::forward<Args>(args)...);
-  } else {
-    made->item.ref().construct(std::make_unique<T>(std::forward<Args>(args)...));
-  }
-  try {
-    pushes_.apply(typename push_end::link{made.get()});
-  } catch (...) {
-    made->item.ref().destroy();
-    throw;
-  }
-  static_cast<void>(made.release());
+void combining_queue<T, Combining, Segment>::emplace(Args&&... args) {
+  words_.send([this](word item) { pushes_.apply(typename push_end::pushing{item}); }, std::forward<Args>(args)...);
 }
 
-template <class T, template <class...> class Combining>
-std::optional<T> combining_queue<T, Combining>::pop() {
-  std::unique_ptr<node> old(pops_.apply(typename pop_end::unlink{}));
-  if (old == nullptr) return std::nullopt;
-  stored& there = old->item.ref().value;
-  std::optional<T> item;
-  if constexpr (in_place) {
-    item.emplace(std::move(there));
-  } else {
-    item.emplace(std::move(*there));
-  }
-  old->item.ref().destroy();
-  pool_.give_back(std::move(old));
-  return item;
+template <class T, template <class...> class Combining, std::size_t Segment>
+std::optional<T> combining_queue<T, Combining, Segment>::pop() {
+  const std::optional<word> item = pops_.apply(typename pop_end::popping{});
+  if (!item) return std::nullopt;
+  return std::optional<T>(words_.receive(*item));
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -5,27 +5,28 @@
 //
 // Order      linearizable LIFO.
 // Progress   that of the combining object.
-// Memory     a node for each item; each thread keeps up to 1024 nodes for reuse.
+// Memory     eight bytes for each item, in blocks of four kilobytes, one of which is kept when it is empty. Items that
+//            are larger, or not trivially copyable, lie in boxes; each thread keeps up to 1024 of these for reuse.
 // Errors     push throws what T's constructor throws, std::bad_alloc, and what the object's apply throws; then the
 //            stack is as it was. A T whose move throws in pop reaches the caller of pop, and that item is gone.
 // Use it     where many fibers push and pop (combining_stack<T, osci> is the paper's OsciStack): for free lists, for
 //            work that is best done while it is in the cache.
-// Source     Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017. Nodes are made before and freed after, by the
-//            callers. Pushes and pops that travel together answer each other before they meet the stack (elimination:
-//            Hendler, Shavit, Yerushalmi, SPAA 2004).
+// Source     Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017. Changed: items travel with the requests and lie side
+//            by side, so that nobody follows links, and only the combiner touches the stack. Pushes and pops that
+//            travel together answer each other before they meet it (elimination: Hendler, Shavit, Yerushalmi, SPAA
+//            2004).
 #pragma once
 
-#include <muster/base/slot.hpp>               // slot
-#include <muster/combine/batch.hpp>           // batch
-#include <muster/combine/impl/node_pool.hpp>  // node_pool
-#include <muster/combine/options.hpp>         // combine_options
-#include <muster/combine/osci.hpp>            // the default
+#include <muster/combine/batch.hpp>            // departing
+#include <muster/combine/impl/item_words.hpp>  // item_words
+#include <muster/combine/options.hpp>          // combine_options
+#include <muster/combine/osci.hpp>             // the default
 
-#include <cstdint>   // std::uint32_t
+#include <cstdint>   // std::uint64_t
 #include <memory>    // std::unique_ptr
 #include <optional>  // what pop returns
 #include <span>      // notes
-#include <utility>   // std::forward
+#include <utility>   // std::exchange
 
 namespace muster::inline MUSTER_ABI {
 
@@ -34,11 +35,12 @@ class combining_stack {
  public:
   using value_type = T;
 
-  explicit combining_stack(const combine_options& options = {}) : pool_(options.threads), top_(options) {}
+  explicit combining_stack(const combine_options& options = {}) : words_(options.threads), top_(options) {}
   /// Destroys the items left. No thread may be inside an operation.
   ~combining_stack() {
-    while (pop()) {
-    }
+    if constexpr (!detail::item_words<T>::in_place)
+      while (pop()) {
+      }
   }
   combining_stack(const combining_stack&) = delete;
   combining_stack& operator=(const combining_stack&) = delete;
@@ -54,53 +56,90 @@ class combining_stack {
   void check() const { top_.check(); }
 
  private:
-  struct node {
-    node* below = nullptr;
-    sync::cell<slot<T>> item;
-  };
+  using word = std::uint64_t;
+
+  /// Blocks of words, the last one first.
   struct top {
-    node* first = nullptr;
-    struct change;
-    using eliminates = change;
-    static void eliminate(batch<top, change, node*> all, std::span<std::uint32_t> notes) noexcept;
+    static constexpr unsigned in_block = 510;
+    struct block {
+      std::unique_ptr<block> below;
+      word words[in_block];
+    };
+
+    std::unique_ptr<block> last;
+    std::unique_ptr<block> spare;
+    unsigned used = in_block;  // words of `last`
+
+    top() = default;
+    ~top();
+    top(const top&) = delete;
+    top& operator=(const top&) = delete;
+    MUSTER_COLD void add_block();
+    MUSTER_COLD bool drop_block() noexcept;
+
+    struct pushing;
+    struct popping;
+    static void eliminate(departing<top> all, std::span<std::uint32_t> notes) noexcept;
   };
 
-  detail::node_pool<node> pool_;
+  [[no_unique_address]] detail::item_words<T> words_;
   Combining<top> top_;
 };
 
-/// A push and a pop are of one kind, so that a batch of both is one loop.
 template <class T, template <class...> class Combining>
-struct combining_stack<T, Combining>::top::change {
-  node* pushed;  // null: a pop
-  /// What a pop has taken, null when there was nothing.
-  node* operator()(top& stack) const noexcept {
-    node* const old = stack.first;
-    if (pushed != nullptr) {
-      pushed->below = old;
-      stack.first = pushed;
-      return nullptr;
-    }
-    if (old != nullptr) stack.first = old->below;
-    return old;
+combining_stack<T, Combining>::top::~top() {
+  while (last != nullptr) last = std::move(last->below);  // and not one inside the other
+}
+
+template <class T, template <class...> class Combining>
+void combining_stack<T, Combining>::top::add_block() {
+  std::unique_ptr<block> added = spare != nullptr ? std::move(spare) : std::make_unique_for_overwrite<block>();
+  added->below = std::exchange(last, nullptr);
+  last = std::move(added);
+  used = 0;
+}
+
+/// Returns false when the stack is empty.
+template <class T, template <class...> class Combining>
+bool combining_stack<T, Combining>::top::drop_block() noexcept {
+  if (last == nullptr || last->below == nullptr) return false;
+  spare = std::exchange(last, std::move(last->below));
+  used = in_block;
+  return true;
+}
+
+template <class T, template <class...> class Combining>
+struct combining_stack<T, Combining>::top::pushing {
+  word item;
+  void operator()(top& stack) const {
+    if (stack.used == in_block) [[unlikely]]
+      stack.add_block();
+    stack.last->words[stack.used++] = item;
+  }
+};
+
+template <class T, template <class...> class Combining>
+struct combining_stack<T, Combining>::top::popping {
+  std::optional<word> operator()(top& stack) const noexcept {
+    if (stack.used == 0 || stack.last == nullptr) [[unlikely]]
+      if (!stack.drop_block()) return std::nullopt;
+    return stack.last->words[--stack.used];
   }
 };
 
 /// A pop gets what the last push before it, that no other has got, has brought.
 template <class T, template <class...> class Combining>
-void combining_stack<T, Combining>::top::eliminate(batch<top, change, node*> all,
-                                                   std::span<std::uint32_t> notes) noexcept {
+void combining_stack<T, Combining>::top::eliminate(departing<top> all, std::span<std::uint32_t> notes) noexcept {
   constexpr std::uint32_t none = all.answered - 1;
   std::uint32_t last = none;  // the last push that is left; its note says which was before it
   for (std::uint32_t i = 0; i < all.size(); ++i) {
-    if (all[i].function().pushed != nullptr) {
+    if (all[i].template is<pushing>()) {
       notes[i] = std::exchange(last, i);
-    } else if (last == none) {
-      notes[i] = none;
+    } else if (last == none || !all[i].template is<popping>()) {
+      notes[i] = last = none;
     } else {
       const std::uint32_t met = std::exchange(last, notes[last]);
-      all[i].result(all[met].function().pushed);
-      all[met].result(static_cast<node*>(nullptr));
+      all[i].template result<popping>(all[met].template function<pushing>().item);
       notes[i] = notes[met] = all.answered;
     }
   }
@@ -109,32 +148,14 @@ void combining_stack<T, Combining>::top::eliminate(batch<top, change, node*> all
 template <class T, template <class...> class Combining>
 template <class... Args>
 void combining_stack<T, Combining>::emplace(Args&&... args) {
-  std::unique_ptr<node> made = pool_.take();
-  made->item.ref().construct(std::forward<Args>(args)...);
-  try {
-    top_.apply(typename top::change{made.get()});
-  } catch (...) {
-    made->item.ref().destroy();
-    throw;
-  }
-  static_cast<void>(made.release());
+  words_.send([this](word item) { top_.apply(typename top::pushing{item}); }, std::forward<Args>(args)...);
 }
 
 template <class T, template <class...> class Combining>
 std::optional<T> combining_stack<T, Combining>::pop() {
-  std::unique_ptr<node> taken(top_.apply(typename top::change{nullptr}));
-  if (taken == nullptr) return std::nullopt;
-  // However the move ends, the item is destroyed and the node kept.
-  struct ended {
-    combining_stack& stack;
-    std::unique_ptr<node>& taken;
-    ~ended() {
-      taken->item.ref().destroy();
-      stack.pool_.give_back(std::move(taken));
-    }
-  };
-  const ended last{*this, taken};
-  return std::optional<T>(std::move(taken->item.ref().value));
+  const std::optional<word> item = top_.apply(typename top::popping{});
+  if (!item) return std::nullopt;
+  return std::optional<T>(words_.receive(*item));
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -10,7 +10,8 @@
 // Fairness   first come, first served, by batches: an operation waits for those that were announced before it.
 // Operations run on the thread that serves, which may be another than the caller's: they see its thread-local data.
 //            What they throw reaches the caller, and nobody else. They may not apply to the same object.
-// Memory     for each thread: a few batches of `batch` requests of 16 bytes, made at its first operations.
+// Memory     for each thread: a few batches of `batch` requests of 16 bytes, made at its first operations; 20 bytes
+//            more for each request when the state eliminates (batch.hpp).
 // Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
 //            std::logic_error when it is called from within an operation of the same object, std::length_error when
 //            more threads come than configured, std::bad_alloc at the first operations of a thread.
@@ -85,7 +86,7 @@ class osci {
   struct fat {
     std::unique_ptr<row[]> requests;
     row* rows = nullptr;  // where they are while they travel: here, in `kept`, or in the node
-    // If the state eliminates: those that are left, and for each request its place among them, or batch::answered.
+    // If the state eliminates: those that are left, and for each request its place among them, or departing::answered.
     std::unique_ptr<row[]> kept;
     std::unique_ptr<std::uint32_t[]> places;
     node* own = nullptr;  // a spare until it is published, then the node it was announced in, which is the next spare

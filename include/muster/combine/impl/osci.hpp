@@ -261,19 +261,13 @@ template <class State, class Wait>
 std::uint32_t osci<State, Wait>::eliminate(fat& b) noexcept
   requires detail::eliminating<State>
 {
-  using F = typename State::eliminates;
-  using call = detail::call<State, F>;
-  using const_call = detail::call<State, const F>;
-  using all = batch<State, F, typename call::result>;
-  static_assert(call::is_small, "State::eliminates must be a callable of up to eight bytes, and so must be its result");
-  static_assert(noexcept(State::eliminate(all(nullptr, nullptr), std::span<std::uint32_t>())),
-                "eliminate(batch, notes) must be noexcept: nobody would know which requests have been answered");
+  using all = departing<State>;
+  static_assert(noexcept(State::eliminate(all(nullptr, 0), std::span<std::uint32_t>())),
+                "eliminate(departing, notes) must be noexcept: nobody would know which requests have been answered");
   b.eliminated = false;
   if (b.count < 2) return b.count;
-  for (unsigned i = 0; i < b.count; ++i)
-    if (const auto kind = b.requests[i].ref().run; kind != call::kind() && kind != const_call::kind()) return b.count;
   const std::span places(b.places.get(), b.count);
-  State::eliminate(all(b.requests.get(), b.requests.get() + b.count), places);
+  State::eliminate(all(b.requests.get(), b.count), places);
   if (std::find(places.begin(), places.end(), all::answered) == places.end()) return b.count;
   b.eliminated = true;
   std::uint32_t kept = 0;
@@ -291,7 +285,7 @@ typename osci<State, Wait>::row& osci<State, Wait>::result_row(const fat& b, uns
   if constexpr (detail::eliminating<State>)
     if (b.eliminated) {
       const std::uint32_t to = b.places[place];
-      return to == ~std::uint32_t{0} ? b.requests[place] : b.rows[to];
+      return to == departing<State>::answered ? b.requests[place] : b.rows[to];
     }
   return b.rows[place];
 }

@@ -19,17 +19,33 @@
 #include <functional>   // std::invoke
 #include <memory>       // std::construct_at
 #include <new>          // std::launder
+#include <optional>     // results
 #include <type_traits>  // std::invoke_result_t
 #include <utility>      // std::exchange
 
 namespace muster::inline MUSTER_ABI::detail {
+
+template <class T>
+concept travels =
+    std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T> && sizeof(T) <= 8 && alignof(T) <= 8;
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+template <class T>
+struct travels_back : std::bool_constant<std::is_void_v<T> || std::is_reference_v<T> || travels<T>> {};
+template <class T>
+struct travels_back<std::optional<T>> : std::bool_constant<travels<T>> {};
 
 template <class State>
 struct request {
   /// Runs requests from the first on, as long as they are of its kind. Returns the first that it has not run.
   using runner = sync::cell<request>* (*)(State&, sync::cell<request>* first, sync::cell<request>* last);
 
-  runner run = &unrecorded;  // or what has become of it: has_thrown, and the exception lies in `room`
+  runner run =
+      &unrecorded;  // or what has become of it: has_thrown, and the exception lies in `room`, or returned_nothing
   alignas(8) std::byte room[8];
 
   static sync::cell<request>* unrecorded(State&, sync::cell<request>*, sync::cell<request>*) {
@@ -37,6 +53,10 @@ struct request {
                __LINE__);
   }
   static sync::cell<request>* has_thrown(State&, sync::cell<request>*, sync::cell<request>*) {
+    fail_check("combining: a request is run twice; this is an error of the library", __FILE__, __LINE__);
+  }
+
+  static sync::cell<request>* returned_nothing(State&, sync::cell<request>*, sync::cell<request>*) {
     fail_check("combining: a request is run twice; this is an error of the library", __FILE__, __LINE__);
   }
 
@@ -48,6 +68,18 @@ struct request {
   void put(const T& value) noexcept {
     std::construct_at(reinterpret_cast<T*>(room), value);
   }
+  template <class R>
+  void put_result(const R& value) noexcept {
+    if constexpr (is_optional<R>) {
+      if (value.has_value()) {
+        put(*value);
+      } else {
+        run = &returned_nothing;
+      }
+    } else {
+      put(value);
+    }
+  }
 };
 
 /// Runs all requests of a row.
@@ -55,10 +87,6 @@ template <class State>
 void run_requests(State& state, sync::cell<request<State>>* first, sync::cell<request<State>>* last) {
   while (first != last) first = first->ref().run(state, first, last);
 }
-
-template <class T>
-concept travels =
-    std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T> && sizeof(T) <= 8 && alignof(T) <= 8;
 
 /// Nobody can tell whether a copy of the callable is run instead: it is about to end, cannot change, or is nothing.
 template <class Forwarded>
@@ -78,8 +106,8 @@ class call {
   using result = std::invoke_result_t<F&, State&>;
   static constexpr bool throws = !std::is_nothrow_invocable_v<F&, State&>;
   /// Nothing of it lies in the owner's frame.
-  static constexpr bool is_small = travels<std::remove_const_t<F>> && is_not_changed<Forwarded> &&
-                                   (std::is_void_v<result> || std::is_reference_v<result> || travels<result>);
+  static constexpr bool is_small =
+      travels<std::remove_const_t<F>> && is_not_changed<Forwarded> && travels_back<result>::value;
 
   explicit call(F& f) noexcept : function_(std::addressof(f)) {}
   call(const call&) = delete;
@@ -134,6 +162,9 @@ class call {
       }
     if constexpr (std::is_reference_v<result>) {
       return static_cast<result>(*from.template as<std::remove_reference_t<result>*>());
+    } else if constexpr (is_optional<result>) {
+      if (from.run == &request_type::returned_nothing) return std::nullopt;
+      return from.template as<typename result::value_type>();
     } else if constexpr (!std::is_void_v<result>) {
       return from.template as<result>();
     }
@@ -207,7 +238,7 @@ class call {
         auto&& there = std::invoke(f, state);
         one.put(std::addressof(there));
       } else {
-        one.put(std::invoke(f, state));
+        one.put_result(std::invoke(f, state));
       }
     } else {
       call& owner = *one.template as<call*>();

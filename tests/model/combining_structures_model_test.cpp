@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// combining_queue and combining_stack under the checker. The queue's two ends are objects of their own, which share
+// its segments: here of two items, so that they are filled, left, and used again all the time.
+//
+// Checked     by the engine: data races, leaks, the use of what has ended. Here: whole histories are linearizable,
+//             every number comes out once.
+// Mutants     every operation of the queue on what its ends share is changed, and some program notices.
+#include <gtest/gtest.h>
+#include <muster/combine/clh.hpp>
+#include <muster/combine/combining_queue.hpp>
+#include <muster/combine/combining_stack.hpp>
+
+#include "mutant_search.hpp"
+#include "structure_programs.hpp"
+
+#include <concepts>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <type_traits>
+
+namespace {
+
+using namespace muster_model_test;
+
+using queue = muster::combining_queue<number, muster::clh, 2>;
+using stack = muster::combining_stack<number, muster::clh>;
+
+template <class Structure>
+std::function<void()> program(const script& s) {
+  using spec = std::conditional_t<std::same_as<Structure, queue>, muster_test::queue_spec, muster_test::stack_spec>;
+  return structure_program<Structure, spec>(
+      s, [threads = s.threads.size()] { return Structure({.threads = static_cast<unsigned>(threads)}); });
+}
+
+template <class Structure>
+class combining_structures : public ::testing::Test {
+ protected:
+  static void search(const mm::limits& within, const script& s) {
+    const mm::result r = mm::explore(within, program<Structure>(s));
+    ASSERT_FALSE(r.failed) << r.failed->what << '\n' << r.failed->trace;
+    EXPECT_TRUE(r.complete || within.how != mm::strategy::exhaustive) << "not complete after " << r.executions;
+    std::cout << r.executions << " executions, " << r.steps << " steps" << (r.complete ? ", complete" : "") << '\n';
+  }
+};
+
+struct names {
+  template <class Structure>
+  static std::string GetName(int) {
+    return std::same_as<Structure, queue> ? "queue" : "stack";
+  }
+};
+using structures = ::testing::Types<queue, stack>;
+TYPED_TEST_SUITE(combining_structures, structures, names);
+
+TYPED_TEST(combining_structures, one_pushes_one_pops) {
+  this->search({.preemptions = 2, .stale = 1}, {"", {"u", "o"}});
+  this->search({.preemptions = 2, .stale = 1}, {"u", {"uu", "oo"}});
+  this->search({.preemptions = 2, .stale = 1}, {"uuoo", {"uu", "oo"}});
+}
+
+TYPED_TEST(combining_structures, each_pushes_and_pops) {
+  this->search({.preemptions = 2, .stale = 0}, {"uu", {"ou", "uo"}});
+  this->search({.preemptions = 1, .stale = 0}, {"uo", {"uuu", "ooo"}});
+}
+
+TYPED_TEST(combining_structures, three_threads) {
+  this->search({.preemptions = 1, .stale = 0}, {"u", {"o", "u", "o"}});
+  this->search({.preemptions = 1, .stale = 0}, {"uu", {"o", "uu", "o"}});
+}
+
+const std::vector<script> long_scripts = {{"", {"uuuuuuu", "ooooooo"}}, {"uuuu", {"oooo", "uuu"}},
+                                          {"u", {"uouo", "ouou"}},      {"uuu", {"ooou", "uou", "oo"}},
+                                          {"", {"uouou", "uo", "o"}},   {"uuuuuu", {"oooooo", "uuuu", "u"}}};
+
+TYPED_TEST(combining_structures, segments_go_round) {
+  for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+    for (const script& s : long_scripts) this->search({.how = how, .executions = 5000, .depth = 4}, s);
+}
+
+TEST(mutants, of_the_queue_are_noticed_or_explained) {
+  mutant_search search;
+  for (const script& s : long_scripts) search.programs.push_back({"combining_queue", true, program<queue>(s), {}});
+  search.files = {"/combining_queue.hpp"};
+  search.prefix = "combining_queue::";
+  search.run();
+}
+
+}  // namespace
