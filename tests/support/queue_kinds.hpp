@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// queue_kinds.hpp: the queues under test, for typed tests: each shape, and for some each layout and waiting policy.
+// queue_kinds.hpp: the queues under test, for typed tests: each shape with each waiting policy, and with each layout.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,11 +36,10 @@ using muster::wait::park;
 using muster::wait::spin;
 using muster::wait::spin_then_park;
 
-using all_kinds =
-    ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>, spsc<park>, spmc<park>,
-                     mpmc<park>, spsc<spin>, spmc<spin>, mpmc<spin>, spsc<park, muster::layout::aligned>,
-                     spmc<park, muster::layout::rotated>, spmc<park, muster::layout::aligned_rotated>,
-                     mpmc<park, muster::layout::rotated>, mpmc<park, muster::layout::aligned>>;
+using all_kinds = ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>,
+                                   spsc<park, muster::layout::aligned>, spmc<park>, spmc<park, muster::layout::rotated>,
+                                   mpmc<park, muster::layout::aligned>, spsc<spin>,
+                                   spmc<spin, muster::layout::aligned_rotated>, mpmc<spin, muster::layout::rotated>>;
 
 struct kind_names {
   template <class Kind>
