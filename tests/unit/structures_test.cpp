@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -52,7 +53,7 @@ TYPED_TEST_SUITE(structure, kinds, names);
 TYPED_TEST(structure, keeps_its_order) {
   typename TypeParam::template of<number> object;
   EXPECT_EQ(object.pop(), std::nullopt);
-  for (const number many : {1, 2, 3, 4, 7, 500, 511, 1021, 3000}) {
+  for (const number many : std::initializer_list<number>{1, 2, 3, 4, 7, 500, 511, 1021, 3000}) {
     for (number i = 0; i < many; ++i) object.push(i);
     object.check();
     for (number i = 0; i < many; ++i) ASSERT_EQ(object.pop(), TypeParam::is_queue ? i : many - 1 - i);
