@@ -3,7 +3,7 @@
 //
 // Fibers: their order, exceptions, lifetimes, memory, and misuse.
 #include <gtest/gtest.h>
-#include <muster/combine/impl/inside.hpp>
+#include <muster/base/inside.hpp>
 #include <muster/fiber.hpp>
 
 #include <atomic>

@@ -20,8 +20,8 @@
 #pragma once
 
 #include <muster/base/arch.hpp>             // line_size
+#include <muster/base/inside.hpp>           // inside
 #include <muster/base/sync.hpp>             // sync::atomic, sync::cell
-#include <muster/combine/impl/inside.hpp>   // inside
 #include <muster/combine/impl/nodes.hpp>    // thread_nodes
 #include <muster/combine/impl/waiting.hpp>  // waiting
 #include <muster/combine/options.hpp>       // combine_options

@@ -21,10 +21,10 @@
 //            exponential backoff (Anderson, 1990).
 #pragma once
 
-#include <muster/base/arch.hpp>            // isolation_size
-#include <muster/base/sync.hpp>            // sync::atomic, sync::relax
-#include <muster/combine/impl/inside.hpp>  // inside
-#include <muster/combine/options.hpp>      // combine_options
+#include <muster/base/arch.hpp>        // isolation_size
+#include <muster/base/inside.hpp>      // inside
+#include <muster/base/sync.hpp>        // sync::atomic, sync::relax
+#include <muster/combine/options.hpp>  // combine_options
 
 #include <algorithm>    // std::min
 #include <array>        // the bytes of a state
