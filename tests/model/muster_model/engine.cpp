@@ -87,7 +87,7 @@ std::string engine::execute(scheduler& decisions, const std::function<void()>& p
   threads_.clear();
   failure_.clear();
   trace_.clear();
-  steps_ = 0;
+  steps_ = plain_accesses_ = 0;
   current_ = 0;
   abandoned_ = false;
   was_stale_ = false;
@@ -190,6 +190,7 @@ thread_set engine::runnable_threads() const {
 void engine::schedule() {
   if (++steps_ > most_steps_) fail("no end after " + std::to_string(most_steps_) + " steps: a loop that never ends");
   ++threads_[current_].operation_steps;
+  plain_accesses_ = 0;
   fiber& self = threads_[current_];
   if (static_cast<int>(current_) == freezable_ && !self.done && !self.frozen && self.sleeps < 0)
     self.frozen = decisions_->choose(2, "stop for ever") == 1;

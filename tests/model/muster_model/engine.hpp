@@ -70,6 +70,10 @@ class engine {
   unsigned spawn(std::function<void()> body);
   bool join(unsigned thread);  // false: the thread has stopped for ever
   [[noreturn]] void fail(const std::string& why);
+  /// Of a cell. A thread that does nothing else for long is taken to be caught in a loop.
+  void plain_access() {
+    if (++plain_accesses_ > 100'000) fail("a loop that never ends, in which no atomic operation stands");
+  }
   unsigned current() const { return current_; }
   const void*& innermost() { return threads_[current_].innermost; }
   knowledge& known() { return threads_[current_].known; }
@@ -156,6 +160,7 @@ class engine {
   std::unique_ptr<stacks> stacks_;
   std::string failure_;
   std::uint64_t steps_ = 0;
+  std::uint64_t plain_accesses_ = 0;  // since the last step
   std::uint64_t most_steps_ = 5000;
   std::array<std::uint64_t, most_threads> longest_operations_{};
   static constexpr unsigned most_timeouts = 2;  // that happen while others could go on

@@ -118,6 +118,7 @@ class cell {
   T& ref() {
     engine& e = engine::running();
     if (life_ != alive) e.fail("a cell is used after its end");
+    e.plain_access();
     muster_model::view& now = e.known().now;
     const char* race = nullptr;
     if (written_at_ > now.clock(writer_)) race = "data race: two threads write the same cell";
@@ -131,6 +132,7 @@ class cell {
   const T& get() const {
     engine& e = engine::running();
     if (life_ != alive) e.fail("a cell is used after its end");
+    e.plain_access();
     muster_model::view& now = e.known().now;
     if (written_at_ > now.clock(writer_)) e.fail("data race: a cell is read while another thread writes it");
     read_at_[e.current()] = now.clock(e.current());
