@@ -3,7 +3,7 @@
 #
 # The library's targets. A part is a directory under include/muster; it becomes muster::<part>, and a component of
 # find_package(muster).
-set(muster_parts base queue fiber combine)
+set(muster_parts base queue fiber combine fork)
 
 find_package(Threads REQUIRED)
 
@@ -32,6 +32,7 @@ muster_add_part(base HEADERS muster/version.hpp)
 muster_add_part(queue NEEDS base)
 muster_add_part(fiber NEEDS base)
 muster_add_part(combine NEEDS fiber)
+muster_add_part(fork NEEDS base)
 
 # All parts, and the header that includes them all.
 add_library(muster_muster INTERFACE)

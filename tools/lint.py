@@ -41,7 +41,7 @@ MACHINE = ("base/", "fiber/context", "fiber/stack")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. real.hpp is left out: it is the seam, its callers carry the labels.
-LABELLED = ("base/", "queue/", "fiber/", "combine/")
+LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/")
 UNLABELLED = ("base/real.hpp",)
 STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
 FENCE = re.compile(r"\bsync\s*::\s*(light_fence|heavy_fence|full_fence)\s*\(")

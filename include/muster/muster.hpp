@@ -7,5 +7,6 @@
 #include <muster/base/parallelism.hpp>  // IWYU pragma: export
 #include <muster/combine.hpp>           // IWYU pragma: export
 #include <muster/fiber.hpp>             // IWYU pragma: export
+#include <muster/fork.hpp>              // IWYU pragma: export
 #include <muster/queue.hpp>             // IWYU pragma: export
 #include <muster/version.hpp>           // IWYU pragma: export

@@ -5,11 +5,16 @@
 // the library is instantiated here as a whole, for a small and for an owning item type and for each way to wait.
 #include <muster/combine.hpp>
 #include <muster/fiber.hpp>
+#include <muster/fork.hpp>
 #include <muster/queue.hpp>
 #include <muster/version.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 template class muster::spsc_queue<std::uint64_t>;
 template class muster::spmc_queue<std::uint64_t>;
@@ -66,4 +71,25 @@ void apply_all() {
   osci.submit([](std::string& all) { return all.size(); }).get();
   muster::fiber([&] { use(osci); }).join();
   muster::run_team({.carriers = 1, .fibers = 2}, [&](unsigned, unsigned) { use(shared); });
+}
+
+/// Everything that forks.
+double fork_all() {
+  muster::pool two({.workers = 2});
+  std::vector<double> numbers(100, 1.0);
+  two.run([&](muster::context here) {
+    here.fork2([](muster::context) {}, [] { return std::string(); });
+    const auto [one, both] =
+        muster::fork2([](int a, const std::string& b) { return b + std::to_string(a); }, 1, "b", [] {});
+    muster::parallel_invoke([] {}, [] { return 2; }, [] { return std::make_unique<int>(3); });
+    muster::finish([&](auto& scope) { scope.async([&] { numbers.front() = 2; }); });
+    muster::parallel_for(numbers, [](double& number) { number *= 2; }, {.grain = 10});
+    muster::parallel_scan(numbers.begin(), numbers.end(), numbers.begin());
+    muster::parallel_exclusive_scan(numbers.begin(), numbers.end(), numbers.begin(), 0.0);
+    muster::parallel_sort(numbers, std::greater<>());
+    return one.size() + sizeof(both);
+  });
+  return muster::parallel_reduce(0, 100, 0.0, std::plus<>(),
+                                 [&](int i) { return numbers[static_cast<std::size_t>(i)]; }) +
+         muster::parallel_reduce(numbers.begin(), numbers.end(), 0.0, std::plus<>(), {.fixed = true});
 }

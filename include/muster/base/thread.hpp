@@ -57,6 +57,7 @@ class thread_numbers {
 inline constexpr unsigned no_number = ~0U;
 inline constinit thread_local unsigned thread_number = no_number;
 inline constinit thread_local const void* innermost_operation = nullptr;
+inline constinit thread_local void* pool_worker = nullptr;
 
 /// The thread's part of an object, by the object's identity.
 struct kept_part {
@@ -122,5 +123,8 @@ void at_thread_end() {
 
 /// The innermost operation that runs a user's function now, or null. Each fiber has its own.
 inline const void*& innermost() noexcept { return detail::innermost_operation; }
+
+/// What the thread is in a pool of threads, or null. Each fiber has its own. Whoever sets it sets innermost() as well.
+inline void*& own_worker() noexcept { return detail::pool_worker; }
 
 }  // namespace muster::inline MUSTER_ABI::real

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Guide: fork/join.
+
+#include "expect.hpp"
+
+#include <muster/fork.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace {
+
+// [tree]
+struct tree {
+  long value = 0;
+  std::unique_ptr<tree> left, right;
+};
+
+long sum(const tree* t) {
+  if (t == nullptr) return 0;
+  auto [left, right] = muster::fork2(sum, t->left.get(), [t] { return sum(t->right.get()); });
+  return t->value + left + right;
+}
+// [/tree]
+
+std::unique_ptr<tree> full(int depth) {
+  if (depth == 0) return nullptr;
+  auto made = std::make_unique<tree>();
+  made->value = depth;
+  made->left = full(depth - 1);
+  made->right = full(depth - 1);
+  return made;
+}
+
+void results() {
+  // [results]
+  auto [text, nothing] = muster::fork2([] { return std::string("any type"); }, [] {});  // nothing: std::monostate
+  auto [a, b, c] =
+      muster::parallel_invoke([] { return 1; }, [] { return 2.0; }, [] { return std::make_unique<int>(3); });
+  // [/results]
+  static_cast<void>(nothing);
+  expect(text == "any type");
+  expect(a + b + *c == 6.0);
+}
+
+void exceptions() {
+  // [exceptions]
+  std::string first;
+  try {
+    muster::fork2([] { throw std::runtime_error("left"); }, [] { throw std::runtime_error("right"); });
+  } catch (const std::runtime_error& error) {
+    first = error.what();  // "left", whoever was faster
+  }
+  // [/exceptions]
+  expect(first == "left");
+}
+
+// [scope]
+/// Visits a graph that has no cycles. Every visit begins those that come after it; nobody waits for them but the end.
+struct step {
+  std::vector<step*> next;
+  std::atomic<int> visits = 0;
+};
+
+void visit(muster::async_scope& scope, step& here) {
+  ++here.visits;
+  for (step* after : here.next) scope.async([&scope, after] { visit(scope, *after); });
+}
+// [/scope]
+
+void scopes() {
+  std::vector<step> steps(50);
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) steps[i].next.push_back(&steps[i + 1]);
+  // [finish]
+  muster::finish([&](muster::async_scope& scope) { visit(scope, steps.front()); });  // all visits have ended
+  // [/finish]
+  expect(std::all_of(steps.begin(), steps.end(), [](const step& one) { return one.visits == 1; }));
+}
+
+void loops() {
+  std::vector<double> numbers(10'000);
+  // [loops]
+  muster::parallel_for(std::size_t{0}, numbers.size(), [&](std::size_t i) { numbers[i] = 1.0 / double(i + 1); });
+  muster::parallel_for(numbers, [](double& number) { number *= 2; });
+
+  double total = muster::parallel_reduce(numbers.begin(), numbers.end(), 0.0, std::plus<>());
+  double squares =
+      muster::parallel_reduce(numbers.begin(), numbers.end(), 0.0, std::plus<>(), [](double x) { return x * x; });
+  double same_in_every_run =
+      muster::parallel_reduce(numbers.begin(), numbers.end(), 0.0, std::plus<>(), {.fixed = true});
+
+  muster::parallel_sort(numbers);
+  muster::parallel_scan(numbers.begin(), numbers.end(), numbers.begin());  // running sums, in place
+  // [/loops]
+  expect(squares < total * total);
+  expect(total > same_in_every_run - 1e-9 && total < same_in_every_run + 1e-9);
+  expect(numbers.back() > total - 1e-6 && numbers.back() < total + 1e-6);
+}
+
+void stopping() {
+  std::vector<int> haystack(100'000);
+  haystack[77] = 1;
+  // [stop]
+  std::stop_source found;
+  std::atomic<std::ptrdiff_t> where = -1;
+  muster::parallel_for(haystack.begin(), haystack.end(),
+                       [&](const int& straw) {
+                         if (straw == 0) return;
+                         where = &straw - haystack.data();
+                         found.request_stop();  // no further piece of the loop begins
+                       },
+                       {.stop = found.get_token()});
+  // [/stop]
+  expect(where == 77);
+}
+
+// [context]
+long count(muster::context here, unsigned depth) {
+  if (depth == 0) return 1;
+  auto [a, b] = here.fork2([=](muster::context its) { return count(its, depth - 1); },
+                           [=](muster::context its) { return count(its, depth - 1); });
+  return a + b;
+}
+// [/context]
+
+}  // namespace
+
+int main() {
+  muster::pool pool({.workers = 2});
+  pool.run([] {
+    const auto made = full(10);
+    expect(sum(made.get()) == 2036);
+    results();
+    exceptions();
+    scopes();
+    loops();
+    stopping();
+  });
+  // [run]
+  long leaves = pool.run([](muster::context here) { return count(here, 12); });
+  // [/run]
+  expect(leaves == 4096);
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork_record.hpp: something to be executed, by whoever has time: the second half of a fork, or what a scope keeps.
+// The life of a record is told in watermark.hpp; its labels are counted together with those there.
+#pragma once
+
+#include <muster/base/slot.hpp>           // slot
+#include <muster/base/sync.hpp>           // sync::atomic, sync::cell
+#include <muster/fork/impl/sleepers.hpp>  // parking_place
+
+#include <cstdint>    // std::uint64_t
+#include <exception>  // std::exception_ptr
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// The second half of a fork, until it is joined. Lies in the frame that forks. Or something else to be executed, which
+/// has been offered; it lies elsewhere.
+class fork_record {
+ public:
+  using runner = void (*)(fork_record&) noexcept;
+
+  fork_record() noexcept = default;
+  fork_record(const fork_record&) = delete;
+  fork_record& operator=(const fork_record&) = delete;
+
+  /// For the thief. What the second half of a fork runs ends with done().
+  void run() noexcept { own_.get().value.run(*this); }
+  /// Of what it stands in; those that come out of it are deeper.
+  std::uint64_t depth() const noexcept { return own_.get().value.depth; }
+  /// What it was offered for. Only under the lock, where steal() asks.
+  const void* group() const noexcept { return shared_.get().value.group; }
+  /// Where run() puts what the second half throws.
+  std::exception_ptr& error() noexcept { return error_.ref().value; }
+  /// The thief's number. For the owner, once take_back() has returned false.
+  unsigned thief() const noexcept { return shared_.get().value.thief; }
+  /// After it nothing of the record may be touched: its owner goes on.
+  void done() noexcept;
+
+  /// For the owner: whether the thief has called done().
+  bool is_done() const noexcept {
+    // (1) acquire: pairs with (2). What the thief has done is seen.
+    return state_.value.load(std::memory_order_acquire) == finished;
+  }
+  /// For the owner, at the end.
+  void joined() noexcept { error_.ref().destroy(); }
+  /// For the owner: returns true when it may sleep until `place` is given a token, which done() does; false when the
+  /// record is done already.
+  bool may_sleep(parking_place& place) noexcept;
+
+ private:
+  friend class fork_deque;
+
+  fork_record* older() const noexcept { return own_.get().value.older; }
+
+  struct links {
+    fork_record* older;
+    runner run;
+    std::uint64_t depth;  // one more than that of `older`
+  };
+  struct published {
+    fork_record* older = nullptr;  // among those that nobody has taken
+    fork_record* newer = nullptr;
+    const void* group = nullptr;  // not null: not the half of a fork, and in no list of the owner's
+    unsigned thief = 0;
+  };
+  static constexpr std::uint32_t offered = 0, taken = 1, awaited = 2, finished = 3;
+
+  sync::cell<slot<links>> own_;  // written before anybody else can see the record
+  // Only in records that have been published:
+  sync::cell<slot<published>> shared_;          // changed under the lock while the record is offered
+  sync::cell<slot<std::exception_ptr>> error_;  // the thief's, then the owner's
+  sync::cell<slot<parking_place*>> owner_;      // set by the owner before it says `awaited`
+  slot<sync::atomic<std::uint32_t>> state_;     // offered to taken under the lock
+};
+
+inline void fork_record::done() noexcept {
+  // (2) acq_rel: pairs with (1), (3).
+  if (state_.value.exchange(finished, std::memory_order_acq_rel) == awaited) owner_.get().value->unpark();
+}
+
+inline bool fork_record::may_sleep(parking_place& place) noexcept {
+  owner_.ref().construct(&place);
+  std::uint32_t state = taken;
+  // (3) release, or acquire when it is done already: pairs with (2).
+  return state_.value.compare_exchange_strong(state, awaited, std::memory_order_release, std::memory_order_acquire);
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,302 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// watermark.hpp: the forks of one thread: a deque that lies in the frames of the functions that fork.
+//
+// A fork links a record into a list, and the join unlinks it: a few stores, which nobody else looks at. A thief that
+// finds nothing to take asks, by raising the thread's watermark above everything. The thread's next fork or join sees
+// that, publishes the older half of its records, and lowers the watermark to the depth of the newest of them. What is
+// deeper than the watermark nobody else has seen: one compare at the join is the yieldpoint, where a thread answers,
+// and the return barrier, where it learns that what comes next may have been stolen. (Depths are counted. Addresses
+// would spare the count, but two forks whose functions have been inlined lie in one frame, in any order.)
+//
+// Order      the owner takes the newest record, thieves the oldest.
+// Progress   a fork and a join that nobody has asked: a few instructions, no fence and no read-modify-write. Otherwise
+//            they take a lock, which is held for as long as it takes to walk over the records.
+// Killed     a thread that stops while it holds the lock stops the owner at its next slow path.
+// Memory     the records; nothing else.
+// Source     Kumar, Blackburn, Grove, "Friendly Barriers" (VEE 2014) and Kumar, Frampton, Blackburn, Grove, Tardieu,
+//            "Work-Stealing Without The Baggage" (OOPSLA 2012) for the return barrier and for asking; the watermark is
+//            that of OpenJDK's stack watermark barriers (JEP 376). Taking without being answered uses an asymmetric
+//            fence (Dice, Huang, Yang, 2001).
+#pragma once
+
+#include <muster/base/arch.hpp>                // isolation_size
+#include <muster/base/sync.hpp>                // sync::atomic
+#include <muster/fork/engine/fork_record.hpp>  // fork_record
+#include <muster/fork/impl/sleepers.hpp>       // sleepers, short_lock
+
+#include <cstdint>  // std::uint64_t
+#include <utility>  // std::as_const
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// One for each worker, and used on one stack at a time.
+class alignas(isolation_size) fork_deque {
+ public:
+  /// `asleep`: the workers that may steal. `always`: every fork is published at once, for tests.
+  explicit fork_deque(sleepers& asleep, bool always = false) noexcept : sleepers_(asleep), always_(always) {
+    bottom_.own_.ref().value = {nullptr, nullptr, 0};
+    raise_mark();
+  }
+  fork_deque(const fork_deque&) = delete;
+  fork_deque& operator=(const fork_deque&) = delete;
+
+  // --- The owner. Every record that is pushed is popped, in reverse order. When pop() returns false, take_back()
+  // decides.
+
+  MUSTER_HOT void push(fork_record& r, fork_record::runner run) noexcept {
+    fork_record* const older = head_.load(std::memory_order_relaxed);
+    r.own_.ref().value = {older, run, older->depth() + 1};
+    // (1) release: pairs with (2). Who finds the record without being answered finds it whole.
+    head_.store(&r, std::memory_order_release);
+    // (4) light_fence: pairs with (5), impl/work.hpp (1). Whoever asks and then looks finds the record, or we see that
+    // we are asked.
+    sync::light_fence();
+    if (mark_.load(std::memory_order_relaxed) == asked) [[unlikely]]
+      answer();
+  }
+
+  /// Returns true when nobody else can see the record, and its second half is the caller's.
+  MUSTER_HOT bool pop(fork_record& r) noexcept {
+    // (3) release: pairs with (2). What is left was pushed before.
+    head_.store(r.older(), std::memory_order_release);
+    // (4)
+    sync::light_fence();
+    // (6) acquire: pairs with (7). A thief that has walked over the record has left it.
+    return r.depth() > mark_.load(std::memory_order_acquire);
+  }
+  /// After pop() has returned false. Returns true when the second half is the caller's after all. Otherwise a thief has
+  /// it: wait until it is done, and call joined().
+  MUSTER_COLD inline bool take_back(fork_record& r) noexcept;
+
+  /// Offers something that is not the half of a fork, for `group`. Whoever takes it runs it; nobody joins it.
+  MUSTER_COLD inline void offer(fork_record& r, fork_record::runner run, const void* group) noexcept;
+  /// For the owner, before it sleeps: publishes everything.
+  MUSTER_COLD inline void publish_all() noexcept;
+  /// How many records are offered.
+  unsigned offered() const noexcept { return offers_.load(std::memory_order_relaxed); }
+
+  /// Whether the next fork will be published: for loops, which can fork at any turn.
+  MUSTER_HOT bool is_asked() const noexcept { return mark_.load(std::memory_order_relaxed) == asked; }
+
+  // --- Thieves.
+
+  /// Whether there may be something to steal.
+  bool offers() const noexcept { return offered() != 0; }
+  /// Whether the owner has records, or had a moment ago.
+  bool has_records() const noexcept { return head_.load(std::memory_order_relaxed) != &bottom_; }
+  /// The owner shall publish something, at its next fork or join.
+  void ask() noexcept {
+    if (mark_.load(std::memory_order_relaxed) != asked) mark_.store(asked, std::memory_order_relaxed);
+  }
+  /// Takes the oldest of the published records for which wanted(record) is true, which is asked under the lock. The
+  /// thief runs it. Null: there is none, or somebody else is looking.
+  template <class Wanted>
+  fork_record* steal(unsigned thief, Wanted wanted) noexcept;
+  /// Publishes for an owner that does not answer. Only where sync::asymmetric_fences(). Costs microseconds, and the
+  /// other threads of the process an interrupt, unless there is nothing to publish.
+  MUSTER_COLD inline void answer_for_owner() noexcept;
+
+  // --- Leapfrogging. Whoever waits for a record steals from the one who executes it, and only what has come out of it.
+
+  /// For the owner: what it pushes until leave() comes out of what it steals in between. Returns what leave() needs.
+  std::uint64_t enter() noexcept {
+    const std::uint64_t outer = floor_.load(std::memory_order_relaxed);
+    // Before the record is taken, which is done under a lock that its owner takes before it looks for what comes out.
+    floor_.store(depth(), std::memory_order_relaxed);
+    return outer;
+  }
+  void leave(std::uint64_t outer) noexcept {
+    // (8) release: pairs with (9). Whoever sees the lower floor sees that the record is done.
+    floor_.store(outer, std::memory_order_release);
+  }
+  /// Takes a fork that has come out of `of`, which the owner of this deque executes. Null: there is none, or somebody
+  /// else is looking.
+  fork_record* steal_out_of(const fork_record& of, unsigned thief) noexcept {
+    // (9) acquire: pairs with (8).
+    const std::uint64_t floor = floor_.load(std::memory_order_acquire);
+    // Under the lock: as long as `of` is not done, forks that are deeper than its floor have come out of it. What was
+    // offered may have been offered before.
+    return steal(thief,
+                 [&](const fork_record& r) { return r.group() == nullptr && r.depth() > floor && !of.is_done(); });
+  }
+
+  /// Asserts the invariants. Only by the owner, while nobody steals.
+  void check() const;
+
+  /// For the owner: of the newest record; those that are pushed later are deeper.
+  std::uint64_t depth() const noexcept { return head_.load(std::memory_order_relaxed)->depth(); }
+
+ private:
+  static constexpr std::uint64_t asked = ~std::uint64_t{0};
+
+  // Under the lock. bar_ may have left the list already, when its owner is on the way to take_back().
+  bool is_private(const fork_record* r) const noexcept { return r->depth() > bar_->depth(); }
+  MUSTER_COLD inline void answer() noexcept;
+  unsigned publish_half() noexcept;
+  void give(fork_record& r, unsigned thief) noexcept;
+  void unlink(fork_record& r) noexcept;
+  void raise_mark() noexcept;
+
+  // The list of all records that are not joined, from the newest on: first private ones, then from bar_ on those that
+  // are published or stolen. Written by the owner.
+  sync::atomic<fork_record*> head_{&bottom_};
+  // The depth of bar_, or `asked`. The owner's, but for asking.
+  sync::atomic<std::uint64_t> mark_{0};
+  // The depth at which the owner has stolen what it executes. Written by the owner.
+  sync::atomic<std::uint64_t> floor_{0};
+  sleepers& sleepers_;
+  const bool always_;
+  fork_record bottom_;  // older than all others, and nobody's
+  // Everything below is changed under the lock.
+  alignas(isolation_size) short_lock lock_;
+  sync::atomic<unsigned> offers_{0};  // records published and not taken: from oldest_ to newest_
+  fork_record* oldest_ = nullptr;
+  fork_record* newest_ = nullptr;
+  fork_record* bar_ = &bottom_;  // the newest record that is not private
+};
+
+/// Under the lock.
+inline void fork_deque::raise_mark() noexcept {
+  // (7) release: pairs with (6).
+  mark_.store(bar_->depth(), std::memory_order_release);
+  // (10) full_fence: pairs with impl/sleepers.hpp (5). A sleeper asks everybody after it has announced itself: either
+  // that comes after the store above, or the look below finds it announced.
+  sync::full_fence();
+  if (sleepers_.anyone() || always_) mark_.store(asked, std::memory_order_relaxed);
+}
+
+/// Under the lock. Publishes the older half of the private records, and returns how many.
+inline unsigned fork_deque::publish_half() noexcept {
+  unsigned many = 0;
+  // (2) acquire: pairs with (1), (3). Read once: when others answer for the owner, it may still push one or pop one.
+  fork_record* first = head_.load(std::memory_order_acquire);
+  for (fork_record* r = first; is_private(r); r = r->older()) ++many;
+  if (many == 0) return 0;
+  for (unsigned kept = many / 2; kept > 0; --kept) first = first->older();
+  fork_record* newer = nullptr;
+  for (fork_record* r = first; is_private(r); r = r->older()) {
+    r->shared_.ref().construct();
+    r->shared_.ref().value.newer = newer;
+    r->state_.construct(fork_record::offered);
+    if (newer != nullptr) newer->shared_.ref().value.older = r;
+    newer = r;
+  }
+  newer->shared_.ref().value.older = newest_;
+  (newest_ == nullptr ? oldest_ : newest_->shared_.ref().value.newer) = newer;
+  newest_ = bar_ = first;
+  offers_.store(offers_.load(std::memory_order_relaxed) + many - many / 2, std::memory_order_relaxed);
+  return many - many / 2;
+}
+
+void fork_deque::answer() noexcept {
+  lock_.lock();
+  const unsigned published = publish_half();
+  raise_mark();
+  lock_.unlock();
+  if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();
+}
+
+void fork_deque::offer(fork_record& r, fork_record::runner run, const void* group) noexcept {
+  fork_record* const newest = head_.load(std::memory_order_relaxed);
+  r.own_.ref().value = {newest, run, newest->depth() + 1};
+  lock_.lock();
+  publish_half();  // they are older
+  r.shared_.ref().construct();
+  r.shared_.ref().value.group = group;
+  r.shared_.ref().value.older = newest_;
+  r.state_.construct(fork_record::offered);
+  (newest_ == nullptr ? oldest_ : newest_->shared_.ref().value.newer) = &r;
+  newest_ = &r;
+  offers_.store(offers_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  raise_mark();
+  lock_.unlock();
+  if (sleepers_.anyone()) sleepers_.wake_one();
+}
+
+bool fork_deque::take_back(fork_record& r) noexcept {
+  lock_.lock();
+  unsigned published = 0;
+  bool mine = is_private(&r);
+  if (mine) {
+    published = publish_half();
+  } else {
+    mine = r.state_.value.load(std::memory_order_relaxed) == fork_record::offered;
+    if (mine) unlink(r);
+    // The next older one is not private either: it was published before this one was.
+    bar_ = r.older();
+  }
+  raise_mark();
+  lock_.unlock();
+  if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();
+  return mine;
+}
+
+/// Under the lock: out of the list of what is offered.
+inline void fork_deque::unlink(fork_record& r) noexcept {
+  const fork_record::published& at = r.shared_.get().value;
+  (at.older == nullptr ? oldest_ : at.older->shared_.ref().value.newer) = at.newer;
+  (at.newer == nullptr ? newest_ : at.newer->shared_.ref().value.older) = at.older;
+  offers_.store(offers_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+/// Under the lock.
+inline void fork_deque::give(fork_record& r, unsigned thief) noexcept {
+  r.shared_.ref().value.thief = thief;
+  if (r.group() == nullptr) r.error_.ref().construct();
+  // Relaxed: the owner looks under the lock.
+  r.state_.value.store(fork_record::taken, std::memory_order_relaxed);
+}
+
+template <class Wanted>
+fork_record* fork_deque::steal(unsigned thief, Wanted wanted) noexcept {
+  if (!offers() || !lock_.try_lock()) return nullptr;
+  fork_record* r = oldest_;
+  while (r != nullptr && !wanted(std::as_const(*r))) r = r->shared_.get().value.newer;
+  if (r != nullptr) {
+    unlink(*r);
+    give(*r, thief);
+  }
+  lock_.unlock();
+  return r;
+}
+
+void fork_deque::answer_for_owner() noexcept {
+  lock_.lock();
+  if (head_.load(std::memory_order_relaxed) == bar_) return lock_.unlock();
+  mark_.store(asked, std::memory_order_relaxed);
+  // (5) heavy_fence: pairs with (4). From here on the owner can join no record that we see without the lock: either its
+  // pop() comes after the fence and reads `asked`, or we see the list without the record.
+  sync::heavy_fence();
+  publish_half();
+  raise_mark();
+  lock_.unlock();
+}
+
+void fork_deque::publish_all() noexcept {
+  lock_.lock();
+  while (publish_half() != 0) {
+  }
+  raise_mark();
+  lock_.unlock();
+  if (offers() && sleepers_.anyone()) sleepers_.wake_one();
+}
+
+inline void fork_deque::check() const {
+  bool stolen_or_offered = false;
+  unsigned many = 0;
+  std::uint64_t last = asked;
+  for (const fork_record* r = head_.load(std::memory_order_relaxed); r != &bottom_; r = r->older()) {
+    MUSTER_CHECK(r->depth() < last, "a newer fork is joined after an older one");
+    last = r->depth();
+    stolen_or_offered = stolen_or_offered || r == bar_;
+    if (stolen_or_offered) many += r->state_.value.load(std::memory_order_relaxed) == fork_record::offered;
+  }
+  MUSTER_CHECK(stolen_or_offered == (bar_ != &bottom_), "the watermark stands at a fork that has been joined");
+  unsigned others = 0;
+  for (const fork_record* r = oldest_; r != nullptr; r = r->shared_.get().value.newer) others += r->group() != nullptr;
+  MUSTER_CHECK(many + others == offered(), "something that is offered is lost");
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// finish.hpp: a scope in which any number of functions is begun, and which ends when all of them have ended.
+//
+// Order      an async runs at once, on this thread, unless others would find little to take: then it is kept for them.
+//            With one worker all run at once, in the order of a serial program.
+// Memory     an async that runs at once needs none. Of those that are kept, a thread has at most 64, and mostly eight.
+// Nesting    asyncs may begin asyncs, of the same scope or of scopes of their own.
+// Exceptions all asyncs are executed, whatever the others throw. The scope then rethrows one exception, the leftmost:
+//            that of the async which the body has begun first (or of those that this one has begun), or the body's own
+//            when all that was begun before has ended well. What the second half of a fork begins counts as begun by
+//            the body when another worker executes that half.
+// Stopping   when a stop is requested, asyncs that have not begun are dropped.
+// Waiting    the scope's end executes its own asyncs, and no others.
+// Source     Charles et al., "X10" (OOPSLA 2005), for finish and async. Running at once or keeping: Guo et al.,
+//            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided anew each time.
+#pragma once
+
+#include <muster/fork/fork2.hpp>            // call, context
+#include <muster/fork/impl/open_count.hpp>  // open_count
+
+#include <concepts>     // std::invocable
+#include <cstdint>      // std::uint64_t
+#include <exception>    // std::exception_ptr
+#include <limits>       // std::numeric_limits
+#include <memory>       // std::unique_ptr
+#include <mutex>        // std::lock_guard
+#include <new>          // std::nothrow
+#include <optional>     // what the body returns
+#include <stop_token>   // std::stop_token
+#include <type_traits>  // std::decay_t
+#include <utility>      // std::forward
+
+namespace muster::inline MUSTER_ABI {
+
+class async_scope;
+
+/// Calls body(scope), and returns what it returns when all asyncs of the scope have ended.
+template <class Body>
+std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop = {});
+
+/// What finish() gives its body. Asyncs may use it until they end; others may not.
+class async_scope {
+ public:
+  async_scope(const async_scope&) = delete;
+  async_scope& operator=(const async_scope&) = delete;
+
+  /// Calls function() now or later, here or on another worker. What it captures by reference must live until the scope
+  /// ends, which the locals of the body do not. If it takes a context, it is given one. What it throws is rethrown by
+  /// finish().
+  template <class F>
+  void async(F&& function) {
+    if (stop_.stop_requested()) return;
+    detail::worker* const self = detail::worker::current();
+    const std::uint64_t index = place_of(self);
+    if (self != nullptr && &self->pool == &owner_.pool && self->wants_stock()) [[unlikely]]
+      if (keep(*self, index, std::forward<F>(function))) return;
+    run(self, index, function);
+  }
+
+ private:
+  template <class Body>
+  friend std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop);
+
+  static constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
+
+  async_scope(detail::worker& owner, std::stop_token stop) noexcept
+      : owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
+
+  /// The async that this call is part of, or a new number.
+  std::uint64_t place_of(const detail::worker* self) noexcept {
+    const std::uint64_t begun = begun_.load(std::memory_order_relaxed);
+    if (self == nullptr) return begun;
+    for (const detail::async_place* at = self->within; at != nullptr && at != outside_; at = at->outer)
+      if (at->scope == this) return at->index;
+    if (self == &owner_) begun_.store(begun + 1, std::memory_order_relaxed);
+    return begun;
+  }
+
+  template <class F>
+  void run(detail::worker* self, std::uint64_t index, F& function) noexcept {
+    const detail::async_place here{this, index, self == nullptr ? nullptr : self->within};
+    if (self != nullptr) self->within = &here;
+    try {
+      if constexpr (std::invocable<F&, context&>) {
+        if (self == nullptr) {
+          static_cast<void>(pool::shared().run(function));
+        } else {
+          static_cast<void>(detail::call_half(*self, function));
+        }
+      } else {
+        static_cast<void>(function());
+      }
+    } catch (...) {
+      keep_error(index, std::current_exception());
+    }
+    if (self != nullptr) self->within = here.outer;
+  }
+
+  template <class F>
+  struct kept : detail::fork_record {
+    kept(async_scope& of, std::uint64_t at, F&& f) : scope(of), index(at), function(std::forward<F>(f)) {}
+    static void run_taken(fork_record& r) noexcept {
+      async_scope* scope = nullptr;
+      {
+        const std::unique_ptr<kept> here(&static_cast<kept&>(r));
+        scope = &here->scope;
+        if (!scope->stop_.stop_requested()) scope->run(detail::worker::current(), here->index, here->function);
+      }
+      scope->open_.end(scope->owner_.place);
+    }
+    async_scope& scope;
+    const std::uint64_t index;
+    std::decay_t<F> function;
+  };
+
+  /// Returns false when there is no memory.
+  template <class F>
+  MUSTER_COLD bool keep(detail::worker& self, std::uint64_t index, F&& function) {
+    auto* const one = new (std::nothrow) kept<F>(*this, index, std::forward<F>(function));
+    if (one == nullptr) return false;
+    open_.begin();
+    self.forks.offer(*one, &kept<F>::run_taken, this);
+    return true;
+  }
+
+  void keep_error(std::uint64_t index, std::exception_ptr error) noexcept {
+    const std::lock_guard lock(lock_);
+    if (index >= error_index_) return;
+    error_index_ = index;
+    error_ = std::move(error);
+  }
+
+  void wait() noexcept {
+    if (!open_.all_ended()) owner_.await(this, open_);
+  }
+
+  detail::worker& owner_;
+  const detail::async_place* const outside_;
+  const std::stop_token stop_;
+  sync::atomic<std::uint64_t> begun_{0};  // by the body; written by its thread
+  detail::open_count open_;               // of those that are kept
+  detail::short_lock lock_;
+  std::uint64_t error_index_ = nobody;  // under the lock
+  std::exception_ptr error_;
+};
+
+template <class Body>
+std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop) {
+  using result = std::invoke_result_t<Body&, async_scope&>;
+  detail::worker* const self = detail::worker::current();
+  if (self == nullptr) return pool::shared().run([&] { return finish(body, stop); });
+  async_scope scope(*self, std::move(stop));
+  std::optional<detail::result_or_nothing<result>> value;
+  try {
+    if constexpr (std::is_void_v<result>) {
+      body(scope);
+    } else {
+      value.emplace(body(scope));
+    }
+  } catch (...) {
+    scope.keep_error(scope.begun_.load(std::memory_order_relaxed), std::current_exception());
+  }
+  scope.wait();
+  if (scope.error_ != nullptr) std::rethrow_exception(std::exchange(scope.error_, nullptr));
+  if constexpr (!std::is_void_v<result>) return std::move(*value);
+}
+
+}  // namespace muster::inline MUSTER_ABI

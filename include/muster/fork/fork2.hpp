@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork2.hpp: two functions that may be executed at the same time; and any number of them.
+//
+// Order      the first at once, on this thread; the second after it, or meanwhile by another worker. With one worker
+//            that is the order of the two calls written one after the other.
+// Cost       a few stores and two compares, when nobody asks for work.
+// Exceptions when the first throws, the second is dropped, or awaited if it has begun, and what it throws is lost;
+//            otherwise what the second throws is rethrown here. So what arrives is what a serial program would throw.
+// Threads    the caller goes on on its own thread, with its locks and its thread-local data. While it waits it executes
+//            only what has come out of its own second function.
+// Outside    of any pool, the two run in pool::shared().
+#pragma once
+
+#include <muster/fork/pool.hpp>  // pool
+
+#include <cstddef>      // std::size_t
+#include <tuple>        // results of more than two
+#include <type_traits>  // std::is_void_v
+#include <utility>      // std::pair
+
+namespace muster::inline MUSTER_ABI {
+
+namespace detail {
+
+template <class F>
+result_or_nothing<result_of<F>> call_half(worker& self, F& f);
+
+/// Says what is wrong before the compiler says where.
+template <class F>
+constexpr bool can_be_forked() {
+  static_assert(std::invocable<F&> || std::invocable<F&, context&>,
+                "what is forked must be a function of no arguments, or of a muster::context");
+  if constexpr (std::invocable<F&> || std::invocable<F&, context&>) {
+    using result = result_of<F>;
+    static_assert(!std::is_reference_v<result>, "what is forked returns a reference: return a pointer, or a value");
+    static_assert(std::is_void_v<result> || std::is_move_constructible_v<result>,
+                  "what is forked returns something that cannot be moved");
+  }
+  return true;
+}
+
+/// A function or an argument that is needed for as long as the caller of fork2 waits. T: what it is, a reference when
+/// the caller has it by a name. What is small and has no name is copied: so it need not lie in memory.
+template <class T>
+class borrowed {
+ public:
+  using value = std::remove_reference_t<T>;
+  explicit borrowed(value& from) noexcept : at_(&from) {}
+  value& get() noexcept { return *at_; }
+
+ private:
+  value* at_;
+};
+template <class T>
+  requires(std::is_trivially_copy_constructible_v<T> && std::is_trivially_destructible_v<T> &&
+           sizeof(T) <= 2 * sizeof(void*))
+class borrowed<T> {
+ public:
+  explicit borrowed(const T& from) noexcept : copy_(from) {}
+  T& get() noexcept { return copy_; }
+
+ private:
+  T copy_;
+};
+
+template <class G>
+struct second_half : fork_record {
+  using result = result_or_nothing<result_of<G>>;
+  explicit second_half(std::remove_reference_t<G>& g) noexcept : function(g) {}
+
+  static void run_stolen(fork_record& r) noexcept {
+    auto& here = static_cast<second_half&>(r);
+    try {
+      here.value.construct(call_half(*worker::current(), here.function.get()));
+    } catch (...) {
+      here.error() = std::current_exception();
+    }
+    here.done();
+  }
+  result take() {
+    const std::exception_ptr thrown = std::exchange(error(), nullptr);
+    joined();
+    if (thrown != nullptr) std::rethrow_exception(thrown);
+    struct ended {
+      slot<result>& value;
+      ~ended() { value.destroy(); }
+    };
+    const ended last{value};
+    return std::move(value.value);
+  }
+  void drop() noexcept {
+    if (error() == nullptr) value.destroy();
+    joined();
+  }
+
+  borrowed<G> function;
+  slot<result> value;  // only when it has been stolen
+};
+
+/// Ends a fork whose first half has thrown.
+template <class G>
+struct unfinished_fork {
+  worker& self;
+  second_half<G>& second;
+  bool finished = false;
+  MUSTER_HOT ~unfinished_fork() {
+    if (!finished) [[unlikely]]
+      abandon(self, second);
+  }
+  MUSTER_COLD static void abandon(worker& self, second_half<G>& second) noexcept {
+    if (self.forks.pop(second) || self.forks.take_back(second)) return;
+    self.await(second);
+    second.drop();
+  }
+};
+
+/// The second half's result, when pop() has returned false.
+template <class G>
+MUSTER_COLD typename second_half<G>::result finish_fork(worker& self, second_half<G>& second) {
+  if (self.forks.take_back(second)) return call_half(self, second.function.get());
+  self.await(second);
+  return second.take();
+}
+
+template <class F, class G>
+using fork_results = std::pair<result_or_nothing<result_of<F>>, result_or_nothing<result_of<G>>>;
+
+template <class F, class G>
+MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
+  second_half<G> second(g);
+  self.forks.push(second, &second_half<G>::run_stolen);
+  unfinished_fork<G> guard{self, second};
+  auto first = call_half(self, f);
+  guard.finished = true;
+  if (self.forks.pop(second)) [[likely]]
+    return {std::move(first), call_half(self, g)};
+  return {std::move(first), finish_fork(self, second)};
+}
+
+template <class F, class G>
+MUSTER_COLD fork_results<F, G> fork_outside(borrowed<F> f, borrowed<G> g) {
+  return pool::shared().run([&] { return fork_on(*worker::current(), f.get(), g.get()); });
+}
+
+template <class F, class G>
+MUSTER_HOT auto fork_anywhere(F&& f, G&& g) {
+  static_assert(can_be_forked<F>() && can_be_forked<G>());
+  worker* const self = worker::current();
+  if (self == nullptr) [[unlikely]]
+    return fork_outside<F, G>(borrowed<F>(f), borrowed<G>(g));
+  return fork_on(*self, std::forward<F>(f), std::forward<G>(g));
+}
+
+/// function(arguments...)
+template <class F, class... A>
+struct bound_call {
+  decltype(auto) operator()() {
+    const auto with = [this](borrowed<A>&... a) -> decltype(auto) {
+      return function.get()(std::forward<A>(a.get())...);
+    };
+    return std::apply(with, arguments);
+  }
+  borrowed<F> function;
+  std::tuple<borrowed<A>...> arguments;
+};
+
+/// Forks function(arguments...) and the last of all.
+template <class F, class... Rest>
+MUSTER_HOT auto fork_call(F&& function, Rest&&... rest) {
+  constexpr std::size_t last = sizeof...(Rest) - 1;
+  using types = std::tuple<Rest...>;
+  std::tuple<Rest&&...> all(std::forward<Rest>(rest)...);
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    using call = bound_call<F, std::tuple_element_t<I, types>...>;
+    return fork_anywhere(call{borrowed<F>(function), {borrowed<std::tuple_element_t<I, types>>(std::get<I>(all))...}},
+                         std::forward<std::tuple_element_t<last, types>>(std::get<last>(all)));
+  }(std::make_index_sequence<last>());
+}
+
+}  // namespace detail
+
+/// A function's place in a pool. Forks through it need not look up which worker the thread is. Functions that take a
+/// context are given one by pool::run, fork2 and parallel_invoke; it belongs to that call of the function and to those
+/// that it calls. Pass it by value.
+class context {
+ public:
+  explicit context(detail::worker& self) noexcept : self_(&self) {}
+
+  /// As muster::fork2.
+  template <class F, class G>
+  MUSTER_HOT auto fork2(F&& f, G&& g) {
+    if constexpr (debug_checks)
+      MUSTER_CHECK(self_ == detail::worker::current(), "a context is used by another thread than it was given to");
+    return detail::fork_on(*self_, std::forward<F>(f), std::forward<G>(g));
+  }
+
+ private:
+  detail::worker* self_;
+};
+
+namespace detail {
+
+template <class F>
+MUSTER_HOT result_or_nothing<result_of<F>> call_half(worker& self, F& f) {
+  const auto with = [&](auto&... here) -> decltype(auto) { return f(here...); };
+  if constexpr (std::is_void_v<result_of<F>>) {
+    if constexpr (std::invocable<F&, context&>) {
+      context here(self);
+      with(here);
+    } else {
+      with();
+    }
+    return {};
+  } else if constexpr (std::invocable<F&, context&>) {
+    context here(self);
+    return with(here);
+  } else {
+    return with();
+  }
+}
+
+}  // namespace detail
+
+template <class F>
+detail::result_of<F> pool::run(F&& function) {
+  const auto call = [&](detail::worker& self) -> detail::result_of<F> {
+    if constexpr (std::invocable<F&, context&>) {
+      context here(self);
+      return function(here);
+    } else {
+      return function();
+    }
+  };
+  core_.refuse_in_child();
+  if (detail::worker* const now = detail::worker::current(); now != nullptr && &now->pool == &core_) return call(*now);
+  const detail::entered_pool here(core_);
+  return call(*here.self);
+}
+
+/// Calls f() and g(), which may run at the same time, and returns their results; std::monostate stands for void.
+template <class F, class G>
+MUSTER_HOT auto fork2(F&& f, G&& g) {
+  return detail::fork_anywhere(std::forward<F>(f), std::forward<G>(g));
+}
+/// Calls function(arguments...) and g(), the last of all: fork2(fib, n - 1, [&] { return fib(n - 2); }).
+template <class F, class A, class B, class... More>
+MUSTER_HOT auto fork2(F&& function, A&& argument, B&& second, More&&... more) {
+  return detail::fork_call(std::forward<F>(function), std::forward<A>(argument), std::forward<B>(second),
+                           std::forward<More>(more)...);
+}
+
+/// Calls all of them, which may run at the same time, and returns the tuple of their results; std::monostate stands for
+/// void. In order, when nobody has time. What the leftmost throws is rethrown.
+template <class F, class... More>
+auto parallel_invoke(F&& first, More&&... more) {
+  if constexpr (sizeof...(More) == 0) {
+    using result = std::tuple<detail::result_or_nothing<detail::result_of<F>>>;
+    const auto alone = [&](detail::worker& self) { return result(detail::call_half(self, first)); };
+    if (detail::worker* const self = detail::worker::current()) return alone(*self);
+    return pool::shared().run([&] { return alone(*detail::worker::current()); });
+  } else {
+    auto [head, tail] = muster::fork2(first, [&] { return muster::parallel_invoke(more...); });
+    return std::tuple_cat(std::tuple<decltype(head)>(std::move(head)), std::move(tail));
+  }
+}
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// core.hpp: what the workers of a pool share, and the threads that are workers.
+//
+// Workers    are made when a thread enters, kept, and given to others when it leaves.
+// Stacks     a thread's stack is reserved, not filled: memory is used as deep as a program goes.
+// fork(2)    the child has a copy of the pool without its threads. Pools know in which process they have been made.
+#pragma once
+
+#include <muster/base/inside.hpp>         // inside
+#include <muster/base/kernel_thread.hpp>  // kernel_thread, process_generation
+#include <muster/fork/impl/worker.hpp>    // worker
+
+#include <array>         // the workers
+#include <cerrno>        // EAGAIN
+#include <cstddef>       // std::size_t
+#include <mutex>         // making workers
+#include <stdexcept>     // std::length_error, std::logic_error
+#include <system_error>  // std::system_error
+#include <vector>        // free workers
+
+namespace muster::inline MUSTER_ABI::detail {
+
+class pool_core {
+ public:
+  static constexpr unsigned most_workers = 1024, most_threads = 960;  // the others are left to those who run()
+
+  pool_core(bool publish_always, std::size_t stack_bytes) noexcept
+      : always_(publish_always), stack_bytes_(stack_bytes) {
+    sync::asymmetric_fences();  // the first call takes milliseconds, once there are threads
+  }
+  pool_core(const pool_core&) = delete;
+  pool_core& operator=(const pool_core&) = delete;
+  /// Ends the threads. Nobody may be inside the pool.
+  inline ~pool_core();
+
+  /// Makes a thread that works. Throws std::system_error when the system has no more.
+  inline void start();
+
+  /// A worker for the calling thread, which nobody else uses; null when there are too many.
+  inline worker* take();
+  void give_back(worker& one) noexcept {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(&one);
+  }
+  /// Whether this is the process that has made the pool.
+  bool is_ours() const noexcept { return made_in_ == process_generation(); }
+  void refuse_in_child() const {
+    if (!is_ours())
+      throw std::logic_error(
+          "pool::run: the pool's threads are in the parent of this process; make a pool in the child");
+  }
+
+  unsigned made() const noexcept {
+    // (2) acquire: pairs with (1).
+    return made_.load(std::memory_order_acquire);
+  }
+  worker& at(unsigned n) const noexcept { return *workers_[n]; }
+
+  void ask_everybody() noexcept {
+    for (unsigned i = 0; i < made(); ++i) at(i).forks.ask();
+  }
+  bool anybody_offers() const noexcept {
+    for (unsigned i = 0; i < made(); ++i)
+      if (at(i).forks.offers()) return true;
+    return false;
+  }
+
+  // --- Standing in. A worker that sleeps in a join leaves its processor to another thread. When it wakes up there are
+  // more threads than workers, until one of those that look for work retires.
+
+  /// Returns whether another thread stands in now; then call come_back(). It does not when there are no more threads.
+  inline bool leave() noexcept;
+  void come_back() noexcept { surplus_.fetch_add(1, std::memory_order_relaxed); }
+  /// For a worker that looks for work: sleeps until it is needed, if there are too many. Returns whether it has slept.
+  inline bool retire(worker& one) noexcept;
+
+  sleepers asleep;
+  sync::atomic<bool> over{false};
+
+ private:
+  static void* run_thread(void* as) noexcept;
+
+  const bool always_;
+  const std::size_t stack_bytes_;
+  const processor_set processors_;  // of the thread that makes the pool: for all its threads, whoever makes them
+  const unsigned made_in_ = process_generation();
+  std::mutex mutex_;
+  std::vector<worker*> free_;
+  std::vector<parking_place*> spare_;  // of those that have retired
+  sync::atomic<unsigned> surplus_{0};  // falls under the lock
+  std::vector<kernel_thread> threads_;
+  sync::atomic<unsigned> made_{0};
+  std::array<worker*, most_workers> workers_{};
+};
+
+/// While it lives, the calling thread is a worker of the pool.
+class entered_pool {
+ public:
+  explicit entered_pool(worker& as) : self(&as), outer_(worker::current()), inside_(&as.pool) {
+    real::own_worker() = self;
+  }
+  explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {}
+  ~entered_pool() {
+    real::own_worker() = outer_;
+    self->pool.give_back(*self);
+  }
+  entered_pool(const entered_pool&) = delete;
+  entered_pool& operator=(const entered_pool&) = delete;
+
+  worker* const self;
+
+ private:
+  static worker& enter(pool_core& core) {
+    worker* const self = core.take();
+    if (self == nullptr) throw std::length_error("pool::run: more than 1024 threads are inside the pool at once");
+    return *self;
+  }
+
+  worker* const outer_;
+  const inside inside_;  // tells fibers that there is something to keep
+};
+
+inline pool_core::~pool_core() {
+  if (is_ours()) {
+    // (3) release: pairs with work.hpp (2).
+    over.store(true, std::memory_order_release);
+    // (4) full_fence: pairs with sleepers.hpp (5). Whoever announces himself later sees that it is over.
+    sync::full_fence();
+    while (asleep.anyone()) asleep.wake_one();
+    {
+      const std::lock_guard lock(mutex_);
+      for (parking_place* one : spare_) one->unpark();
+    }
+    for (kernel_thread& one : threads_) one.join();
+  }
+  for (unsigned i = 0; i < made(); ++i) delete &at(i);
+}
+
+inline worker* pool_core::take() {
+  const std::lock_guard lock(mutex_);
+  if (!free_.empty()) {
+    worker* const one = free_.back();
+    free_.pop_back();
+    return one;
+  }
+  const unsigned n = made();
+  if (n == most_workers) return nullptr;
+  free_.reserve(n + 1);   // so that give_back does not allocate
+  spare_.reserve(n + 1);  // nor retire
+  auto* const one = new worker(*this, n, asleep, always_);
+  workers_[n] = one;
+  // (1) release: pairs with (2). Who sees the number finds the worker.
+  made_.store(n + 1, std::memory_order_release);
+  // (5) full_fence: pairs with sleepers.hpp (5). Whoever is about to sleep has not asked this one.
+  sync::full_fence();
+  if (asleep.anyone()) one->forks.ask();
+  return one;
+}
+
+inline void* pool_core::run_thread(void* as) noexcept {
+  const entered_pool here(*static_cast<worker*>(as));
+  here.self->work();
+  return nullptr;
+}
+
+inline void pool_core::start() {
+  worker* const one = made() < most_threads ? take() : nullptr;
+  if (one == nullptr) throw std::system_error(EAGAIN, std::generic_category(), "a pool has no more than 960 threads");
+  try {
+    const std::lock_guard lock(mutex_);
+    threads_.reserve(threads_.size() + 1);
+    threads_.emplace_back(stack_bytes_, processors_, &run_thread, one);
+  } catch (...) {
+    give_back(*one);
+    throw;
+  }
+}
+
+inline bool pool_core::leave() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (surplus_.load(std::memory_order_relaxed) != 0) {
+      surplus_.fetch_sub(1, std::memory_order_relaxed);
+      return true;
+    }
+    if (!spare_.empty()) {
+      spare_.back()->unpark();
+      spare_.pop_back();
+      return true;
+    }
+  }
+  try {
+    start();
+  } catch (...) {
+    return false;
+  }
+  return true;
+}
+
+inline bool pool_core::retire(worker& one) noexcept {
+  if (surplus_.load(std::memory_order_relaxed) == 0) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (surplus_.load(std::memory_order_relaxed) == 0 || over.load(std::memory_order_relaxed)) return false;
+    surplus_.fetch_sub(1, std::memory_order_relaxed);
+    spare_.push_back(&one.place);
+  }
+  // It may have been woken for work that it has not taken, or leave behind what it has kept.
+  if (anybody_offers() && asleep.anyone()) asleep.wake_one();
+  one.place.park();
+  return true;
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// open_count.hpp: how many of the things that a scope keeps have not ended, and how its owner sleeps until all have.
+#pragma once
+
+#include <muster/base/sync.hpp>           // sync::atomic
+#include <muster/fork/impl/sleepers.hpp>  // parking_place
+
+#include <cstdint>  // std::uint64_t
+
+namespace muster::inline MUSTER_ABI::detail {
+
+class open_count {
+ public:
+  /// By the owner, or on behalf of something that has not ended.
+  void begin() noexcept { open_.fetch_add(1, std::memory_order_relaxed); }
+  /// `place`: the owner's, which outlives the count. After it nothing of the scope may be touched.
+  void end(parking_place& place) noexcept {
+    // (1) acq_rel: pairs with (2), (3), and with itself: the last one has seen what all have done.
+    if (open_.fetch_sub(1, std::memory_order_acq_rel) == awaited + 1) place.unpark();
+  }
+  /// For the owner.
+  bool all_ended() const noexcept {
+    // (2) acquire: pairs with (1).
+    return open_.load(std::memory_order_acquire) == 0;
+  }
+  /// For the owner, once: returns true when it may sleep until its place is given a token, which end() does; false when
+  /// all have ended already.
+  bool may_sleep() noexcept {
+    // (3) acquire: pairs with (1).
+    return open_.fetch_add(awaited, std::memory_order_acquire) != 0;
+  }
+
+ private:
+  static constexpr std::uint64_t awaited = std::uint64_t{1} << 63U;
+  sync::atomic<std::uint64_t> open_{0};  // and `awaited`, once the owner sleeps
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// sleepers.hpp: the workers of a pool that sleep because there is nothing to do, and how they are woken one by one.
+//
+// A sleeper announces itself, asks everybody, looks a last time, and sleeps. Whoever makes work available looks at the
+// count after a full fence. So of the last look and the look at the count, one sees what the other side has done.
+#pragma once
+
+#include <muster/base/sync.hpp>  // sync::atomic, sync::futex_wait
+#include <muster/base/wait.hpp>  // deadlines
+
+#include <cstdint>  // std::uint32_t
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// Where one thread sleeps until it is given a token. Never destroyed before those who may give one.
+class parking_place {
+ public:
+  /// Returns when a token has been given, and takes it.
+  void park() noexcept {
+    // (1) acquire: pairs with (2). The sleeper sees what was done before the token was given.
+    while (token_.exchange(0, std::memory_order_acquire) == 0)
+      sync::futex_wait(token_, 0, ~0U, no_deadline, futex_scope::process);
+  }
+  /// The same until a point in time at most. Returns whether a token has been given.
+  bool park_until(deadline until) noexcept {
+    // (1)
+    while (token_.exchange(0, std::memory_order_acquire) == 0)
+      if (sync::futex_wait(token_, 0, ~0U, until, futex_scope::process) == futex_reason::timed_out) return false;
+    return true;
+  }
+  void unpark() noexcept {
+    // (2) release: pairs with (1).
+    token_.store(1, std::memory_order_release);
+    sync::futex_wake(token_, 1, ~0U, futex_scope::process);
+  }
+
+ private:
+  friend class sleepers;
+  sync::atomic<std::uint32_t> token_{0};
+  parking_place* next_ = nullptr;  // among those asleep
+};
+
+/// A lock for a few instructions, whose holder may be stopped.
+class short_lock {
+ public:
+  bool try_lock() noexcept {
+    // (3) acquire: pairs with (4).
+    return taken_.load(std::memory_order_relaxed) == 0 && taken_.exchange(1, std::memory_order_acquire) == 0;
+  }
+  void lock() noexcept {
+    for (unsigned pauses = 1; !try_lock(); pauses *= 2) {
+      if (pauses <= 128) {
+        for (unsigned i = 0; i < pauses; ++i) sync::relax();
+      } else {
+        pauses = 128;
+        sync::yield();
+      }
+    }
+  }
+  void unlock() noexcept {
+    // (4) release: pairs with (3).
+    taken_.store(0, std::memory_order_release);
+  }
+
+ private:
+  sync::atomic<std::uint32_t> taken_{0};
+};
+
+class sleepers {
+ public:
+  /// Whether somebody sleeps or is about to. After a full fence, which is the caller's.
+  bool anyone() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
+
+  /// From now on a token may come. Look a last time, then park() or withdraw().
+  void announce(parking_place& place) noexcept {
+    lock_.lock();
+    place.next_ = first_;
+    first_ = &place;
+    count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    lock_.unlock();
+    // (5) full_fence: pairs with engine/watermark.hpp (10), impl/core.hpp (4, 5). Whoever has not seen the count has
+    // done before what the last look sees.
+    sync::full_fence();
+  }
+  /// There is something to do after all. Takes the token, if one has been given meanwhile.
+  void withdraw(parking_place& place) noexcept {
+    lock_.lock();
+    parking_place** at = &first_;
+    while (*at != nullptr && *at != &place) at = &(*at)->next_;
+    const bool found = *at != nullptr;
+    if (found) {
+      *at = place.next_;
+      count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    }
+    lock_.unlock();
+    if (!found) place.park();
+  }
+  /// Wakes the one that has slept least, if there is one.
+  void wake_one() noexcept {
+    lock_.lock();
+    parking_place* const woken = first_;
+    if (woken != nullptr) {
+      first_ = woken->next_;
+      count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    }
+    lock_.unlock();
+    if (woken != nullptr) woken->unpark();
+  }
+
+ private:
+  sync::atomic<std::uint32_t> count_{0};  // of those in the list; changed under the lock
+  short_lock lock_;
+  parking_place* first_ = nullptr;
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// work.hpp: how a worker looks for work, and how it waits. See worker.hpp.
+#pragma once
+
+#include <muster/fork/impl/core.hpp>  // pool_core
+
+#include <algorithm>  // std::min
+#include <chrono>     // how long it has looked
+#include <utility>    // std::exchange
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// `steal` returns a record that is this worker's now, or null.
+template <class Steal>
+bool worker::execute(Steal steal) noexcept {
+  const std::uint64_t outer = forks.enter();
+  fork_record* const r = steal();
+  if (r != nullptr) {
+    // Whoever was woken may have slept until now: there may be work for another.
+    if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
+    const async_place* const here = std::exchange(within, nullptr);
+    r->run();
+    within = here;
+  }
+  forks.leave(outer);
+  return r != nullptr;
+}
+
+/// From anybody, beginning with anybody.
+template <class Wanted>
+bool worker::steal_and_execute(Wanted wanted) noexcept {
+  const unsigned many = pool.made();
+  const unsigned first = roll(many);
+  for (unsigned i = 0; i < many; ++i) {
+    fork_deque& victim = pool.at(first + i < many ? first + i : first + i - many).forks;
+    if (victim.offers() && execute([&] { return victim.steal(number, wanted); })) return true;
+  }
+  return false;
+}
+
+/// Until there is work: sleeps only when no other worker has a record that nobody has taken. A worker that forks later
+/// sees that it is asked. (Where the fence does not reach others, one that forks at this moment may see it only at its
+/// next fork or join.)
+inline void worker::sleep() noexcept {
+  pool.asleep.announce(place);
+  pool.ask_everybody();
+  if (sync::asymmetric_fences()) {
+    // (1) heavy_fence: pairs with engine/watermark.hpp (4). A record that we do not see is pushed by somebody who sees
+    // that he is asked.
+    sync::heavy_fence();
+    for (unsigned i = 0; i < pool.made(); ++i)
+      if (i != number && pool.at(i).forks.has_records()) pool.at(i).forks.answer_for_owner();
+  }
+  // (2) acquire: pairs with core.hpp (3).
+  if (pool.anybody_offers() || pool.over.load(std::memory_order_acquire)) {
+    pool.asleep.withdraw(place);
+  } else {
+    place.park();
+  }
+}
+
+inline void worker::work() noexcept {
+  using namespace std::chrono_literals;
+  auto hungry_since = clock::now();
+  auto asked = clock::time_point{};
+  auto took_unanswered = hungry_since;
+  auto interval = clock::duration::zero();
+  // (2)
+  while (!pool.over.load(std::memory_order_acquire)) {
+    if (pool.retire(*this)) {
+      hungry_since = took_unanswered = clock::now();
+      continue;
+    }
+    const auto found = clock::now();
+    if (steal_and_execute([](const fork_record&) { return true; })) {
+      hungry_since = took_unanswered = clock::now();
+      // What takes less than a microsecond is hardly worth the way.
+      interval = hungry_since - found < 1us ? std::min<clock::duration>(2 * interval + 2us, 100us) : 0us;
+      asked = hungry_since;
+      continue;
+    }
+    if (found - asked >= interval) {
+      pool.ask_everybody();
+      asked = found;
+      interval = std::max<clock::duration>(interval, 5us);
+    }
+    if (sync::asymmetric_fences() && found - took_unanswered > 50us) {
+      took_unanswered = found;
+      fork_deque& victim = pool.at(roll(pool.made())).forks;
+      if (&victim != &forks && victim.has_records()) victim.answer_for_owner();
+      if (victim.offers()) continue;
+    }
+    if (found - hungry_since > 1ms) {
+      sleep();
+      hungry_since = took_unanswered = clock::now();
+      continue;
+    }
+    if (found - hungry_since > 20us) sync::yield();
+    for (unsigned i = 0; i < 16; ++i) sync::relax();
+  }
+}
+
+/// Until its place has been given a token, which will come. Another thread stands in, unless some have nothing to do;
+/// when these have found work, from then on.
+inline void worker::sleep_in_join() noexcept {
+  if (!sync::asymmetric_fences()) forks.publish_all();
+  bool replaced = !pool.asleep.anyone() && pool.leave();
+  for (auto patience = std::chrono::milliseconds(1); !replaced; patience *= 2) {
+    if (place.park_until(clock::now() + patience)) return;
+    replaced = !pool.asleep.anyone() && pool.leave();
+  }
+  place.park();
+  pool.come_back();
+}
+
+void worker::await(fork_record& r) noexcept {
+  using namespace std::chrono_literals;
+  fork_deque& thief = pool.at(r.thief()).forks;
+  const auto steal = [&] { return thief.steal_out_of(r, number); };
+  auto since = clock::now();
+  for (unsigned looks = 0; !r.is_done(); ++looks) {
+    if (execute(steal)) {
+      since = clock::now();
+      continue;
+    }
+    if (looks % 16 == 0) thief.ask();
+    for (unsigned i = 0; i < 8; ++i) sync::relax();
+    if (looks % 8 != 7 || clock::now() - since < 50us) continue;
+    if (sync::asymmetric_fences()) thief.answer_for_owner();
+    if (execute(steal)) {
+      since = clock::now();
+      continue;
+    }
+    if (r.may_sleep(place)) sleep_in_join();
+    return;
+  }
+}
+
+void worker::await(const void* group, open_count& open) noexcept {
+  using namespace std::chrono_literals;
+  const auto wanted = [&](const fork_record& one) { return one.group() == group; };
+  auto since = clock::now();
+  for (unsigned looks = 0; !open.all_ended(); ++looks) {
+    ++own_stock_;
+    const bool own = execute([&] { return forks.steal(number, wanted); });
+    --own_stock_;
+    if (own || steal_and_execute(wanted)) {
+      since = clock::now();
+      continue;
+    }
+    for (unsigned i = 0; i < 8; ++i) sync::relax();
+    if (looks % 8 != 7 || clock::now() - since < 50us) continue;
+    if (open.may_sleep()) sleep_in_join();
+    return;
+  }
+}
+
+inline bool worker::wants_stock() const noexcept {
+  constexpr unsigned little = 8, most = 64;
+  const unsigned stock = forks.offered() + own_stock_;
+  if (stock < little) return pool.made() > 1;
+  return forks.is_asked() && stock < most;
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// worker.hpp: a thread's part in a pool: its forks, how it looks for work, and how it waits for what was stolen.
+//
+// A worker without work looks at what the others offer and asks them, more and more seldom when what it gets is hardly
+// worth the way. After fifty microseconds without an answer it takes unanswered; after a millisecond it sleeps.
+// A worker that waits for a stolen half steals from the thief, and only what has come out of that half (leapfrogging):
+// so it never runs anything that could wait for what it holds itself. When there is nothing, it sleeps, and another
+// thread stands in for it.
+//
+// Source     leapfrogging: Wagner and Calder, "Leapfrogging" (PPoPP 1993). Standing in: ours; a thread keeps its
+//            stack, its thread-local data and its locks, which a stack that is parked and resumed by others would not.
+#pragma once
+
+#include <muster/base/thread.hpp>            // own_worker
+#include <muster/fork/engine/watermark.hpp>  // fork_deque
+#include <muster/fork/impl/open_count.hpp>   // open_count
+
+#include <chrono>   // how long it has looked
+#include <cstdint>  // std::uint64_t
+
+namespace muster::inline MUSTER_ABI::detail {
+
+class pool_core;
+
+/// Which async of which scope is being executed, innermost first. Lies on the stack.
+struct async_place {
+  const void* scope;
+  std::uint64_t index;
+  const async_place* outer;
+};
+
+class worker {
+ public:
+  worker(pool_core& of, unsigned at, sleepers& asleep, bool always) noexcept
+      : forks(asleep, always), pool(of), number(at), dice_(at * 0x9e3779b97f4a7c15ULL + 1) {}
+
+  /// The calling thread's, or null. Each fiber has its own.
+  static worker* current() noexcept { return static_cast<worker*>(real::own_worker()); }
+
+  /// Returns when the thief of `r` has finished with it.
+  MUSTER_COLD inline void await(fork_record& r) noexcept;
+  /// Returns when all that has been begun for `group` has ended. Until then it executes what is offered for it.
+  MUSTER_COLD inline void await(const void* group, open_count& open) noexcept;
+  /// Whether something that could run at once should rather be kept for others: when somebody asks, or when they would
+  /// find little. What is kept and executed here counts until it ends; so of a recursion, the top is kept.
+  bool wants_stock() const noexcept;
+  /// Looks for work until the pool ends.
+  void work() noexcept;
+
+  fork_deque forks;
+  pool_core& pool;
+  const unsigned number;
+  parking_place place;
+  const async_place* within = nullptr;
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  template <class Steal>
+  bool execute(Steal steal) noexcept;
+  template <class Wanted>
+  bool steal_and_execute(Wanted wanted) noexcept;
+  void sleep_in_join() noexcept;
+  void sleep() noexcept;
+  unsigned roll(unsigned sides) noexcept {
+    dice_ ^= dice_ << 13U;
+    dice_ ^= dice_ >> 7U;
+    dice_ ^= dice_ << 17U;
+    return static_cast<unsigned>((dice_ >> 32U) * sides >> 32U);
+  }
+
+  std::uint64_t dice_;
+  unsigned own_stock_ = 0;  // of what it has kept: executes itself now
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// pool.hpp: the threads that execute what programs fork.
+//
+// Workers    as many as the process can run at once, or as many as asked for; the thread that calls run() is one of
+//            them. When the system has no more threads to give, there are fewer.
+// Idle       workers without work sleep after a millisecond, and are woken by work only.
+// Nesting    run() within run() of the same pool is a call. Several threads may run() at once: each takes part. Several
+//            pools are independent.
+// Fibers     a fiber may run(); what it forks is joined on its own stack. While it sleeps in a join, the other fibers
+//            of its thread stand still.
+// fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
+// Errors     std::invalid_argument for no workers, or stacks below 64 KiB; std::bad_alloc.
+#pragma once
+
+#include <muster/base/parallelism.hpp>  // available_parallelism
+#include <muster/fork/impl/work.hpp>    // pool_core, worker
+
+#include <concepts>      // std::invocable
+#include <cstddef>       // std::size_t
+#include <stdexcept>     // std::invalid_argument
+#include <system_error>  // no more threads
+#include <type_traits>   // std::invoke_result_t
+#include <utility>       // std::forward
+#include <variant>       // std::monostate
+
+namespace muster::inline MUSTER_ABI {
+
+class context;
+
+namespace detail {
+
+/// What F returns, when it is called with a context& if it takes one.
+template <class F>
+using result_of = typename std::conditional_t<std::invocable<F&, context&>, std::invoke_result<F&, context&>,
+                                              std::invoke_result<F&>>::type;
+template <class R>
+using result_or_nothing = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
+
+}  // namespace detail
+
+struct pool_options {
+  unsigned workers = available_parallelism();        ///< that execute at once, with the thread that calls run()
+  std::size_t stack_bytes = std::size_t{256} << 20;  ///< of each thread; reserved, not filled
+  bool publish_always = false;                       ///< every fork can be stolen at once: slow, for tests
+};
+
+class pool {
+ public:
+  explicit pool(const pool_options& options = {}) : core_(options.publish_always, options.stack_bytes) {
+    if (options.workers == 0) throw std::invalid_argument("pool_options::workers is 0; a pool needs at least one");
+    if (options.stack_bytes < std::size_t{64} << 10U)
+      throw std::invalid_argument("pool_options::stack_bytes is less than 64 KiB, which is too little for a thread");
+    for (; workers_ < options.workers; ++workers_) try {
+        core_.start();
+      } catch (const std::system_error&) {
+        break;  // fewer workers
+      }
+  }
+  /// No thread may be inside run().
+  ~pool() = default;
+  pool(const pool&) = delete;
+  pool& operator=(const pool&) = delete;
+
+  /// That execute at once. Fewer than asked for when the system has no more threads.
+  unsigned workers() const noexcept { return workers_; }
+
+  /// Calls function() on this thread, as a worker of the pool, and returns its result or throws what it throws. If the
+  /// function takes a context&, it is given one.
+  template <class F>
+  detail::result_of<F> run(F&& function);
+
+  /// The pool of those who fork outside of any: made at the first use, again in a child process, and never destroyed.
+  static pool& shared() {
+    static sync::atomic<pool*> one{nullptr};
+    // (1) acquire: pairs with (2).
+    pool* now = one.load(std::memory_order_acquire);
+    while (now == nullptr || !now->core_.is_ours()) {
+      auto* const made = new pool;
+      // (2) acq_rel, or acquire when another was faster: pairs with (1).
+      if (one.compare_exchange_strong(now, made, std::memory_order_acq_rel, std::memory_order_acquire)) return *made;
+      delete made;
+    }
+    return *now;
+  }
+
+ private:
+  detail::pool_core core_;
+  unsigned workers_ = 1;
+};
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// scan.hpp: sums of all beginnings of a sequence: parallel_scan, parallel_exclusive_scan.
+//
+// Splitting  as in loops.hpp. As long as nobody asks for work it is the serial scan. For p workers, what is left is cut
+//            into p + 1 sections: one is scanned while the sums of the next p - 1 are found, and then the last p are
+//            scanned. So two workers need two thirds of the serial time, and every element is added at most twice.
+// Order      the operation need not be commutative; it must be associative.
+// In place   the output may be the input.
+// Exceptions the leftmost, as in fork2. What has been written then is not known.
+// Source     Ladner and Fischer (JACM 1980); the first section as in Intel's parallel_scan.
+#pragma once
+
+#include <muster/fork/loops.hpp>  // split_loop
+
+#include <algorithm>   // std::min
+#include <cstddef>     // std::size_t
+#include <functional>  // std::plus
+#include <iterator>    // std::random_access_iterator
+#include <optional>    // a sum of nothing
+#include <utility>     // std::move
+#include <vector>      // the sections' sums
+
+namespace muster::inline MUSTER_ABI {
+namespace detail {
+
+/// f(i) for [first, last), each in a fork of its own.
+template <class F>
+void fork_each(worker& self, std::size_t first, std::size_t last, const F& f) {
+  if (last - first <= 1) {
+    if (first != last) f(self, first);
+    return;
+  }
+  const std::size_t middle = first + (last - first) / 2;
+  auto left = [&] { fork_each(self, first, middle, f); };
+  auto right = [&] { fork_each(*worker::current(), middle, last, f); };
+  fork_on(self, left, right);
+}
+
+template <class T, bool Inclusive, class In, class Out, class Op>
+class scan {
+ public:
+  scan(In in, Out out, Op& op) : in_(in), out_(out), op_(op) {}
+
+  /// Scans elements [first, last); `sum` is that of all before, and then of all up to last.
+  void run(worker& self, std::size_t first, const std::size_t last, loop_pace pace, std::optional<T>& sum) {
+    pace.before_turns();
+    while (first != last) {
+      const std::size_t sections = std::min<std::size_t>(self.pool.made() + 1, (last - first) / pace.turns());
+      if (self.forks.is_asked() && sections >= 3) return in_sections(self, first, last, sections, pace, sum);
+      const std::size_t end = first + std::min(pace.turns(), last - first);
+      scan_piece(first, end, sum);
+      first = end;
+      pace.after_turns();
+    }
+  }
+
+ private:
+  /// Serially.
+  void scan_piece(std::size_t first, std::size_t last, std::optional<T>& sum) {
+    In in = turns_after(in_, first);
+    const In end = turns_after(in_, last);
+    Out out = turns_after(out_, first);
+    if (!sum.has_value()) {
+      if (!Inclusive || in == end) return;
+      sum.emplace(*in++);
+      *out++ = *sum;
+    }
+    T all = std::move(*sum);
+    for (; in != end; ++in, ++out) {
+      if constexpr (Inclusive) {
+        all = op_(std::move(all), *in);
+        *out = all;
+      } else {
+        T next = op_(all, *in);
+        *out = std::move(all);
+        all = std::move(next);
+      }
+    }
+    sum = std::move(all);
+  }
+
+  void in_sections(worker& self, std::size_t first, std::size_t last, std::size_t many, loop_pace pace,
+                   std::optional<T>& sum) {
+    const auto begin = [=](std::size_t section) { return first + (last - first) / many * section; };
+    const auto end = [=](std::size_t section) { return section + 1 == many ? last : begin(section + 1); };
+    std::vector<std::optional<T>> sums(many + 1);  // [i]: of all before section i, once all is known
+    auto scan_first = [&] { scan_piece(begin(0), end(0), sum); };
+    auto sum_others = [&] {
+      fork_each(*worker::current(), 1, many - 1, [&](worker& here, std::size_t section) {
+        const auto step = [&](std::optional<T>& all, In from, In to, const auto& asked) {
+          std::identity same;
+          return reduce_piece(all, from, to, op_, same, asked);
+        };
+        const auto merge = [&](std::optional<T>& all, std::optional<T>& more) {
+          if (all.has_value() && more.has_value()) {
+            all = op_(std::move(*all), std::move(*more));
+          } else if (more.has_value()) {
+            all = std::move(more);
+          }
+        };
+        split_loop(here, turns_after(in_, begin(section)), turns_after(in_, end(section)), {}, pace, sums[section + 1],
+                   step, merge);
+      });
+    };
+    fork_on(self, scan_first, sum_others);
+    sums[1] = sum;
+    for (std::size_t i = 2; i < many; ++i) {
+      const std::optional<T>& before = sums[i - 1];
+      std::optional<T>& here = sums[i];
+      if (before.has_value() && here.has_value()) here = op_(T(*before), std::move(*here));
+    }
+    fork_each(self, 1, many,
+              [&](worker&, std::size_t section) { scan_piece(begin(section), end(section), sums[section]); });
+    sum = std::move(sums[many - 1]);
+  }
+
+  In in_;
+  Out out_;
+  Op& op_;
+};
+
+template <class T, bool Inclusive, class In, class Out, class Op>
+Out scan_all(In first, In last, Out out, std::optional<T> sum, Op& op) {
+  const std::size_t many = turns_between(first, last);
+  on_some_worker(
+      [&](worker& self) { scan<T, Inclusive, In, Out, Op>(first, out, op).run(self, 0, many, loop_pace(0), sum); });
+  return turns_after(out, many);
+}
+
+}  // namespace detail
+
+/// out[i] = first[0] + ... + first[i], where + is op. Returns the end of what has been written.
+template <std::random_access_iterator In, std::random_access_iterator Out, class Op = std::plus<>>
+Out parallel_scan(In first, In last, Out out, Op op = {}) {
+  return detail::scan_all<std::iter_value_t<In>, true>(first, last, out, {}, op);
+}
+/// The same with init + in front of each.
+template <std::random_access_iterator In, std::random_access_iterator Out, class Op, class T>
+Out parallel_scan(In first, In last, Out out, Op op, T init) {
+  return detail::scan_all<T, true>(first, last, out, std::optional<T>(std::move(init)), op);
+}
+/// out[i] = init + first[0] + ... + first[i - 1].
+template <std::random_access_iterator In, std::random_access_iterator Out, class T, class Op = std::plus<>>
+Out parallel_exclusive_scan(In first, In last, Out out, T init, Op op = {}) {
+  return detail::scan_all<T, false>(first, last, out, std::optional<T>(std::move(init)), op);
+}
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// sort.hpp: parallel_sort.
+//
+// Order      as std::sort: elements that are equal may change places.
+// Cost       O(n log n) comparisons in all, whatever the input. In place. Elements are swapped and moved, not copied.
+// Parallel   the two sides of each partition are forked, and while somebody asks for work, large partitions are made by
+//            several workers: each partitions a piece, and then what lies on the wrong side is swapped.
+// Exceptions what the comparison throws, leftmost as in fork2. The range then holds all elements, in some order; unlike
+//            after std::sort, none is lost, if moving does not throw.
+// Source     quicksort: Hoare (1962); when pivots are bad, heapsort: Musser (1997). Blocks: Edelkamp and Weiss,
+//            "BlockQuicksort" (ESA 2016). Partition by pieces: as Francis and Pannan, "A parallel partition for
+//            enhanced parallel QuickSort" (Parallel Computing 1992), but all misplaced stretches are swapped at once.
+#pragma once
+
+#include <muster/fork/scan.hpp>  // fork_each
+
+#include <algorithm>    // std::min
+#include <array>        // blocks
+#include <bit>          // std::bit_width
+#include <cstddef>      // std::size_t
+#include <functional>   // std::less
+#include <iterator>     // std::random_access_iterator
+#include <ranges>       // ranges
+#include <type_traits>  // std::is_reference_v
+#include <vector>       // pieces
+
+namespace muster::inline MUSTER_ABI {
+namespace detail {
+
+template <class I, class Less>
+class quicksort {
+ public:
+  static_assert(std::is_reference_v<std::iter_reference_t<I>>,
+                "parallel_sort needs elements with an address of their own, which those of std::vector<bool> have not");
+
+  explicit quicksort(Less& less) : less_(less) {}
+
+  /// `bad`: how many more partitions may be uneven.
+  void run(worker& self, I first, I last, unsigned bad) {
+    for (difference many = last - first; many > leaf; many = last - first) {
+      if (bad == 0) return heapsort(first, last);
+      move_pivot_to_front(first, last);
+      I middle = self.forks.is_asked() && many >= worth_sharing ? partition_together(self, first + 1, last, first)
+                                                                : partition(first + 1, last, first);
+      std::iter_swap(first, --middle);
+      if (std::min(middle - first, last - middle) < many / 8) --bad;
+      if (many > worth_forking) {
+        auto left = [&] { run(self, first, middle, bad); };
+        auto right = [&] { run(*worker::current(), middle + 1, last, bad); };
+        fork_on(self, left, right);
+        return;
+      }
+      run(self, first, middle, bad);
+      first = middle + 1;
+    }
+    insertion_sort(first, last);
+  }
+
+ private:
+  using difference = std::iter_difference_t<I>;
+  static constexpr difference leaf = 24, worth_forking = 2048, worth_sharing = difference{1} << 17U;
+
+  /// These two, unlike those of the standard library, lose no element when a comparison throws.
+  void insertion_sort(I first, I last) {
+    struct hole {
+      std::iter_value_t<I> value;
+      I at;
+      bool filled = false;
+      void fill() {
+        filled = true;
+        *at = std::move(value);
+      }
+      ~hole() {
+        if (!filled) *at = std::move(value);
+      }
+    };
+    for (I next = first; next != last; ++next) {
+      if (next == first || !less_(*next, *(next - 1))) continue;
+      hole here{std::move(*next), next};
+      do {
+        *here.at = std::move(*(here.at - 1));
+        --here.at;
+      } while (here.at != first && less_(here.value, *(here.at - 1)));
+      here.fill();
+    }
+  }
+  void heapsort(I first, I last) {
+    const auto sift = [&](difference at, difference many) {
+      for (difference child = 2 * at + 1; child < many; at = child, child = 2 * at + 1) {
+        if (child + 1 < many && less_(first[child], first[child + 1])) ++child;
+        if (!less_(first[at], first[child])) return;
+        std::iter_swap(first + at, first + child);
+      }
+    };
+    const difference many = last - first;
+    for (difference at = many / 2; at-- > 0;) sift(at, many);
+    for (difference left = many - 1; left > 0; --left) {
+      std::iter_swap(first, first + left);
+      sift(0, left);
+    }
+  }
+
+  I median(I a, I b, I c) {
+    if (less_(*a, *b)) return less_(*b, *c) ? b : less_(*a, *c) ? c : a;
+    return less_(*a, *c) ? a : less_(*b, *c) ? c : b;
+  }
+  void move_pivot_to_front(I first, I last) {
+    if (last - first < 128) return std::iter_swap(first, median(first, first + (last - first) / 2, last - 1));
+    const difference step = (last - first) / 9;
+    const auto three = [&](difference at) {
+      return median(first + at * step, first + (at + 1) * step, first + (at + 2) * step);
+    };
+    std::iter_swap(first, median(three(0), three(3), three(6)));
+  }
+
+  /// Elements that are not greater than the pivot come first; returns where they end. Equal ones go to both sides.
+  I partition(I first, I last, I pivot) {
+    partition_blocks(first, last, pivot);
+    for (;;) {
+      while (first != last && less_(*first, *pivot)) ++first;
+      while (first != last && less_(*pivot, *(last - 1))) --last;
+      if (last - first <= 1) return last;
+      std::iter_swap(first, --last);
+      ++first;
+    }
+  }
+  /// Moves first and last inwards, over what is where it belongs. It notes what is not, without branches that depend on
+  /// the elements, and then swaps.
+  void partition_blocks(I& first, I& last, I pivot) {
+    constexpr difference block = 128;
+    std::array<unsigned char, block> large, small;
+    difference larges = 0, smalls = 0, larges_swapped = 0, smalls_swapped = 0;
+    while (last - first >= 2 * block) {
+      if (larges == larges_swapped) {
+        larges = larges_swapped = 0;
+        for (difference i = 0; i < block; ++i) {
+          large[static_cast<std::size_t>(larges)] = static_cast<unsigned char>(i);
+          larges += !less_(first[i], *pivot);
+        }
+      }
+      if (smalls == smalls_swapped) {
+        smalls = smalls_swapped = 0;
+        for (difference i = 0; i < block; ++i) {
+          small[static_cast<std::size_t>(smalls)] = static_cast<unsigned char>(i);
+          smalls += !less_(*pivot, *(last - 1 - i));
+        }
+      }
+      for (difference many = std::min(larges - larges_swapped, smalls - smalls_swapped); many > 0; --many)
+        std::iter_swap(first + large[static_cast<std::size_t>(larges_swapped++)],
+                       last - 1 - small[static_cast<std::size_t>(smalls_swapped++)]);
+      if (larges == larges_swapped) first += block;
+      if (smalls == smalls_swapped) last -= block;
+    }
+  }
+
+  I partition_together(worker& self, I first, I last, I pivot) {
+    const difference pieces = 2 * std::min<difference>(self.pool.made(), 64);
+    const difference size = (last - first) / pieces;
+    const auto begin = [=](difference piece) { return piece == pieces ? last : first + piece * size; };
+    std::vector<I> middles(static_cast<std::size_t>(pieces));
+    fork_each(self, 0, middles.size(), [&](worker&, std::size_t i) {
+      const auto piece = static_cast<difference>(i);
+      middles[i] = partition(begin(piece), begin(piece + 1), pivot);
+    });
+    I middle = first;
+    for (difference p = 0; p < pieces; ++p) middle += middles[static_cast<std::size_t>(p)] - begin(p);
+
+    // Pairs of stretches that lie on the wrong sides.
+    struct stretch {
+      I from, to;
+    };
+    std::vector<stretch> large, small;  // large ones to the left of the middle, small ones to the right
+    for (difference p = 0; p < pieces; ++p) {
+      const I from = begin(p), cut = middles[static_cast<std::size_t>(p)], to = begin(p + 1);
+      if (cut < middle) large.push_back({cut, std::min(to, middle)});
+      if (cut > middle) small.push_back({std::max(from, middle), cut});
+    }
+    struct exchange {
+      I a, b;
+      difference many;
+    };
+    std::vector<exchange> all;
+    for (std::size_t l = 0, s = 0; l < large.size() && s < small.size();) {
+      const difference many =
+          std::min({large[l].to - large[l].from, small[s].to - small[s].from, std::max<difference>(size / 2, 1)});
+      if (many != 0) all.push_back({large[l].from, small[s].from, many});
+      large[l].from += many;
+      small[s].from += many;
+      if (large[l].from == large[l].to) ++l;
+      if (small[s].from == small[s].to) ++s;
+    }
+    fork_each(self, 0, all.size(),
+              [&](worker&, std::size_t i) { std::swap_ranges(all[i].a, all[i].a + all[i].many, all[i].b); });
+    return middle;
+  }
+
+  Less& less_;
+};
+
+}  // namespace detail
+
+/// Sorts [first, last) by less.
+template <std::random_access_iterator I, class Less = std::less<>>
+void parallel_sort(I first, I last, Less less = {}) {
+  const auto uneven = static_cast<unsigned>(std::bit_width(detail::turns_between(first, last)));
+  detail::on_some_worker(
+      [&](detail::worker& self) { detail::quicksort<I, Less>(less).run(self, first, last, 2 * uneven); });
+}
+/// Sorts a range by less.
+template <std::ranges::random_access_range R, class Less = std::less<>>
+void parallel_sort(R&& range, Less less = {}) {
+  const auto first = std::ranges::begin(range);
+  muster::parallel_sort(first, first + std::ranges::distance(range), std::move(less));
+}
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,402 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The forks of a thread under the checker: one owner that forks and joins, thieves that steal, ask, take without being
+// answered, sleep and are woken. Every half of every fork must be executed once, and what it has written must be seen
+// after the join.
+//
+// Mutants     every operation on what threads share is changed, and some program notices.
+#include <gtest/gtest.h>
+#include <muster/fork/engine/watermark.hpp>
+#include <muster/fork/impl/open_count.hpp>
+
+#include "muster_model/explore.hpp"
+#include "mutant_search.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace mm = muster_model;
+namespace sync = muster::sync;
+using muster::detail::fork_deque;
+using muster::detail::fork_record;
+using muster::detail::open_count;
+using muster::detail::parking_place;
+using muster::detail::sleepers;
+
+/// What the owner does: trees, one after another. A tree is '(' first half second half ')', or a leaf '.', or a leaf
+/// that goes on until something has been executed by somebody else: 'w' forks meanwhile, 'l' does not.
+/// What a thief does, one letter after another: 's' steals, 'a' asks, 'u' takes unanswered, 'z' sleeps until there is
+/// something, and takes it.
+struct script {
+  std::string tree;
+  std::vector<std::string> thieves;
+  bool always = false;
+};
+
+class game {
+ public:
+  explicit game(const script& s) : script_(s), deque_(asleep_, s.always), places_(s.thieves.size() + 1) {
+    for (std::size_t i = 0; i < s.tree.size(); ++i) leaves_.push_back(std::make_unique<leaf>());
+  }
+
+  void play() {
+    std::vector<unsigned> threads;
+    for (unsigned t = 0; t < script_.thieves.size(); ++t)
+      threads.push_back(mm::spawn([this, t] { steal(t + 1, script_.thieves[t]); }));
+    for (std::size_t at = 0; at < script_.tree.size(); at = end_of(at)) execute(at);
+    deque_.check();
+    // Those that sleep for what never came.
+    over_.store(1, std::memory_order_relaxed);
+    sync::full_fence();
+    while (asleep_.anyone()) asleep_.wake_one();
+    for (const unsigned t : threads) mm::join(t);
+    for (std::size_t i = 0; i < script_.tree.size(); ++i)
+      if (script_.tree[i] != '(' && script_.tree[i] != ')' && leaves_[i]->executions.get() != 1)
+        fail("a leaf has been executed " + std::to_string(leaves_[i]->executions.get()) + " times");
+  }
+
+ private:
+  struct leaf {
+    sync::cell<unsigned> executions{0U};
+    sync::atomic<unsigned> by_a_thief{0};
+  };
+  struct half : fork_record {
+    half(game& all, std::size_t place) : in(all), at(place) {}
+    game& in;
+    const std::size_t at;
+  };
+
+  static bool any(const fork_record&) { return true; }
+  static void fail(const std::string& what) { mm::engine::running().fail(what); }
+
+  std::size_t end_of(std::size_t at) const {
+    if (script_.tree[at] != '(') return at + 1;
+    return end_of(end_of(at + 1)) + 1;
+  }
+
+  /// By the owner.
+  void execute(std::size_t at) {
+    if (script_.tree[at] != '(') {
+      leaves_[at]->executions.ref() += 1;
+      if (script_.tree[at] == 'w') wait_for_thief();
+      while (script_.tree[at] == 'l' && stolen_.load(std::memory_order_relaxed) == 0) sync::yield();
+      return;
+    }
+    half second(*this, end_of(at + 1));
+    deque_.push(second, [](fork_record& r) noexcept {
+      auto& here = static_cast<half&>(r);
+      here.in.executed_by_thief(here.at);
+      r.done();
+    });
+    execute(at + 1);
+    if (deque_.pop(second) || deque_.take_back(second)) {
+      execute(second.at);
+    } else {
+      // Every second one looks for a while first, and then need not sleep.
+      if (at % 2 == 0) {
+        while (!second.is_done()) sync::yield();
+      } else {
+        if (second.may_sleep(places_[0])) places_[0].park();
+        if (!second.is_done()) fail("woken before the second half is done");
+      }
+      if (second.thief() == 0 || second.thief() > script_.thieves.size()) fail("stolen by nobody");
+      second.joined();
+    }
+  }
+  void executed_by_thief(std::size_t at) {
+    if (script_.tree[at] != '(') {
+      leaves_[at]->executions.ref() += 1;
+    } else {
+      executed_by_thief(at + 1);
+      executed_by_thief(end_of(at + 1));
+    }
+    stolen_.store(1, std::memory_order_relaxed);
+  }
+  /// Answers whoever asks until something has been stolen.
+  void wait_for_thief() {
+    while (stolen_.load(std::memory_order_relaxed) == 0) {
+      if (!deque_.is_asked()) {
+        sync::yield();
+        continue;
+      }
+      half nothing(*this, 0);
+      deque_.push(nothing, [](fork_record& r) noexcept {
+        static_cast<half&>(r).in.stolen_.store(1, std::memory_order_relaxed);
+        r.done();
+      });
+      if (!deque_.pop(nothing) && !deque_.take_back(nothing)) {
+        if (nothing.may_sleep(places_[0])) places_[0].park();
+        nothing.joined();
+      }
+    }
+  }
+
+  void finish(fork_record* r) {
+    if (r != nullptr) r->run();
+  }
+  void steal(unsigned self, const std::string& commands) {
+    for (const char c : commands) switch (c) {
+        case 's': finish(deque_.steal(self, any)); break;
+        case 'a': deque_.ask(); break;
+        case 'u':
+          deque_.answer_for_owner();
+          finish(deque_.steal(self, any));
+          break;
+        case 'z': steal_or_sleep(self); break;
+        default: fail("no such command");
+      }
+  }
+  void steal_or_sleep(unsigned self) {
+    while (over_.load(std::memory_order_relaxed) == 0) {
+      while (deque_.offers()) {
+        if (fork_record* r = deque_.steal(self, any)) return finish(r);
+        sync::yield();
+      }
+      asleep_.announce(places_[self]);
+      deque_.ask();
+      sync::heavy_fence();
+      if (deque_.has_records()) deque_.answer_for_owner();
+      if (deque_.offers() || over_.load(std::memory_order_relaxed) != 0) {
+        asleep_.withdraw(places_[self]);
+      } else {
+        places_[self].park();
+      }
+    }
+  }
+
+  const script& script_;
+  sleepers asleep_;
+  fork_deque deque_;
+  std::vector<parking_place> places_;
+  std::vector<std::unique_ptr<leaf>> leaves_;
+  sync::atomic<unsigned> stolen_{0}, over_{0};
+};
+
+/// Worker 0 forks, and while it waits for its second half, steals out of it. Worker 1 steals that half while it has a
+/// fork of its own, which worker 0 must not execute, and forks within it.
+class leapfrog {
+ public:
+  void play() {
+    const unsigned other = mm::spawn([this] { steal_and_fork(); });
+    half second(executions_[0], true);
+    deques_[0].push(second, &half::run_alone);
+    if (deques_[0].pop(second) || deques_[0].take_back(second)) {
+      second.executed();
+    } else {
+      unsigned looks = 0;
+      do {
+        const std::uint64_t outer = deques_[0].enter();
+        if (fork_record* r = deques_[1].steal_out_of(second, 0)) {
+          if (!static_cast<half*>(r)->of_stolen) mm::engine::running().fail("executes what it does not wait for");
+          r->run();
+        } else if (++looks == 2) {
+          if (second.may_sleep(places_[0])) places_[0].park();
+        } else {
+          sync::yield();
+        }
+        deques_[0].leave(outer);
+      } while (!second.is_done());
+      second.joined();
+    }
+    mm::join(other);
+    for (const auto& one : executions_)
+      if (one.get() > 1) mm::engine::running().fail("executed twice");
+    if (executions_[0].get() != 1 || executions_[2].get() != 1) mm::engine::running().fail("not executed");
+  }
+
+ private:
+  struct half : fork_record {
+    half(sync::cell<unsigned>& count, bool stolen) : executions(count), of_stolen(stolen) {}
+    void executed() { executions.ref() += 1; }
+    static void run_alone(fork_record& r) noexcept {
+      static_cast<half&>(r).executed();
+      r.done();
+    }
+    sync::cell<unsigned>& executions;
+    const bool of_stolen;
+  };
+  template <class First>
+  void fork_one(sync::cell<unsigned>& count, bool stolen, First first) {
+    half inner(count, stolen);
+    deques_[1].push(inner, &half::run_alone);
+    first();
+    if (deques_[1].pop(inner) || deques_[1].take_back(inner)) return inner.executed();
+    if (inner.may_sleep(places_[1])) places_[1].park();
+    inner.joined();
+  }
+  void steal_and_fork() {
+    fork_one(executions_[2], false, [this] {
+      const std::uint64_t outer = deques_[1].enter();
+      if (fork_record* r = deques_[0].steal(1, [](const fork_record&) { return true; })) {
+        static_cast<half*>(r)->executed();
+        fork_one(executions_[1], true, [] {});
+        r->done();
+      }
+      deques_[1].leave(outer);
+    });
+  }
+
+  sleepers asleep_;
+  fork_deque deques_[2] = {fork_deque(asleep_, true), fork_deque(asleep_, true)};
+  parking_place places_[2];
+  sync::cell<unsigned> executions_[3] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
+};
+
+/// The owner keeps two things for a group. Two thieves take what they find, and the owner executes what is left; or the
+/// thieves go on until each has one. The owner sleeps until all have ended. Then the scope is gone.
+void keep_two(bool owner_helps) {
+  struct kept : fork_record {
+    kept(open_count& c, parking_place& p, sync::cell<unsigned>& n) : open(&c), place(&p), count(&n) {}
+    static void run_taken(fork_record& r) noexcept {
+      auto& here = static_cast<kept&>(r);
+      here.count->ref() += 1;
+      here.open->end(*here.place);
+    }
+    open_count* open;
+    parking_place* place;
+    sync::cell<unsigned>* count;
+  };
+  sleepers asleep;
+  fork_deque deque(asleep, false);
+  parking_place place;
+  sync::cell<unsigned> counts[2] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
+  std::unique_ptr<kept> both[2];
+  auto open = std::make_unique<open_count>();
+  unsigned thieves[2];
+  for (unsigned& t : thieves)
+    t = mm::spawn([&] {
+      fork_record* r = nullptr;
+      while ((r = deque.steal(1, [](const fork_record&) { return true; })) == nullptr && !owner_helps) sync::yield();
+      if (r != nullptr) r->run();
+    });
+  for (unsigned i = 0; i < 2; ++i) {
+    both[i] = std::make_unique<kept>(*open, place, counts[i]);
+    open->begin();
+    deque.offer(*both[i], &kept::run_taken, open.get());
+  }
+  while (owner_helps && deque.offers())
+    if (fork_record* r = deque.steal(0, [&](const fork_record& one) { return one.group() == open.get(); })) {
+      r->run();
+    } else {
+      sync::yield();
+    }
+  if (!open->all_ended() && open->may_sleep()) place.park();
+  if (counts[0].get() != 1 || counts[1].get() != 1) mm::engine::running().fail("not executed once");
+  open.reset();
+  for (const unsigned t : thieves) mm::join(t);
+}
+
+std::function<void()> program(const script& s) {
+  return [s] { game(s).play(); };
+}
+
+void search(const mm::limits& within, const std::string& name, const std::function<void()>& what) {
+  const mm::result r = mm::explore(within, what);
+  ASSERT_FALSE(r.failed) << name << ' ' << r.failed->what << '\n' << r.failed->trace;
+  EXPECT_TRUE(r.complete || within.how != mm::strategy::exhaustive) << "not complete after " << r.executions;
+  std::cout << r.executions << " executions, " << r.steps << " steps" << (r.complete ? ", complete" : "") << '\n';
+}
+
+void search(const mm::limits& within, const script& s) { search(within, s.tree, program(s)); }
+
+TEST(forks, are_executed_once_when_a_thief_asks) {
+  for (const char* thief : {"s", "as", "asas"}) {
+    search({.preemptions = 2, .stale = 1}, {"(..)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"((..).)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"(.(..))", {thief}});
+  }
+}
+
+TEST(forks, are_executed_once_when_a_thief_does_not_wait_for_an_answer) {
+  for (const char* thief : {"u", "uu", "aus"}) {
+    search({.preemptions = 2, .stale = 1}, {"(..)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"((..).)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"((..)(..))", {thief}});
+  }
+}
+
+TEST(forks, are_executed_once_when_all_are_published) {
+  search({.preemptions = 2, .stale = 1}, {"((..).)", {"ss"}, true});
+  search({.preemptions = 2, .stale = 0}, {"((..).)", {"s", "s"}, true});
+}
+
+TEST(forks, wake_who_sleeps) {
+  search({.preemptions = 2, .stale = 1}, {"(w.)", {"z"}});
+  search({.preemptions = 1, .stale = 1}, {"((w.).)", {"z", "z"}});
+  search({.preemptions = 2, .stale = 1}, {"(l.)", {"z"}});
+  search({.preemptions = 2, .stale = 1}, {"(.(l.))", {"z"}});
+}
+
+TEST(forks, that_come_out_of_a_stolen_half_are_told_from_others) {
+  const auto play = [] { leapfrog().play(); };
+  search({.preemptions = 2, .stale = 1}, "leapfrog", play);
+  for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+    search({.how = how, .executions = 20000, .depth = 4}, "leapfrog", play);
+}
+
+TEST(offers, are_executed_once_and_the_scope_outlives_them) {
+  for (const bool owner_helps : {true, false}) {
+    const auto play = [=] { keep_two(owner_helps); };
+    search({.preemptions = owner_helps ? 2 : 1, .stale = 1}, "keep two", play);
+    for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+      search({.how = how, .executions = 20000, .depth = 4}, "keep two", play);
+  }
+}
+
+const std::vector<script> many = {{"(((..).)(..))", {"asas", "as"}},
+                                  {"((..)(..))", {"uas", "asu"}},
+                                  {"((((..).).).)", {"asss", "uu"}},
+                                  {"(w.)", {"z"}},
+                                  {"((w.)(..))", {"zas", "as"}},
+                                  {"((..)(..))", {"sss", "ss"}, true},
+                                  {"(..)", {"as"}},
+                                  {"((..).)", {"uu", "as"}},
+                                  {"(.(.(..)))", {"asas", "uas"}},
+                                  {"(l.)", {"z"}},
+                                  {"(.(l.))", {"z"}},
+                                  {"((w.)(l.))", {"z", "a"}},
+                                  {"(..)(l.)", {"z", "a"}}};
+
+TEST(forks, are_executed_once_by_chance) {
+  for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+    for (const script& s : many) search({.how = how, .executions = 5000, .depth = 4}, s);
+}
+
+muster_model_test::mutant_program mutant_program_of(const std::string& name, const std::function<void()>& run) {
+  return {name, true, run, {}};
+}
+
+TEST(mutants, are_noticed_or_explained) {
+  muster_model_test::mutant_search search;
+  const script late{"(..)(l.)", {"z", "a"}};
+  const auto lost = mutant_program_of("late", program(late));
+  const auto leap = mutant_program_of("leapfrog", [] { leapfrog().play(); });
+  for (const script& s : many) search.programs.push_back(mutant_program_of(s.tree + ' ' + s.thieves[0], program(s)));
+  search.programs.push_back(leap);
+  for (const bool owner_helps : {true, false})
+    search.programs.push_back(mutant_program_of("keep two", [=] { keep_two(owner_helps); }));
+  search.files = {"engine/watermark.hpp", "engine/fork_record.hpp", "impl/sleepers.hpp", "impl/open_count.hpp"};
+  search.prefix = "";
+  search.executions = 512;
+  search.survivors = {
+      {"fork_deque::ask: load repeated", true, "asks once more, or asks later"},
+      {"fork_deque::is_asked: load repeated", true, "answers at the next look"},
+      {"fork_deque::answer_for_owner: load repeated", true, "reads what has_records() has just read"},
+      {"fork_deque::depth: load repeated", true, "the owner reads what it has written"},
+      {"fork_deque::leave: store skipped", true, "less is found that could be executed meanwhile"},
+  };
+  search.needles = {{"fork_deque::leave: store release", leap},
+                    {"fork_deque::steal_out_of: load acquire", leap},
+                    {"fork_deque::raise_mark: fence seq_cst", lost},
+                    {"sleepers::announce: fence seq_cst", lost}};
+  search.run();
+}
+
+}  // namespace

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork_settings.hpp: the pools in which everything that forks is tried: of one worker, of several, of more than there
+// are processors, each also with every fork published, so that thieves find something everywhere.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <muster/fork/pool.hpp>
+
+#include <array>
+#include <string>
+
+namespace muster_test {
+
+struct fork_setting {
+  unsigned workers;
+  bool publish_always;
+};
+
+inline constexpr std::array fork_settings = {fork_setting{1, false}, fork_setting{1, true},  fork_setting{2, false},
+                                             fork_setting{2, true},  fork_setting{5, false}, fork_setting{5, true}};
+
+inline std::string name_of(const ::testing::TestParamInfo<fork_setting>& one) {
+  return std::to_string(one.param.workers) + (one.param.publish_always ? "_published" : "");
+}
+
+class in_pools : public ::testing::TestWithParam<fork_setting> {
+ protected:
+  muster::pool workers_{{.workers = GetParam().workers, .publish_always = GetParam().publish_always}};
+};
+
+}  // namespace muster_test

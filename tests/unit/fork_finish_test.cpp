@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// finish and async: every async is executed once before the scope ends, in the order of a serial program when nobody
+// has time; the leftmost exception arrives; what asyncs own is destroyed.
+#include <gtest/gtest.h>
+#include <muster/fork.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fork_settings.hpp"
+#include "scale.hpp"
+
+namespace {
+
+using muster::finish;
+using muster::pool;
+using muster_test::scaled;
+
+class finishes : public muster_test::in_pools {};
+INSTANTIATE_TEST_SUITE_P(on, finishes, ::testing::ValuesIn(muster_test::fork_settings), muster_test::name_of);
+
+/// Adds up the executions of things that have numbers.
+class executions {
+ public:
+  explicit executions(std::size_t many) : counts_(many) {}
+  void of(std::size_t number) { counts_[number].fetch_add(1, std::memory_order_relaxed); }
+  bool once_each() const {
+    for (const auto& count : counts_)
+      if (count.load(std::memory_order_relaxed) != 1) return false;
+    return true;
+  }
+
+ private:
+  std::vector<std::atomic<std::uint32_t>> counts_;
+};
+
+TEST_P(finishes, when_a_million_asyncs_have_ended) {
+  const std::size_t many = scaled(GetParam().publish_always ? 100'000 : 1'000'000);
+  executions all(many);
+  workers_.run([&] {
+    finish([&](auto& scope) {
+      for (std::size_t i = 0; i < many; ++i) scope.async([&all, i] { all.of(i); });
+    });
+  });
+  EXPECT_TRUE(all.once_each());
+}
+
+TEST_P(finishes, when_asyncs_of_asyncs_have_ended) {
+  constexpr std::size_t many = 1U << 12U;
+  executions all(many);
+  const auto visit = [&](auto& self, auto& scope, std::size_t node) -> void {
+    all.of(node);
+    for (const std::size_t child : {2 * node, 2 * node + 1})
+      if (child < many) scope.async([&self, &scope, child] { self(self, scope, child); });
+  };
+  workers_.run([&] {
+    finish([&](auto& scope) {
+      all.of(0);
+      visit(visit, scope, 1);
+    });
+    EXPECT_TRUE(all.once_each());
+  });
+}
+
+TEST_P(finishes, scopes_within_scopes_first) {
+  workers_.run([&] {
+    std::atomic<unsigned> outer{0};
+    finish([&](auto& scope) {
+      for (unsigned i = 0; i < 40; ++i)
+        scope.async([&] {
+          std::atomic<unsigned> inner{0};
+          finish([&](auto& within) {
+            for (unsigned k = 0; k < 20; ++k)
+              within.async([&] {
+                ++inner;
+                scope.async([&] { ++outer; });
+              });
+          });
+          EXPECT_EQ(inner, 20U);
+        });
+    });
+    EXPECT_EQ(outer, 800U);
+  });
+}
+
+TEST_P(finishes, with_forks_inside_and_outside) {
+  std::atomic<unsigned> leaves{0};
+  const auto tree = [&](auto& self, auto& scope, unsigned depth) -> void {
+    if (depth == 0) {
+      scope.async([&] { ++leaves; });
+      return;
+    }
+    muster::fork2([&] { self(self, scope, depth - 1); }, [&] { self(self, scope, depth - 1); });
+  };
+  workers_.run([&] { finish([&](auto& scope) { tree(tree, scope, 9); }); });
+  EXPECT_EQ(leaves, 512U);
+}
+
+TEST_P(finishes, and_returns_what_the_body_returns) {
+  const std::unique_ptr<int> owned = workers_.run([] {
+    return finish([](auto& scope) {
+      scope.async([] {});
+      return std::make_unique<int>(7);
+    });
+  });
+  EXPECT_EQ(*owned, 7);
+}
+
+TEST_P(finishes, and_what_asyncs_own_is_destroyed) {
+  const auto shared = std::make_shared<int>(1);
+  std::atomic<int> sum{0};
+  workers_.run([&] {
+    finish([&](auto& scope) {
+      for (int i = 0; i < 500; ++i)
+        scope.async([&sum, shared, own = std::make_unique<int>(i)] { sum += *shared + *own; });
+    });
+    EXPECT_EQ(sum, 500 + 499 * 500 / 2);
+    EXPECT_EQ(shared.use_count(), 1);
+  });
+}
+
+// Asyncs 0 to 5, of which each begins two others; the body throws after the third, or at the end, or not at all.
+TEST_P(finishes, and_throws_the_leftmost) {
+  for (unsigned bad = 0; bad < 64; ++bad)
+    for (const unsigned body : {3U, 6U, 7U}) {
+      executions all(18);
+      unsigned expected = 7, thrown = 7;
+      for (unsigned i = 6; i-- > 0;)
+        if (i < body && (bad >> i & 1U) != 0) expected = i;
+      try {
+        workers_.run([&] {
+          finish([&](auto& scope) {
+            for (unsigned i = 0; i < 6; ++i) {
+              if (i == body) throw body;
+              scope.async([&, i] {
+                for (unsigned k = 0; k < 2; ++k)
+                  scope.async([&, i, k] {
+                    all.of(6 + 2 * i + k);
+                    if ((bad >> i & 1U) != 0) throw i;
+                  });
+                all.of(i);
+                if ((bad >> i & 1U) != 0) throw i;
+              });
+            }
+            if (body == 6) throw body;
+          });
+        });
+      } catch (const unsigned number) {
+        thrown = number;
+      }
+      if (expected == 7 && body < 7) expected = body;
+      ASSERT_EQ(thrown, expected) << "bad " << bad << " body " << body;
+      EXPECT_TRUE(body < 6 || all.once_each());
+    }
+}
+
+TEST_P(finishes, without_those_that_have_not_begun_when_a_stop_is_requested) {
+  std::stop_source stop;
+  std::atomic<unsigned> begun{0};
+  workers_.run([&] {
+    finish(
+        [&](auto& scope) {
+          for (unsigned i = 0; i < 1000; ++i)
+            scope.async([&] {
+              if (++begun == 10) stop.request_stop();
+            });
+        },
+        stop.get_token());
+  });
+  EXPECT_GE(begun, 10U);
+  EXPECT_LT(begun, 10U + 64 * 5 + 5);
+  EXPECT_TRUE(begun == 10U || GetParam().workers > 1 || GetParam().publish_always);
+}
+
+TEST(finish_with_one_worker, is_in_the_order_of_the_serial_program) {
+  pool one({.workers = 1});
+  std::vector<unsigned> order;
+  one.run([&] {
+    finish([&](auto& scope) {
+      for (unsigned i = 0; i < 5; ++i)
+        scope.async([&, i] {
+          order.push_back(10 * i);
+          scope.async([&, i] { order.push_back(10 * i + 1); });
+          order.push_back(10 * i + 2);
+        });
+    });
+  });
+  EXPECT_EQ(order, (std::vector<unsigned>{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32, 40, 41, 42}));
+}
+
+TEST(finish_outside, of_any_pool_runs_in_the_shared_one) {
+  std::atomic<int> sum{0};
+  finish([&](auto& scope) {
+    for (int i = 0; i < 100; ++i) scope.async([&sum, i] { sum += i; });
+    std::thread([&] { scope.async([&] { sum += 1000; }); }).join();
+  });
+  EXPECT_EQ(sum, 4950 + 1000);
+}
+
+TEST(asyncs, are_kept_for_those_who_ask) {
+  pool two({.workers = 2});
+  for (int round = 0; round < 20; ++round) {
+    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));  // the other sleeps
+    std::atomic<bool> elsewhere{false};
+    const auto home = std::this_thread::get_id();
+    two.run([&] {
+      finish([&](auto& scope) {
+        while (!elsewhere)
+          scope.async([&] {
+            if (std::this_thread::get_id() != home) elsewhere = true;
+          });
+      });
+    });
+  }
+}
+
+}  // namespace

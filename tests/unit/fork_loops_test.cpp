@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loops, scans and sorting: every turn is executed once, combinations are made from left to right, results are those of
+// the serial algorithms, exceptions leave everything whole.
+#include <gtest/gtest.h>
+#include <muster/fork.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fork_settings.hpp"
+#include "scale.hpp"
+
+namespace {
+
+using muster::parallel_exclusive_scan;
+using muster::parallel_for;
+using muster::parallel_reduce;
+using muster::parallel_scan;
+using muster::parallel_sort;
+using muster::pool;
+using muster_test::scaled;
+
+class loops : public muster_test::in_pools {};
+INSTANTIATE_TEST_SUITE_P(on, loops, ::testing::ValuesIn(muster_test::fork_settings), muster_test::name_of);
+
+TEST_P(loops, execute_every_turn_once) {
+  for (const std::size_t grain : {0U, 1U, 7U, 100'000U})
+    for (const int many : {0, 1, 2, 3, 1000, 20'000}) {
+      std::vector<std::atomic<unsigned>> turns(static_cast<std::size_t>(many));
+      workers_.run([&] {
+        parallel_for(-5, many - 5, [&](int i) { ++turns[static_cast<std::size_t>(i + 5)]; }, {.grain = grain});
+        parallel_for(turns.begin(), turns.end(), [](std::atomic<unsigned>& turn) { turn += 10; }, {.grain = grain});
+        parallel_for(turns, [](std::atomic<unsigned>& turn) { turn += 100; });
+        parallel_for(std::size_t{0}, turns.size(),
+                     [&](std::size_t first, std::size_t last) {
+                       for (; first != last; ++first) turns[first] += 1000;
+                     },
+                     {.grain = grain});
+        parallel_for(many, -1, [](int) { ADD_FAILURE() << "a turn of a loop that has none"; });
+      });
+      EXPECT_TRUE(std::ranges::all_of(turns, [](const auto& turn) { return turn == 1111U; }));
+    }
+}
+
+TEST_P(loops, count_by_small_integers) {
+  std::atomic<unsigned> turns{0};
+  workers_.run([&] {
+    parallel_for(std::int8_t{-128}, std::int8_t{127}, [&](std::int8_t) { ++turns; });
+    parallel_for('a', 'f', [&](char) { ++turns; }, {.grain = 2});
+    parallel_for(std::uint64_t{1} << 63U, (std::uint64_t{1} << 63U) + 7, [&](std::uint64_t) { ++turns; });
+  });
+  EXPECT_EQ(turns, 255U + 5U + 7U);
+}
+
+TEST_P(loops, within_loops) {
+  std::vector<std::atomic<unsigned>> cells(60 * 50);
+  workers_.run([&] {
+    parallel_for(0U, 60U,
+                 [&](unsigned row) { parallel_for(0U, 50U, [&](unsigned column) { ++cells[row * 50 + column]; }); });
+  });
+  EXPECT_TRUE(std::ranges::all_of(cells, [](const auto& cell) { return cell == 1U; }));
+}
+
+TEST_P(loops, reduce_from_left_to_right) {
+  const auto append = [](std::string all, const std::string& more) { return std::move(all) + more; };
+  const auto text = [](unsigned i) { return std::to_string(i) + ','; };
+  for (const unsigned many : {0U, 1U, 2U, 100U, 3000U}) {
+    std::string expected = "begin:";
+    for (unsigned i = 0; i < many; ++i) expected += text(i);
+    for (const muster::loop_options& options :
+         {muster::loop_options{}, muster::loop_options{.grain = 3}, muster::loop_options{.fixed = true},
+          muster::loop_options{.grain = 5, .fixed = true}}) {
+      EXPECT_EQ(workers_.run([&] { return parallel_reduce(0U, many, std::string("begin:"), append, text, options); }),
+                expected);
+    }
+    std::vector<std::string> texts;
+    for (unsigned i = 0; i < many; ++i) texts.push_back(text(i));
+    EXPECT_EQ(workers_.run([&] { return parallel_reduce(texts.begin(), texts.end(), std::string("begin:"), append); }),
+              expected);
+  }
+}
+
+TEST_P(loops, of_which_each_sum_is_moved) {
+  const auto add = [](std::unique_ptr<long> a, std::unique_ptr<long> b) {
+    *a += *b;
+    return a;
+  };
+  const auto made = [](long i) { return std::make_unique<long>(i); };
+  EXPECT_EQ(*workers_.run([&] { return parallel_reduce(0L, 2000L, made(1), add, made); }), 1 + 1999 * 2000 / 2);
+}
+
+// Equal to the last bit, which sums of floating-point numbers are not when they are split anywhere.
+TEST_P(loops, that_are_fixed_give_the_same_in_every_pool) {
+  std::vector<double> numbers(10'007);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 1.0 / static_cast<double>(3 * i + 1);
+  const auto sum = [&] {
+    return parallel_reduce(numbers.begin(), numbers.end(), 0.0, std::plus<>(), {.grain = 100, .fixed = true});
+  };
+  const double expected = pool({.workers = 1}).run(sum);
+  for (std::size_t round = 0; round < scaled(50); ++round) EXPECT_EQ(workers_.run(sum), expected);
+}
+
+TEST_P(loops, throw_the_leftmost) {
+  constexpr unsigned many = 64;
+  for (unsigned bad = 0; bad < many; ++bad) {
+    std::vector<std::atomic<unsigned>> turns(many);
+    try {
+      workers_.run([&] {
+        parallel_for(0U, many,
+                     [&](unsigned i) {
+                       ++turns[i];
+                       if (i >= bad && i % 3 == bad % 3) throw i;
+                     },
+                     {.grain = 1});
+      });
+      ADD_FAILURE() << "nothing has been thrown";
+    } catch (const unsigned caught) {
+      EXPECT_EQ(caught, bad);
+    }
+    for (unsigned i = 0; i < many; ++i) EXPECT_LE(turns[i], 1U);
+    for (unsigned i = 0; i <= bad; ++i) EXPECT_EQ(turns[i], 1U);
+  }
+}
+
+TEST_P(loops, end_early_when_a_stop_is_requested) {
+  std::stop_source stop;
+  std::atomic<unsigned> turns{0};
+  workers_.run([&] {
+    parallel_for(0, 1'000'000,
+                 [&](int) {
+                   if (++turns == 100) stop.request_stop();
+                 },
+                 {.grain = 10, .stop = stop.get_token()});
+  });
+  EXPECT_GE(turns, 100U);
+  EXPECT_LT(turns, 100U + 10 * 6);
+  for (const bool fixed : {false, true})
+    EXPECT_EQ(workers_.run([&] {
+      return parallel_reduce(0, 100'000, 5, std::plus<>(), [](int i) { return i; },
+                             {.fixed = fixed, .stop = stop.get_token()});
+    }),
+              5);
+}
+
+TEST_P(loops, scan_as_the_serial_algorithm) {
+  const auto append = [](std::string all, const std::string& more) { return std::move(all) + more; };
+  for (const std::size_t many : {0U, 1U, 2U, 5U, 100U, 600U}) {
+    std::vector<std::string> texts(many), expected(many), got(many);
+    for (std::size_t i = 0; i < many; ++i) texts[i] = std::string(1, static_cast<char>('a' + i % 26));
+    std::inclusive_scan(texts.begin(), texts.end(), expected.begin(), append);
+    workers_.run([&] { EXPECT_EQ(parallel_scan(texts.begin(), texts.end(), got.begin(), append), got.end()); });
+    EXPECT_EQ(got, expected);
+    std::inclusive_scan(texts.begin(), texts.end(), expected.begin(), append, std::string("begin:"));
+    workers_.run([&] { parallel_scan(texts.begin(), texts.end(), got.begin(), append, std::string("begin:")); });
+    EXPECT_EQ(got, expected);
+    std::exclusive_scan(texts.begin(), texts.end(), expected.begin(), std::string("begin:"), append);
+    workers_.run(
+        [&] { parallel_exclusive_scan(texts.begin(), texts.end(), texts.begin(), std::string("begin:"), append); });
+    EXPECT_EQ(texts, expected);
+  }
+}
+
+TEST_P(loops, scan_many_numbers_in_place) {
+  std::vector<std::uint64_t> numbers(scaled(300'000)), expected(numbers.size());
+  for (std::size_t round = 0; round < 5; ++round) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i * 31 + round;
+    std::inclusive_scan(numbers.begin(), numbers.end(), expected.begin());
+    workers_.run([&] { parallel_scan(numbers.begin(), numbers.end(), numbers.begin()); });
+    EXPECT_EQ(numbers, expected);
+  }
+}
+
+std::vector<std::vector<std::uint32_t>> sequences(std::size_t many) {
+  std::mt19937 random(static_cast<unsigned>(many));
+  std::vector<std::vector<std::uint32_t>> all(8, std::vector<std::uint32_t>(many));
+  for (std::size_t i = 0; i < many; ++i) {
+    const auto n = static_cast<std::uint32_t>(i);
+    all[0][i] = static_cast<std::uint32_t>(random());
+    all[1][i] = n;
+    all[2][i] = static_cast<std::uint32_t>(many) - n;
+    all[3][i] = 7;
+    all[4][i] = n % 2;
+    all[5][i] = n < many / 2 ? n : static_cast<std::uint32_t>(many) - n;  // an organ pipe
+    all[6][i] = n % 1000 == 0 ? static_cast<std::uint32_t>(random()) : n;
+    all[7][i] = static_cast<std::uint32_t>(random()) % 16;
+  }
+  return all;
+}
+
+TEST_P(loops, sort) {
+  for (const std::size_t many : {0U, 1U, 2U, 255U, 257U, 5000U, 300'000U}) {
+    for (std::vector<std::uint32_t>& numbers : sequences(many == 300'000U ? scaled(many) : many)) {
+      std::vector<std::uint32_t> expected = numbers;
+      std::ranges::sort(expected, std::greater<>());
+      std::deque<std::uint32_t> elsewhere(numbers.begin(), numbers.end());
+      workers_.run([&] { parallel_sort(numbers.begin(), numbers.end(), std::greater<>()); });
+      EXPECT_EQ(numbers, expected);
+      if (many > 5000) continue;
+      workers_.run([&] { parallel_sort(elsewhere); });
+      EXPECT_TRUE(std::equal(elsewhere.rbegin(), elsewhere.rend(), expected.begin(), expected.end()));
+    }
+  }
+}
+
+TEST_P(loops, sort_what_can_only_be_moved) {
+  std::mt19937 random(3);
+  std::vector<std::unique_ptr<std::string>> texts(20'000);
+  for (auto& text : texts) text = std::make_unique<std::string>(std::to_string(random()));
+  const auto less = [](const auto& a, const auto& b) { return *a < *b; };
+  workers_.run([&] { parallel_sort(texts, less); });
+  EXPECT_TRUE(std::ranges::is_sorted(texts, less));
+}
+
+TEST_P(loops, sort_and_keep_all_elements_when_a_comparison_throws) {
+  std::vector<std::uint32_t> numbers(200'000);
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  std::ranges::shuffle(numbers, std::mt19937(5));
+  for (const std::uint64_t bad : {10U, 3000U, 250'000U, 1'500'000U}) {
+    std::atomic<std::uint64_t> comparisons{0};
+    const auto less = [&](std::uint32_t a, std::uint32_t b) {
+      if (comparisons.fetch_add(1, std::memory_order_relaxed) == bad) throw std::runtime_error("compared");
+      return a < b;
+    };
+    EXPECT_THROW(workers_.run([&] { parallel_sort(numbers, less); }), std::runtime_error);
+    std::vector<bool> found(numbers.size());
+    for (const std::uint32_t number : numbers) found[number] = true;
+    EXPECT_TRUE(std::ranges::all_of(found, std::identity()));
+  }
+}
+
+TEST(loops_outside, of_any_pool_run_in_the_shared_one) {
+  EXPECT_EQ(parallel_reduce(0, 1000, 0, std::plus<>(), [](int i) { return i; }), 499'500);
+}
+
+}  // namespace

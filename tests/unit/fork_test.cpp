@@ -1,0 +1,304 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pools and forks: every half of every fork is executed once, results and exceptions arrive, in pools of one worker, of
+// several, of more than there are processors, and with every fork published.
+#include <gtest/gtest.h>
+#include <muster/fork.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "deep_stack.hpp"
+#include "fork_settings.hpp"
+#include "scale.hpp"
+
+namespace {
+
+using muster::fork2;
+using muster::pool;
+using muster_test::scaled;
+
+class forks : public muster_test::in_pools {};
+INSTANTIATE_TEST_SUITE_P(on, forks, ::testing::ValuesIn(muster_test::fork_settings), muster_test::name_of);
+
+/// Counts executions: a tree executed twice has the right value as well.
+struct counted_tree {
+  std::atomic<std::uint64_t> executions{0};
+  std::uint64_t fib(unsigned n) {
+    executions.fetch_add(1, std::memory_order_relaxed);
+    if (n < 2) return n;
+    const auto [a, b] = fork2([&] { return fib(n - 1); }, [&] { return fib(n - 2); });
+    return a + b;
+  }
+};
+
+TEST_P(forks, are_executed_once) {
+  for (std::size_t round = 0; round < scaled(60); ++round) {
+    counted_tree tree;
+    EXPECT_EQ(workers_.run([&] { return tree.fib(16); }), 987U);
+    EXPECT_EQ(tree.executions, 3193U);
+  }
+}
+
+TEST_P(forks, return_what_the_functions_return) {
+  workers_.run([] {
+    const auto [number, text] =
+        fork2([] { return 1; }, [] { return std::string("a string of some length, on the heap"); });
+    EXPECT_EQ(number, 1);
+    EXPECT_EQ(text, "a string of some length, on the heap");
+    const auto [owned, nothing] = fork2([] { return std::make_unique<int>(3); }, [] {});
+    EXPECT_EQ(*owned, 3);
+    static_assert(std::is_same_v<decltype(nothing), const std::monostate>);
+    int left = 0, right = 0;
+    fork2([&] { left = 1; }, [&] { right = 2; });
+    EXPECT_EQ(left + right, 3);
+  });
+}
+
+TEST_P(forks, take_a_function_and_its_arguments) {
+  const auto join = [](const std::string& a, std::unique_ptr<int> b) { return a + std::to_string(*b); };
+  workers_.run([&] {
+    std::string text = "seven ";
+    const auto [first, second] = fork2(join, text, std::make_unique<int>(7), [] { return 8; });
+    EXPECT_EQ(first, "seven 7");
+    EXPECT_EQ(second, 8);
+    const auto change = [](std::string& what, int by) { what += std::to_string(by); };
+    fork2(change, text, 9, [] {});
+    EXPECT_EQ(text, "seven 9");
+  });
+}
+
+TEST_P(forks, through_a_context) {
+  std::atomic<std::uint64_t> executions{0};
+  const auto fib = [&](auto& self, muster::context here, unsigned n) -> std::uint64_t {
+    ++executions;
+    if (n < 2) return n;
+    const auto [a, b] = here.fork2([&](muster::context its) { return self(self, its, n - 1); },
+                                   [&](muster::context& its) { return self(self, its, n - 2); });
+    return a + b;
+  };
+  EXPECT_EQ(workers_.run([&](muster::context here) { return fib(fib, here, 16); }), 987U);
+  EXPECT_EQ(executions, 3193U);
+}
+
+TEST_P(forks, of_many_functions) {
+  workers_.run([] {
+    std::atomic<int> calls{0};
+    const auto [one, two, nothing, four, five] =
+        muster::parallel_invoke([] { return 1; }, [&] { return std::make_unique<int>(++calls); }, [&] { ++calls; },
+                                [](muster::context) { return 4.0; }, [] { return std::string("five"); });
+    EXPECT_EQ(one, 1);
+    EXPECT_NE(two, nullptr);
+    static_assert(std::is_same_v<decltype(nothing), const std::monostate>);
+    EXPECT_EQ(four, 4.0);
+    EXPECT_EQ(five, "five");
+    EXPECT_EQ(calls, 2);
+    EXPECT_EQ(std::get<0>(muster::parallel_invoke([] { return 6; })), 6);
+    for (int bad = 0; bad < 4; ++bad) try {
+        const auto maybe = [bad](int i) {
+          return [bad, i] {
+            if (i >= bad) throw i;
+          };
+        };
+        muster::parallel_invoke(maybe(0), maybe(1), maybe(2), maybe(3));
+        ADD_FAILURE() << "nothing has been thrown";
+      } catch (const int caught) {
+        EXPECT_EQ(caught, bad);
+      }
+  });
+}
+
+// Two forks whose functions are inlined into one function lie in one frame, in any order.
+TEST_P(forks, in_one_frame) {
+  std::atomic<std::uint64_t> executions{0};
+  const auto count = [&](std::uint64_t n) {
+    executions += n;
+    return n;
+  };
+  for (std::size_t round = 0; round < scaled(3000); ++round)
+    EXPECT_EQ(workers_.run([&] {
+      const auto [ab, cd] = fork2(
+          [&] {
+            const auto [a, b] = fork2(
+                [&] {
+                  const auto [c, d] = fork2([&] { return count(1); }, [&] { return count(2); });
+                  return c + d;
+                },
+                [&] { return count(4); });
+            return a + b;
+          },
+          [&] {
+            const auto [e, f] = fork2([&] { return count(8); }, [&] { return count(16); });
+            return e + f;
+          });
+      return ab + cd;
+    }),
+              31U);
+  EXPECT_EQ(executions, 31U * scaled(3000));
+}
+
+// More than 65,535 thefts from one frame.
+TEST_P(forks, are_stolen_from_one_frame_many_times) {
+  const std::size_t many = GetParam().workers > 1 && GetParam().publish_always ? scaled(100'000) : 1000;
+  std::atomic<std::size_t> second{0};
+  workers_.run([&] {
+    for (std::size_t i = 0; i < many; ++i) fork2([] {}, [&] { second.fetch_add(1, std::memory_order_relaxed); });
+  });
+  EXPECT_EQ(second, many);
+}
+
+struct thrown_by : std::runtime_error {
+  explicit thrown_by(unsigned n) : std::runtime_error("thrown"), number(n) {}
+  unsigned number;
+};
+
+/// A tree whose leaves are numbered from left to right; those in `bad` throw.
+struct throwing_tree {
+  std::vector<bool> bad;
+  std::atomic<unsigned> alive{0};
+
+  struct counted {
+    explicit counted(std::atomic<unsigned>& n) : alive(n) { ++alive; }
+    counted(const counted&) = delete;
+    counted& operator=(const counted&) = delete;
+    ~counted() { --alive; }
+    std::atomic<unsigned>& alive;
+  };
+
+  void visit(unsigned first, unsigned last) {
+    const counted here(alive);
+    if (last - first == 1) {
+      if (bad[first]) throw thrown_by(first);
+      return;
+    }
+    const unsigned middle = first + (last - first) / 2;
+    fork2([&] { visit(first, middle); }, [&] { visit(middle, last); });
+  }
+};
+
+TEST_P(forks, throw_what_the_serial_program_throws) {
+  constexpr unsigned leaves = 24;
+  for (unsigned first = 0; first < leaves; ++first) {
+    for (unsigned second = first; second < leaves; second += 5) {
+      throwing_tree tree{std::vector<bool>(leaves)};
+      tree.bad[first] = tree.bad[second] = true;
+      try {
+        workers_.run([&] { tree.visit(0, leaves); });
+        ADD_FAILURE() << "nothing has been thrown";
+      } catch (const thrown_by& caught) {
+        EXPECT_EQ(caught.number, first);
+      }
+      EXPECT_EQ(tree.alive, 0U) << "an execution goes on after the join";
+    }
+  }
+}
+
+// The caller's thread is the same after the join, so it may hold a mutex; what it executes while it waits has come out
+// of its own fork, so it cannot wait for that mutex.
+TEST_P(forks, may_hold_a_mutex_over_a_join) {
+  std::mutex mutex;
+  std::uint64_t sum = 0;
+  counted_tree tree;
+  const auto holder = [&](auto& self, unsigned depth) -> void {
+    if (depth == 0) {
+      const std::lock_guard lock(mutex);
+      const std::thread::id before = std::this_thread::get_id();
+      sum += tree.fib(8);
+      EXPECT_EQ(std::this_thread::get_id(), before);
+      return;
+    }
+    fork2([&] { self(self, depth - 1); }, [&] { self(self, depth - 1); });
+  };
+  workers_.run([&] { holder(holder, 6); });
+  EXPECT_EQ(sum, 64U * 21U);
+}
+
+// Deeper than the calling thread's own stack would allow.
+TEST_P(forks, may_be_deep) {
+  const auto spine = [](auto& self, unsigned depth) -> unsigned {
+    if (depth == 0) return 0;
+    const auto [a, b] = fork2([&] { return self(self, depth - 1); }, [] { return 1U; });
+    return a + b;
+  };
+  muster_test::on_a_deep_stack([&] { EXPECT_EQ(workers_.run([&] { return spine(spine, 100'000); }), 100'000U); });
+}
+
+TEST_P(forks, run_within_run) {
+  pool other({.workers = 2});
+  EXPECT_EQ(workers_.run([&] {
+    return workers_.run([&] {
+      const auto [a, b] = fork2([&] { return other.run([] { return counted_tree().fib(10); }); },
+                                [&] { return counted_tree().fib(9); });
+      return a + b;
+    });
+  }),
+            55U + 34U);
+}
+
+TEST_P(forks, from_several_threads_at_once) {
+  std::vector<std::jthread> threads;
+  for (unsigned t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (unsigned round = 0; round < scaled(20); ++round)
+        EXPECT_EQ(workers_.run([] { return counted_tree().fib(12); }), 144U);
+    });
+}
+
+TEST(a_fork, outside_of_any_pool_runs_in_the_shared_one) {
+  counted_tree tree;
+  EXPECT_EQ(tree.fib(12), 144U);
+  EXPECT_EQ(tree.executions, 465U);
+}
+
+// Both halves are long and fork nothing: the second must be published before the first begins.
+TEST(a_worker, that_sleeps_is_woken_by_a_fork) {
+  pool two({.workers = 2});
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // all asleep
+    std::atomic<bool> met{false};
+    two.run([&] {
+      fork2([&] { met.wait(false); },
+            [&] {
+              met = true;
+              met.notify_all();
+            });
+    });
+  }
+}
+
+// One worker waits for a half that another executes, and may execute nothing else; the third has work for a fourth.
+TEST(a_worker, that_waits_has_another_stand_in) {
+  pool three({.workers = 3});
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> begun{false}, met{false};
+    const auto meet = [&] {
+      met = true;
+      met.notify_all();
+    };
+    three.run([&] {
+      fork2(
+          [&] {
+            fork2([&] { begun.wait(false); },
+                  [&] {
+                    begun = true;
+                    begun.notify_all();
+                    met.wait(false);
+                  });
+          },
+          [&] { fork2([&] { met.wait(false); }, meet); });
+    });
+  }
+}
+
+}  // namespace

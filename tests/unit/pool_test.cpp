@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pools: how many workers they have, when the system has no more threads, in a child process, under fibers; that they
+// sleep.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <muster/fiber.hpp>
+#include <muster/fork.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "scale.hpp"
+
+namespace {
+
+using muster::fork2;
+using muster::pool;
+using muster_test::scaled;
+
+std::uint64_t fib(unsigned n) {
+  if (n < 2) return n;
+  const auto [a, b] = fork2(fib, n - 1, [&] { return fib(n - 2); });
+  return a + b;
+}
+
+TEST(a_pool, says_how_many_workers_it_has_and_refuses_none) {
+  EXPECT_EQ(pool({.workers = 3}).workers(), 3U);
+  EXPECT_EQ(pool().workers(), muster::available_parallelism());
+  EXPECT_THROW(pool({.workers = 0}), std::invalid_argument);
+}
+
+TEST(a_pool, may_be_one_of_many_and_be_made_again_and_again) {
+  for (std::size_t round = 0; round < scaled(200); ++round) {
+    pool first({.workers = 3}), second({.workers = 2});
+    EXPECT_EQ(first.run([&] { return fib(10) + second.run([] { return fib(9); }); }), 55U + 34U);
+  }
+}
+
+TEST(a_pool, of_many_workers_on_few_processors) {
+  pool crowd({.workers = 64});
+  EXPECT_EQ(crowd.workers(), 64U);
+  for (std::size_t round = 0; round < scaled(20); ++round) EXPECT_EQ(crowd.run([] { return fib(18); }), 2584U);
+}
+
+TEST(a_pool, throws_what_the_function_throws) {
+  pool two({.workers = 2});
+  EXPECT_THROW(two.run([] { throw std::runtime_error("thrown"); }), std::runtime_error);
+  EXPECT_EQ(two.run([] { return fib(10); }), 55U);
+}
+
+template <class F>
+int exit_status_of_child(F function) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(function());
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(a_pool, has_no_threads_in_a_child_process_and_says_so) {
+  pool parents({.workers = 2});
+  EXPECT_EQ(parents.run([] { return fib(12); }) + fib(8), 144U + 21U);
+  EXPECT_EQ(exit_status_of_child([&] {
+              try {
+                parents.run([] { return 0; });
+                return 1;
+              } catch (const std::logic_error& error) {
+                return std::string(error.what()).find("in the parent of this process") == std::string::npos ? 2 : 0;
+              }
+            }),
+            0);
+  // The sanitizer of threads makes none in the child of a process that has some.
+  if (muster_test::sanitized) GTEST_SKIP() << "a sanitizer is compiled in";
+  EXPECT_EQ(exit_status_of_child([] {
+              pool own({.workers = 2});
+              return own.run([] { return fib(12); }) + fib(8) == 144 + 21 ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(parents.run([] { return fib(12); }), 144U);
+}
+
+TEST(a_pool, has_fewer_workers_when_the_system_has_no_more_threads) {
+  if (muster_test::sanitized) GTEST_SKIP() << "sanitizers need the memory that is taken away here";
+  EXPECT_EQ(exit_status_of_child([] {
+              const rlimit memory{std::size_t{1} << 30U, std::size_t{1} << 30U};
+              if (::setrlimit(RLIMIT_AS, &memory) != 0) return 1;
+              pool some({.workers = 16});  // each with a stack of 256 MiB
+              if (some.workers() == 0 || some.workers() >= 16) return 2;
+              return some.run([] { return fib(16); }) == 987 ? 0 : 3;
+            }),
+            0);
+}
+
+// Fibers of one thread, each in the middle of forks of its own.
+TEST(a_pool, entered_by_several_fibers_of_a_thread) {
+  pool two({.workers = 2});
+  std::vector<muster::fiber> fibers;
+  std::uint64_t sum = 0;
+  for (unsigned f = 0; f < 8; ++f)
+    fibers.emplace_back([&, f] {
+      const auto tree = [](auto& self, unsigned n) -> std::uint64_t {
+        if (n < 2) return n;
+        muster::this_fiber::yield();
+        const auto [a, b] = fork2([&] { return self(self, n - 1); }, [&] { return self(self, n - 2); });
+        muster::this_fiber::yield();
+        return a + b;
+      };
+      sum += f % 2 == 0 ? two.run([&] { return tree(tree, 8); }) : tree(tree, 8);
+    });
+  for (muster::fiber& one : fibers) one.join();
+  EXPECT_EQ(sum, 8U * 21U);
+}
+
+/// How often the processors have been switched between the threads of the process and others.
+std::uint64_t switches() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return static_cast<std::uint64_t>(used.ru_nvcsw + used.ru_nivcsw);
+}
+
+// Threads that sleep are not switched to. Waits until that is so; if it never is, the test times out.
+TEST(a_pool, sleeps_when_there_is_nothing_to_do) {
+  pool several({.workers = 4});
+  EXPECT_EQ(several.run([] { return fib(16); }), 987U);
+  for (std::uint64_t before = 0, now = switches(); now - before > 3; now = switches()) {
+    before = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_EQ(several.run([] { return fib(16); }), 987U);
+}
+
+}  // namespace
