@@ -23,7 +23,8 @@ endfunction()
 foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribed queue/slow-consumer
            ffq/fig3-queue-size
            osci/fig3-techniques osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
-           osci/table4-misses osci/fig5a-queues osci/fig5b-stacks combine/uncontended combine/async fiber/switch)
+           osci/table4-misses osci/fig5a-queues osci/fig5b-stacks combine/uncontended combine/async fiber/switch
+           fork/overhead fork/peers fork/small fork/memory fork/idle)
   string(REPLACE "/" "." name ${id})
   bench_test(smoke.${name}
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:muster_bench> -DID=${id}
@@ -52,6 +53,10 @@ bench_expect(status.peer_lossy muster_bench_faulty 3 "1 of 5000 items were lost"
 bench_expect(status.peer_disorderly muster_bench_faulty 3 "before an older item" ${faulty} peer_disorderly)
 bench_expect(status.peer_crashing muster_bench_faulty 3 "ended by signal 9" ${faulty} peer_crashing)
 bench_expect(status.peer_absent muster_bench_faulty 2 "apt-get install libabsent-dev" ${faulty} absent)
+set(faulty run fork/small --profile smoke --only)
+bench_expect(status.forks_right muster_bench_faulty 0 "forks_right" ${faulty} forks_right)
+bench_expect(status.forks_losing muster_bench_faulty 1 "leaves were not executed" ${faulty} forks_losing)
+bench_expect(status.forks_repeating muster_bench_faulty 3 "leaves were executed too much" ${faulty} forks_repeating)
 
 find_package(GTest QUIET)
 if(GTest_FOUND)

@@ -4,6 +4,7 @@
 // A queue that is wrong on purpose must be caught, in each of the ways in which a queue can be wrong; a right one not.
 #include "baselines/mutex_ring.hpp"
 #include "driver/experiment.hpp"
+#include "driver/faulty_fork.hpp"
 #include "driver/faulty_queue.hpp"
 #include "driver/outcome.hpp"
 #include "driver/placement.hpp"
@@ -55,6 +56,51 @@ TEST(check, catches_an_item_that_nobody_sent) {
   receipt r(1);
   r.add(make_item(7, 1));
   EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that nobody sent");
+}
+
+template <fork_fault Fault>
+std::string fork_error(const char* program) {
+  faulty_fork<Fault>::template style<counts_leaves>::forks = 0;
+  faulty_fork<Fault>::template style<ignores_leaves>::forks = 0;
+  fork_spec spec;
+  spec.program = program;
+  with_fork_program<false>(program, [&]<template <class> class Program>() {
+    spec.size = Program<serial_style<ignores_leaves>>::size.check;
+  });
+  return run_fork<faulty_fork<Fault>::template style>(spec).error;
+}
+
+TEST(fork_check, accepts_right_programs) {
+  for (const char* program : fork_program_names) EXPECT_EQ(fork_error<fork_fault::none>(program), "") << program;
+}
+
+TEST(fork_check, catches_a_leaf_that_is_lost) {
+  for (const char* program : {"fib", "tree", "integrate", "matmul", "cilksort", "jacobi", "heat", "lud"})
+    EXPECT_NE(fork_error<fork_fault::loses>(program).find("not executed"), std::string::npos) << program;
+}
+
+TEST(fork_check, catches_a_leaf_that_is_executed_twice) {
+  for (const char* program : {"fib", "tree", "integrate", "matmul", "cilksort", "jacobi", "heat", "lud"})
+    EXPECT_NE(fork_error<fork_fault::repeats>(program).find("too much"), std::string::npos) << program;
+}
+
+TEST(fork_check, catches_a_leaf_that_is_lost_when_leaves_are_not_counted) {
+  for (const char* program : {"fib", "tree", "integrate", "matmul", "jacobi", "heat", "lud"}) {
+    const std::string error = fork_error<fork_fault::late_loss>(program);
+    EXPECT_NE(error, "") << program;
+    EXPECT_EQ(error.find("leaves"), std::string::npos) << program;
+  }
+}
+
+TEST(fork_check, knows_the_published_trees) {
+  for (const char* program : {"uts T1", "uts T3"}) {
+    with_fork_program<false>(program, [&]<template <class> class Program>() {
+      using program_type = Program<serial_style<ignores_leaves>>;
+      program_type full(program_type::size.full);
+      full.run({});
+      EXPECT_EQ(full.error(), "");
+    });
+  }
 }
 
 TEST(isolation, reports_crashes_exceptions_and_hangs) {

@@ -57,6 +57,22 @@ struct team_spec {
   std::vector<int> pus{};   // of the carriers
 };
 
+/// When processor time without work is measured: not at all, after a run, or in the middle of one, while it sleeps.
+enum class idleness { unmeasured, outside, inside };
+
+/// A program that forks and joins (experiments/fork/programs), executed by so many workers.
+struct fork_spec {
+  std::string program{};
+  std::uint64_t size = 0;  // as the program understands it
+  unsigned workers = 1;
+  std::uint64_t items = 1;  // calls or nodes in all: the program is executed so often; once at least
+  bool one_run = false;     // all executions in one run of the pool, not each in a run of its own
+  double pause = 0;         // seconds between two executions, in which this thread works by itself
+  idleness idle = idleness::unmeasured;
+  double idle_seconds = 0;
+  std::vector<int> pus{};  // that the workers share
+};
+
 /// Which experiments a contender takes part in.
 enum topic : unsigned {
   one_to_one = 1,
@@ -71,6 +87,8 @@ enum topic : unsigned {
   fiber_switch = 512,
   without_waiting = 1024,
   counted = 2048,
+  fork_programs = 4096,  // all that fork and join
+  fork_calls = 8192,     // those that are nothing but forks
 };
 
 struct contender {
@@ -88,6 +106,7 @@ struct contender {
   std::function<outcome(const stall_spec&)> stall;
   unsigned fibers = 1;  // of each carrier: what suits it best, for experiments that do not vary it
   std::function<outcome(const team_spec&)> team;
+  std::function<outcome(const fork_spec&)> fork;
 };
 
 struct left_out {

@@ -54,5 +54,10 @@ experiment osci_fig5b_stacks();
 experiment combine_uncontended();
 experiment combine_async();
 experiment fiber_switch_cost();
+experiment fork_overhead();
+experiment fork_peers();
+experiment fork_small();
+experiment fork_memory();
+experiment fork_idle();
 
 }  // namespace muster::bench

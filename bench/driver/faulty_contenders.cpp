@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The catalogue of a muster-bench whose queues are wrong on purpose: what its tests of the exit status run.
+#include "driver/faulty_fork.hpp"
 #include "driver/faulty_queue.hpp"
 
 #include <csignal>
@@ -39,6 +40,12 @@ catalogue make_catalogue() {
     std::raise(SIGKILL);
     return outcome{};
   }));
+  all.all.push_back(
+      fork_contender<faulty_fork<fork_fault::none>::style>("forks_right", "forks", "ours", fork_programs));
+  all.all.push_back(
+      fork_contender<faulty_fork<fork_fault::loses>::style>("forks_losing", "losing", "ours", fork_programs));
+  all.all.push_back(
+      fork_contender<faulty_fork<fork_fault::repeats>::style>("forks_repeating", "repeating", "peer", fork_programs));
   all.missing.push_back({"absent", "libabsent-dev", "not installed (apt-get install libabsent-dev)"});
   return all;
 }

@@ -55,4 +55,8 @@ class placement {
 /// Pins the calling thread; -1 leaves it alone. Returns false when that is refused.
 bool pin_this_thread(int unit);
 
+/// The calling thread, and those that it starts from now on, run on any of these units. A list that is empty, has a -1
+/// or is refused changes nothing.
+void share_units(const std::vector<int>& units);
+
 }  // namespace muster::bench

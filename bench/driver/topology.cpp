@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <hwloc.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <stdexcept>
@@ -82,6 +83,14 @@ bool pin_this_thread(int number) {
   const bool bound = hwloc_set_cpubind(machine(), set, HWLOC_CPUBIND_THREAD) == 0;
   hwloc_bitmap_free(set);
   return bound;
+}
+
+void share_units(const std::vector<int>& units) {
+  if (units.empty() || std::find(units.begin(), units.end(), -1) != units.end()) return;
+  const hwloc_bitmap_t set = hwloc_bitmap_alloc();
+  for (const int number : units) hwloc_bitmap_set(set, static_cast<unsigned>(number));
+  hwloc_set_cpubind(machine(), set, HWLOC_CPUBIND_THREAD);
+  hwloc_bitmap_free(set);
 }
 
 }  // namespace muster::bench

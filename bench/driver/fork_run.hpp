@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork_run.hpp: one run of a fork/join program in one style.
+//
+// First the team executes a small instance whose leaves are counted, again and again for some milliseconds: so its
+// threads are there, on processors of their own, and a style that loses a leaf or executes one twice is caught. Then
+// the run is timed, and then its result is compared with that of the serial program, and checked by itself.
+#pragma once
+
+#include "driver/contender.hpp"
+#include "driver/fork_style.hpp"
+#include "driver/placement.hpp"
+#include "driver/usage.hpp"
+#include "experiments/fork/programs/all.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace muster::bench {
+
+/// The digest of the serial program's result, computed once: who starts runs asks for it before he starts them.
+std::uint64_t serial_result(std::string_view program, std::uint64_t size);
+/// The leaves of the instance whose leaves are counted.
+std::uint64_t serial_leaves(std::string_view program);
+
+using fork_clock = std::chrono::steady_clock;
+
+inline double seconds_since(fork_clock::time_point begin) {
+  return std::chrono::duration<double>(fork_clock::now() - begin).count();
+}
+
+inline std::string wrong_leaves(std::uint64_t executed, std::uint64_t right) {
+  if (executed == right) return "";
+  return fmt::format("{} of {} leaves were {}", executed < right ? right - executed : executed - right, right,
+                     executed < right ? "not executed" : "executed too much");
+}
+
+/// Returns what is wrong.
+template <template <class> class Style, template <class> class Program, class Team>
+std::string count_leaves(Team& team, std::string_view name) {
+  using style = Style<counts_leaves>;
+  constexpr double long_enough = 5e-3;
+  const std::uint64_t right = serial_leaves(name);
+  const auto begin = fork_clock::now();
+  do {
+    Program<style> program(Program<style>::size.check);
+    counts_leaves::executed = 0;
+    team.template run<style>([&](style s) { program.run(s); });
+    if (const std::string wrong = wrong_leaves(counts_leaves::executed, right); !wrong.empty()) return wrong;
+  } while (seconds_since(begin) < long_enough);
+  return "";
+}
+
+/// Microseconds of processor time in a second in which nobody has work, from a tenth of a second after the last.
+inline double idle_microseconds(double seconds) {
+  using namespace std::chrono_literals;
+  std::this_thread::sleep_for(100ms);
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  return (cpu_seconds() - before) * 1e6 / seconds;
+}
+
+/// Executes the program as often as `spec` says, and fills in the time.
+template <class Style, class Program, class Team>
+void execute(Program& program, Team& team, const fork_spec& spec, outcome& result) {
+  const std::uint64_t times = Program::repeats ? std::max<std::uint64_t>(1, spec.items / program.items()) : 1;
+  const double cpu = cpu_seconds();
+  if (spec.pause > 0) {
+    for (std::uint64_t i = 0; i < times; ++i) {
+      for (const auto since = fork_clock::now(); seconds_since(since) < spec.pause;) {
+      }
+      const auto begin = fork_clock::now();
+      team.template run<Style>([&](Style s) { program.run(s); });
+      result.seconds += seconds_since(begin);
+    }
+  } else if (spec.one_run) {
+    const auto begin = fork_clock::now();
+    team.template run<Style>([&](Style s) {
+      for (std::uint64_t i = 0; i < times; ++i) program.run(s);
+    });
+    result.seconds = seconds_since(begin);
+  } else {
+    const auto begin = fork_clock::now();
+    for (std::uint64_t i = 0; i < times; ++i) team.template run<Style>([&](Style s) { program.run(s); });
+    result.seconds = seconds_since(begin);
+  }
+  result.cpu_seconds = cpu_seconds() - cpu;
+  if (spec.idle == idleness::outside) result.detail["idle"] = idle_microseconds(spec.idle_seconds);
+  if (spec.idle == idleness::inside) {
+    team.template run<Style>([&](Style s) {
+      program.run(s);
+      result.detail["idle"] = idle_microseconds(spec.idle_seconds);
+    });
+  }
+  result.items = times * program.items();
+}
+
+template <template <class> class Style, bool OnlyCalls = false>
+outcome run_fork(const fork_spec& spec) {
+  using style = Style<ignores_leaves>;
+  outcome result;
+  // A kernel may leave a new thread beside the one that has made it for a tenth of a second. So the team is made on the
+  // other workers' units, and then this thread goes to its own.
+  std::vector<int> units = spec.pus;
+  if (units.size() > 1) units.erase(units.begin());
+  share_units(units);
+  reset_peak_memory();
+  const auto at_start = static_cast<double>(peak_memory());
+  typename style::team team(spec.workers);
+  const bool known = with_fork_program<OnlyCalls>(spec.program, [&]<template <class> class Program>() {
+    result.error = count_leaves<Style, Program>(team, spec.program);
+    if (spec.workers > 1) {
+      share_units({spec.pus.begin(), spec.pus.begin() + 1});
+      if (result.error.empty()) result.error = count_leaves<Style, Program>(team, spec.program);
+    }
+    if (!result.error.empty()) return;
+    Program<style> program(spec.size);
+    execute<style>(program, team, spec, result);
+    result.peak_memory = peak_memory();
+    result.detail["resident at the start"] = at_start;
+    result.error = program.error();
+    if (result.error.empty() && program.digest() != serial_result(spec.program, spec.size))
+      result.error = "the result is not that of the serial program";
+  });
+  if (!known) result.error = fmt::format("there is no program '{}' in this style", spec.program);
+  return result;
+}
+
+/// A contender that executes fork/join programs.
+template <template <class> class Style, bool OnlyCalls = false>
+contender fork_contender(std::string name, std::string family, std::string role, unsigned topics,
+                         std::string note = "") {
+  contender c;
+  c.name = std::move(name);
+  c.family = std::move(family);
+  c.role = std::move(role);
+  c.note = std::move(note);
+  c.topics = topics;
+  c.fork = run_fork<Style, OnlyCalls>;
+  return c;
+}
+
+}  // namespace muster::bench

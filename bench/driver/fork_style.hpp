@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork_style.hpp: what the styles of fork/join programs have in common, and the style of plain calls.
+// What a style offers is written in experiments/fork/programs/program.hpp.
+#pragma once
+
+#include "experiments/fork/programs/program.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace muster::bench {
+
+/// For runs that are timed.
+struct ignores_leaves {
+  static void count() {}
+};
+
+/// For runs that tell whether every leaf is executed, and none twice: a result alone does not.
+struct counts_leaves {
+  static void count() { executed.fetch_add(1, std::memory_order_relaxed); }
+  inline static std::atomic<std::uint64_t> executed{0};
+};
+
+/// f(), where void becomes std::monostate.
+template <class F>
+auto value_of(F& f) {
+  if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
+    f();
+    return std::monostate{};
+  } else {
+    return f();
+  }
+}
+template <class F>
+using value_type_of = decltype(value_of(std::declval<F&>()));
+
+/// Room for the results of a scope's children, on the stack when they are few.
+class child_sums {
+ public:
+  explicit child_sums(unsigned many) : many_(many), more_(many > few ? many : 0) {}
+  std::uint64_t& operator[](unsigned i) { return many_ > few ? more_[i] : here_[i]; }
+  std::uint64_t sum() {
+    std::uint64_t all = 0;
+    for (unsigned i = 0; i < many_; ++i) all += (*this)[i];
+    return all;
+  }
+
+ private:
+  static constexpr unsigned few = 16;
+  unsigned many_;
+  std::array<std::uint64_t, few> here_;
+  std::vector<std::uint64_t> more_;
+};
+
+/// Plain calls: what the programs are without forks.
+template <class Leaf>
+struct serial_style {
+  struct team {
+    explicit team(unsigned) {}
+    template <class S, class F>
+    void run(F f) {
+      f(S{});
+    }
+  };
+
+  static void leaf() { Leaf::count(); }
+
+  template <auto F, class A>
+  static auto both(A a, A b) {
+    auto first = F(serial_style{}, a);
+    auto second = F(serial_style{}, b);
+    // Two calls, as in the program: compilers would make a loop of the second.
+    asm("" : "+r"(second));
+    return std::pair{first, second};
+  }
+
+  template <class F, class G>
+  static auto fork2(F f, G g) {
+    auto first = value_of(f);
+    auto second = value_of(g);
+    return std::pair{first, second};
+  }
+
+  template <class F>
+  static std::uint64_t sum(unsigned many, F f) {
+    std::uint64_t all = 0;
+    for (unsigned i = 0; i < many; ++i) all += f(i);
+    return all;
+  }
+
+  template <class F>
+  static void loop(std::size_t first, std::size_t last, std::size_t, F f) {
+    if (first < last) f(first, last);
+  }
+};
+
+}  // namespace muster::bench

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork/memory: the most memory that a program has resident, in a process of its own.
+#include "experiments/fork/points.hpp"
+
+namespace muster::bench {
+namespace {
+
+/// From the same runs: what came on top of the process that had not begun.
+void add_growth(std::vector<result>& results) {
+  result r = results.front();
+  r.experiment += "-growth";
+  r.title = "What a fork/join program adds to the memory of its process";
+  r.claim.clear();
+  r.bars.clear();
+  r.y.name = "memory added";
+  for (series& s : r.lines) {
+    for (point& p : s.points) {
+      const auto found = p.detail.find("resident at the start");
+      if (found == p.detail.end()) continue;
+      for (std::size_t i = 0; i < p.samples.size(); ++i) p.samples[i] -= found->second[i] * 0x1p-20;
+    }
+  }
+  results.push_back(std::move(r));
+}
+
+study prepare(const setting& s) {
+  study made;
+  result& r = made.head;
+  r.claim = "with one worker, UTS T3 has at most 1.2 times as much memory resident as without forks";
+  r.setting = "peak of the whole process, with the program that measures; each run in a process of its own";
+  r.x = {"program", "", "category", ""};
+  r.y = {"peak memory", "MiB", "", "lower"};
+  for (const contender* c : s.contenders.about(fork_programs)) {
+    for (const unsigned workers : worker_counts(*c, s.place)) {
+      contender here = *c;
+      here.name = with_workers(*c, workers);
+      const std::size_t line = made.add_line(here);
+      for (const char* program : {"uts T3", "fib", "skynet"}) {
+        fork_spec spec;
+        spec.program = program;
+        spec.size = fork_size(program, s.work.kind);
+        spec.workers = workers;
+        add_fork_point(made, *c, line, program, spec, s.place);
+      }
+    }
+  }
+  promise_at_most(r, "muster, 1 worker", plain_calls, "uts T3", 1.2, "");
+  made.value = [](const outcome& o) { return static_cast<double>(o.peak_memory) * 0x1p-20; };
+  made.finish = add_growth;
+  return made;
+}
+
+}  // namespace
+
+experiment fork_memory() { return {"fork/memory", "fork", "", "Peak memory of fork/join programs", prepare}; }
+
+}  // namespace muster::bench

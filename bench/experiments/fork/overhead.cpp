@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork/overhead: what a fork costs one worker, when nobody steals, above the call that it replaces.
+#include "experiments/fork/points.hpp"
+
+namespace muster::bench {
+namespace {
+
+constexpr const char* four_nanoseconds = "4 ns";
+
+/// From the same runs: the time above the plain calls, per fork. In both programs there is a fork for two calls.
+void add_cost_of_a_fork(std::vector<result>& results) {
+  result r = results.front();
+  const series* const plain = r.named(plain_calls);
+  if (plain == nullptr) return;
+  const series base = *plain;
+  r.experiment += "-fork";
+  r.title = "A fork and its join, above the calls";
+  r.claim = "a fork and its join cost at most 4 ns more than the calls";
+  r.y = {"time per fork", "ns", "", "lower"};
+  r.bars.clear();
+  std::erase_if(r.lines, [](const series& s) { return s.name == plain_calls; });
+  for (series& s : r.lines) {
+    for (point& p : s.points) {
+      const point* const without = base.at(p.x);
+      if (without == nullptr || without->samples.empty() || !without->checked) {
+        p.samples.clear();
+        continue;
+      }
+      const double call = median(without->samples);
+      for (double& sample : p.samples) sample = 2 * (sample - call);
+    }
+  }
+  if (r.lines.empty()) return;
+  for (const char* name : {"muster", "muster, function and argument", "muster, context"})
+    promise_at_most(r, name, four_nanoseconds, "fib", 1.0, "");
+  add_constant(r, four_nanoseconds, 4, "what is promised");
+  results.push_back(std::move(r));
+}
+
+study prepare(const setting& s) {
+  study made;
+  result& r = made.head;
+  r.claim =
+      "one worker needs at most 2.2 times as long for fib as plain calls that are not inlined, and a 25th of what "
+      "oneTBB "
+      "needs";
+  r.setting =
+      "1 worker; fib(25), and the sums over balanced trees of nodes that lie in the order of the visit; one fork for "
+      "two "
+      "calls; all executions in one run of the pool";
+  r.x = {"program", "", "category", ""};
+  r.y = {"time per call", "ns", "", "lower"};
+  for (const contender* c : s.contenders.about(fork_calls)) {
+    const std::size_t line = made.add_line(*c);
+    const auto add = [&](const char* x, const char* program, std::uint64_t size) {
+      fork_spec spec;
+      spec.program = program;
+      spec.size = size;
+      spec.one_run = true;
+      add_fork_point(made, *c, line, x, spec, s.place).fixed_items = 0;
+    };
+    add("fib", "fib", 25);
+    add("tree of 1,000", "tree", 1000);
+    add("tree of 1,000,000", "tree", 1000000);
+  }
+  for (const char* name : {"muster", "muster, function and argument", "muster, context"}) {
+    promise_at_most(r, name, plain_calls, "fib", 2.2, "");
+    promise_at_most(r, name, "oneTBB", "fib", 0.04, "");
+  }
+  made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
+  made.finish = add_cost_of_a_fork;
+  return made;
+}
+
+}  // namespace
+
+experiment fork_overhead() { return {"fork/overhead", "fork", "", "A call that can be stolen", prepare}; }
+
+}  // namespace muster::bench

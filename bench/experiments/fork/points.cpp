@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/fork/points.hpp"
+
+#include "driver/fork_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::bench {
+
+std::uint64_t fork_size(std::string_view name, profile kind) {
+  std::uint64_t found = 0;
+  with_fork_program<false>(name, [&]<template <class> class Program>() {
+    const program_sizes size = Program<serial_style<ignores_leaves>>::size;
+    found = kind == profile::full ? size.full : size.quick;
+  });
+  return found;
+}
+
+configuration& add_fork_point(study& to, const contender& c, std::size_t line, abscissa x, fork_spec spec,
+                              const placement& place) {
+  spec.pus = place.assign(spec.workers, 0);
+  serial_result(spec.program, spec.size);
+  configuration one;
+  one.line = line;
+  one.x = std::move(x);
+  one.fixed_items = 1;
+  one.run = [&c, spec](std::uint64_t items) {
+    fork_spec now = spec;
+    now.items = items;
+    return c.fork(now);
+  };
+  to.configurations.push_back(one);
+  return to.configurations.back();
+}
+
+std::string with_workers(const contender& c, unsigned workers) {
+  if (c.name == plain_calls) return c.name;
+  return fmt::format("{}, {} worker{}", c.name, workers, workers == 1 ? "" : "s");
+}
+
+std::vector<unsigned> worker_counts(const contender& c, const placement& place) {
+  return c.name == plain_calls ? std::vector<unsigned>{1} : carrier_counts(place);
+}
+
+void add_constant(result& to, const char* name, double value, const char* note) {
+  series line;
+  line.name = name;
+  line.role = "limit";
+  line.note = note;
+  for (const series& other : to.lines) {
+    for (const point& p : other.points) {
+      if (line.at(p.x) != nullptr) continue;
+      line.points.push_back({});
+      line.points.back().x = p.x;
+      line.points.back().samples = {value};
+    }
+  }
+  to.lines.push_back(std::move(line));
+}
+
+}  // namespace muster::bench

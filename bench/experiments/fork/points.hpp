@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// points.hpp: what the experiments with fork/join programs have in common.
+#pragma once
+
+#include "driver/team_points.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster::bench {
+
+/// The size of a program in a profile.
+std::uint64_t fork_size(std::string_view program, profile kind);
+
+/// Adds a point: `spec` executed once, and checked against the serial program, which is executed here the first time.
+/// Returns it, for those who want something else.
+configuration& add_fork_point(study& to, const contender& c, std::size_t line, abscissa x, fork_spec spec,
+                              const placement& place);
+
+/// Such as "muster, 2 workers"; plain calls have none.
+std::string with_workers(const contender& c, unsigned workers);
+/// 1, 2, 4, … and the number of hardware threads; for plain calls just 1.
+std::vector<unsigned> worker_counts(const contender& c, const placement& place);
+
+constexpr const char* plain_calls = "plain calls";
+
+/// A line of one value, for bars that are not ratios: where all others have points.
+void add_constant(result& to, const char* name, double value, const char* note);
+
+}  // namespace muster::bench

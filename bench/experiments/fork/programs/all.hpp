@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// all.hpp: the programs by name.
+#pragma once
+
+#include "experiments/fork/programs/cholesky.hpp"
+#include "experiments/fork/programs/cilksort.hpp"
+#include "experiments/fork/programs/fib.hpp"
+#include "experiments/fork/programs/heat.hpp"
+#include "experiments/fork/programs/integrate.hpp"
+#include "experiments/fork/programs/jacobi.hpp"
+#include "experiments/fork/programs/lud.hpp"
+#include "experiments/fork/programs/matmul.hpp"
+#include "experiments/fork/programs/nqueens.hpp"
+#include "experiments/fork/programs/skynet.hpp"
+#include "experiments/fork/programs/tree.hpp"
+#include "experiments/fork/programs/uts.hpp"
+
+#include <array>
+#include <string_view>
+
+namespace muster::bench {
+
+inline constexpr std::array fork_program_names{"fib",         "integrate", "nqueens", "skynet",   "tree",
+                                               "uts T1",      "uts T3",    "matmul",  "cilksort", "jacobi",
+                                               "jacobi fine", "heat",      "lud",     "cholesky"};
+
+/// Calls f.template operator()<P>() with the program P of that name; false when there is none. `calls`: only those that
+/// need no more of a style than both().
+template <bool OnlyCalls, class F>
+bool with_fork_program(std::string_view name, F f) {
+  if (name == "fib") return f.template operator()<fib>(), true;
+  if (name == "tree") return f.template operator()<tree>(), true;
+  if constexpr (!OnlyCalls) {
+    if (name == "integrate") return f.template operator()<integrate>(), true;
+    if (name == "nqueens") return f.template operator()<nqueens>(), true;
+    if (name == "skynet") return f.template operator()<skynet>(), true;
+    if (name == "uts T1") return f.template operator()<uts_t1>(), true;
+    if (name == "uts T3") return f.template operator()<uts_t3>(), true;
+    if (name == "matmul") return f.template operator()<matmul>(), true;
+    if (name == "cilksort") return f.template operator()<cilksort>(), true;
+    if (name == "jacobi") return f.template operator()<jacobi>(), true;
+    if (name == "jacobi fine") return f.template operator()<jacobi_fine>(), true;
+    if (name == "heat") return f.template operator()<heat>(), true;
+    if (name == "lud") return f.template operator()<lud>(), true;
+    if (name == "cholesky") return f.template operator()<cholesky>(), true;
+  }
+  return false;
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// program.hpp: what the fork/join programs have in common.
+//
+// A program is a template over a style: plain calls, muster, or a peer. Its text is the same for all of them, and so is
+// the machine code of its leaves, which are functions outside of the template. A style S offers
+//   S::leaf()                      called at each leaf, or each piece of a loop; counts them in runs that are not timed
+//   S::fork2(f, g)                 a pair of the results of f() and g()
+//   S::sum(n, f)                   f(0) + … + f(n - 1), each a child of its own: a scope with n asyncs
+//   S::loop(first, last, grain, f) f(from, to) for pieces that cover [first, last)
+//   s.both<F>(a, b)                a pair of F(s, a) and F(s, b), for programs that are nothing but forks
+//
+// A program P<S> has
+//   size                           of the run that counts its leaves, of the quick and of the full profile
+//   repeats                        whether run() can be called again; it finds the same input then
+//   P(size), run(s)                the input is made by the constructor, outside of the time
+//   digest()                       of the result: it must be that of the serial program, bit for bit
+//   error()                        why the result is wrong; it does not rely on the serial program
+//   items()                        calls, nodes: what a time per item refers to; 1 when there is no such thing
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster::bench {
+
+struct program_sizes {
+  std::uint64_t check;
+  std::uint64_t quick;
+  std::uint64_t full;
+};
+
+/// The compiler does not know what is in the value from here on: no call is moved out of a loop, and none is merged.
+template <class T>
+inline void opaque(T& value) {
+  asm volatile("" : "+r"(value));
+}
+
+/// Numbers that look random, the same in every run.
+class scrambler {
+ public:
+  explicit scrambler(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
+  std::uint64_t next() {
+    state_ ^= state_ << 13U;
+    state_ ^= state_ >> 7U;
+    state_ ^= state_ << 17U;
+    return state_;
+  }
+  /// From [0, 1).
+  double fraction() { return static_cast<double>(next() >> 11U) * 0x1p-53; }
+
+ private:
+  std::uint64_t state_;
+};
+
+template <class T>
+std::uint64_t digest_of(const std::vector<T>& values) {
+  std::uint64_t sum = 0xcbf29ce484222325ULL;
+  for (const T value : values) {
+    if constexpr (sizeof(T) == 8) {
+      sum = (sum ^ std::bit_cast<std::uint64_t>(value)) * 0x100000001b3ULL;
+    } else {
+      sum = (sum ^ static_cast<std::uint64_t>(value)) * 0x100000001b3ULL;
+    }
+  }
+  return sum;
+}
+
+/// A square matrix of doubles by rows, or the lines of another one.
+struct block {
+  double* data;
+  std::size_t stride;  // of a row, in elements
+  double* row(std::size_t r) const { return data + r * stride; }
+  block at(std::size_t r, std::size_t c) const { return {data + r * stride + c, stride}; }
+};
+
+}  // namespace muster::bench
