@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // fork_record.hpp: something to be executed, by whoever has time: the second half of a fork, or what a scope keeps.
-// The life of a record is told in watermark.hpp; its labels are counted together with those there.
+// The life of a record is told in watermark.hpp.
 #pragma once
 
 #include <muster/base/slot.hpp>           // slot
