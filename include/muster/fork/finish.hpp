@@ -17,10 +17,9 @@
 //            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided anew each time.
 #pragma once
 
-#include <muster/fork/fork2.hpp>            // call, context
+#include <muster/fork/fork2.hpp>            // call_as, pool
 #include <muster/fork/impl/open_count.hpp>  // open_count
 
-#include <concepts>     // std::invocable
 #include <cstdint>      // std::uint64_t
 #include <exception>    // std::exception_ptr
 #include <limits>       // std::numeric_limits
@@ -83,14 +82,10 @@ class async_scope {
     const detail::async_place here{this, index, self == nullptr ? nullptr : self->within};
     if (self != nullptr) self->within = &here;
     try {
-      if constexpr (std::invocable<F&, context&>) {
-        if (self == nullptr) {
-          static_cast<void>(pool::shared().run(function));
-        } else {
-          static_cast<void>(detail::call_half(*self, function));
-        }
+      if (self != nullptr) {
+        static_cast<void>(detail::call_as(*self, function));
       } else {
-        static_cast<void>(function());
+        static_cast<void>(pool::shared().run(function));
       }
     } catch (...) {
       keep_error(index, std::current_exception());

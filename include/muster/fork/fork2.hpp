@@ -191,6 +191,7 @@ class context {
   /// As muster::fork2.
   template <class F, class G>
   MUSTER_HOT auto fork2(F&& f, G&& g) {
+    static_assert(detail::can_be_forked<F>() && detail::can_be_forked<G>());
     if constexpr (debug_checks)
       MUSTER_CHECK(self_ == detail::worker::current(), "a context is used by another thread than it was given to");
     return detail::fork_on(*self_, std::forward<F>(f), std::forward<G>(g));
@@ -202,22 +203,24 @@ class context {
 
 namespace detail {
 
+/// Calls f, with a context if it takes one.
+template <class F>
+MUSTER_HOT result_of<F> call_as(worker& self, F& f) {
+  if constexpr (std::invocable<F&, context&>) {
+    context here(self);
+    return f(here);
+  } else {
+    return f();
+  }
+}
+
 template <class F>
 MUSTER_HOT result_or_nothing<result_of<F>> call_half(worker& self, F& f) {
-  const auto with = [&](auto&... here) -> decltype(auto) { return f(here...); };
   if constexpr (std::is_void_v<result_of<F>>) {
-    if constexpr (std::invocable<F&, context&>) {
-      context here(self);
-      with(here);
-    } else {
-      with();
-    }
+    call_as(self, f);
     return {};
-  } else if constexpr (std::invocable<F&, context&>) {
-    context here(self);
-    return with(here);
   } else {
-    return with();
+    return call_as(self, f);
   }
 }
 
@@ -225,18 +228,11 @@ MUSTER_HOT result_or_nothing<result_of<F>> call_half(worker& self, F& f) {
 
 template <class F>
 detail::result_of<F> pool::run(F&& function) {
-  const auto call = [&](detail::worker& self) -> detail::result_of<F> {
-    if constexpr (std::invocable<F&, context&>) {
-      context here(self);
-      return function(here);
-    } else {
-      return function();
-    }
-  };
   core_.refuse_in_child();
-  if (detail::worker* const now = detail::worker::current(); now != nullptr && &now->pool == &core_) return call(*now);
+  if (detail::worker* const now = detail::worker::current(); now != nullptr && &now->pool == &core_)
+    return detail::call_as(*now, function);
   const detail::entered_pool here(core_);
-  return call(*here.self);
+  return detail::call_as(*here.self, function);
 }
 
 /// Calls f() and g(), which may run at the same time, and returns their results; std::monostate stands for void.

@@ -157,6 +157,16 @@ MUSTER_HOT I reduce_piece(std::optional<T>& sum, I first, const I last, Reduce& 
   return first;
 }
 
+/// Adds the sum of what lies to the right of `sum`.
+template <class T, class Reduce>
+void reduce_sums(std::optional<T>& sum, std::optional<T>& more, Reduce& reduce) {
+  if (sum.has_value() && more.has_value()) {
+    sum = reduce(std::move(*sum), std::move(*more));
+  } else if (more.has_value()) {
+    sum = std::move(more);
+  }
+}
+
 /// The sum of blocks [first, last) of `grain` turns each, always in the same tree.
 template <class I, class T, class Reduce, class Transform>
 std::optional<T> reduce_blocks(worker& self, I begin, std::size_t turns, std::size_t grain, const std::stop_token& stop,
@@ -174,9 +184,8 @@ std::optional<T> reduce_blocks(worker& self, I begin, std::size_t turns, std::si
                                transform);
   };
   auto [a, b] = fork_on(self, left, right);
-  if (!a.has_value() || !b.has_value()) return a.has_value() ? std::move(a) : std::move(b);
-  sum.emplace(reduce(std::move(*a), std::move(*b)));
-  return sum;
+  reduce_sums(a, b, reduce);
+  return std::move(a);
 }
 
 }  // namespace detail
@@ -215,9 +224,7 @@ template <loop_counter I, class T, class Reduce, class Transform>
 T parallel_reduce(I first, I last, T init, Reduce reduce, Transform transform, const loop_options& options = {}) {
   std::optional<T> sum(std::move(init));
   detail::on_some_worker([&](detail::worker& self) {
-    const auto merge = [&](std::optional<T>& all, std::optional<T>& more) {
-      if (more.has_value()) all = reduce(std::move(*all), std::move(*more));
-    };
+    const auto merge = [&](std::optional<T>& all, std::optional<T>& more) { detail::reduce_sums(all, more, reduce); };
     if (options.fixed) {
       const std::size_t grain = options.grain == 0 ? 1024 : options.grain;
       auto blocks = detail::reduce_blocks<I, T>(self, first, detail::turns_between(first, last), grain, options.stop,
@@ -227,11 +234,7 @@ T parallel_reduce(I first, I last, T init, Reduce reduce, Transform transform, c
     const auto step = [&](std::optional<T>& all, I from, I to, const auto& asked) {
       return detail::reduce_piece(all, from, to, reduce, transform, asked);
     };
-    const auto merge_any = [&](std::optional<T>& all, std::optional<T>& more) {
-      if (all.has_value()) return merge(all, more);
-      all = std::move(more);
-    };
-    detail::split_loop(self, first, last, options.stop, detail::loop_pace(options.grain), sum, step, merge_any);
+    detail::split_loop(self, first, last, options.stop, detail::loop_pace(options.grain), sum, step, merge);
   });
   return std::move(*sum);
 }

@@ -93,13 +93,7 @@ class scan {
           std::identity same;
           return reduce_piece(all, from, to, op_, same, asked);
         };
-        const auto merge = [&](std::optional<T>& all, std::optional<T>& more) {
-          if (all.has_value() && more.has_value()) {
-            all = op_(std::move(*all), std::move(*more));
-          } else if (more.has_value()) {
-            all = std::move(more);
-          }
-        };
+        const auto merge = [&](std::optional<T>& all, std::optional<T>& more) { reduce_sums(all, more, op_); };
         split_loop(here, turns_after(in_, begin(section)), turns_after(in_, end(section)), {}, pace, sums[section + 1],
                    step, merge);
       });
