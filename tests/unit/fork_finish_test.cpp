@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -179,6 +180,51 @@ TEST_P(finishes, without_those_that_have_not_begun_when_a_stop_is_requested) {
   EXPECT_GE(begun, 10U);
   EXPECT_LT(begun, 10U + 64 * 5 + 5);
   EXPECT_TRUE(begun == 10U || GetParam().workers > 1 || GetParam().publish_always);
+}
+
+// The closure cannot be moved to where it would wait for others. Asyncs that run at once are not moved.
+TEST_P(finishes, and_throws_what_moving_a_closure_throws) {
+  struct immovable {
+    std::atomic<unsigned>* calls;
+    explicit immovable(std::atomic<unsigned>& count) : calls(&count) {}
+    immovable(const immovable& other) : calls(other.calls) { throw std::runtime_error("moved"); }
+    immovable& operator=(const immovable&) = delete;
+    void operator()() const { ++*calls; }
+  };
+  std::atomic<unsigned> calls{0};
+  unsigned begun = 0;
+  bool thrown = false;
+  try {
+    workers_.run([&] {
+      finish([&](auto& scope) {
+        for (; begun < 1000; ++begun) scope.async(immovable(calls));
+      });
+    });
+  } catch (const std::runtime_error&) {
+    thrown = true;
+  }
+  EXPECT_EQ(calls, begun) << "the one that throws is not executed; all others are";
+  EXPECT_EQ(thrown, begun < 1000);
+  EXPECT_EQ(thrown, GetParam().workers > 1) << "a stock is kept for others";
+}
+
+// A scope belongs to the pool of its body. What is begun inside another pool is executed there.
+TEST_P(finishes, what_is_begun_inside_another_pool) {
+  pool other({.workers = 2});
+  executions all(400);
+  workers_.run([&] {
+    finish([&](auto& scope) {
+      for (std::size_t i = 0; i < 100; ++i) {
+        scope.async([&all, i] { all.of(i); });
+        other.run([&] {
+          scope.async([&all, i] { all.of(100 + i); });
+          muster::fork2([&] { scope.async([&all, i] { all.of(200 + i); }); },
+                        [&] { scope.async([&all, i] { all.of(300 + i); }); });
+        });
+      }
+    });
+  });
+  EXPECT_TRUE(all.once_each());
 }
 
 TEST(finish_with_one_worker, is_in_the_order_of_the_serial_program) {

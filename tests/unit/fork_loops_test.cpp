@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -156,6 +157,21 @@ TEST_P(loops, end_early_when_a_stop_is_requested) {
               5);
 }
 
+// By pieces, over all the numbers there are: only the stop ends it.
+TEST_P(loops, over_everything_end_when_a_stop_is_requested) {
+  std::stop_source stop;
+  std::atomic<std::int64_t> pieces{0};
+  workers_.run([&] {
+    parallel_for(std::int64_t{0}, std::numeric_limits<std::int64_t>::max(),
+                 [&](std::int64_t from, std::int64_t to) {
+                   EXPECT_LT(from, to);
+                   if (++pieces == 1000) stop.request_stop();
+                 },
+                 {.grain = 100, .stop = stop.get_token()});
+  });
+  EXPECT_GE(pieces, 1000);
+}
+
 TEST_P(loops, scan_as_the_serial_algorithm) {
   const auto append = [](std::string all, const std::string& more) { return std::move(all) + more; };
   for (const std::size_t many : {0U, 1U, 2U, 5U, 100U, 600U}) {
@@ -239,6 +255,33 @@ TEST_P(loops, sort_and_keep_all_elements_when_a_comparison_throws) {
     std::vector<bool> found(numbers.size());
     for (const std::uint32_t number : numbers) found[number] = true;
     EXPECT_TRUE(std::ranges::all_of(found, std::identity()));
+  }
+}
+
+// Moving may throw; then elements may be lost, as after std::sort.
+TEST_P(loops, sort_and_throw_what_moving_throws) {
+  struct heavy {
+    heavy(std::uint32_t n, std::atomic<std::int64_t>& left) : number(n), moves_left(&left) {}
+    heavy(heavy&& other) noexcept(false) : number(other.number), moves_left(other.moves_left) { count(); }
+    heavy& operator=(heavy&& other) noexcept(false) {
+      number = other.number;
+      count();
+      return *this;
+    }
+    ~heavy() = default;
+    void count() const {
+      if (moves_left->fetch_sub(1, std::memory_order_relaxed) <= 0) throw std::runtime_error("moved");
+    }
+    std::uint32_t number;
+    std::atomic<std::int64_t>* moves_left;
+  };
+  for (const std::int64_t moves : {0, 1, 2, 7, 100, 1001, 20'000}) {
+    std::atomic<std::int64_t> left{std::numeric_limits<std::int64_t>::max()};
+    std::vector<heavy> numbers;
+    for (std::uint32_t i = 0; i < 10'000; ++i) numbers.emplace_back(i * 7919U % 10'000U, left);
+    left = moves;
+    const auto less = [](const heavy& a, const heavy& b) { return a.number < b.number; };
+    EXPECT_THROW(workers_.run([&] { parallel_sort(numbers, less); }), std::runtime_error);
   }
 }
 

@@ -38,6 +38,17 @@ TEST(a_pool, says_how_many_workers_it_has_and_refuses_none) {
   EXPECT_EQ(pool({.workers = 3}).workers(), 3U);
   EXPECT_EQ(pool().workers(), muster::available_parallelism());
   EXPECT_THROW(pool({.workers = 0}), std::invalid_argument);
+  EXPECT_THROW(pool({.stack_bytes = 4096}), std::invalid_argument);
+  EXPECT_EQ(pool({.workers = 2, .stack_bytes = std::size_t{64} << 10U}).run([] { return fib(10); }), 55U);
+}
+
+// Places are left to the threads that run() and to those that stand in.
+TEST(a_pool, of_more_workers_than_there_can_be_has_fewer) {
+  if (muster_test::sanitized) GTEST_SKIP() << "so many threads are slow under a sanitizer";
+  pool most({.workers = 1200, .stack_bytes = std::size_t{64} << 10U});
+  EXPECT_LT(most.workers(), 1024U);
+  EXPECT_EQ(most.run([] { return fib(12); }), 144U);
+  EXPECT_EQ(most.run([&] { return most.run([] { return fib(12); }); }), 144U);
 }
 
 TEST(a_pool, may_be_one_of_many_and_be_made_again_and_again) {
@@ -79,6 +90,18 @@ TEST(a_pool, has_no_threads_in_a_child_process_and_says_so) {
                 return std::string(error.what()).find("in the parent of this process") == std::string::npos ? 2 : 0;
               }
             }),
+            0);
+  // Nor when the process is cloned inside run().
+  EXPECT_EQ(parents.run([&] {
+    return exit_status_of_child([&] {
+      try {
+        parents.run([] { return 0; });
+        return 1;
+      } catch (const std::logic_error&) {
+        return 0;
+      }
+    });
+  }),
             0);
   // The sanitizer of threads makes none in the child of a process that has some.
   if (muster_test::sanitized) GTEST_SKIP() << "a sanitizer is compiled in";

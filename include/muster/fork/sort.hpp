@@ -73,7 +73,10 @@ class quicksort {
         *at = std::move(value);
       }
       ~hole() {
-        if (!filled) *at = std::move(value);
+        if (!filled) try {
+            *at = std::move(value);
+          } catch (...) {  // what has been thrown first is on its way
+          }
       }
     };
     for (I next = first; next != last; ++next) {
