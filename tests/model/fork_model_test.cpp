@@ -269,6 +269,7 @@ void keep_two(bool owner_helps) {
   sync::cell<unsigned> counts[2] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
   std::unique_ptr<kept> both[2];
   auto open = std::make_unique<open_count>();
+  const muster::detail::scope_link scope{nullptr, 0};
   unsigned thieves[2];
   for (unsigned& t : thieves)
     t = mm::spawn([&] {
@@ -279,10 +280,10 @@ void keep_two(bool owner_helps) {
   for (unsigned i = 0; i < 2; ++i) {
     both[i] = std::make_unique<kept>(*open, place, counts[i]);
     open->begin();
-    deque.offer(*both[i], &kept::run_taken, open.get());
+    deque.offer(*both[i], &kept::run_taken, scope);
   }
   while (owner_helps && deque.offers())
-    if (fork_record* r = deque.steal(0, [&](const fork_record& one) { return one.group() == open.get(); })) {
+    if (fork_record* r = deque.steal(0, [&](const fork_record& one) { return one.group() == &scope; })) {
       r->run();
     } else {
       sync::yield();

@@ -252,6 +252,30 @@ TEST(finish_outside, of_any_pool_runs_in_the_shared_one) {
   EXPECT_EQ(sum, 4950 + 1000);
 }
 
+// The other worker is in a scope of its own, within this one, and keeps asyncs there; it waits until one is executed.
+TEST(scopes, that_wait_execute_what_scopes_within_them_keep) {
+  pool two({.workers = 2});
+  for (std::size_t round = 0; round < scaled(200); ++round) {
+    std::atomic<bool> kept{false}, executed_here{false};
+    const auto home = std::this_thread::get_id();
+    two.run([&] {
+      finish([&](auto& outer) {
+        outer.async([&] {
+          finish([&](auto& inner) {
+            for (int i = 0; i < 4; ++i)
+              inner.async([&] {
+                if (std::this_thread::get_id() == home) executed_here = true;
+              });
+            kept = true;
+            while (!executed_here) std::this_thread::yield();
+          });
+        });
+        while (!kept) std::this_thread::yield();
+      });
+    });
+  }
+}
+
 TEST(asyncs, are_kept_for_those_who_ask) {
   pool two({.workers = 2});
   for (int round = 0; round < 20; ++round) {

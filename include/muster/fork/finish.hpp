@@ -12,7 +12,7 @@
 //            when all that was begun before has ended well. What the second half of a fork begins counts as begun by
 //            the body when another worker executes that half.
 // Stopping   when a stop is requested, asyncs that have not begun are dropped.
-// Waiting    the scope's end executes its own asyncs, and no others.
+// Waiting    the scope's end executes its own asyncs, and those of scopes within; no others.
 // Source     Charles et al., "X10" (OOPSLA 2005), for finish and async. Running at once or keeping: Guo et al.,
 //            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided anew each time.
 #pragma once
@@ -40,7 +40,7 @@ template <class Body>
 std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop = {});
 
 /// What finish() gives its body. Asyncs may use it until they end; others may not.
-class async_scope {
+class async_scope : detail::scope_link {
  public:
   async_scope(const async_scope&) = delete;
   async_scope& operator=(const async_scope&) = delete;
@@ -65,7 +65,11 @@ class async_scope {
   static constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
 
   async_scope(detail::worker& owner, std::stop_token stop) noexcept
-      : owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
+      : scope_link(in(owner.within)), owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
+  static detail::scope_link in(const detail::async_place* place) noexcept {
+    if (place == nullptr) return {nullptr, 0};
+    return {place->scope, place->scope->level + 1};
+  }
 
   /// The async that this call is part of, or a new number.
   std::uint64_t place_of(const detail::worker* self) noexcept {
@@ -116,7 +120,7 @@ class async_scope {
     auto* const one = new (std::nothrow) kept<F>(*this, index, std::forward<F>(function));
     if (one == nullptr) return false;
     open_.begin();
-    self.forks.offer(*one, &kept<F>::run_taken, this);
+    self.forks.offer(*one, &kept<F>::run_taken, *this);
     return true;
   }
 
@@ -128,7 +132,7 @@ class async_scope {
   }
 
   void wait() noexcept {
-    if (!open_.all_ended()) owner_.await(this, open_);
+    if (!open_.all_ended()) owner_.await(*this, open_);
   }
 
   detail::worker& owner_;

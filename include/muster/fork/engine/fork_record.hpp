@@ -14,6 +14,19 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
+/// A scope that waits for what has been begun in it; and the scope in which it stands itself, as far as that is known.
+struct scope_link {
+  const scope_link* outer;
+  unsigned level;  // one more than that of `outer`
+
+  /// Whether this scope is `other`, or ends before it. Looks not too far. The outer scopes do not end before this one.
+  bool is_within(const scope_link& other) const noexcept {
+    const scope_link* at = this;
+    for (unsigned steps = 64; at != nullptr && at->level > other.level && steps > 0; --steps) at = at->outer;
+    return at == &other;
+  }
+};
+
 /// The second half of a fork, until it is joined. Lies in the frame that forks. Or something else to be executed, which
 /// has been offered; it lies elsewhere.
 class fork_record {
@@ -28,8 +41,8 @@ class fork_record {
   void run() noexcept { own_.get().value.run(*this); }
   /// Of what it stands in; those that come out of it are deeper.
   std::uint64_t depth() const noexcept { return own_.get().value.depth; }
-  /// What it was offered for. Only under the lock, where steal() asks.
-  const void* group() const noexcept { return shared_.get().value.group; }
+  /// The scope it was offered for. Only under the lock, where steal() asks.
+  const scope_link* group() const noexcept { return shared_.get().value.group; }
   /// Where run() puts what the second half throws.
   std::exception_ptr& error() noexcept { return error_.ref().value; }
   /// The thief's number. For the owner, once take_back() has returned false.
@@ -61,7 +74,7 @@ class fork_record {
   struct published {
     fork_record* older = nullptr;  // among those that nobody has taken
     fork_record* newer = nullptr;
-    const void* group = nullptr;  // not null: not the half of a fork, and in no list of the owner's
+    const scope_link* group = nullptr;  // not null: not the half of a fork, and in no list of the owner's
     unsigned thief = 0;
   };
   static constexpr std::uint32_t offered = 0, taken = 1, awaited = 2, finished = 3;

@@ -71,7 +71,7 @@ class alignas(isolation_size) fork_deque {
   MUSTER_COLD inline bool take_back(fork_record& r) noexcept;
 
   /// Offers something that is not the half of a fork, for `group`. Whoever takes it runs it; nobody joins it.
-  MUSTER_COLD inline void offer(fork_record& r, fork_record::runner run, const void* group) noexcept;
+  MUSTER_COLD inline void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept;
   /// For the owner, before it sleeps: publishes everything.
   MUSTER_COLD inline void publish_all() noexcept;
   /// How many records are offered.
@@ -198,13 +198,13 @@ void fork_deque::answer() noexcept {
   if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();
 }
 
-void fork_deque::offer(fork_record& r, fork_record::runner run, const void* group) noexcept {
+void fork_deque::offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {
   fork_record* const newest = head_.load(std::memory_order_relaxed);
   r.own_.ref().value = {newest, run, newest->depth() + 1};
   lock_.lock();
   publish_half();  // they are older
   r.shared_.ref().construct();
-  r.shared_.ref().value.group = group;
+  r.shared_.ref().value.group = &group;
   r.shared_.ref().value.older = newest_;
   r.state_.construct(fork_record::offered);
   (newest_ == nullptr ? oldest_ : newest_->shared_.ref().value.newer) = &r;

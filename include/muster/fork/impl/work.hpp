@@ -138,9 +138,9 @@ void worker::await(fork_record& r) noexcept {
   }
 }
 
-void worker::await(const void* group, open_count& open) noexcept {
+void worker::await(const scope_link& scope, open_count& open) noexcept {
   using namespace std::chrono_literals;
-  const auto wanted = [&](const fork_record& one) { return one.group() == group; };
+  const auto wanted = [&](const fork_record& one) { return one.group() != nullptr && one.group()->is_within(scope); };
   auto since = clock::now();
   for (unsigned looks = 0; !open.all_ended(); ++looks) {
     ++own_stock_;

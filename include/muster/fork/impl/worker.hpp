@@ -26,7 +26,7 @@ class pool_core;
 
 /// Which async of which scope is being executed, innermost first. Lies on the stack.
 struct async_place {
-  const void* scope;
+  const scope_link* scope;
   std::uint64_t index;
   const async_place* outer;
 };
@@ -41,8 +41,9 @@ class worker {
 
   /// Returns when the thief of `r` has finished with it.
   MUSTER_COLD inline void await(fork_record& r) noexcept;
-  /// Returns when all that has been begun for `group` has ended. Until then it executes what is offered for it.
-  MUSTER_COLD inline void await(const void* group, open_count& open) noexcept;
+  /// Returns when all that has been begun in the scope has ended. Until then it executes what is offered for it, or for
+  /// scopes within.
+  MUSTER_COLD inline void await(const scope_link& scope, open_count& open) noexcept;
   /// Whether something that could run at once should rather be kept for others: when somebody asks, or when they would
   /// find little. What is kept and executed here counts until it ends; so of a recursion, the top is kept.
   bool wants_stock() const noexcept;
