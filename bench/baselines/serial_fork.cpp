@@ -15,7 +15,7 @@ std::uint64_t serial_result(std::string_view name, std::uint64_t size) {
   const std::pair key{std::string(name), size};
   if (const auto found = known.find(key); found != known.end()) return found->second;
   std::uint64_t digest = 0;
-  with_fork_program<false>(name, [&]<template <class> class Program>() {
+  with_any_program(name, [&]<template <class> class Program>() {
     Program<serial_style<ignores_leaves>> program(size);
     program.run({});
     digest = program.digest();
@@ -25,7 +25,7 @@ std::uint64_t serial_result(std::string_view name, std::uint64_t size) {
 
 std::uint64_t serial_leaves(std::string_view name) {
   counts_leaves::executed = 0;
-  with_fork_program<false>(name, [&]<template <class> class Program>() {
+  with_any_program(name, [&]<template <class> class Program>() {
     using program_type = Program<serial_style<counts_leaves>>;
     program_type program(program_type::size.check);
     program.run({});
@@ -34,6 +34,8 @@ std::uint64_t serial_leaves(std::string_view name) {
 }
 
 void add_serial_fork(catalogue& to) {
+  to.all.push_back(fork_contender<serial_style, program_set::algorithms>("plain calls", "serial", "limit",
+                                                                         fork_algorithms, "the standard library"));
   to.all.push_back(fork_contender<serial_style>("plain calls", "serial", "limit", fork_programs | fork_calls,
                                                 "the same programs without forks"));
 }

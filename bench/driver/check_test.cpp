@@ -64,7 +64,7 @@ std::string fork_error(const char* program) {
   faulty_fork<Fault>::template style<ignores_leaves>::forks = 0;
   fork_spec spec;
   spec.program = program;
-  with_fork_program<false>(program, [&]<template <class> class Program>() {
+  with_fork_program<program_set::forks>(program, [&]<template <class> class Program>() {
     spec.size = Program<serial_style<ignores_leaves>>::size.check;
   });
   return run_fork<faulty_fork<Fault>::template style>(spec).error;
@@ -94,7 +94,7 @@ TEST(fork_check, catches_a_leaf_that_is_lost_when_leaves_are_not_counted) {
 
 TEST(fork_check, knows_the_published_trees) {
   for (const char* program : {"uts T1", "uts T3"}) {
-    with_fork_program<false>(program, [&]<template <class> class Program>() {
+    with_fork_program<program_set::forks>(program, [&]<template <class> class Program>() {
       using program_type = Program<serial_style<ignores_leaves>>;
       program_type full(program_type::size.full);
       full.run({});

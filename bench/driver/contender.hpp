@@ -89,6 +89,7 @@ enum topic : unsigned {
   counted = 2048,
   fork_programs = 4096,  // all that fork and join
   fork_calls = 8192,     // those that are nothing but forks
+  fork_algorithms = 16384,
 };
 
 struct contender {

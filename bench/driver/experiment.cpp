@@ -28,28 +28,14 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 const std::vector<experiment>& experiments() {
   static const std::vector<experiment> all{
-      queue_one_to_one(),
-      queue_fan_out(),
-      queue_many_to_many(),
-      queue_oversubscribed(),
-      queue_slow_consumer(),
-      ffq_fig3_queue_size(),
-      osci_fig3_techniques(),
-      osci_fig4_local_work(),
-      osci_table2_user_threads(),
-      osci_fig2_fibers(),
-      osci_table3_latency(),
-      osci_table4_misses(),
-      osci_fig5a_queues(),
-      osci_fig5b_stacks(),
-      combine_uncontended(),
-      combine_async(),
-      fiber_switch_cost(),
-      fork_overhead(),
-      fork_peers(),
-      fork_small(),
-      fork_memory(),
-      fork_idle(),
+      queue_one_to_one(),     queue_fan_out(),         queue_many_to_many(),
+      queue_oversubscribed(), queue_slow_consumer(),   ffq_fig3_queue_size(),
+      osci_fig3_techniques(), osci_fig4_local_work(),  osci_table2_user_threads(),
+      osci_fig2_fibers(),     osci_table3_latency(),   osci_table4_misses(),
+      osci_fig5a_queues(),    osci_fig5b_stacks(),     combine_uncontended(),
+      combine_async(),        fiber_switch_cost(),     fork_overhead(),
+      fork_peers(),           fork_algorithms_peers(), fork_small(),
+      fork_waiting(),         fork_memory(),           fork_idle(),
   };
   return all;
 }

@@ -56,7 +56,9 @@ experiment combine_async();
 experiment fiber_switch_cost();
 experiment fork_overhead();
 experiment fork_peers();
+experiment fork_algorithms_peers();
 experiment fork_small();
+experiment fork_waiting();
 experiment fork_memory();
 experiment fork_idle();
 

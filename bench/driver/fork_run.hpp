@@ -102,7 +102,7 @@ void execute(Program& program, Team& team, const fork_spec& spec, outcome& resul
   result.items = times * program.items();
 }
 
-template <template <class> class Style, bool OnlyCalls = false>
+template <template <class> class Style, program_set Set = program_set::forks>
 outcome run_fork(const fork_spec& spec) {
   using style = Style<ignores_leaves>;
   outcome result;
@@ -114,7 +114,7 @@ outcome run_fork(const fork_spec& spec) {
   reset_peak_memory();
   const auto at_start = static_cast<double>(peak_memory());
   typename style::team team(spec.workers);
-  const bool known = with_fork_program<OnlyCalls>(spec.program, [&]<template <class> class Program>() {
+  const bool known = with_fork_program<Set>(spec.program, [&]<template <class> class Program>() {
     result.error = count_leaves<Style, Program>(team, spec.program);
     if (spec.workers > 1) {
       share_units({spec.pus.begin(), spec.pus.begin() + 1});
@@ -126,6 +126,7 @@ outcome run_fork(const fork_spec& spec) {
     result.peak_memory = peak_memory();
     result.detail["resident at the start"] = at_start;
     result.error = program.error();
+    if constexpr (requires { program.tell(result.detail); }) program.tell(result.detail);
     if (result.error.empty() && program.digest() != serial_result(spec.program, spec.size))
       result.error = "the result is not that of the serial program";
   });
@@ -134,7 +135,7 @@ outcome run_fork(const fork_spec& spec) {
 }
 
 /// A contender that executes fork/join programs.
-template <template <class> class Style, bool OnlyCalls = false>
+template <template <class> class Style, program_set Set = program_set::forks>
 contender fork_contender(std::string name, std::string family, std::string role, unsigned topics,
                          std::string note = "") {
   contender c;
@@ -143,7 +144,7 @@ contender fork_contender(std::string name, std::string family, std::string role,
   c.role = std::move(role);
   c.note = std::move(note);
   c.topics = topics;
-  c.fork = run_fork<Style, OnlyCalls>;
+  c.fork = run_fork<Style, Set>;
   return c;
 }
 

@@ -7,10 +7,12 @@
 
 #include "experiments/fork/programs/program.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -99,6 +101,21 @@ struct serial_style {
   template <class F>
   static void loop(std::size_t first, std::size_t last, std::size_t, F f) {
     if (first < last) f(first, last);
+  }
+
+  template <class T>
+  static void sort(std::vector<T>& values) {
+    std::sort(values.begin(), values.end());
+  }
+  static void scan(const std::vector<std::uint64_t>& from, std::vector<std::uint64_t>& to) {
+    std::inclusive_scan(from.begin(), from.end(), to.begin());
+  }
+  static std::uint64_t sum(const std::vector<std::uint64_t>& values) {
+    return std::reduce(values.begin(), values.end());
+  }
+  template <class F>
+  static void each(std::size_t many, F f) {
+    for (std::size_t i = 0; i < many; ++i) f(i);
   }
 };
 

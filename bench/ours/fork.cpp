@@ -7,6 +7,9 @@
 
 #include <muster/fork.hpp>
 
+#include <functional>
+#include <vector>
+
 namespace muster::bench {
 namespace {
 
@@ -48,6 +51,21 @@ struct muster_style {
   static void loop(std::size_t first, std::size_t last, std::size_t grain, F f) {
     muster::parallel_for(first, last, f, {.grain = grain});
   }
+
+  template <class T>
+  static void sort(std::vector<T>& values) {
+    muster::parallel_sort(values);
+  }
+  static void scan(const std::vector<std::uint64_t>& from, std::vector<std::uint64_t>& to) {
+    muster::parallel_scan(from.begin(), from.end(), to.begin());
+  }
+  static std::uint64_t sum(const std::vector<std::uint64_t>& values) {
+    return muster::parallel_reduce(values.begin(), values.end(), std::uint64_t{0}, std::plus<>());
+  }
+  template <class F>
+  static void each(std::size_t many, F f) {
+    muster::parallel_for(std::size_t{0}, many, f);
+  }
 };
 
 template <class Leaf>
@@ -82,12 +100,14 @@ struct muster_context_style {
 }  // namespace
 
 void add_fork(catalogue& to) {
+  to.all.push_back(fork_contender<muster_style, program_set::algorithms>(
+      "muster", "muster", "ours", fork_algorithms, "parallel_sort, parallel_scan, parallel_reduce, parallel_for"));
   to.all.push_back(fork_contender<muster_style>("muster", "muster", "ours", fork_programs | fork_calls,
                                                 "fork2 of two lambdas, finish, parallel_for"));
-  to.all.push_back(fork_contender<muster_arguments_style, true>("muster, function and argument", "muster", "ours",
-                                                                fork_calls, "fork2(f, argument, lambda)"));
-  to.all.push_back(fork_contender<muster_context_style, true>("muster, context", "muster", "ours", fork_calls,
-                                                              "context::fork2 of two lambdas"));
+  to.all.push_back(fork_contender<muster_arguments_style, program_set::calls>(
+      "muster, function and argument", "muster", "ours", fork_calls, "fork2(f, argument, lambda)"));
+  to.all.push_back(fork_contender<muster_context_style, program_set::calls>(
+      "muster, context", "muster", "ours", fork_calls, "context::fork2 of two lambdas"));
 }
 
 }  // namespace muster::bench

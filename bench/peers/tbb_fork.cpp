@@ -8,8 +8,17 @@
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/parallel_invoke.h>
+#include <oneapi/tbb/parallel_reduce.h>
+#include <oneapi/tbb/parallel_scan.h>
+#include <oneapi/tbb/parallel_sort.h>
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
+
+#include <algorithm>
+#include <execution>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 namespace muster::bench {
 namespace {
@@ -58,6 +67,57 @@ struct tbb_style {
     tbb::parallel_for(tbb::blocked_range<std::size_t>(first, std::max(first, last), grain),
                       [&](const auto& piece) { f(piece.begin(), piece.end()); });
   }
+
+  template <class T>
+  static void sort(std::vector<T>& values) {
+    tbb::parallel_sort(values.begin(), values.end());
+  }
+  static void scan(const std::vector<std::uint64_t>& from, std::vector<std::uint64_t>& to) {
+    const auto piece = [&](const tbb::blocked_range<std::size_t>& range, std::uint64_t sum, bool is_final) {
+      for (std::size_t i = range.begin(); i != range.end(); ++i) {
+        sum += from[i];
+        if (is_final) to[i] = sum;
+      }
+      return sum;
+    };
+    tbb::parallel_scan(tbb::blocked_range<std::size_t>(0, from.size()), std::uint64_t{0}, piece, std::plus<>());
+  }
+  static std::uint64_t sum(const std::vector<std::uint64_t>& values) {
+    const auto piece = [&](const tbb::blocked_range<std::size_t>& range, std::uint64_t sum) {
+      for (std::size_t i = range.begin(); i != range.end(); ++i) sum += values[i];
+      return sum;
+    };
+    return tbb::parallel_reduce(tbb::blocked_range<std::size_t>(0, values.size()), std::uint64_t{0}, piece,
+                                std::plus<>());
+  }
+  template <class F>
+  static void each(std::size_t many, F f) {
+    tbb::parallel_for(std::size_t{0}, many, f);
+  }
+};
+
+/// The parallel algorithms of libstdc++, which are oneTBB beneath.
+template <class Leaf>
+struct standard_style {
+  using team = tbb_team;
+  static void leaf() { Leaf::count(); }
+
+  template <class T>
+  static void sort(std::vector<T>& values) {
+    std::sort(std::execution::par, values.begin(), values.end());
+  }
+  static void scan(const std::vector<std::uint64_t>& from, std::vector<std::uint64_t>& to) {
+    std::inclusive_scan(std::execution::par, from.begin(), from.end(), to.begin());
+  }
+  static std::uint64_t sum(const std::vector<std::uint64_t>& values) {
+    return std::reduce(std::execution::par, values.begin(), values.end());
+  }
+  template <class F>
+  static void each(std::size_t many, F f) {
+    std::vector<std::size_t> numbers(many);
+    std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+    std::for_each(std::execution::par, numbers.begin(), numbers.end(), f);
+  }
 };
 
 template <class Leaf>
@@ -78,10 +138,14 @@ struct tbb_group_style {
 }  // namespace
 
 void add_tbb_fork(catalogue& to) {
+  to.all.push_back(fork_contender<tbb_style, program_set::algorithms>(
+      "oneTBB", "tbb", "peer", fork_algorithms, "parallel_sort, parallel_scan, parallel_reduce, parallel_for"));
+  to.all.push_back(fork_contender<standard_style, program_set::algorithms>("std::execution::par", "tbb", "peer",
+                                                                           fork_algorithms, "libstdc++, by oneTBB"));
   to.all.push_back(fork_contender<tbb_style>("oneTBB", "tbb", "peer", fork_programs | fork_calls,
                                              "parallel_invoke, task_group, parallel_for"));
-  to.all.push_back(fork_contender<tbb_group_style, true>("oneTBB, task_group", "tbb", "peer", fork_calls,
-                                                         "one task per fork, the other half at once"));
+  to.all.push_back(fork_contender<tbb_group_style, program_set::calls>("oneTBB, task_group", "tbb", "peer", fork_calls,
+                                                                       "one task per fork, the other half at once"));
 }
 
 }  // namespace muster::bench

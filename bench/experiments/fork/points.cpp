@@ -13,7 +13,7 @@ namespace muster::bench {
 
 std::uint64_t fork_size(std::string_view name, profile kind) {
   std::uint64_t found = 0;
-  with_fork_program<false>(name, [&]<template <class> class Program>() {
+  with_any_program(name, [&]<template <class> class Program>() {
     const program_sizes size = Program<serial_style<ignores_leaves>>::size;
     found = kind == profile::full ? size.full : size.quick;
   });

@@ -4,12 +4,14 @@
 // all.hpp: the programs by name.
 #pragma once
 
+#include "experiments/fork/programs/algorithms.hpp"
 #include "experiments/fork/programs/cholesky.hpp"
 #include "experiments/fork/programs/cilksort.hpp"
 #include "experiments/fork/programs/fib.hpp"
 #include "experiments/fork/programs/heat.hpp"
 #include "experiments/fork/programs/integrate.hpp"
 #include "experiments/fork/programs/jacobi.hpp"
+#include "experiments/fork/programs/locked.hpp"
 #include "experiments/fork/programs/lud.hpp"
 #include "experiments/fork/programs/matmul.hpp"
 #include "experiments/fork/programs/nqueens.hpp"
@@ -26,13 +28,30 @@ inline constexpr std::array fork_program_names{"fib",         "integrate", "nque
                                                "uts T1",      "uts T3",    "matmul",  "cilksort", "jacobi",
                                                "jacobi fine", "heat",      "lud",     "cholesky"};
 
-/// Calls f.template operator()<P>() with the program P of that name; false when there is none. `calls`: only those that
-/// need no more of a style than both().
-template <bool OnlyCalls, class F>
+inline constexpr std::array fork_algorithm_names{"sort numbers", "sort texts", "running sums", "sum", "uneven loop"};
+
+/// What a style must offer for them.
+enum class program_set {
+  calls,      // both()
+  forks,      // all of program.hpp
+  algorithms  // what algorithms.hpp names
+};
+
+/// Calls f.template operator()<P>() with the program P of that name, and returns true; false when there is none in the
+/// set.
+template <program_set Set, class F>
 bool with_fork_program(std::string_view name, F f) {
-  if (name == "fib") return f.template operator()<fib>(), true;
-  if (name == "tree") return f.template operator()<tree>(), true;
-  if constexpr (!OnlyCalls) {
+  if constexpr (Set == program_set::algorithms) {
+    if (name == "sort numbers") return f.template operator()<sort_numbers>(), true;
+    if (name == "sort texts") return f.template operator()<sort_texts>(), true;
+    if (name == "running sums") return f.template operator()<running_sums>(), true;
+    if (name == "sum") return f.template operator()<one_sum>(), true;
+    if (name == "uneven loop") return f.template operator()<uneven_loop>(), true;
+  } else {
+    if (name == "fib") return f.template operator()<fib>(), true;
+    if (name == "tree") return f.template operator()<tree>(), true;
+  }
+  if constexpr (Set == program_set::forks) {
     if (name == "integrate") return f.template operator()<integrate>(), true;
     if (name == "nqueens") return f.template operator()<nqueens>(), true;
     if (name == "skynet") return f.template operator()<skynet>(), true;
@@ -44,9 +63,16 @@ bool with_fork_program(std::string_view name, F f) {
     if (name == "jacobi fine") return f.template operator()<jacobi_fine>(), true;
     if (name == "heat") return f.template operator()<heat>(), true;
     if (name == "lud") return f.template operator()<lud>(), true;
+    if (name == "locked") return f.template operator()<locked>(), true;
     if (name == "cholesky") return f.template operator()<cholesky>(), true;
   }
   return false;
+}
+
+/// The same for all that have the style of plain calls.
+template <class F>
+bool with_any_program(std::string_view name, F f) {
+  return with_fork_program<program_set::forks>(name, f) || with_fork_program<program_set::algorithms>(name, f);
 }
 
 }  // namespace muster::bench

@@ -18,6 +18,7 @@
 //   digest()                       of the result: it must be that of the serial program, bit for bit
 //   error()                        why the result is wrong; it does not rely on the serial program
 //   items()                        calls, nodes: what a time per item refers to; 1 when there is no such thing
+//   tell(detail)                   what else is worth knowing, if it has that function
 #pragma once
 
 #include <bit>

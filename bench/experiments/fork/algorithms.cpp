@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork/algorithms: sorting, scanning, summing, looping, beside the standard library and others.
+#include "experiments/fork/points.hpp"
+#include "experiments/fork/programs/all.hpp"
+
+#include <fmt/format.h>
+
+namespace muster::bench {
+namespace {
+
+study prepare(const setting& s) {
+  study made;
+  result& r = made.head;
+  r.claim = "parallel_sort is faster than std::sort with one worker, and than any other with two";
+  r.setting = fmt::format("{}; the loop's turns become longer and longer",
+                          s.work.kind == profile::full
+                              ? "10,000,000 numbers, 1,000,000 texts, sums over 40,000,000 numbers, 100,000 turns"
+                              : "1,000,000 numbers, 100,000 texts, sums over 4,000,000 numbers, 20,000 turns");
+  r.x = {"algorithm", "", "category", ""};
+  r.y = {"time", "ms", "", "lower"};
+  for (const contender* c : s.contenders.about(fork_algorithms)) {
+    for (const unsigned workers : worker_counts(*c, s.place)) {
+      contender here = *c;
+      here.name = with_workers(*c, workers);
+      const std::size_t line = made.add_line(here);
+      for (const char* program : fork_algorithm_names) {
+        fork_spec spec;
+        spec.program = program;
+        spec.size = fork_size(program, s.work.kind);
+        spec.workers = workers;
+        add_fork_point(made, *c, line, program, spec, s.place);
+      }
+    }
+  }
+  promise_at_most(r, "muster, 1 worker", plain_calls, "sort numbers", 1.0, "");
+  if (s.place.units() >= 2) promise_at_most(r, "muster, 2 workers", "peer", "sort numbers", 1.0, "");
+  made.value = [](const outcome& o) { return o.seconds * 1e3; };
+  return made;
+}
+
+}  // namespace
+
+experiment fork_algorithms_peers() {
+  return {"fork/algorithms", "fork", "", "Sorting, scanning, summing, looping", prepare};
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork/waiting: how far a program comes in which a mutex is held over a join.
+#include "experiments/fork/points.hpp"
+
+namespace muster::bench {
+namespace {
+
+constexpr const char* all = "all";
+
+study prepare(const setting& s) {
+  study made;
+  result& r = made.head;
+  r.claim =
+      "a worker that waits executes only what it waits for, so a mutex may be held over a join; pools that execute "
+      "anything deadlock (rayon 592, oneTBB 1316)";
+  r.setting =
+      "every other part of a loop forks and joins while it holds a mutex; it is a deadlock when a thread wants the "
+      "mutex "
+      "that it holds itself, or gets it not within 0.3 s (a part takes less than a millisecond)";
+  r.x = {"workers", "", "category", ""};
+  r.y = {"parts before the first deadlock, of 1000", "", "", "higher"};
+  for (const contender* c : s.contenders.about(fork_programs)) {
+    if (c->name == plain_calls) continue;
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned workers : {2U, 4U}) {
+      fork_spec spec;
+      spec.program = "locked";
+      spec.size = fork_size("locked", s.work.kind);
+      spec.workers = workers;
+      add_fork_point(made, *c, line, workers == 2 ? "2" : "4", spec, s.place);
+    }
+  }
+  promise_at_least(r, "muster", all, "2", 1.0, "no deadlock");
+  promise_at_least(r, "muster", all, "4", 1.0, "no deadlock");
+  made.value = [](const outcome& o) { return o.detail.at("before a deadlock"); };
+  made.finish = [](std::vector<result>& results) { add_constant(results.front(), all, 1000, "the promise"); };
+  return made;
+}
+
+}  // namespace
+
+experiment fork_waiting() { return {"fork/waiting", "fork", "", "Locks held over a join", prepare}; }
+
+}  // namespace muster::bench
