@@ -12,6 +12,30 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
+/// Spins, for a join. To be woken takes 50 to 100 microseconds on a machine whose processors sleep or are shared, and
+/// whoever stands in must be woken first; so a join spins as long as that takes.
+class waiting_time {
+ public:
+  /// Waits a little. Returns true from time to time, first after 50 microseconds.
+  bool is_long() noexcept {
+    using namespace std::chrono_literals;
+    for (unsigned i = 0; i < 8; ++i) sync::relax();
+    if (++looks_ % 8 != 0) return false;
+    const auto waited = clock::now() - since_;
+    if (waited > 50us) sync::yield();
+    if (waited < next_) return false;
+    next_ += 50us;
+    return true;
+  }
+  bool is_too_long() const noexcept { return next_ > std::chrono::microseconds(200); }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  clock::time_point since_ = clock::now();
+  clock::duration next_ = std::chrono::microseconds(50);
+  unsigned looks_ = 0;
+};
+
 /// `steal` returns a record that is this worker's now, or null.
 template <class Steal>
 bool worker::execute(Steal steal) noexcept {
@@ -116,52 +140,46 @@ inline void worker::sleep_in_join() noexcept {
 }
 
 void worker::await(fork_record& r) noexcept {
-  using namespace std::chrono_literals;
   fork_deque& thief = pool.at(r.thief()).forks;
   const auto steal = [&] { return thief.steal_out_of(r, number); };
-  auto since = clock::now();
+  waiting_time waited;
   for (unsigned looks = 0; !r.is_done(); ++looks) {
     if (execute(steal)) {
-      since = clock::now();
+      waited = {};
       continue;
     }
     if (looks % 16 == 0) thief.ask();
-    for (unsigned i = 0; i < 8; ++i) sync::relax();
-    if (looks % 8 != 7 || clock::now() - since < 50us) continue;
+    if (!waited.is_long()) continue;
     if (sync::asymmetric_fences()) thief.answer_for_owner();
     if (execute(steal)) {
-      since = clock::now();
-      continue;
+      waited = {};
+    } else if (waited.is_too_long()) {
+      if (r.may_sleep(place)) sleep_in_join();
+      return;
     }
-    if (r.may_sleep(place)) sleep_in_join();
-    return;
   }
 }
 
 void worker::await(const scope_link& scope, open_count& open) noexcept {
-  using namespace std::chrono_literals;
   const auto wanted = [&](const fork_record& one) { return one.group() != nullptr && one.group()->is_within(scope); };
-  auto since = clock::now();
-  for (unsigned looks = 0; !open.all_ended(); ++looks) {
+  waiting_time waited;
+  while (!open.all_ended()) {
     ++own_stock_;
     const bool own = execute([&] { return forks.steal(number, wanted); });
     --own_stock_;
     if (own || steal_and_execute(wanted)) {
-      since = clock::now();
-      continue;
+      waited = {};
+    } else if (waited.is_long() && waited.is_too_long()) {
+      if (open.may_sleep()) sleep_in_join();
+      return;
     }
-    for (unsigned i = 0; i < 8; ++i) sync::relax();
-    if (looks % 8 != 7 || clock::now() - since < 50us) continue;
-    if (open.may_sleep()) sleep_in_join();
-    return;
   }
 }
 
 inline bool worker::wants_stock() const noexcept {
   constexpr unsigned little = 8, most = 64;
-  const unsigned stock = forks.offered() + own_stock_;
-  if (stock < little) return pool.made() > 1;
-  return forks.is_asked() && stock < most;
+  if (forks.offered() + own_stock_ < little) return pool.made() > 1;
+  return forks.is_asked() && forks.offered() < most;
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail

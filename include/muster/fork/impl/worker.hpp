@@ -6,8 +6,8 @@
 // A worker without work looks at what the others offer and asks them, more and more seldom when what it gets is hardly
 // worth the way. After fifty microseconds without an answer it takes unanswered; after a millisecond it sleeps.
 // A worker that waits for a stolen half steals from the thief, and only what has come out of that half (leapfrogging):
-// so it never runs anything that could wait for what it holds itself. When there is nothing, it sleeps, and another
-// thread stands in for it.
+// so it never runs anything that could wait for what it holds itself. When there has been nothing for a fifth of a
+// millisecond, it sleeps, and another thread stands in for it.
 //
 // Source     leapfrogging: Wagner and Calder, "Leapfrogging" (PPoPP 1993). Standing in: ours; a thread keeps its
 //            stack, its thread-local data and its locks, which a stack that is parked and resumed by others would not.
