@@ -75,7 +75,8 @@ class quicksort {
       ~hole() {
         if (!filled) try {
             *at = std::move(value);
-          } catch (...) {  // what has been thrown first is on its way
+          } catch (...) {
+            filled = true;  // what has been thrown first is on its way
           }
       }
     };
