@@ -20,7 +20,7 @@ study prepare(const setting& s) {
       "mutex "
       "that it holds itself, or gets it not within 0.3 s (a part takes less than a millisecond)";
   r.x = {"workers", "", "category", ""};
-  r.y = {"parts before the first deadlock, of 1000", "", "", "higher"};
+  r.y = {"parts before a deadlock", "of 1000", "", "higher"};
   for (const contender* c : s.contenders.about(fork_programs)) {
     if (c->name == plain_calls) continue;
     const std::size_t line = made.add_line(*c);
