@@ -276,6 +276,39 @@ TEST(scopes, that_wait_execute_what_scopes_within_them_keep) {
   }
 }
 
+// An async of the inner scope, which the other worker executes, ends when those of the outer one have: so another thread
+// must stand in to execute them. Whoever waits for the inner scope must not, since it may hold what they need.
+TEST(scopes, that_wait_execute_nothing_of_scopes_around_them) {
+  pool two({.workers = 2});
+  constexpr unsigned many = 4;
+  for (std::size_t round = 0; round < scaled(50); ++round) {
+    std::atomic<bool> begun{false};
+    std::atomic<unsigned> ended{0}, wrong{0};
+    bool waiting = false;  // home's
+    const auto home = std::this_thread::get_id();
+    two.run([&] {
+      finish([&](auto& outer) {
+        finish([&](auto& inner) {
+          inner.async([&] {
+            begun = true;
+            while (ended != many) std::this_thread::yield();
+          });
+          while (!begun) std::this_thread::yield();
+          for (unsigned i = 0; i < many; ++i)
+            outer.async([&] {
+              if (std::this_thread::get_id() == home && waiting) ++wrong;
+              ++ended;
+            });
+          waiting = true;
+        });
+        waiting = false;
+      });
+    });
+    EXPECT_EQ(wrong, 0U);
+    EXPECT_EQ(ended, many);
+  }
+}
+
 TEST(asyncs, are_kept_for_those_who_ask) {
   pool two({.workers = 2});
   for (int round = 0; round < 20; ++round) {

@@ -20,6 +20,7 @@
 #include <muster/fork/fork2.hpp>            // call_as, pool
 #include <muster/fork/impl/open_count.hpp>  // open_count
 
+#include <concepts>     // std::invocable
 #include <cstdint>      // std::uint64_t
 #include <exception>    // std::exception_ptr
 #include <limits>       // std::numeric_limits
@@ -88,8 +89,10 @@ class async_scope : detail::scope_link {
     try {
       if (self != nullptr) {
         static_cast<void>(detail::call_as(*self, function));
-      } else {
+      } else if constexpr (std::invocable<F&, context&>) {
         static_cast<void>(pool::shared().run(function));
+      } else {
+        static_cast<void>(function());  // needs no pool, and so cannot fail to enter one
       }
     } catch (...) {
       keep_error(index, std::current_exception());
