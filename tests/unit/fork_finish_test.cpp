@@ -276,8 +276,8 @@ TEST(scopes, that_wait_execute_what_scopes_within_them_keep) {
   }
 }
 
-// An async of the inner scope, which the other worker executes, ends when those of the outer one have: so another thread
-// must stand in to execute them. Whoever waits for the inner scope must not, since it may hold what they need.
+// An async of the inner scope, which the other worker executes, ends when those of the outer one have: so another
+// thread must stand in to execute them. Whoever waits for the inner scope must not: it may hold what they need.
 TEST(scopes, that_wait_execute_nothing_of_scopes_around_them) {
   pool two({.workers = 2});
   constexpr unsigned many = 4;

@@ -20,20 +20,7 @@ study prepare(const setting& s) {
                               : "1,000,000 numbers, 100,000 texts, sums over 4,000,000 numbers, 20,000 turns");
   r.x = {"algorithm", "", "category", ""};
   r.y = {"time", "ms", "", "lower"};
-  for (const contender* c : s.contenders.about(fork_algorithms)) {
-    for (const unsigned workers : worker_counts(*c, s.place)) {
-      contender here = *c;
-      here.name = with_workers(*c, workers);
-      const std::size_t line = made.add_line(here);
-      for (const char* program : fork_algorithm_names) {
-        fork_spec spec;
-        spec.program = program;
-        spec.size = fork_size(program, s.work.kind);
-        spec.workers = workers;
-        add_fork_point(made, *c, line, program, spec, s.place);
-      }
-    }
-  }
+  add_fork_lines(made, s, fork_algorithms, fork_algorithm_names);
   promise_at_most(r, "muster, 1 worker", plain_calls, "sort numbers", 1.0, "");
   if (s.place.units() >= 2) promise_at_most(r, "muster, 2 workers", "peer", "sort numbers", 1.0, "");
   made.value = [](const outcome& o) { return o.seconds * 1e3; };

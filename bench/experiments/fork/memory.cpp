@@ -4,6 +4,8 @@
 // fork/memory: the most memory that a program has resident, in a process of its own.
 #include "experiments/fork/points.hpp"
 
+#include <array>
+
 namespace muster::bench {
 namespace {
 
@@ -32,20 +34,7 @@ study prepare(const setting& s) {
   r.setting = "peak of the whole process, with the program that measures; each run in a process of its own";
   r.x = {"program", "", "category", ""};
   r.y = {"peak memory", "MiB", "", "lower"};
-  for (const contender* c : s.contenders.about(fork_programs)) {
-    for (const unsigned workers : worker_counts(*c, s.place)) {
-      contender here = *c;
-      here.name = with_workers(*c, workers);
-      const std::size_t line = made.add_line(here);
-      for (const char* program : {"uts T3", "fib", "skynet"}) {
-        fork_spec spec;
-        spec.program = program;
-        spec.size = fork_size(program, s.work.kind);
-        spec.workers = workers;
-        add_fork_point(made, *c, line, program, spec, s.place);
-      }
-    }
-  }
+  add_fork_lines(made, s, fork_programs, std::array{"uts T3", "fib", "skynet"});
   promise_at_most(r, "muster, 1 worker", plain_calls, "uts T3", 1.2, "");
   made.value = [](const outcome& o) { return static_cast<double>(o.peak_memory) * 0x1p-20; };
   made.finish = add_growth;

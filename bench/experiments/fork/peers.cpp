@@ -54,20 +54,7 @@ study prepare(const setting& s) {
           : "small sizes of all programs");
   r.x = {"program", "", "category", ""};
   r.y = {"time", "ms", "", "lower"};
-  for (const contender* c : s.contenders.about(fork_programs)) {
-    for (const unsigned workers : worker_counts(*c, s.place)) {
-      contender here = *c;
-      here.name = with_workers(*c, workers);
-      const std::size_t line = made.add_line(here);
-      for (const char* program : fork_program_names) {
-        fork_spec spec;
-        spec.program = program;
-        spec.size = fork_size(program, s.work.kind);
-        spec.workers = workers;
-        add_fork_point(made, *c, line, program, spec, s.place);
-      }
-    }
-  }
+  add_fork_lines(made, s, fork_programs, fork_program_names);
   if (units >= 2) {
     for (const char* program : {"fib", "integrate", "nqueens", "matmul"})
       promise_at_least(r, "muster, 2 workers", "muster, 1 worker", program, 1.9, "");

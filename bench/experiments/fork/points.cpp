@@ -37,6 +37,23 @@ configuration& add_fork_point(study& to, const contender& c, std::size_t line, a
   return to.configurations.back();
 }
 
+void add_fork_lines(study& to, const setting& s, topic about, std::span<const char* const> programs) {
+  for (const contender* c : s.contenders.about(about)) {
+    for (const unsigned workers : worker_counts(*c, s.place)) {
+      contender here = *c;
+      here.name = with_workers(*c, workers);
+      const std::size_t line = to.add_line(here);
+      for (const char* program : programs) {
+        fork_spec spec;
+        spec.program = program;
+        spec.size = fork_size(program, s.work.kind);
+        spec.workers = workers;
+        add_fork_point(to, *c, line, program, spec, s.place);
+      }
+    }
+  }
+}
+
 std::string with_workers(const contender& c, unsigned workers) {
   if (c.name == plain_calls) return c.name;
   return fmt::format("{}, {} worker{}", c.name, workers, workers == 1 ? "" : "s");

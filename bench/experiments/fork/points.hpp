@@ -4,8 +4,10 @@
 // points.hpp: what the experiments with fork/join programs have in common.
 #pragma once
 
+#include "driver/experiment.hpp"
 #include "driver/team_points.hpp"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,9 @@ std::uint64_t fork_size(std::string_view program, profile kind);
 /// Returns it, for those who want something else.
 configuration& add_fork_point(study& to, const contender& c, std::size_t line, abscissa x, fork_spec spec,
                               const placement& place);
+
+/// Adds a line for each contender of a topic and each number of workers, with a point for each program.
+void add_fork_lines(study& to, const setting& s, topic about, std::span<const char* const> programs);
 
 /// Such as "muster, 2 workers"; plain calls have none.
 std::string with_workers(const contender& c, unsigned workers);

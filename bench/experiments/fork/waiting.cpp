@@ -14,7 +14,7 @@ study prepare(const setting& s) {
   result& r = made.head;
   r.claim =
       "a worker that waits executes only what it waits for, so a mutex may be held over a join; pools that execute "
-      "anything deadlock (rayon 592, oneTBB 1316)";
+      "anything meanwhile may deadlock (reported as rayon 592, oneTBB 1316)";
   r.setting =
       "every other part of a loop forks and joins while it holds a mutex; it is a deadlock when a thread wants the "
       "mutex "
