@@ -5,7 +5,7 @@
 # check.sh: the steps of `./dev check`. Sourced by dev, whose functions (build, run_tests, python, die, say) and
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
-check_names=(format lint headers model debug clang asan tsan switches install)
+check_names=(format lint headers model debug clang asan tsan valgrind switches install)
 
 describe() { # step
   case $1 in
@@ -17,6 +17,7 @@ describe() { # step
     clang) echo "clang++, optimized: build and fast tests" ;;
     asan) echo "address and undefined-behaviour sanitizers: build and fast tests" ;;
     tsan) echo "thread sanitizer: build and fast tests" ;;
+    valgrind) echo "forks, fibers and combining under Valgrind (memcheck)" ;;
     switches) echo "the other ways to switch fibers: AArch64 under emulation, Boost.Context" ;;
     install) echo "install, then use by find_package, FetchContent and pkg-config" ;;
   esac
@@ -66,6 +67,19 @@ step_debug() { build_and_test debug; }
 step_clang() { build_and_test clang; }
 step_asan() { build_and_test asan; }
 step_tsan() { build_and_test tsan; }
+
+# As the release preset compiles them: what an optimizer has made of the library, which the sanitizers do not see.
+# Valgrind executes one thread at a time, in turns that must be fair where threads wait for each other. One test makes
+# more threads than it takes.
+step_valgrind() {
+  local test programs=(base combine eliminate fiber osci pool fork fork_finish fork_loops)
+  build release "${programs[@]/#/unit-}"
+  for test in "${programs[@]}"; do
+    echo "--- $test"
+    valgrind --quiet --error-exitcode=9 --fair-sched=yes "build/release/bin/unit-$test" --gtest_brief=1 \
+      --gtest_filter='-*more_workers_than*:*death*' || return 1
+  done
+}
 
 # The tests of fibers and of what stands on them. Without CMake: GoogleTest is compiled along, as Debian has it for the
 # machine's own processor only.

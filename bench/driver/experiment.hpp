@@ -59,6 +59,7 @@ experiment fork_peers();
 experiment fork_algorithms_peers();
 experiment fork_small();
 experiment fork_waiting();
+experiment fork_urgent();
 experiment fork_memory();
 experiment fork_idle();
 

@@ -9,9 +9,13 @@
 #include <muster/fork/pool.hpp>
 
 #include <array>
+#include <cstddef>
 #include <string>
 
 namespace muster_test {
+
+/// Enough for what the tests steal. Valgrind needs a second to note each stack of the usual 256 MiB.
+inline constexpr std::size_t small_stack = std::size_t{16} << 20U;
 
 struct fork_setting {
   unsigned workers;
@@ -27,7 +31,8 @@ inline std::string name_of(const ::testing::TestParamInfo<fork_setting>& one) {
 
 class in_pools : public ::testing::TestWithParam<fork_setting> {
  protected:
-  muster::pool workers_{{.workers = GetParam().workers, .publish_always = GetParam().publish_always}};
+  muster::pool workers_{
+      {.workers = GetParam().workers, .stack_bytes = small_stack, .publish_always = GetParam().publish_always}};
 };
 
 }  // namespace muster_test

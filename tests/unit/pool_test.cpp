@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "fork_settings.hpp"
 #include "scale.hpp"
 
 namespace {
@@ -27,6 +28,7 @@ namespace {
 using muster::fork2;
 using muster::pool;
 using muster_test::scaled;
+using muster_test::small_stack;
 
 std::uint64_t fib(unsigned n) {
   if (n < 2) return n;
@@ -53,13 +55,13 @@ TEST(a_pool, of_more_workers_than_there_can_be_has_fewer) {
 
 TEST(a_pool, may_be_one_of_many_and_be_made_again_and_again) {
   for (std::size_t round = 0; round < scaled(200); ++round) {
-    pool first({.workers = 3}), second({.workers = 2});
+    pool first({.workers = 3, .stack_bytes = small_stack}), second({.workers = 2, .stack_bytes = small_stack});
     EXPECT_EQ(first.run([&] { return fib(10) + second.run([] { return fib(9); }); }), 55U + 34U);
   }
 }
 
 TEST(a_pool, of_many_workers_on_few_processors) {
-  pool crowd({.workers = 64});
+  pool crowd({.workers = 64, .stack_bytes = small_stack});
   EXPECT_EQ(crowd.workers(), 64U);
   for (std::size_t round = 0; round < scaled(20); ++round) EXPECT_EQ(crowd.run([] { return fib(18); }), 2584U);
 }

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork/urgent: how long a join is delayed by work that has nothing to do with it, and how much stands still meanwhile.
+#include "experiments/fork/programs/urgent.hpp"
+#include "experiments/fork/points.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace muster::bench {
+namespace {
+
+constexpr const char* one_piece = "one piece";
+constexpr std::array worker_numbers{3U, 4U};
+
+/// From the same runs: the whole time, above that in which all workers always have a piece.
+void add_whole_time(std::vector<result>& results) {
+  result r = results.front();
+  r.experiment += "-time";
+  r.title = "All pieces, those that are waited for and others";
+  r.claim = "a worker that waits is replaced: the whole takes at most 1.25 times as long as its pieces";
+  r.y = {"time over that of the pieces", "", "", "lower"};
+  r.bars.clear();
+  for (series& s : r.lines) {
+    for (point& p : s.points) {
+      const auto found = p.detail.find("over ideal");
+      p.samples = found == p.detail.end() ? std::vector<double>{} : found->second;
+    }
+  }
+  const char* const all_busy = "always a piece for each";
+  for (const unsigned workers : worker_numbers)
+    promise_at_most(r, "muster", all_busy, std::to_string(workers), 1.25, "nobody idles");
+  add_constant(r, all_busy, 1, "the pieces, divided by the workers");
+  results.push_back(std::move(r));
+}
+
+study prepare(const setting& s) {
+  study made;
+  result& r = made.head;
+  r.claim =
+      "a worker that waits for a join executes only what it waits for, so the join is not late; pools that execute "
+      "anything meanwhile let it wait for the longest piece that they have found, and for what that waits for";
+  r.setting =
+      "a chain of forks of 2 and 4 ms, each joined before the next, beside twice as many pieces of 10 ms; all sleep, "
+      "so "
+      "workers may outnumber processors; the latest join of a run, after both halves have ended";
+  r.x = {"workers", "", "category", ""};
+  r.y = {"latest join", "ms", "", "lower"};
+  for (const contender* c : s.contenders.about(fork_programs)) {
+    if (c->name == plain_calls) continue;
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned workers : worker_numbers) {
+      fork_spec spec;
+      spec.program = "urgent";
+      spec.size = fork_size("urgent", s.work.kind);
+      spec.workers = workers;
+      configuration& one = add_fork_point(made, *c, line, std::to_string(workers), spec, s.place);
+      one.run = [run = one.run, ideal = urgent_times::ideal(spec.size, workers)](std::uint64_t items) {
+        outcome o = run(items);
+        o.detail["over ideal"] = o.seconds / ideal;
+        return o;
+      };
+    }
+  }
+  for (const unsigned workers : worker_numbers)
+    promise_at_most(r, "muster", one_piece, std::to_string(workers), 0.5, "not late");
+  made.value = [](const outcome& o) { return 1e3 * o.detail.at("latest join"); };
+  made.finish = [](std::vector<result>& results) {
+    add_whole_time(results);
+    add_constant(results.front(), one_piece, 1e3 * urgent_times::piece, "of the others");
+  };
+  return made;
+}
+
+}  // namespace
+
+experiment fork_urgent() { return {"fork/urgent", "fork", "", "Joins beside longer work", prepare}; }
+
+}  // namespace muster::bench
