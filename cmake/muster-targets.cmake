@@ -33,6 +33,11 @@ muster_add_part(queue NEEDS base)
 muster_add_part(fiber NEEDS base)
 muster_add_part(combine NEEDS fiber)
 muster_add_part(fork NEEDS base)
+if(MUSTER_FORK_ENGINE STREQUAL barrier)
+  target_compile_definitions(muster_fork INTERFACE MUSTER_FORK_BARRIER)
+elseif(NOT MUSTER_FORK_ENGINE STREQUAL watermark)
+  message(FATAL_ERROR "MUSTER_FORK_ENGINE is ${MUSTER_FORK_ENGINE}; it must be watermark or barrier")
+endif()
 
 # All parts, and the header that includes them all.
 add_library(muster_muster INTERFACE)

@@ -37,7 +37,7 @@ ROOMS = {
 }
 # Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
 # stacks; and may be compiled in several ways.
-MACHINE = ("base/", "fiber/context", "fiber/stack")
+MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/engine/barrier/", "fork/engine/deque", "fork/engine/fork_on")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. real.hpp is left out: it is the seam, its callers carry the labels.

@@ -10,6 +10,7 @@
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
 #include <cstddef>  // std::size_t
+#include <cstdint>  // std::uintptr_t
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>  // _mm_pause
@@ -48,6 +49,18 @@ inline void pause() noexcept {
   asm volatile("or 27,27,27" ::: "memory");
 #elif defined(__riscv)
   asm volatile(".insn i 0x0F, 0, x0, x0, 0x010" ::: "memory");  // the hint `pause`
+#endif
+}
+
+/// Whether the processor checks the returns of this thread against a second stack, which who changes the first does not
+/// change.
+inline bool shadow_stack() noexcept {
+#if defined(__x86_64__)
+  std::uintptr_t pointer = 0;
+  asm volatile("rdsspq %0" : "+r"(pointer));  // does nothing where there is none
+  return pointer != 0;
+#else
+  return false;
 #endif
 }
 

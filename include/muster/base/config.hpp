@@ -11,12 +11,31 @@
 #include <cstdio>   // the message of a failed check
 #include <cstdlib>  // std::abort
 
+// MUSTER_FORK_BARRIER asks for fork/engine/barrier.hpp, which is used where it can be.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MUSTER_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define MUSTER_SANITIZED
+#endif
+#endif
+#if defined(MUSTER_FORK_BARRIER) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && \
+    !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS)
+#define MUSTER_BARRIER
+#endif
+
 #if defined(MUSTER_MODEL)
 #define MUSTER_ABI v0_model
 #elif defined(MUSTER_CHAOS)
 #define MUSTER_ABI v0_chaos
+#elif defined(MUSTER_BARRIER)
+#define MUSTER_ABI v0_barrier
 #else
 #define MUSTER_ABI v0
+#endif
+
+#if !defined(__cpp_exceptions)
+#error "muster reports errors by exceptions: compile without -fno-exceptions"
 #endif
 
 namespace muster::inline MUSTER_ABI {

@@ -171,7 +171,7 @@ inline void carrier::begin() {
     ~last_look() { MUSTER_CHECK(own().live() == 0, "a thread ends while it has fibers that are not done: join them"); }
   };
   real::at_thread_end<last_look>();
-  MUSTER_CHECK(!shadow_stack(),
+  MUSTER_CHECK(!switches_by_itself || !shadow_stack(),
                "fibers cannot run under a shadow stack (Intel CET): start the program with "
                "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection");
   exceptions_ = &thread_exceptions();

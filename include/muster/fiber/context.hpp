@@ -11,10 +11,10 @@
 // Not saved  the floating-point control words (MXCSR, x87, FPCR): rounding modes and masks belong to the thread. A
 //            fiber that changes them sets them back before it yields.
 // Shadow stacks (Intel CET, -fcf-protection with a C library that turns them on) are not switched: shadow_stack() tells
-//            that the process has them.
+//            that the thread has one.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/arch.hpp>  // shadow_stack
 
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
@@ -29,6 +29,8 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 #if defined(MUSTER_BOOST_CONTEXT)
+
+inline constexpr bool switches_by_itself = false;
 
 /// Where a fiber that is not running goes on.
 using saved_context = void*;
@@ -53,6 +55,8 @@ inline void switch_context(saved_context& from, const saved_context& to) noexcep
 }
 
 #else
+
+inline constexpr bool switches_by_itself = true;
 
 /// Where a fiber that is not running goes on. The registers are those that the compiler does not let us overwrite: base
 /// and frame pointer.
@@ -141,16 +145,5 @@ saved_context new_context(void* top, std::size_t) {
 
 #endif
 #endif
-
-/// Whether the processor checks the returns of this thread against a second stack, which our switch does not change.
-inline bool shadow_stack() noexcept {
-#if defined(__x86_64__) && !defined(MUSTER_BOOST_CONTEXT)
-  std::uintptr_t pointer = 0;
-  asm volatile("rdsspq %0" : "+r"(pointer));  // does nothing where there is none
-  return pointer != 0;
-#else
-  return false;
-#endif
-}
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -13,7 +13,9 @@
 // Outside    of any pool, the two run in pool::shared().
 #pragma once
 
-#include <muster/fork/pool.hpp>  // pool
+#include <muster/fork/engine/fork_on.hpp>  // fork_on
+#include <muster/fork/impl/calls.hpp>      // borrowed, call_half
+#include <muster/fork/pool.hpp>            // pool
 
 #include <cstddef>      // std::size_t
 #include <tuple>        // results of more than two
@@ -23,9 +25,6 @@
 namespace muster::inline MUSTER_ABI {
 
 namespace detail {
-
-template <class F>
-result_or_nothing<result_of<F>> call_half(worker& self, F& f);
 
 /// Says what is wrong before the compiler says where.
 template <class F>
@@ -39,104 +38,6 @@ constexpr bool can_be_forked() {
                   "what is forked returns something that cannot be moved");
   }
   return true;
-}
-
-/// A function or an argument that is needed for as long as the caller of fork2 waits. T: what it is, a reference when
-/// the caller has it by a name. What is small and has no name is copied: so it need not lie in memory.
-template <class T>
-class borrowed {
- public:
-  using value = std::remove_reference_t<T>;
-  explicit borrowed(value& from) noexcept : at_(&from) {}
-  value& get() noexcept { return *at_; }
-
- private:
-  value* at_;
-};
-template <class T>
-  requires(std::is_trivially_copy_constructible_v<T> && std::is_trivially_destructible_v<T> &&
-           sizeof(T) <= 2 * sizeof(void*))
-class borrowed<T> {
- public:
-  explicit borrowed(const T& from) noexcept : copy_(from) {}
-  T& get() noexcept { return copy_; }
-
- private:
-  T copy_;
-};
-
-template <class G>
-struct second_half : fork_record {
-  using result = result_or_nothing<result_of<G>>;
-  explicit second_half(std::remove_reference_t<G>& g) noexcept : function(g) {}
-
-  static void run_stolen(fork_record& r) noexcept {
-    auto& here = static_cast<second_half&>(r);
-    try {
-      here.value.construct(call_half(*worker::current(), here.function.get()));
-    } catch (...) {
-      here.error() = std::current_exception();
-    }
-    here.done();
-  }
-  result take() {
-    const std::exception_ptr thrown = std::exchange(error(), nullptr);
-    joined();
-    if (thrown != nullptr) std::rethrow_exception(thrown);
-    struct ended {
-      slot<result>& value;
-      ~ended() { value.destroy(); }
-    };
-    const ended last{value};
-    return std::move(value.value);
-  }
-  void drop() noexcept {
-    if (error() == nullptr) value.destroy();
-    joined();
-  }
-
-  borrowed<G> function;
-  slot<result> value;  // only when it has been stolen
-};
-
-/// Ends a fork whose first half has thrown.
-template <class G>
-struct unfinished_fork {
-  worker& self;
-  second_half<G>& second;
-  bool finished = false;
-  MUSTER_HOT ~unfinished_fork() {
-    if (!finished) [[unlikely]]
-      abandon(self, second);
-  }
-  MUSTER_COLD static void abandon(worker& self, second_half<G>& second) noexcept {
-    if (self.forks.pop(second) || self.forks.take_back(second)) return;
-    self.await(second);
-    second.drop();
-  }
-};
-
-/// The second half's result, when pop() has returned false.
-template <class G>
-MUSTER_COLD typename second_half<G>::result finish_fork(worker& self, second_half<G>& second) {
-  if (self.forks.take_back(second)) return call_half(self, second.function.get());
-  self.await(second);
-  return second.take();
-}
-
-template <class F, class G>
-using fork_results = std::pair<result_or_nothing<result_of<F>>, result_or_nothing<result_of<G>>>;
-
-template <class F, class G>
-MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
-  second_half<G> second(g);
-  self.forks.push(second, &second_half<G>::run_stolen);
-  unfinished_fork<G> guard{self, second};
-  auto first = call_half(self, f);
-  guard.finished = true;
-  if (self.forks.pop(second)) [[likely]]
-    return {std::move(first), call_half(self, g)};
-  return {std::move(first), finish_fork(self, second)};
 }
 
 template <class F, class G>
@@ -153,18 +54,23 @@ MUSTER_HOT auto fork_anywhere(F&& f, G&& g) {
   return fork_on(*self, std::forward<F>(f), std::forward<G>(g));
 }
 
-/// function(arguments...)
-template <class F, class... A>
-struct bound_call {
+/// function(arguments...). Small when these are, so that it need not lie in memory; a std::tuple must.
+template <std::size_t I, class A>
+struct bound_argument {
+  borrowed<A> value;
+};
+template <class Indices, class F, class... A>
+struct bound_arguments;
+template <std::size_t... I, class F, class... A>
+struct bound_arguments<std::index_sequence<I...>, F, A...> : bound_argument<I, A>... {
+  bound_arguments(borrowed<F> f, borrowed<A>... a) noexcept : bound_argument<I, A>{a}..., function(f) {}
   decltype(auto) operator()() {
-    const auto with = [this](borrowed<A>&... a) -> decltype(auto) {
-      return function.get()(std::forward<A>(a.get())...);
-    };
-    return std::apply(with, arguments);
+    return function.get()(std::forward<A>(static_cast<bound_argument<I, A>&>(*this).value.get())...);
   }
   borrowed<F> function;
-  std::tuple<borrowed<A>...> arguments;
 };
+template <class F, class... A>
+using bound_call = bound_arguments<std::index_sequence_for<A...>, F, A...>;
 
 /// Forks function(arguments...) and the last of all.
 template <class F, class... Rest>
@@ -174,7 +80,7 @@ MUSTER_HOT auto fork_call(F&& function, Rest&&... rest) {
   std::tuple<Rest&&...> all(std::forward<Rest>(rest)...);
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     using call = bound_call<F, std::tuple_element_t<I, types>...>;
-    return fork_anywhere(call{borrowed<F>(function), {borrowed<std::tuple_element_t<I, types>>(std::get<I>(all))...}},
+    return fork_anywhere(call(borrowed<F>(function), borrowed<std::tuple_element_t<I, types>>(std::get<I>(all))...),
                          std::forward<std::tuple_element_t<last, types>>(std::get<last>(all)));
   }(std::make_index_sequence<last>());
 }

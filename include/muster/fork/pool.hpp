@@ -11,15 +11,19 @@
 // Fibers     a fiber may run(); what it forks is joined on its own stack. While it sleeps in a join, the other fibers
 //            of its thread stand still.
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
-// Errors     std::invalid_argument for no workers, or stacks below 64 KiB; std::bad_alloc.
+// Signals    fork_engine::barrier uses SIGURG, and gives those that it has not sent to who has handled it before.
+// Errors     std::invalid_argument for no workers, or stacks below 64 KiB; std::runtime_error for an engine that is not
+//            possible here; std::bad_alloc.
 #pragma once
 
-#include <muster/base/parallelism.hpp>  // available_parallelism
-#include <muster/fork/impl/work.hpp>    // pool_core, worker
+#include <muster/base/parallelism.hpp>                // available_parallelism
+#include <muster/fork/engine/barrier/frame_work.hpp>  // came_to_barrier
+#include <muster/fork/impl/work.hpp>                  // pool_core, worker
 
 #include <concepts>      // std::invocable
 #include <cstddef>       // std::size_t
 #include <stdexcept>     // std::invalid_argument
+#include <string>        // what is not possible
 #include <system_error>  // no more threads
 #include <type_traits>   // std::invoke_result_t
 #include <utility>       // std::forward
@@ -40,15 +44,26 @@ using result_or_nothing = std::conditional_t<std::is_void_v<R>, std::monostate, 
 
 }  // namespace detail
 
+/// How forks are found by those who look for work. The same program gives the same results with each.
+enum class fork_engine {
+  automatic,  ///< barrier, where the program has been compiled with MUSTER_FORK_BARRIER and the system allows it
+  watermark,  ///< records on the stack, linked into a list
+  barrier,    ///< nothing is written at a fork: its return address is replaced when somebody asks
+};
+
 struct pool_options {
   unsigned workers = available_parallelism();        ///< that execute at once, with the thread that calls run()
   std::size_t stack_bytes = std::size_t{256} << 20;  ///< of each thread; reserved, not filled
   bool publish_always = false;                       ///< every fork can be stolen at once: slow, for tests
+  fork_engine engine = fork_engine::automatic;
 };
 
 class pool {
  public:
-  explicit pool(const pool_options& options = {}) : core_(options.publish_always, options.stack_bytes) {
+  explicit pool(const pool_options& options = {})
+      : core_(options.publish_always, options.stack_bytes, options.engine == fork_engine::watermark) {
+    if (const char* const why = no_barrier(); options.engine == fork_engine::barrier && why != nullptr)
+      throw std::runtime_error(std::string("pool_options::engine: barrier is not possible: ") + why);
     if (options.workers == 0) throw std::invalid_argument("pool_options::workers is 0; a pool needs at least one");
     if (options.stack_bytes < std::size_t{64} << 10U)
       throw std::invalid_argument("pool_options::stack_bytes is less than 64 KiB, which is too little for a thread");
@@ -65,6 +80,13 @@ class pool {
 
   /// That execute at once. Fewer than asked for when the system has no more threads.
   unsigned workers() const noexcept { return workers_; }
+
+  /// The one that is used.
+  fork_engine engine() const noexcept {
+    return core_.apart || no_barrier() != nullptr ? fork_engine::watermark : fork_engine::barrier;
+  }
+  /// Null, or why fork_engine::barrier is not possible in this process.
+  static const char* no_barrier() noexcept { return detail::worker::no_barrier(); }
 
   /// Calls function() on this thread, as a worker of the pool, and returns its result or throws what it throws. If the
   /// function takes a context&, it is given one.

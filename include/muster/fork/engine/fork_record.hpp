@@ -63,6 +63,7 @@ class fork_record {
 
  private:
   friend class fork_deque;
+  friend class frame_deque;
 
   fork_record* older() const noexcept { return own_.get().value.older; }
 

@@ -35,7 +35,8 @@ namespace muster::inline MUSTER_ABI::detail {
 class alignas(isolation_size) fork_deque {
  public:
   /// `asleep`: the workers that may steal. `always`: every fork is published at once, for tests.
-  explicit fork_deque(sleepers& asleep, bool always = false) noexcept : sleepers_(asleep), always_(always) {
+  explicit fork_deque(sleepers& asleep, bool always = false, bool /*apart*/ = true) noexcept
+      : sleepers_(asleep), always_(always) {
     bottom_.own_.ref().value = {nullptr, nullptr, 0};
     raise_mark();
   }
@@ -95,8 +96,8 @@ class alignas(isolation_size) fork_deque {
   template <class Wanted>
   fork_record* steal(unsigned thief, Wanted wanted) noexcept;
   /// Publishes for an owner that does not answer. Only where sync::asymmetric_fences(). Costs microseconds, and the
-  /// other threads of the process an interrupt, unless there is nothing to publish.
-  MUSTER_COLD inline void answer_for_owner() noexcept;
+  /// other threads of the process an interrupt, unless there is nothing to publish. Returns true.
+  MUSTER_COLD inline bool answer_for_owner() noexcept;
 
   // --- Leapfrogging. Whoever waits for a record steals from the one who executes it, and only what has come out of it.
 
@@ -125,10 +126,20 @@ class alignas(isolation_size) fork_deque {
   /// Asserts the invariants. Only by the owner, while nobody steals.
   void check() const;
 
+  // --- What the other engine needs to know.
+
+  static constexpr bool by_frames() noexcept { return false; }
+  static constexpr const char* obstacle() noexcept {
+    return "the program has been compiled without MUSTER_FORK_BARRIER, with a sanitizer, or for another system than "
+           "Linux on x86-64";
+  }
+  void begin_on_stack(const void*) noexcept {}
+  void runs(bool) noexcept {}
+
   /// For the owner: of the newest record; those that are pushed later are deeper.
   std::uint64_t depth() const noexcept { return head_.load(std::memory_order_relaxed)->depth(); }
 
- private:
+ protected:
   static constexpr std::uint64_t asked = ~std::uint64_t{0};
 
   // Under the lock. bar_ may have left the list already, when its owner is on the way to take_back().
@@ -136,6 +147,7 @@ class alignas(isolation_size) fork_deque {
   MUSTER_COLD inline void answer() noexcept;
   unsigned publish_half() noexcept;
   void give(fork_record& r, unsigned thief) noexcept;
+  void append(fork_record& r, const scope_link* group) noexcept;
   void unlink(fork_record& r) noexcept;
   void raise_mark() noexcept;
 
@@ -203,13 +215,7 @@ void fork_deque::offer(fork_record& r, fork_record::runner run, const scope_link
   r.own_.ref().value = {newest, run, newest->depth() + 1};
   lock_.lock();
   publish_half();  // they are older
-  r.shared_.ref().construct();
-  r.shared_.ref().value.group = &group;
-  r.shared_.ref().value.older = newest_;
-  r.state_.construct(fork_record::offered);
-  (newest_ == nullptr ? oldest_ : newest_->shared_.ref().value.newer) = &r;
-  newest_ = &r;
-  offers_.store(offers_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  append(r, &group);
   raise_mark();
   lock_.unlock();
   if (sleepers_.anyone()) sleepers_.wake_one();
@@ -231,6 +237,17 @@ bool fork_deque::take_back(fork_record& r) noexcept {
   lock_.unlock();
   if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();
   return mine;
+}
+
+/// Under the lock: to the list of what is offered.
+inline void fork_deque::append(fork_record& r, const scope_link* group) noexcept {
+  r.shared_.ref().construct();
+  r.shared_.ref().value.group = group;
+  r.shared_.ref().value.older = newest_;
+  r.state_.construct(fork_record::offered);
+  (newest_ == nullptr ? oldest_ : newest_->shared_.ref().value.newer) = &r;
+  newest_ = &r;
+  offers_.store(offers_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 /// Under the lock: out of the list of what is offered.
@@ -262,9 +279,12 @@ fork_record* fork_deque::steal(unsigned thief, Wanted wanted) noexcept {
   return r;
 }
 
-void fork_deque::answer_for_owner() noexcept {
+bool fork_deque::answer_for_owner() noexcept {
   lock_.lock();
-  if (head_.load(std::memory_order_relaxed) == bar_) return lock_.unlock();
+  if (head_.load(std::memory_order_relaxed) == bar_) {
+    lock_.unlock();
+    return true;
+  }
   mark_.store(asked, std::memory_order_relaxed);
   // (5) heavy_fence: pairs with (4). From here on the owner can join no record that we see without the lock: either its
   // pop() comes after the fence and reads `asked`, or we see the list without the record.
@@ -272,6 +292,7 @@ void fork_deque::answer_for_owner() noexcept {
   publish_half();
   raise_mark();
   lock_.unlock();
+  return true;
 }
 
 void fork_deque::publish_all() noexcept {

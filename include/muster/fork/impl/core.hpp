@@ -26,8 +26,8 @@ class pool_core {
  public:
   static constexpr unsigned most_workers = 1024, most_threads = 960;  // the others are left to those who run()
 
-  pool_core(bool publish_always, std::size_t stack_bytes) noexcept
-      : always_(publish_always), stack_bytes_(stack_bytes) {
+  pool_core(bool publish_always, std::size_t stack_bytes, bool forks_apart) noexcept
+      : apart(forks_apart), always_(publish_always), stack_bytes_(stack_bytes) {
     sync::asymmetric_fences();  // the first call takes milliseconds, once there are threads
   }
   pool_core(const pool_core&) = delete;
@@ -76,6 +76,7 @@ class pool_core {
   /// For a worker that looks for work: sleeps until it is needed, if there are too many. Returns whether it has slept.
   inline bool retire(worker& one) noexcept;
 
+  const bool apart;  // forks are pushed and popped, also where they could be found on the stack
   sleepers asleep;
   sync::atomic<bool> over{false};
 
@@ -99,10 +100,15 @@ class pool_core {
 class entered_pool {
  public:
   explicit entered_pool(worker& as) : self(&as), outer_(worker::current()), inside_(&as.pool) {
+    self->forks.begin_on_stack(this);
     real::own_worker() = self;
   }
-  explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {}
+  explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {
+    self->forks.runs(true);
+    runs_ = true;
+  }
   ~entered_pool() {
+    if (runs_) self->forks.runs(false);
     real::own_worker() = outer_;
     self->pool.give_back(*self);
   }
@@ -119,6 +125,7 @@ class entered_pool {
   }
 
   worker* const outer_;
+  bool runs_ = false;
   const inside inside_;  // tells fibers that there is something to keep
 };
 
@@ -149,7 +156,7 @@ inline worker* pool_core::take() {
   if (n == most_workers) return nullptr;
   free_.reserve(n + 1);   // so that give_back does not allocate
   spare_.reserve(n + 1);  // nor retire
-  auto* const one = new worker(*this, n, asleep, always_);
+  auto* const one = new worker(*this, n, asleep, always_, apart);
   workers_[n] = one;
   // (1) release: pairs with (2). Who sees the number finds the worker.
   made_.store(n + 1, std::memory_order_release);

@@ -45,7 +45,9 @@ bool worker::execute(Steal steal) noexcept {
     // Whoever was woken may have slept until now: there may be work for another.
     if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
     const async_place* const here = std::exchange(within, nullptr);
+    forks.runs(true);
     r->run();
+    forks.runs(false);
     within = here;
   }
   forks.leave(outer);
@@ -58,7 +60,7 @@ bool worker::steal_and_execute(Wanted wanted) noexcept {
   const unsigned many = pool.made();
   const unsigned first = roll(many);
   for (unsigned i = 0; i < many; ++i) {
-    fork_deque& victim = pool.at(first + i < many ? first + i : first + i - many).forks;
+    deque& victim = pool.at(first + i < many ? first + i : first + i - many).forks;
     if (victim.offers() && execute([&] { return victim.steal(number, wanted); })) return true;
   }
   return false;
@@ -70,18 +72,21 @@ bool worker::steal_and_execute(Wanted wanted) noexcept {
 inline void worker::sleep() noexcept {
   pool.asleep.announce(place);
   pool.ask_everybody();
+  bool all = true;  // that could be taken has been offered
   if (sync::asymmetric_fences()) {
     // (1) heavy_fence: pairs with engine/watermark.hpp (4). A record that we do not see is pushed by somebody who sees
     // that he is asked.
     sync::heavy_fence();
     for (unsigned i = 0; i < pool.made(); ++i)
-      if (i != number && pool.at(i).forks.has_records()) pool.at(i).forks.answer_for_owner();
+      if (i != number && pool.at(i).forks.has_records()) all = pool.at(i).forks.answer_for_owner() && all;
   }
   // (2) acquire: pairs with core.hpp (3).
   if (pool.anybody_offers() || pool.over.load(std::memory_order_acquire)) {
     pool.asleep.withdraw(place);
-  } else {
+  } else if (all) {
     place.park();
+  } else if (!place.park_until(clock::now() + std::chrono::milliseconds(1))) {
+    pool.asleep.withdraw(place);
   }
 }
 
@@ -112,7 +117,7 @@ inline void worker::work() noexcept {
     }
     if (sync::asymmetric_fences() && found - took_unanswered > 50us) {
       took_unanswered = found;
-      fork_deque& victim = pool.at(roll(pool.made())).forks;
+      deque& victim = pool.at(roll(pool.made())).forks;
       if (&victim != &forks && victim.has_records()) victim.answer_for_owner();
       if (victim.offers()) continue;
     }
@@ -129,7 +134,7 @@ inline void worker::work() noexcept {
 /// Until its place has been given a token, which will come. Another thread stands in, unless some have nothing to do;
 /// when these have found work, from then on.
 inline void worker::sleep_in_join() noexcept {
-  if (!sync::asymmetric_fences()) forks.publish_all();
+  if (forks.by_frames() || !sync::asymmetric_fences()) forks.publish_all();
   bool replaced = !pool.asleep.anyone() && pool.leave();
   for (auto patience = std::chrono::milliseconds(1); !replaced; patience *= 2) {
     if (place.park_until(clock::now() + patience)) return;
@@ -140,7 +145,7 @@ inline void worker::sleep_in_join() noexcept {
 }
 
 void worker::await(fork_record& r) noexcept {
-  fork_deque& thief = pool.at(r.thief()).forks;
+  deque& thief = pool.at(r.thief()).forks;
   const auto steal = [&] { return thief.steal_out_of(r, number); };
   waiting_time waited;
   for (unsigned looks = 0; !r.is_done(); ++looks) {

@@ -13,9 +13,9 @@
 //            stack, its thread-local data and its locks, which a stack that is parked and resumed by others would not.
 #pragma once
 
-#include <muster/base/thread.hpp>            // own_worker
-#include <muster/fork/engine/watermark.hpp>  // fork_deque
-#include <muster/fork/impl/open_count.hpp>   // open_count
+#include <muster/base/thread.hpp>           // own_worker
+#include <muster/fork/engine/deque.hpp>     // deque
+#include <muster/fork/impl/open_count.hpp>  // open_count
 
 #include <chrono>   // how long it has looked
 #include <cstdint>  // std::uint64_t
@@ -33,9 +33,11 @@ struct async_place {
 
 class worker {
  public:
-  worker(pool_core& of, unsigned at, sleepers& asleep, bool always) noexcept
-      : forks(asleep, always), pool(of), number(at), dice_(at * 0x9e3779b97f4a7c15ULL + 1) {}
+  worker(pool_core& of, unsigned at, sleepers& asleep, bool always, bool apart) noexcept
+      : forks(asleep, always, apart), pool(of), number(at), dice_(at * 0x9e3779b97f4a7c15ULL + 1) {}
 
+  /// Null, or why forks cannot be found on the stack.
+  static const char* no_barrier() noexcept { return deque::obstacle(); }
   /// The calling thread's, or null. Each fiber has its own.
   static worker* current() noexcept { return static_cast<worker*>(real::own_worker()); }
 
@@ -50,7 +52,7 @@ class worker {
   /// Looks for work until the pool ends.
   void work() noexcept;
 
-  fork_deque forks;
+  deque forks;
   pool_core& pool;
   const unsigned number;
   parking_place place;

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// stop_signal.hpp: stops another thread of the process for a moment, wherever it is.
+//
+// Signal     SIGURG, which debuggers pass on, which no library waits for, and which does nothing where nobody handles
+//            it. What others have sent is given to whoever handled it before; system calls are begun again.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <sys/syscall.h>  // SYS_tgkill
+#include <unistd.h>       // syscall
+
+#include <cerrno>   // errno
+#include <csignal>  // sigaction
+#include <cstdint>  // std::uintptr_t
+
+namespace muster::inline MUSTER_ABI {
+
+class stop_signal {
+ public:
+  /// What is called in the thread that is stopped, with the address of the instruction at which it was. Returns false
+  /// when the signal is not for us. It may do what signal handlers may.
+  using handler = bool (*)(std::uintptr_t at) noexcept;
+
+  /// For the process, once. Returns false when the system refuses.
+  static bool listen(handler ours) noexcept {
+    ours_ = ours;
+    struct sigaction now = {};
+    now.sa_sigaction = &stopped;
+    now.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    ::sigemptyset(&now.sa_mask);
+    return ::sigaction(SIGURG, &now, &others_) == 0;
+  }
+  static int this_thread() noexcept { return static_cast<int>(::syscall(SYS_gettid)); }
+  /// A thread of this process. Does nothing when it has ended.
+  static void send(int thread) noexcept { ::syscall(SYS_tgkill, ::getpid(), thread, SIGURG); }
+
+ private:
+  static void stopped(int number, siginfo_t* info, void* context) noexcept {
+    const int error = errno;
+    std::uintptr_t at = 0;
+#if defined(__x86_64__) && defined(__linux__)
+    at = static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#endif
+    if (ours_(at)) {
+      errno = error;
+    } else if ((others_.sa_flags & SA_SIGINFO) != 0) {
+      others_.sa_sigaction(number, info, context);
+    } else if (others_.sa_handler != SIG_DFL && others_.sa_handler != SIG_IGN) {
+      others_.sa_handler(number);
+    }
+  }
+
+  static inline constinit handler ours_ = nullptr;
+  static inline struct sigaction others_ = {};
+};
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// frame_deque.hpp: the forks of one thread: a deque that is the thread's stack. A fork writes nothing.
+//
+// A thief that finds nothing to take asks, as in watermark.hpp. The thread's next fork sees that, and walks its own
+// stack: every call that the compiler's tables mark as a fork gets a record, and its return address is replaced by the
+// barrier's. The older half of them is offered. A thief enters the frame of what it has taken only to copy the second
+// half, which it executes on its own stack. When the first half returns, it comes to the barrier. There the thread
+// takes the second half back, or waits for it, and goes on in its frame, on its own stack, with its locks and its
+// thread-local data.
+//
+// Order      the owner takes the newest, thieves the oldest.
+// Progress   a fork that nobody has asked: one load, one compare. A walk costs a fraction of a microsecond per frame.
+// Signals    a thread that does not fork is asked by SIGURG, which stops it where it is for one walk.
+// Memory     for each fork that has been found, a record, which is used again.
+// Needs      x86-64, the C++ runtime's unwinder, and no shadow stack: obstacle() tells what is missing.
+// Source     Kumar, Blackburn, Grove, "Friendly Barriers" (VEE 2014); Kumar, Frampton, Blackburn, Grove, Tardieu,
+//            "Work-Stealing Without The Baggage" (OOPSLA 2012).
+#pragma once
+
+#include <muster/base/arch.hpp>                       // shadow_stack
+#include <muster/base/stop_signal.hpp>                // stop_signal
+#include <muster/fork/engine/barrier/stack_walk.hpp>  // stack_walk
+#include <muster/fork/engine/watermark.hpp>           // fork_deque
+
+#include <algorithm>  // std::min
+#include <chrono>     // how long to wait for an answer
+#include <cstdint>    // std::uintptr_t
+#include <new>        // std::nothrow
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// What barrier_body calls, and what stop_signal does. For the calling thread's worker.
+inline void came_to_barrier(void* result, replaced_return& at);
+inline bool stopped_by_signal(std::uintptr_t at) noexcept;
+
+/// One for each worker. What is offered, and how thieves take it, is the other engine's: so is everything where this
+/// one is not possible.
+class frame_deque : public fork_deque {
+ public:
+  /// `apart`: forks are to be pushed and popped, as with the other engine.
+  explicit frame_deque(sleepers& asleep, bool always = false, bool apart = false) noexcept
+      : fork_deque(asleep, always), by_frames_(!apart && obstacle() == nullptr) {}
+  ~frame_deque() {
+    while (stock_ != nullptr) delete std::exchange(stock_, stock_->next_free_);
+  }
+
+  /// Null, or why this engine cannot be used in this process.
+  static const char* obstacle() noexcept {
+    static const char* const why = [] {
+      if (shadow_stack()) return "return addresses cannot be replaced: the process has a shadow stack";
+      if (!slot_map::make()) return "there is no room for the table of return addresses";
+      return stop_signal::listen(&stopped_by_signal) ? nullptr : "SIGURG cannot be handled";
+    }();
+    return why;
+  }
+  /// Whether forks are found on the stack. Otherwise they are pushed and popped.
+  bool by_frames() const noexcept { return by_frames_; }
+
+  // --- The owner.
+
+  /// From now on the owner's forks lie below `frame`, its own.
+  void begin_on_stack(const void* frame) noexcept {
+    if (!by_frames_) return;
+    entry_ = reinterpret_cast<std::uintptr_t>(frame);
+    thread_.store(stop_signal::this_thread(), std::memory_order_relaxed);
+    told_.store(nothing, std::memory_order_relaxed);
+    fill_stock(16);
+  }
+  /// The owner begins, or ends, to execute something that may fork.
+  void runs(bool now) noexcept {
+    running_.store(running_.load(std::memory_order_relaxed) + (now ? 1U : ~0U), std::memory_order_relaxed);
+  }
+
+  /// At a fork, when is_asked().
+  MUSTER_COLD inline void answer_at_fork() noexcept;
+  /// Before it sleeps: offers everything.
+  MUSTER_COLD inline void publish_all() noexcept;
+  /// In the signal's handler.
+  inline void answer_in_handler(std::uintptr_t interrupted_at) noexcept;
+
+  /// When the first half has returned to the barrier. Returns true when the second half is the owner's. Otherwise a
+  /// thief has it: wait until it is done, and call end().
+  MUSTER_COLD inline bool take_back(frame_record& r) noexcept;
+  using fork_deque::take_back;
+  MUSTER_COLD inline void end(frame_record& r) noexcept;
+  /// The fork whose frame has this base, when it has a record and an exception leaves it; null when it has none.
+  frame_record* of_frame(const void* base) const noexcept {
+    frame_record* const r = newest();
+    return r != nullptr && r->kept_.rbp == reinterpret_cast<std::uintptr_t>(base) ? r : nullptr;
+  }
+  /// Forgets a record that has been joined.
+  void recycle(frame_record& r) noexcept {
+    const busy now(*this);
+    r.next_free_ = stock_;
+    stock_ = &r;
+    ++in_stock_;
+  }
+
+  /// While it lives, the signal's handler does nothing.
+  class busy {
+   public:
+    explicit busy(frame_deque& of) noexcept : of_(of), outer_(of.busy_.load(std::memory_order_relaxed)) {
+      of_.busy_.store(true, std::memory_order_relaxed);
+      // (1) light_fence: pairs with (2). What follows is not seen by a handler that does not see that we are busy.
+      sync::light_fence();
+    }
+    ~busy() {
+      // (1)
+      sync::light_fence();
+      of_.busy_.store(outer_, std::memory_order_relaxed);
+    }
+    busy(const busy&) = delete;
+    busy& operator=(const busy&) = delete;
+
+   private:
+    frame_deque& of_;
+    const bool outer_;
+  };
+  std::uint64_t depth() const noexcept {
+    return by_frames_ ? ~reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) : fork_deque::depth();
+  }
+  /// See fork_deque.
+  std::uint64_t enter() noexcept {
+    const std::uint64_t outer = floor_.load(std::memory_order_relaxed);
+    floor_.store(depth(), std::memory_order_relaxed);
+    return outer;
+  }
+
+  // --- Thieves.
+
+  /// Whether the owner may have forks that it has not been asked for.
+  bool has_records() const noexcept {
+    if (!by_frames_) return fork_deque::has_records();
+    return running_.load(std::memory_order_relaxed) != 0 && !quiet_.load(std::memory_order_relaxed);
+  }
+  /// Makes an owner that does not fork answer. Returns false when it could not be found out what it has.
+  MUSTER_COLD inline bool answer_for_owner() noexcept;
+
+ private:
+  enum class share { older_half, all };
+
+  inline bool publish(share how, bool in_handler) noexcept;
+  inline void offer_found(frame_record& r) noexcept;
+  inline void fill_stock(unsigned many) noexcept;
+  frame_record* newest() const noexcept {
+    fork_record* const r = head_.load(std::memory_order_relaxed);
+    return r == &bottom_ ? nullptr : static_cast<frame_record*>(r);
+  }
+
+  enum told : unsigned { nothing, asked_by_signal, failed };
+
+  const bool by_frames_;
+  std::uintptr_t entry_ = 0;
+  sync::atomic<bool> busy_{false};
+  frame_record* stock_ = nullptr;
+  unsigned in_stock_ = 0;
+  known_marks marks_;
+  alignas(isolation_size) sync::atomic<unsigned> running_{0};
+  sync::atomic<bool> quiet_{false};  // the signal's handler has offered everything, and the owner has not forked since
+  sync::atomic<unsigned> told_{nothing};
+  sync::atomic<int> thread_{0};
+};
+
+inline void frame_deque::fill_stock(unsigned many) noexcept {
+  const busy now(*this);
+  for (; in_stock_ < many; ++in_stock_) {
+    auto* const one = new (std::nothrow) frame_record;
+    if (one == nullptr) return;
+    one->next_free_ = stock_;
+    stock_ = one;
+  }
+}
+
+/// Under the lock, the oldest first.
+void frame_deque::offer_found(frame_record& r) noexcept {
+  r.own_.ref().value = {head_.load(std::memory_order_relaxed), &frame_record::run_stolen, ~r.slot_};
+  r.body = &barrier_body;
+  r.came = &came_to_barrier;
+  r.owner_is_here_ = false;
+  append(r, nullptr);
+  bar_ = &r;
+  head_.store(&r, std::memory_order_relaxed);
+  *reinterpret_cast<std::uintptr_t*>(r.slot_) = return_barrier();
+}
+
+/// Returns false when not all of the owner's forks could be found.
+bool frame_deque::publish(share how, bool in_handler) noexcept {
+  const frame_record* const known = newest();
+  stack_walk walk(marks_, stock_, known == nullptr ? 0 : known->slot_, entry_, in_handler);
+  // While an exception is on its way, the runtime has read return addresses already.
+  const bool found = std::uncaught_exceptions() == 0 && walk.go();
+  in_stock_ -= std::min(in_stock_, walk.many());
+  bool locked = true;
+  if (in_handler) {
+    locked = lock_.try_lock();
+  } else {
+    lock_.lock();
+  }
+  unsigned offered = !found || !locked ? 0 : how == share::all ? walk.many() : walk.many() - walk.many() / 2;
+  frame_record* r = walk.oldest();
+  for (; offered > 0 && slot_map::set(r->slot_, r); --offered) {
+    frame_record* const newer = r->before_;
+    offer_found(*r);
+    r = newer;
+  }
+  if (locked) {
+    raise_mark();
+    lock_.unlock();
+  }
+  while (r != nullptr) {
+    frame_record* const newer = r->before_;
+    recycle(*r);
+    r = newer;
+  }
+  return found && locked && walk.found_all();
+}
+
+void frame_deque::answer_at_fork() noexcept {
+  const busy now(*this);
+  quiet_.store(false, std::memory_order_relaxed);
+  fill_stock(32);
+  publish(always_ ? share::all : share::older_half, false);
+  if (offers() && sleepers_.anyone()) sleepers_.wake_one();
+}
+
+void frame_deque::publish_all() noexcept {
+  if (!by_frames_) return fork_deque::publish_all();
+  const busy now(*this);
+  fill_stock(64);
+  publish(share::all, false);
+  if (offers() && sleepers_.anyone()) sleepers_.wake_one();
+}
+
+void frame_deque::answer_in_handler(std::uintptr_t interrupted_at) noexcept {
+  constexpr std::uintptr_t barrier_bytes = 64;
+  bool answered = false;
+  // (2) light_fence: pairs with (1).
+  const bool is_busy = busy_.load(std::memory_order_relaxed);
+  sync::light_fence();
+  if (!is_busy && interrupted_at - return_barrier() > barrier_bytes) {
+    const busy now(*this);
+    answered = running_.load(std::memory_order_relaxed) == 0 || publish(share::all, true);
+  }
+  if (answered) {
+    quiet_.store(true, std::memory_order_relaxed);
+    mark_.store(asked, std::memory_order_relaxed);
+  }
+  // (3) release: pairs with (4). Whoever has asked finds what is offered.
+  told_.store(answered ? nothing : failed, std::memory_order_release);
+}
+
+bool frame_deque::take_back(frame_record& r) noexcept {
+  const busy now(*this);
+  quiet_.store(false, std::memory_order_relaxed);
+  lock_.lock();
+  const bool mine = r.state_.value.load(std::memory_order_relaxed) == fork_record::offered;
+  if (mine) {
+    unlink(r);
+    head_.store(r.older(), std::memory_order_relaxed);
+    bar_ = r.older();
+  }
+  raise_mark();
+  lock_.unlock();
+  return mine;
+}
+
+void frame_deque::end(frame_record& r) noexcept {
+  const busy now(*this);
+  r.joined();
+  lock_.lock();
+  head_.store(r.older(), std::memory_order_relaxed);
+  bar_ = r.older();
+  lock_.unlock();
+}
+
+bool frame_deque::answer_for_owner() noexcept {
+  using namespace std::chrono_literals;
+  if (!by_frames_) return fork_deque::answer_for_owner();
+  for (unsigned tries = 0; has_records() && tries < 4; ++tries) {
+    if (told_.exchange(asked_by_signal, std::memory_order_relaxed) != asked_by_signal)
+      stop_signal::send(thread_.load(std::memory_order_relaxed));
+    const auto until = std::chrono::steady_clock::now() + 100us;
+    // (4) acquire: pairs with (3).
+    while (told_.load(std::memory_order_acquire) == asked_by_signal) {
+      sync::relax();
+      if (std::chrono::steady_clock::now() > until) return false;
+    }
+  }
+  return !has_records();
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// frame_work.hpp: what a worker does when one of its first halves returns to the barrier, when a signal stops it, and
+// when it enters the frame of what it has stolen. See engine/barrier/frame_deque.hpp.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_BARRIER
+
+#if defined(MUSTER_BARRIER)
+
+#include <muster/fork/impl/work.hpp>  // worker
+
+#include <cstdint>  // std::uintptr_t
+
+namespace muster::inline MUSTER_ABI::detail {
+
+inline void came_to_barrier(void* result, replaced_return& at) {
+  auto& r = static_cast<frame_record&>(at);
+  worker& self = *worker::current();
+  if (self.forks.take_back(r)) return self.forks.recycle(r);
+  self.await(r);
+  r.enter_as_owner(*static_cast<result_registers*>(result));
+}
+
+inline void frame_record::run_stolen(fork_record& of) noexcept {
+  auto& r = static_cast<frame_record&>(of);
+  {
+    const frame_deque::busy now(worker::current()->forks);  // two stacks are in use at once
+    go_to_frame(r.kept_, r.return_address, &land, &r, &r.thief_left_);
+    abi::__cxa_end_catch();  // of the handler that it has left
+  }
+  r.call_(r);
+  r.done();
+}
+
+inline bool stopped_by_signal(std::uintptr_t at) noexcept {
+  worker* const self = worker::current();
+  if (self == nullptr || !self->forks.by_frames()) return false;
+  self->forks.answer_in_handler(at);
+  return true;
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail
+
+#endif

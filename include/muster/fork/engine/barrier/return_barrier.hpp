@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// return_barrier.hpp: where a function returns to when its return address has been replaced; and how a thread enters a
+// frame that lies on another's stack. x86-64, the System V convention.
+//
+// Unwinding  goes through the barrier, to the function that is waiting for the return: exceptions, debuggers,
+//            profilers. The barrier is marked as a signal's frame, and what is found above it is one less than the
+//            return address, so that libgcc's unwinder tells a handler in the frame above from one in the frame below:
+//            their canonical frame addresses are the same.
+// Symbols    none that others see: the functions are inline, and the linker keeps one of each.
+#pragma once
+
+#include <muster/fork/engine/barrier/slot_map.hpp>  // slot_map
+
+#include <cstdint>  // std::uintptr_t
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// A function's result, as it returns it in registers.
+struct result_registers {
+  std::uint64_t rax, rdx;
+  alignas(16) unsigned char xmm0[16];
+  unsigned char xmm1[16];
+};
+
+/// What a function finds in the registers that its callees must keep.
+struct kept_registers {
+  std::uintptr_t rbp, rbx, r12, r13, r14, r15;
+};
+
+/// Keeps the result, a result_registers, and calls replaced_return::came, which returns when the waiting frame may go
+/// on, or throws into it. Entered by a jump, as if the waiting frame had called it.
+[[gnu::naked, gnu::noinline]] inline void barrier_body() {
+  asm volatile(
+      "subq $56, %%rsp\n\t"
+      ".cfi_adjust_cfa_offset 56\n\t"
+      "movq %%rax, (%%rsp)\n\t"
+      "movq %%rdx, 8(%%rsp)\n\t"
+      "movaps %%xmm0, 16(%%rsp)\n\t"
+      "movaps %%xmm1, 32(%%rsp)\n\t"
+      "movq %%rsp, %%rdi\n\t"
+      "movq %%r10, %%rsi\n\t"
+      "callq *24(%%r10)\n\t"
+      "movq (%%rsp), %%rax\n\t"
+      "movq 8(%%rsp), %%rdx\n\t"
+      "movaps 16(%%rsp), %%xmm0\n\t"
+      "movaps 32(%%rsp), %%xmm1\n\t"
+      "addq $56, %%rsp\n\t"
+      ".cfi_adjust_cfa_offset -56\n\t"
+      "retq\n\t"
+      :
+      :);
+}
+
+/// Returns the barrier's address, for return addresses to be replaced by. Its code follows.
+[[gnu::naked, gnu::noinline]] inline std::uintptr_t return_barrier() {
+  // The frame's return address is found thus: the long before the barrier's address leads to slot_map::table; the
+  // entry is table[CFA >> 26][(CFA & (2^26 - 1)) / 16].
+  asm volatile(
+      "leaq 1f(%%rip), %%rax\n\t"
+      "retq\n\t"
+      ".cfi_signal_frame\n\t"
+      ".cfi_def_cfa %%rsp, 0\n\t"
+      ".cfi_escape 0x10, 16, 32, "         // DW_CFA_expression: the return address (column 16) lies at
+      "0x80, 0x7b, "                       // breg16 - 5: where the long is
+      "0x12, 0x94, 4, "                    // dup, deref_size 4
+      "0x08, 32, 0x24, 0x08, 32, 0x26, "   // its sign: shl 32, shra 32
+      "0x22, 0x06, "                       // plus, deref: the table
+      "0x14, 0x08, 26, 0x25, "             // over (the CFA), shr 26
+      "0x38, 0x1e, 0x22, 0x06, "           // times 8, plus, deref: the chunk
+      "0x14, 0x0c, 0xff, 0xff, 0xff, 3, "  // over (the CFA), const4u
+      "0x1a, 0x31, 0x25, "                 // and, shr 1
+      "0x22, 0x06\n\t"                     // plus, deref: the entry
+      ".long " MUSTER_SLOT_TABLE
+      " - .\n\t"
+      "nop\n"  // unwinders look up the byte before a return address
+      "1:\n\t"
+      "movq " MUSTER_SLOT_TABLE
+      "(%%rip), %%r11\n\t"
+      "movq %%rsp, %%r10\n\t"
+      "shrq $26, %%r10\n\t"
+      "movq (%%r11,%%r10,8), %%r11\n\t"
+      "movq %%rsp, %%r10\n\t"
+      "andl $0x3ffffff, %%r10d\n\t"
+      "shrq $1, %%r10\n\t"
+      "movq (%%r11,%%r10), %%r10\n\t"
+      "pushq 8(%%r10)\n\t"
+      ".cfi_def_cfa_offset 8\n\t"
+      ".cfi_offset 16, -8\n\t"
+      "jmpq *16(%%r10)\n\t"
+      :
+      :);
+}
+
+/// Throws into a frame as if that frame had called the function that throws, with `arrival` for its argument. Keeps
+/// where the caller is in `left`, for come_back().
+[[gnu::naked, gnu::noinline]] inline void go_to_frame(const kept_registers& /*rdi*/,
+                                                      std::uintptr_t /*rsi: of the call*/, void (* /*rdx*/)(void*),
+                                                      void* /*rcx: arrival*/, void** /*r8: left*/) {
+  asm volatile(
+      "pushq %%rbp\n\t"
+      "pushq %%rbx\n\t"
+      "pushq %%r12\n\t"
+      "pushq %%r13\n\t"
+      "pushq %%r14\n\t"
+      "pushq %%r15\n\t"
+      "movq %%rsp, (%%r8)\n\t"
+      "leaq -1024(%%rsp), %%rsp\n\t"  // the frame may use what lies above its stack pointer, for arguments
+      "andq $-16, %%rsp\n\t"
+      "movq (%%rdi), %%rbp\n\t"
+      "movq 8(%%rdi), %%rbx\n\t"
+      "movq 16(%%rdi), %%r12\n\t"
+      "movq 24(%%rdi), %%r13\n\t"
+      "movq 32(%%rdi), %%r14\n\t"
+      "movq 40(%%rdi), %%r15\n\t"
+      "pushq %%rsi\n\t"
+      "movq %%rcx, %%rdi\n\t"
+      "jmpq *%%rdx\n\t"
+      :
+      :);
+}
+
+/// Goes on where go_to_frame() was called.
+[[gnu::naked, gnu::noinline, noreturn]] inline void come_back(void* /*rdi: left*/) {
+  asm volatile(
+      "movq %%rdi, %%rsp\n\t"
+      "popq %%r15\n\t"
+      "popq %%r14\n\t"
+      "popq %%r13\n\t"
+      "popq %%r12\n\t"
+      "popq %%rbx\n\t"
+      "popq %%rbp\n\t"
+      "retq\n\t"
+      :
+      :);
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// slot_map.hpp: for a return address that has been replaced: what was replaced, found by where it lies.
+//
+// The true return address must be found by the stack pointer alone, by whoever unwinds the stack: the C++ runtime, a
+// debugger, a profiler. So it is looked up in a table of the address space: two loads, which unwind information can
+// express. It is filled where return addresses are replaced, and only there.
+//
+// Memory     16 MiB of addresses, and for each 64 MiB of stacks 32 MiB; memory is used for 4 KiB per 8 KiB of stack in
+//            which a return address has been replaced. Kept until the process ends.
+// Threads    each writes the entries of its own stack.
+// Signals    may be used in signal handlers.
+#pragma once
+
+#include <muster/base/sync.hpp>  // sync::atomic
+
+#include <sys/mman.h>  // mmap
+
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uintptr_t
+
+/// The name of slot_table in assembly.
+#define MUSTER_SLOT_TABLE "muster_v0_slot_table"
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// What a replaced return address was. The barrier's code knows where its parts lie.
+struct replaced_return {
+  std::uintptr_t before_return;  // one less: what unwinders look for above a frame that they take for a signal's
+  std::uintptr_t return_address;
+  void (*body)();                                // barrier_body
+  void (*came)(void* result, replaced_return&);  // which it calls: what was waited for has returned
+};
+
+/// Where the table begins. Hidden, so that the barrier can read it relative to itself; so each shared library has one,
+/// and the one that counts is the barrier's.
+[[gnu::visibility("hidden"), gnu::used]] inline constinit void* slot_table asm(MUSTER_SLOT_TABLE) = nullptr;
+
+class slot_map {
+ public:
+  static constexpr unsigned address_bits = 47, chunk_bits = 26;
+
+  /// Once. Returns false when the system has no room for the table.
+  static bool make() noexcept {
+    slot_table = reserve((std::size_t{1} << (address_bits - chunk_bits)) * sizeof(entry));
+    return slot_table != nullptr;
+  }
+
+  /// Makes `frame` be found for the return address at `slot`, which is eight bytes below a multiple of 16, as the
+  /// convention has it. Returns false when there is no memory.
+  static bool set(std::uintptr_t slot, const replaced_return* frame) noexcept {
+    const std::uintptr_t above = slot + sizeof(void*);
+    if (above % 16 != 0 || above >> address_bits != 0) return false;
+    // (1) acquire: pairs with (2).
+    sync::atomic<entry*>& chunk = chunks()[above >> chunk_bits];
+    entry* at = chunk.load(std::memory_order_acquire);
+    if (at == nullptr) {
+      at = static_cast<entry*>(reserve(chunk_bytes));
+      if (at == nullptr) return false;
+      entry* known = nullptr;
+      // (2) acq_rel, or acquire when another was faster: pairs with (1).
+      if (!chunk.compare_exchange_strong(known, at, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        ::munmap(at, chunk_bytes);
+        at = known;
+      }
+    }
+    at[(above & chunk_mask) / 16] = frame;
+    return true;
+  }
+
+  using entry = const replaced_return*;
+
+ private:
+  static constexpr std::uintptr_t chunk_mask = (std::uintptr_t{1} << chunk_bits) - 1;
+  static constexpr std::size_t chunk_bytes = (std::size_t{1} << chunk_bits) / 16 * sizeof(entry);
+
+  static void* reserve(std::size_t bytes) noexcept {
+    void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? nullptr : at;
+  }
+  static sync::atomic<entry*>* chunks() noexcept { return static_cast<sync::atomic<entry*>*>(slot_table); }
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

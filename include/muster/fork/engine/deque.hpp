@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// deque.hpp: the forks of one worker, as the engine keeps them that the program has been compiled with. See
+// base/config.hpp.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_BARRIER
+
+#if defined(MUSTER_BARRIER)
+#include <muster/fork/engine/barrier/frame_deque.hpp>  // frame_deque
+#else
+#include <muster/fork/engine/watermark.hpp>  // fork_deque
+#endif
+
+namespace muster::inline MUSTER_ABI::detail {
+
+#if defined(MUSTER_BARRIER)
+using deque = frame_deque;
+#else
+using deque = fork_deque;
+#endif
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork_on.hpp: a fork, by the engine that the program has been compiled with.
+#pragma once
+
+#include <muster/fork/engine/barrier/frame_fork.hpp>  // fork_in_frame
+#include <muster/fork/engine/watermark_fork.hpp>      // push_fork
+
+#include <utility>  // std::forward
+
+namespace muster::inline MUSTER_ABI::detail {
+
+#if defined(MUSTER_BARRIER)
+
+/// Where forks cannot be found on the stack.
+template <class F, class G>
+MUSTER_COLD fork_results<F, G> push_fork_apart(worker& self, borrowed<F> f, borrowed<G> g) {
+  return push_fork(self, f.get(), g.get());
+}
+
+template <class F, class G>
+MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
+  if (!self.forks.by_frames()) [[unlikely]]
+    return push_fork_apart<F, G>(self, borrowed<F>(f), borrowed<G>(g));
+  return fork_in_frame<F, G>(self.forks.is_asked(), borrowed<F>(f), borrowed<G>(g));
+}
+
+#else
+
+template <class F, class G>
+MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
+  return push_fork(self, std::forward<F>(f), std::forward<G>(g));
+}
+
+#endif
+
+}  // namespace muster::inline MUSTER_ABI::detail

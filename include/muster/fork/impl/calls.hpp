@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// calls.hpp: what fork2 calls, and how what it calls is kept until then.
+#pragma once
+
+#include <muster/fork/pool.hpp>  // result_of, worker
+
+#include <type_traits>  // std::remove_reference_t
+#include <utility>      // std::pair
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// Calls it, with a context if it takes one. See fork2.hpp.
+template <class F>
+result_or_nothing<result_of<F>> call_half(worker& self, F& f);
+
+/// A function or an argument that is needed for as long as the caller of fork2 waits. T: what it is, a reference when
+/// the caller has it by a name. What is small and has no name is copied: so it need not lie in memory.
+template <class T>
+class borrowed {
+ public:
+  using value = std::remove_reference_t<T>;
+  explicit borrowed(value& from) noexcept : at_(&from) {}
+  value& get() noexcept { return *at_; }
+
+ private:
+  value* at_;
+};
+template <class T>
+  requires(std::is_trivially_copy_constructible_v<T> && std::is_trivially_destructible_v<T> &&
+           sizeof(T) <= 2 * sizeof(void*))
+class borrowed<T> {
+ public:
+  explicit borrowed(const T& from) noexcept : copy_(from) {}
+  T& get() noexcept { return copy_; }
+
+ private:
+  T copy_;
+};
+
+template <class F, class G>
+using fork_results = std::pair<result_or_nothing<result_of<F>>, result_or_nothing<result_of<G>>>;
+
+}  // namespace muster::inline MUSTER_ABI::detail
