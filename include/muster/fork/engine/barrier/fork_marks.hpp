@@ -128,4 +128,14 @@ inline bool is_marked(std::uintptr_t return_address, std::uintptr_t function, co
   return false;
 }
 
+/// Whether a function may have masked the stack pointer before a call of its own: whether its code has the bytes of
+/// such an instruction.
+inline bool masks_stack_pointer(std::uintptr_t function, std::uintptr_t return_address) noexcept {
+  const auto* at = reinterpret_cast<const unsigned char*>(function);
+  const auto* const end = reinterpret_cast<const unsigned char*>(return_address);
+  for (; at + 2 < end; ++at)
+    if (at[0] == 0x48 && (at[1] == 0x83 || at[1] == 0x81) && at[2] == 0xe4) return true;  // andq $..., %rsp
+  return false;
+}
+
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -189,8 +189,7 @@ void frame_deque::offer_found(frame_record& r) noexcept {
 bool frame_deque::publish(share how, bool in_handler) noexcept {
   const frame_record* const known = newest();
   stack_walk walk(marks_, stock_, known == nullptr ? 0 : known->slot_, entry_, in_handler);
-  // While an exception is on its way, the runtime has read return addresses already.
-  const bool found = std::uncaught_exceptions() == 0 && walk.go();
+  const bool found = walk.go();
   in_stock_ -= std::min(in_stock_, walk.many());
   bool locked = true;
   if (in_handler) {

@@ -15,6 +15,7 @@
 #include <muster/fork/impl/calls.hpp>  // borrowed, call_half
 
 #include <exception>    // std::exception_ptr
+#include <optional>     // what is over-aligned
 #include <type_traits>  // std::is_trivially_copyable_v
 #include <utility>      // std::move
 
@@ -66,7 +67,7 @@ void call_stolen(frame_record& r, borrowed<G> g) noexcept {
   }
 }
 
-/// An exception leaves the fork in the frame at `base`.
+/// An exception leaves the fork in the frame at `base`, which may have been offered.
 template <class R>
 MUSTER_COLD void abandon_frame(const void* base, slot<R>& second) noexcept {
   worker& self = *worker::current();
@@ -84,20 +85,11 @@ template <class F>
 MUSTER_OPAQUE half_result<F> call_first(borrowed<F> f) {
   return call_half(*worker::current(), f.get());
 }
-template <class F>
-MUSTER_OPAQUE void call_first_into(borrowed<F> f, slot<half_result<F>>& result) {
-  ::new (static_cast<void*>(&result.value)) half_result<F>(call_half(*worker::current(), f.get()));
-}
 /// When somebody asks: answers from within the first half, so that its fork is found too.
 template <class F>
 MUSTER_OPAQUE half_result<F> answer_and_call_first(borrowed<F> f) {
   worker::current()->forks.answer_at_fork();
   return call_half(*worker::current(), f.get());
-}
-template <class F>
-MUSTER_OPAQUE void answer_and_call_first_into(borrowed<F> f, slot<half_result<F>>& result) {
-  worker::current()->forks.answer_at_fork();
-  call_first_into(f, result);
 }
 template <class G>
 MUSTER_COLD half_result<G> call_second(borrowed<G> g) {
@@ -120,21 +112,24 @@ MUSTER_COLD fork_results<F, G> arrive(landing& here, borrowed<G> g, slot<half_re
   here.of->template arrive<&call_stolen<G>>(g, &stolen);
   return {return_again<half_result<F>>(here.of->first()), join_thief<G>(*here.of, stolen)};
 }
-/// The same when the first half has constructed its result in memory.
-template <class F, class G>
-MUSTER_COLD fork_results<F, G> arrive(landing& here, borrowed<G> g, slot<half_result<G>>& stolen,
-                                      slot<half_result<F>>& first) {
-  here.of->template arrive<&call_stolen<G>>(g, &stolen);
-  const ended_slot<half_result<F>> last{first};
-  return {std::move(first.value), join_thief<G>(*here.of, stolen)};
-}
+/// Ends a fork whose first half has thrown. Not a handler: nothing is caught, and so nothing must be thrown again.
+template <class R>
+struct unfinished_frame {
+  slot<R>& stolen;
+  bool finished = false;
+  MUSTER_HOT ~unfinished_frame() {
+    if (!finished) [[unlikely]]
+      abandon_frame(__builtin_frame_address(0), stolen);
+  }
+};
 
 template <class F, class G>
-  requires returned_in_registers<half_result<F>>
+  requires(returned_in_registers<half_result<F>> && returned_in_registers<half_result<G>>)
 MUSTER_HOT fork_results<F, G> fork_here(bool asked, borrowed<F> f, borrowed<G> g) {
   asm volatile("" : : "r"(__builtin_frame_address(0)));  // the frame has a base, through which what is in it is found
   slot<half_result<G>> stolen;
   slot<half_result<F>> first;
+  unfinished_frame<half_result<G>> fork{stolen};
   try {
     if (asked) [[unlikely]] {
       first.construct(MUSTER_HIDDEN(answer_and_call_first<F>)(f));
@@ -143,37 +138,32 @@ MUSTER_HOT fork_results<F, G> fork_here(bool asked, borrowed<F> f, borrowed<G> g
     }
   } catch (landing& here) {
     return arrive<F, G>(here, g, stolen);
-  } catch (...) {
-    abandon_frame(__builtin_frame_address(0), stolen);
-    throw;
   }
+  fork.finished = true;
   return {first.value, call_second<G>(g)};
 }
-/// The same when the first half constructs its result in memory.
 template <class F, class G>
-MUSTER_HOT fork_results<F, G> fork_here(bool asked, borrowed<F> f, borrowed<G> g) {
-  asm volatile("" : : "r"(__builtin_frame_address(0)));
-  slot<half_result<G>> stolen;
-  slot<half_result<F>> first;
-  try {
-    if (asked) [[unlikely]] {
-      MUSTER_HIDDEN(answer_and_call_first_into<F>)(f, first);
-    } else {
-      MUSTER_HIDDEN(call_first_into<F>)(f, first);
-    }
-  } catch (landing& here) {
-    return arrive<F, G>(here, g, stolen, first);
-  } catch (...) {
-    abandon_frame(__builtin_frame_address(0), stolen);
-    throw;
-  }
-  const ended_slot<half_result<F>> last{first};
-  return {std::move(first.value), call_second<G>(g)};
+[[gnu::noinline]] fork_results<F, G> fork_in_small_frame(bool asked, borrowed<F> f, borrowed<G> g) {
+  return fork_here<F, G>(asked, f, g);
 }
 
 template <class F, class G>
-[[gnu::noinline]] fork_results<F, G> fork_in_frame(bool asked, borrowed<F> f, borrowed<G> g) {
-  return fork_here<F, G>(asked, f, g);
+MUSTER_HOT fork_results<F, G> fork_in_frame(bool asked, borrowed<F> f, borrowed<G> g) {
+  using first_type = half_result<F>;
+  using second_type = half_result<G>;
+  if constexpr (returned_in_registers<first_type> && returned_in_registers<second_type> &&
+                sizeof(fork_results<F, G>) <= 2 * sizeof(void*)) {
+    return fork_in_small_frame<F, G>(asked, f, g);
+  } else {
+    // The results lie in the caller's frame. Whoever moves them in ours, may align it for that.
+    std::optional<first_type> first;
+    std::optional<second_type> second;
+    auto f_into = [&] { first.emplace(call_half(*worker::current(), f.get())); };
+    auto g_into = [&] { second.emplace(call_half(*worker::current(), g.get())); };
+    fork_in_small_frame<decltype(f_into)&, decltype(g_into)&>(asked, borrowed<decltype(f_into)&>(f_into),
+                                                              borrowed<decltype(g_into)&>(g_into));
+    return {std::move(*first), std::move(*second)};
+  }
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail

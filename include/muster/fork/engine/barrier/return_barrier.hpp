@@ -31,7 +31,7 @@ struct kept_registers {
 
 /// Keeps the result, a result_registers, and calls replaced_return::came, which returns when the waiting frame may go
 /// on, or throws into it. Entered by a jump, as if the waiting frame had called it.
-[[gnu::naked, gnu::noinline]] inline void barrier_body() {
+[[gnu::naked, gnu::no_stack_protector, gnu::noinline]] inline void barrier_body() {
   asm volatile(
       "subq $56, %%rsp\n\t"
       ".cfi_adjust_cfa_offset 56\n\t"
@@ -54,7 +54,7 @@ struct kept_registers {
 }
 
 /// Returns the barrier's address, for return addresses to be replaced by. Its code follows.
-[[gnu::naked, gnu::noinline]] inline std::uintptr_t return_barrier() {
+[[gnu::naked, gnu::no_stack_protector, gnu::noinline]] inline std::uintptr_t return_barrier() {
   // The frame's return address is found thus: the long before the barrier's address leads to slot_map::table; the
   // entry is table[CFA >> 26][(CFA & (2^26 - 1)) / 16].
   asm volatile(
@@ -95,9 +95,11 @@ struct kept_registers {
 
 /// Throws into a frame as if that frame had called the function that throws, with `arrival` for its argument. Keeps
 /// where the caller is in `left`, for come_back().
-[[gnu::naked, gnu::noinline]] inline void go_to_frame(const kept_registers& /*rdi*/,
-                                                      std::uintptr_t /*rsi: of the call*/, void (* /*rdx*/)(void*),
-                                                      void* /*rcx: arrival*/, void** /*r8: left*/) {
+[[gnu::naked, gnu::no_stack_protector, gnu::noinline]] inline void go_to_frame(const kept_registers& /*rdi*/,
+                                                                               std::uintptr_t /*rsi: of the call*/,
+                                                                               void (* /*rdx*/)(void*),
+                                                                               void* /*rcx: arrival*/,
+                                                                               void** /*r8: left*/) {
   asm volatile(
       "pushq %%rbp\n\t"
       "pushq %%rbx\n\t"
@@ -122,7 +124,7 @@ struct kept_registers {
 }
 
 /// Goes on where go_to_frame() was called.
-[[gnu::naked, gnu::noinline, noreturn]] inline void come_back(void* /*rdi: left*/) {
+[[gnu::naked, gnu::no_stack_protector, gnu::noinline, noreturn]] inline void come_back(void* /*rdi: left*/) {
   asm volatile(
       "movq %%rdi, %%rsp\n\t"
       "popq %%r15\n\t"

@@ -7,8 +7,9 @@
 //           where the thread has entered the pool. A stack that leads elsewhere has no forks for us: whoever forks on a
 //           stack that he has made himself, forks serially.
 // Vouched   a frame that the compiler has aligned by more than the convention finds its variables through the stack
-//           pointer, which is the thief's when a thief enters it. An ordinary frame lies 16 bytes below its canonical
-//           address; others are left out, and are executed serially.
+//           pointer, which is the thief's when a thief enters it. Such a function masks the stack pointer, or its base
+//           is not the 16 bytes below its canonical address that an ordinary frame's is. Its forks are left out, and
+//           are executed serially.
 // Signals   may be used in signal handlers, once it has been used outside of them.
 // Source    the unwinder is the C++ runtime's (Itanium C++ ABI, "Stack Unwinding").
 #pragma once
@@ -32,8 +33,9 @@ class known_marks {
     known& one = all_[(return_address * 0x9e3779b97f4a7c15ULL) >> (64U - bits)];
     if (one.return_address != return_address) {
       one.return_address = return_address;
-      one.fork = is_marked(return_address, _Unwind_GetRegionStart(frame), _Unwind_GetLanguageSpecificData(frame),
-                           typeid(landing));
+      const std::uintptr_t function = _Unwind_GetRegionStart(frame);
+      one.fork = is_marked(return_address, function, _Unwind_GetLanguageSpecificData(frame), typeid(landing)) &&
+                 !masks_stack_pointer(function, return_address);
     }
     return one.fork;
   }

@@ -1,0 +1,544 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Forks in functions of all shapes, of halves that return and throw everything, when the second half is stolen: each
+// first half ends only after a thief has begun the second. For an engine that enters frames, all depends on what the
+// compiler makes of these functions; so this file is compiled in many ways.
+#include <execinfo.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+#include <unwind.h>
+#include <muster/fork.hpp>
+
+#include <alloca.h>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <complex>
+#include <coroutine>
+#include <cstdarg>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using muster::fork2;
+using muster::pool;
+
+pool& workers() {
+  static pool three({.workers = 3, .stack_bytes = std::size_t{16} << 20U});
+  return three;
+}
+
+/// Until a thief has begun the second half of `fork_stolen`. Forks nothing.
+void await(const std::atomic<bool>& begun) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!begun) {
+    if (std::chrono::steady_clock::now() > limit) muster::fail_check("nobody steals", __FILE__, __LINE__);
+    muster::pause();
+  }
+}
+
+/// fork2, but the first half goes on only when a thief has begun the second.
+template <class F, class G>
+auto fork_stolen(F first, G second) {
+  std::atomic<bool> begun{false};
+  return fork2(
+      [&] {
+        await(begun);
+        return first();
+      },
+      [&] {
+        begun = true;
+        return second();
+      });
+}
+
+/// Hides a value from the optimizer.
+template <class T>
+[[gnu::noinline]] T opaque(T value) {
+  asm volatile("" : : "r"(&value) : "memory");
+  return value;
+}
+
+// --- Results.
+
+struct empty {
+  bool operator==(const empty&) const = default;
+};
+struct two_integers {
+  long a, b;
+  bool operator==(const two_integers&) const = default;
+};
+struct integer_and_float {
+  long a;
+  double b;
+  bool operator==(const integer_and_float&) const = default;
+};
+struct float_and_integer {
+  double a;
+  int b;
+  bool operator==(const float_and_integer&) const = default;
+};
+struct four_floats {
+  float a, b, c, d;
+  bool operator==(const four_floats&) const = default;
+};
+struct in_memory {
+  std::array<long, 9> all;
+  bool operator==(const in_memory&) const = default;
+};
+struct alignas(64) aligned {
+  long a;
+  bool operator==(const aligned&) const = default;
+};
+struct not_trivial {
+  std::unique_ptr<long> a;
+  bool operator==(const not_trivial& other) const { return *a == *other.a; }
+};
+
+__extension__ using wide = __int128;
+
+template <class T>
+T made(long seed) {
+  if constexpr (std::is_same_v<T, empty>) {
+    return {};
+  } else if constexpr (std::is_same_v<T, two_integers>) {
+    return {seed, ~seed};
+  } else if constexpr (std::is_same_v<T, integer_and_float>) {
+    return {seed, 0.5 * static_cast<double>(seed)};
+  } else if constexpr (std::is_same_v<T, float_and_integer>) {
+    return {0.5 * static_cast<double>(seed), static_cast<int>(seed)};
+  } else if constexpr (std::is_same_v<T, four_floats>) {
+    return {static_cast<float>(seed), 2, 3, static_cast<float>(-seed)};
+  } else if constexpr (std::is_same_v<T, in_memory>) {
+    in_memory all{};
+    std::iota(all.all.begin(), all.all.end(), seed);
+    return all;
+  } else if constexpr (std::is_same_v<T, aligned>) {
+    return {seed};
+  } else if constexpr (std::is_same_v<T, not_trivial>) {
+    return {std::make_unique<long>(seed)};
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return "what is so long that it lies in memory: " + std::to_string(seed);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return seed % 2 == 0;
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    return {static_cast<float>(seed), 7};
+  } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+    return {static_cast<double>(seed), 7};
+  } else {
+    return static_cast<T>(seed);
+  }
+}
+
+template <class T>
+class results : public ::testing::Test {};
+using result_types =
+    ::testing::Types<bool, signed char, short, int, long, unsigned long, float, double, long double, wide,
+                     std::complex<float>, std::complex<double>, empty, two_integers, integer_and_float,
+                     float_and_integer, four_floats, in_memory, aligned, not_trivial, std::string, std::vector<long>>;
+TYPED_TEST_SUITE(results, result_types);
+
+template <class T>
+T vector_or(long seed) {
+  if constexpr (std::is_same_v<T, std::vector<long>>) {
+    return std::vector<long>(7, seed);
+  } else {
+    return made<T>(seed);
+  }
+}
+
+TYPED_TEST(results, arrive_when_the_second_half_is_stolen) {
+  workers().run([] {
+    for (long seed = 1; seed < 8; ++seed) {
+      auto [first, second] =
+          fork_stolen([&] { return vector_or<TypeParam>(seed); }, [&] { return vector_or<TypeParam>(seed + 100); });
+      EXPECT_TRUE(first == vector_or<TypeParam>(seed));
+      EXPECT_TRUE(second == vector_or<TypeParam>(seed + 100));
+    }
+  });
+}
+
+// --- Callers. Each forks in a frame of its own shape, and looks after itself when it goes on.
+
+long leaf(long a) { return opaque(a) * 3 + 1; }
+
+[[gnu::noinline]] long over_aligned(long a) {
+  alignas(64) std::array<long, 16> own{};
+  std::iota(own.begin(), own.end(), opaque(a));
+  asm volatile("" : : "r"(own.data()) : "memory");
+  const auto [x, y] = fork_stolen([&] { return leaf(own[3]); }, [&] { return leaf(own[4]); });
+  return x + y + std::accumulate(own.begin(), own.end(), 0L) +
+         static_cast<long>(reinterpret_cast<std::uintptr_t>(own.data()) % 64);
+}
+[[gnu::noinline]] long many_locals(long a) {
+  long b = opaque(a + 1), c = opaque(a + 2), d = opaque(a + 3), e = opaque(a + 4), f = opaque(a + 5), g = opaque(a + 6);
+  long h = opaque(a + 7), i = opaque(a + 8), j = opaque(a + 9), k = opaque(a + 10), l = opaque(a + 11);
+  double m = opaque(0.25), n = opaque(1.5), o = opaque(2.5), p = opaque(3.5);
+  const auto [x, y] = fork_stolen([a] { return leaf(a); }, [b] { return leaf(b); });
+  return x + 2 * y + b - c + d * e - f + g * h - i + j * k - l + static_cast<long>(m * n + o * p * 8);
+}
+[[gnu::noinline]] long with_alloca(long a) {
+  auto* const own = static_cast<long*>(alloca(static_cast<std::size_t>(opaque(a % 7 + 3)) * sizeof(long)));
+  for (long i = 0; i < a % 7 + 3; ++i) own[i] = a + i;
+  const auto [x, y] = fork_stolen([&] { return leaf(own[0]); }, [&] { return leaf(own[1]); });
+  return x + y + own[2];
+}
+[[gnu::noinline]] long variable_arguments(int many, ...) {
+  va_list all;
+  va_start(all, many);
+  long sum = va_arg(all, long);
+  const auto [x, y] = fork_stolen([&] { return leaf(sum); }, [&] { return leaf(many); });
+  for (int i = 1; i < many; ++i) sum += va_arg(all, long);
+  sum += static_cast<long>(va_arg(all, double));
+  va_end(all);
+  return x + y + sum;
+}
+[[gnu::noinline]] in_memory returns_much(long a) {
+  in_memory own = made<in_memory>(a);
+  const auto [x, y] = fork_stolen([&] { return leaf(own.all[1]); }, [&] { return leaf(own.all[2]); });
+  own.all[0] = x + y;
+  return own;
+}
+[[gnu::noinline]] long many_arguments(long a, double b, in_memory c, long d, long e, long f, long g, long h, double i) {
+  const auto [x, y] = fork_stolen([&] { return leaf(c.all[5]); }, [h] { return leaf(h); });
+  return x + y + a + static_cast<long>(b) + d + e + f + g + h + static_cast<long>(i) + c.all[8];
+}
+[[gnu::noinline]] double vectors(double a) {
+  std::array<double, 32> own{};
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = opaque(a) + static_cast<double>(i);
+  std::array<double, 32> squares{};
+  for (std::size_t i = 0; i < own.size(); ++i) squares[i] = own[i] * own[i];
+  const auto [x, y] = fork_stolen([&] { return squares[1]; }, [&] { return squares[2]; });
+  double sum = x + y;
+  for (std::size_t i = 0; i < own.size(); ++i) sum += own[i] * squares[31 - i];
+  return sum;
+}
+[[gnu::noinline]] long in_a_loop(long a) {
+  long sum = 0;
+  for (long i = 0; i < 5; ++i) {
+    const auto [x, y] = fork_stolen([&] { return leaf(a + i); }, [=] { return leaf(a * i); });
+    sum = sum * 5 + x - y;
+  }
+  return sum;
+}
+[[gnu::noinline]] long nested(long a) {
+  const auto [x, y] = fork_stolen(
+      [&] {
+        const auto [v, w] = fork_stolen([&] { return leaf(a); }, [&] { return leaf(a + 1); });
+        return v * w;
+      },
+      [&] {
+        const auto [v, w] = fork_stolen([a] { return leaf(a + 2); }, [a] { return leaf(a + 3); });
+        return v - w;
+      });
+  return x + y;
+}
+[[gnu::noinline]] long at_the_tail(long a, long deep) {
+  if (deep == 0) return a;
+  const auto [x, y] = fork_stolen([a] { return leaf(a); }, [a] { return leaf(a + 1); });
+  return at_the_tail(x - y + a, deep - 1);
+}
+[[gnu::noinline]] long moves_only(long a) {
+  auto one = std::make_unique<long>(a);
+  const auto [x, y] =
+      fork_stolen([own = std::make_shared<long>(a)] { return leaf(*own); }, [&one] { return leaf(*one); });
+  return x + y + *one;
+}
+[[gnu::noinline]] long through_a_function(long a) {
+  const std::function<long()> first = [a] { return leaf(a); };
+  const std::function<long()> second = [a] { return leaf(a + 1); };
+  const auto [x, y] = fork_stolen(first, second);
+  return x * y;
+}
+
+struct generator {
+  struct promise_type {
+    long value = 0;
+    generator get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_value(long v) noexcept { value = v; }
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+generator coroutine(long a) {
+  const auto [x, y] = fork_stolen([&] { return leaf(a); }, [&] { return leaf(a + 1); });
+  co_return x - 2 * y;
+}
+[[gnu::noinline]] long in_a_coroutine(long a) {
+  const generator one = coroutine(a);
+  const long value = one.handle.promise().value;
+  one.handle.destroy();
+  return value;
+}
+
+TEST(callers, of_all_shapes_go_on_as_they_were) {
+  workers().run([] {
+    for (long a = 1; a < 6; ++a) {
+      const auto at = [](long v) { return v * 3 + 1; };
+      EXPECT_EQ(over_aligned(a), at(a + 3) + at(a + 4) + 16 * a + 120);
+      EXPECT_EQ(many_locals(a), at(a) + 2 * at(a + 1) + (a + 1) - (a + 2) + (a + 3) * (a + 4) - (a + 5) +
+                                    (a + 6) * (a + 7) - (a + 8) + (a + 9) * (a + 10) - (a + 11) + 70);
+      EXPECT_EQ(with_alloca(a), at(a) + at(a + 1) + a + 2);
+      EXPECT_EQ(variable_arguments(3, a, a + 1, a + 2, 4.0), at(a) + at(3) + 3 * a + 3 + 4);
+      EXPECT_EQ(returns_much(a).all[0], at(a + 1) + at(a + 2));
+      EXPECT_EQ(returns_much(a).all[8], a + 8);
+      EXPECT_EQ(many_arguments(a, 2.5, made<in_memory>(a), 4, 5, 6, 7, 8, 9.5),
+                at(a + 5) + at(8) + a + 2 + 4 + 5 + 6 + 7 + 8 + 9 + a + 8);
+      double sum = 0;
+      const auto s = static_cast<double>(a);
+      for (double i = 0; i < 32; ++i) sum += (s + i) * (s + 31 - i) * (s + 31 - i);
+      EXPECT_EQ(vectors(s), (s + 1) * (s + 1) + (s + 2) * (s + 2) + sum);
+      long loop = 0;
+      for (long i = 0; i < 5; ++i) loop = loop * 5 + at(a + i) - at(a * i);
+      EXPECT_EQ(in_a_loop(a), loop);
+      EXPECT_EQ(nested(a), at(a) * at(a + 1) + at(a + 2) - at(a + 3));
+      EXPECT_EQ(at_the_tail(a, 20), a - 60);
+      EXPECT_EQ(moves_only(a), 2 * at(a) + a);
+      EXPECT_EQ(through_a_function(a), at(a) * at(a + 1));
+      EXPECT_EQ(in_a_coroutine(a), at(a) - 2 * at(a + 1));
+    }
+  });
+}
+
+// --- Exceptions.
+
+struct failure {
+  int what;
+};
+struct counted_local {
+  explicit counted_local(int& count) : count_(count) { ++count_; }
+  ~counted_local() { --count_; }
+  int& count_;
+};
+
+template <class F>
+int thrown_by(F f) {
+  try {
+    f();
+  } catch (const failure& e) {
+    return e.what;
+  } catch (const std::exception&) {
+    return -1;
+  }
+  return 0;
+}
+long throwing(int what) {
+  if (what != 0) throw failure{what};
+  return leaf(what);
+}
+
+TEST(exceptions, of_the_leftmost_half_arrive) {
+  workers().run([] {
+    for (const auto& [first, second, expected] :
+         {std::tuple{1, 0, 1}, std::tuple{0, 2, 2}, std::tuple{1, 2, 1}, std::tuple{0, 0, 0}}) {
+      int alive = 0;
+      std::atomic<int> ended{0};
+      EXPECT_EQ(thrown_by([&, a = first, b = second] {
+                  const counted_local outer(alive);
+                  fork_stolen(
+                      [&] {
+                        const counted_local inner(alive);
+                        return throwing(a);
+                      },
+                      [&] {
+                        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                        ++ended;
+                        return throwing(b);
+                      });
+                }),
+                expected);
+      EXPECT_EQ(alive, 0);
+      EXPECT_EQ(ended, 1) << "the frame was left before its second half had ended";
+    }
+  });
+}
+
+[[gnu::noinline]] long caught_in_the_forking_function(int what) {
+  try {
+    const auto [x, y] = fork_stolen([=] { return throwing(what); }, [=] { return throwing(0); });
+    return x + y;
+  } catch (const failure& e) {
+    return -e.what;
+  }
+}
+[[gnu::noinline]] long deep_throw(int deep, int what) {
+  if (deep == 0) return throwing(what);
+  const auto [x, y] = fork_stolen([=] { return deep_throw(deep - 1, what); }, [=] { return leaf(deep); });
+  return x + y;
+}
+
+TEST(exceptions, pass_through_many_frames_whose_second_halves_are_stolen) {
+  workers().run([] {
+    for (int round = 1; round < 5; ++round) {
+      EXPECT_EQ(caught_in_the_forking_function(round), -round);
+      EXPECT_EQ(thrown_by([&] { deep_throw(2, round); }), round);
+      EXPECT_EQ(thrown_by([&] { deep_throw(2, 0); }), 0);
+    }
+  });
+}
+
+TEST(exceptions, may_be_rethrown_and_nested) {
+  workers().run([] {
+    const auto inner = [] {
+      try {
+        fork_stolen([] { return throwing(3); }, [] { return leaf(1); });
+      } catch (const failure&) {
+        // While the one is handled, another comes and goes.
+        EXPECT_EQ(thrown_by([] { fork_stolen([] { return leaf(1); }, [] { return throwing(4); }); }), 4);
+        throw;
+      }
+      return 0L;
+    };
+    EXPECT_EQ(thrown_by([&] { fork_stolen(inner, [] { return leaf(2); }); }), 3);
+    EXPECT_EQ(thrown_by([&] { fork_stolen([] { return leaf(2); }, inner); }), 3);
+  });
+}
+
+TEST(exceptions, do_not_disturb_forks_of_destructors) {
+  struct forks_at_the_end {
+    long& sum;
+    ~forks_at_the_end() {
+      EXPECT_EQ(std::uncaught_exceptions(), 1);
+      const auto [x, y] = fork2([] { return leaf(1); }, [] { return leaf(2); });
+      sum += x + y;
+    }
+  };
+  workers().run([] {
+    long sum = 0;
+    EXPECT_EQ(thrown_by([&] {
+                const forks_at_the_end last{sum};
+                fork_stolen([] { return throwing(5); }, [] { return leaf(1); });
+              }),
+              5);
+    EXPECT_EQ(sum, 11);
+  });
+}
+
+void drop_foreign(_Unwind_Reason_Code, _Unwind_Exception*) {}
+
+TEST(exceptions, of_other_languages_pass) {
+  workers().run([] {
+    _Unwind_Exception foreign{};
+    std::memcpy(&foreign.exception_class, "OTHERLNG", 8);
+    foreign.exception_cleanup = &drop_foreign;
+    bool caught = false;
+    std::atomic<int> ended{0};
+    try {
+      fork_stolen(
+          [&] {
+            _Unwind_RaiseException(&foreign);
+            return 0;
+          },
+          [&] { return ++ended, 0; });
+    } catch (...) {
+      caught = true;
+    }
+    EXPECT_TRUE(caught);
+    EXPECT_EQ(ended, 1);
+  });
+}
+
+TEST(exceptions, that_end_a_thread_wait_for_stolen_halves) {
+  for (const bool cancelled : {false, true}) {
+    std::atomic<int> ended{0}, unwound{0};
+    struct noted {
+      std::atomic<int>& count;
+      ~noted() { ++count; }
+    };
+    std::thread other([&] {
+      const noted outer{unwound};
+      pool two({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
+      two.run([&] {
+        fork_stolen(
+            [&] {
+              const noted inner{unwound};
+              if (!cancelled) pthread_exit(nullptr);
+              pthread_cancel(pthread_self());
+              pthread_testcancel();
+              return 0;
+            },
+            [&] {
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              return ++ended, 0;
+            });
+      });
+    });
+    other.join();
+    EXPECT_EQ(ended, 1);
+    EXPECT_EQ(unwound, 2);
+  }
+}
+
+// --- What others see.
+
+[[gnu::noinline]] std::size_t frames_from_here(std::array<void*, 200>& at) {
+  return static_cast<std::size_t>(backtrace(at.data(), static_cast<int>(at.size())));
+}
+
+TEST(stacks, are_complete_when_return_addresses_have_been_replaced) {
+  std::array<void*, 200> before{}, within{};
+  workers().run([&] {
+    const std::size_t outer = frames_from_here(before);
+    std::size_t inner = 0;
+    fork_stolen([&] { return inner = frames_from_here(within); }, [] { return 0; });
+    ASSERT_GE(inner, outer);
+    // From the test on, they are the same.
+    std::size_t same = 0;
+    while (same + 1 < outer && before[outer - 1 - same] == within[inner - 1 - same]) ++same;
+    EXPECT_GE(same + 3, outer);
+  });
+}
+
+TEST(signals, that_stop_a_thread_do_not_end_its_system_calls) {
+  workers().run([] {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe(ends.data()), 0);
+    for (int round = 0; round < 20; ++round) {
+      // The first half blocks until the second has written: it is stopped in the system call, and goes on with it.
+      const auto [many, written] = fork2(
+          [&] {
+            char got = 0;
+            return ::read(ends[0], &got, 1);
+          },
+          [&] { return ::write(ends[1], "x", 1); });
+      EXPECT_EQ(many, 1);
+      EXPECT_EQ(written, 1);
+    }
+    ::close(ends[0]);
+    ::close(ends[1]);
+  });
+}
+
+TEST(engines, can_be_chosen) {
+  pool plain({.workers = 2, .stack_bytes = std::size_t{1} << 20U, .engine = muster::fork_engine::watermark});
+  EXPECT_EQ(plain.engine(), muster::fork_engine::watermark);
+  plain.run([] {
+    const auto [x, y] = fork_stolen([] { return leaf(1); }, [] { return leaf(2); });
+    EXPECT_EQ(x + y, 11);
+  });
+  const pool usual({.workers = 1});
+  if (pool::no_barrier() == nullptr) {
+    EXPECT_EQ(usual.engine(), muster::fork_engine::barrier);
+    EXPECT_EQ(pool({.workers = 1, .engine = muster::fork_engine::barrier}).engine(), muster::fork_engine::barrier);
+  } else {
+    EXPECT_EQ(usual.engine(), muster::fork_engine::watermark);
+    EXPECT_THROW(pool({.workers = 1, .engine = muster::fork_engine::barrier}), std::runtime_error);
+  }
+}
+
+}  // namespace
