@@ -42,7 +42,7 @@ struct script {
 
 class game {
  public:
-  explicit game(const script& s) : script_(s), deque_(asleep_, s.always), places_(s.thieves.size() + 1) {
+  explicit game(const script& s) : script_(s), deque_(asleep_, {.always = s.always}), places_(s.thieves.size() + 1) {
     for (std::size_t i = 0; i < s.tree.size(); ++i) leaves_.push_back(std::make_unique<leaf>());
   }
 
@@ -244,7 +244,7 @@ class leapfrog {
   }
 
   sleepers asleep_;
-  fork_deque deques_[2] = {fork_deque(asleep_, true), fork_deque(asleep_, true)};
+  fork_deque deques_[2] = {fork_deque(asleep_, {.always = true}), fork_deque(asleep_, {.always = true})};
   parking_place places_[2];
   sync::cell<unsigned> executions_[3] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
 };
@@ -264,7 +264,7 @@ void keep_two(bool owner_helps) {
     sync::cell<unsigned>* count;
   };
   sleepers asleep;
-  fork_deque deque(asleep, false);
+  fork_deque deque(asleep);
   parking_place place;
   sync::cell<unsigned> counts[2] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
   std::unique_ptr<kept> both[2];

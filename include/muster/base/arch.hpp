@@ -9,6 +9,7 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
+#include <chrono>   // cycles
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
 
@@ -49,6 +50,15 @@ inline void pause() noexcept {
   asm volatile("or 27,27,27" ::: "memory");
 #elif defined(__riscv)
   asm volatile(".insn i 0x0F, 0, x0, x0, 0x010" ::: "memory");  // the hint `pause`
+#endif
+}
+
+/// The processor's clock counter, which counts at a constant rate; nanoseconds where there is none.
+inline std::uint64_t cycles() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  return __rdtsc();
+#else
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
 }
 

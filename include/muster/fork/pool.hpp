@@ -56,12 +56,16 @@ struct pool_options {
   std::size_t stack_bytes = std::size_t{256} << 20;  ///< of each thread; reserved, not filled
   bool publish_always = false;                       ///< every fork can be stolen at once: slow, for tests
   fork_engine engine = fork_engine::automatic;
+  steal_share share = steal_share::half;  ///< what a worker offers that is asked; others are for comparison
 };
 
 class pool {
  public:
   explicit pool(const pool_options& options = {})
-      : core_(options.publish_always, options.stack_bytes, options.engine == fork_engine::watermark) {
+      : core_({.always = options.publish_always,
+               .apart = options.engine == fork_engine::watermark,
+               .share = options.share},
+              options.stack_bytes) {
     if (const char* const why = no_barrier(); options.engine == fork_engine::barrier && why != nullptr)
       throw std::runtime_error(std::string("pool_options::engine: barrier is not possible: ") + why);
     if (options.workers == 0) throw std::invalid_argument("pool_options::workers is 0; a pool needs at least one");
@@ -83,7 +87,13 @@ class pool {
 
   /// The one that is used.
   fork_engine engine() const noexcept {
-    return core_.apart || no_barrier() != nullptr ? fork_engine::watermark : fork_engine::barrier;
+    return core_.forks.apart || no_barrier() != nullptr ? fork_engine::watermark : fork_engine::barrier;
+  }
+  /// What stealing has cost so far. Exact while nobody is inside run().
+  pool_statistics statistics() const noexcept {
+    pool_statistics sum;
+    for (unsigned i = 0; i < core_.made(); ++i) core_.at(i).forks.counts.add_to(sum);
+    return sum;
   }
   /// Null, or why fork_engine::barrier is not possible in this process.
   static const char* no_barrier() noexcept { return detail::worker::no_barrier(); }

@@ -23,7 +23,7 @@ template <class F, class G>
 MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
   if (!self.forks.by_frames()) [[unlikely]]
     return push_fork_apart<F, G>(self, borrowed<F>(f), borrowed<G>(g));
-  return fork_in_frame<F, G>(self.forks.is_asked(), borrowed<F>(f), borrowed<G>(g));
+  return fork_in_frame<F, G>(self, borrowed<F>(f), borrowed<G>(g));
 }
 
 #else

@@ -25,6 +25,7 @@
 #include <muster/base/sync.hpp>                // sync::atomic
 #include <muster/fork/engine/fork_record.hpp>  // fork_record
 #include <muster/fork/impl/sleepers.hpp>       // sleepers, short_lock
+#include <muster/fork/impl/stealing.hpp>       // deque_options, steal_counts
 
 #include <cstdint>  // std::uint64_t
 #include <utility>  // std::as_const
@@ -34,9 +35,9 @@ namespace muster::inline MUSTER_ABI::detail {
 /// One for each worker, and used on one stack at a time.
 class alignas(isolation_size) fork_deque {
  public:
-  /// `asleep`: the workers that may steal. `always`: every fork is published at once, for tests.
-  explicit fork_deque(sleepers& asleep, bool always = false, bool /*apart*/ = true) noexcept
-      : sleepers_(asleep), always_(always) {
+  /// `asleep`: the workers that may steal.
+  explicit fork_deque(sleepers& asleep, const deque_options& options = {}) noexcept
+      : sleepers_(asleep), options_(options) {
     bottom_.own_.ref().value = {nullptr, nullptr, 0};
     raise_mark();
   }
@@ -126,7 +127,9 @@ class alignas(isolation_size) fork_deque {
   /// Asserts the invariants. Only by the owner, while nobody steals.
   void check() const;
 
-  // --- What the other engine needs to know.
+  // --- What the other engine needs to know, and what is counted.
+
+  steal_counts counts;  // the owner's
 
   static constexpr bool by_frames() noexcept { return false; }
   static constexpr const char* obstacle() noexcept {
@@ -145,7 +148,7 @@ class alignas(isolation_size) fork_deque {
   // Under the lock. bar_ may have left the list already, when its owner is on the way to take_back().
   bool is_private(const fork_record* r) const noexcept { return r->depth() > bar_->depth(); }
   MUSTER_COLD inline void answer() noexcept;
-  unsigned publish_half() noexcept;
+  unsigned publish_share() noexcept;
   void give(fork_record& r, unsigned thief) noexcept;
   void append(fork_record& r, const scope_link* group) noexcept;
   void unlink(fork_record& r) noexcept;
@@ -159,7 +162,7 @@ class alignas(isolation_size) fork_deque {
   // The depth at which the owner has stolen what it executes. Written by the owner.
   sync::atomic<std::uint64_t> floor_{0};
   sleepers& sleepers_;
-  const bool always_;
+  const deque_options options_;
   fork_record bottom_;  // older than all others, and nobody's
   // Everything below is changed under the lock.
   alignas(isolation_size) short_lock lock_;
@@ -176,17 +179,18 @@ inline void fork_deque::raise_mark() noexcept {
   // (10) full_fence: pairs with impl/sleepers.hpp (5). A sleeper asks everybody after it has announced itself: either
   // that comes after the store above, or the look below finds it announced.
   sync::full_fence();
-  if (sleepers_.anyone() || always_) mark_.store(asked, std::memory_order_relaxed);
+  if (sleepers_.anyone() || options_.always) mark_.store(asked, std::memory_order_relaxed);
 }
 
-/// Under the lock. Publishes the older half of the private records, and returns how many.
-inline unsigned fork_deque::publish_half() noexcept {
+/// Under the lock. Publishes the older half of the private records, or what the options say, and returns how many.
+inline unsigned fork_deque::publish_share() noexcept {
   unsigned many = 0;
   // (2) acquire: pairs with (1), (3). Read once: when others answer for the owner, it may still push one or pop one.
   fork_record* first = head_.load(std::memory_order_acquire);
   for (fork_record* r = first; is_private(r); r = r->older()) ++many;
   if (many == 0) return 0;
-  for (unsigned kept = many / 2; kept > 0; --kept) first = first->older();
+  const unsigned share = options_.share_of(many);
+  for (unsigned kept = many - share; kept > 0; --kept) first = first->older();
   fork_record* newer = nullptr;
   for (fork_record* r = first; is_private(r); r = r->older()) {
     r->shared_.ref().construct();
@@ -198,15 +202,18 @@ inline unsigned fork_deque::publish_half() noexcept {
   newer->shared_.ref().value.older = newest_;
   (newest_ == nullptr ? oldest_ : newest_->shared_.ref().value.newer) = newer;
   newest_ = bar_ = first;
-  offers_.store(offers_.load(std::memory_order_relaxed) + many - many / 2, std::memory_order_relaxed);
-  return many - many / 2;
+  offers_.store(offers_.load(std::memory_order_relaxed) + share, std::memory_order_relaxed);
+  return share;
 }
 
 void fork_deque::answer() noexcept {
+  const timed publishing(counts.publishing);
   lock_.lock();
-  const unsigned published = publish_half();
+  const unsigned published = publish_share();
   raise_mark();
   lock_.unlock();
+  steal_counts::add(counts.answers, 1);
+  steal_counts::add(counts.offered, published);
   if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();
 }
 
@@ -214,7 +221,7 @@ void fork_deque::offer(fork_record& r, fork_record::runner run, const scope_link
   fork_record* const newest = head_.load(std::memory_order_relaxed);
   r.own_.ref().value = {newest, run, newest->depth() + 1};
   lock_.lock();
-  publish_half();  // they are older
+  publish_share();  // they are older
   append(r, &group);
   raise_mark();
   lock_.unlock();
@@ -222,16 +229,18 @@ void fork_deque::offer(fork_record& r, fork_record::runner run, const scope_link
 }
 
 bool fork_deque::take_back(fork_record& r) noexcept {
+  const timed returning(counts.returning);
   lock_.lock();
   unsigned published = 0;
   bool mine = is_private(&r);
   if (mine) {
-    published = publish_half();
+    published = publish_share();
   } else {
     mine = r.state_.value.load(std::memory_order_relaxed) == fork_record::offered;
     if (mine) unlink(r);
     // The next older one is not private either: it was published before this one was.
     bar_ = r.older();
+    steal_counts::add(counts.returns, 1);
   }
   raise_mark();
   lock_.unlock();
@@ -289,7 +298,7 @@ bool fork_deque::answer_for_owner() noexcept {
   // (5) heavy_fence: pairs with (4). From here on the owner can join no record that we see without the lock: either its
   // pop() comes after the fence and reads `asked`, or we see the list without the record.
   sync::heavy_fence();
-  publish_half();
+  publish_share();
   raise_mark();
   lock_.unlock();
   return true;
@@ -297,7 +306,7 @@ bool fork_deque::answer_for_owner() noexcept {
 
 void fork_deque::publish_all() noexcept {
   lock_.lock();
-  while (publish_half() != 0) {
+  while (publish_share() != 0) {
   }
   raise_mark();
   lock_.unlock();

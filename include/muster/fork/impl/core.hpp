@@ -26,8 +26,7 @@ class pool_core {
  public:
   static constexpr unsigned most_workers = 1024, most_threads = 960;  // the others are left to those who run()
 
-  pool_core(bool publish_always, std::size_t stack_bytes, bool forks_apart) noexcept
-      : apart(forks_apart), always_(publish_always), stack_bytes_(stack_bytes) {
+  pool_core(const deque_options& how, std::size_t stack_bytes) noexcept : forks(how), stack_bytes_(stack_bytes) {
     sync::asymmetric_fences();  // the first call takes milliseconds, once there are threads
   }
   pool_core(const pool_core&) = delete;
@@ -76,14 +75,13 @@ class pool_core {
   /// For a worker that looks for work: sleeps until it is needed, if there are too many. Returns whether it has slept.
   inline bool retire(worker& one) noexcept;
 
-  const bool apart;  // forks are pushed and popped, also where they could be found on the stack
+  const deque_options forks;  // how workers keep them
   sleepers asleep;
   sync::atomic<bool> over{false};
 
  private:
   static void* run_thread(void* as) noexcept;
 
-  const bool always_;
   const std::size_t stack_bytes_;
   const processor_set processors_;  // of the thread that makes the pool: for all its threads, whoever makes them
   const unsigned made_in_ = process_generation();
@@ -156,7 +154,7 @@ inline worker* pool_core::take() {
   if (n == most_workers) return nullptr;
   free_.reserve(n + 1);   // so that give_back does not allocate
   spare_.reserve(n + 1);  // nor retire
-  auto* const one = new worker(*this, n, asleep, always_, apart);
+  auto* const one = new worker(*this, n, asleep, forks);
   workers_[n] = one;
   // (1) release: pairs with (2). Who sees the number finds the worker.
   made_.store(n + 1, std::memory_order_release);

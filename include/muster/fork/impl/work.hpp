@@ -45,6 +45,7 @@ bool worker::execute(Steal steal) noexcept {
     // Whoever was woken may have slept until now: there may be work for another.
     if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
     const async_place* const here = std::exchange(within, nullptr);
+    steal_counts::add(forks.counts.thefts, 1);
     forks.runs(true);
     r->run();
     forks.runs(false);
@@ -145,6 +146,7 @@ inline void worker::sleep_in_join() noexcept {
 }
 
 void worker::await(fork_record& r) noexcept {
+  const timed waiting(forks.counts.waiting);
   deque& thief = pool.at(r.thief()).forks;
   const auto steal = [&] { return thief.steal_out_of(r, number); };
   waiting_time waited;

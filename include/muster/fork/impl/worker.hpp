@@ -33,8 +33,8 @@ struct async_place {
 
 class worker {
  public:
-  worker(pool_core& of, unsigned at, sleepers& asleep, bool always, bool apart) noexcept
-      : forks(asleep, always, apart), pool(of), number(at), dice_(at * 0x9e3779b97f4a7c15ULL + 1) {}
+  worker(pool_core& of, unsigned at, sleepers& asleep, const deque_options& how) noexcept
+      : forks(asleep, how), pool(of), number(at), dice_(at * 0x9e3779b97f4a7c15ULL + 1) {}
 
   /// Null, or why forks cannot be found on the stack.
   static const char* no_barrier() noexcept { return deque::obstacle(); }

@@ -94,39 +94,55 @@ class table_reader {
   bool failed_ = false;
 };
 
-/// Whether the call that returns to `return_address`, in the function that begins at `function` and has the table
-/// `table`, is within a try block whose first handler catches `marks`.
-inline bool is_marked(std::uintptr_t return_address, std::uintptr_t function, const void* table,
-                      const std::type_info& marks) noexcept {
-  constexpr unsigned omitted = 0xff;
-  if (table == nullptr) return false;
-  table_reader read(static_cast<const unsigned char*>(table));
-  std::uintptr_t pads = function;
-  if (const unsigned encoding = read.byte(); encoding != omitted) pads = read.pointer(encoding);
-  const unsigned type_encoding = read.byte();
-  if (type_encoding == omitted) return false;
-  const std::uint64_t to_types = read.unsigned_number();
-  const unsigned char* const types = read.at() + to_types;
-  const unsigned call_encoding = read.byte();
-  const std::uint64_t calls_length = read.unsigned_number();
-  const unsigned char* const actions = read.at() + calls_length;
-  const std::uintptr_t call = return_address - 1 - function;
-  while (read.at() < actions && !read.failed()) {
-    const std::uintptr_t from = read.pointer(call_encoding);
-    const std::uintptr_t length = read.pointer(call_encoding);
-    const std::uintptr_t pad = read.pointer(call_encoding);
-    const std::uint64_t action = read.unsigned_number();
-    if (call < from) return false;
-    if (call - from >= length) continue;
-    if (pad == 0 || action == 0 || pads == 0) return false;
-    const std::int64_t filter = table_reader(actions + action - 1).signed_number();
-    const std::int64_t size = table_reader::size_of(type_encoding);
-    if (filter <= 0 || size == 0) return false;
-    table_reader type(types - filter * size);
-    return type.pointer(type_encoding) == reinterpret_cast<std::uintptr_t>(&marks) && !type.failed();
+/// The exception table of a function that begins at `function`.
+class function_table {
+ public:
+  function_table(std::uintptr_t function, const void* table, const std::type_info& marks) noexcept
+      : function_(function), table_(static_cast<const unsigned char*>(table)), marks_(marks) {}
+
+  /// Whether the call that returns to `return_address` is within a try block whose first handler catches `marks`.
+  bool is_marked(std::uintptr_t return_address) const noexcept {
+    const std::uintptr_t call = return_address - 1 - function_;
+    return any([&](std::uintptr_t from, std::uintptr_t length) { return call >= from && call - from < length; });
   }
-  return false;
-}
+  /// Whether any call is.
+  bool has_marks() const noexcept {
+    return any([](std::uintptr_t, std::uintptr_t) { return true; });
+  }
+
+ private:
+  template <class Wanted>
+  bool any(Wanted wanted) const noexcept {
+    constexpr unsigned omitted = 0xff;
+    if (table_ == nullptr) return false;
+    table_reader read(table_);
+    if (const unsigned encoding = read.byte(); encoding != omitted) read.pointer(encoding);
+    const unsigned type_encoding = read.byte();
+    const std::int64_t size = table_reader::size_of(type_encoding);
+    if (type_encoding == omitted || size == 0) return false;
+    const std::uint64_t to_types = read.unsigned_number();
+    const unsigned char* const types = read.at() + to_types;
+    const unsigned call_encoding = read.byte();
+    const std::uint64_t calls_length = read.unsigned_number();
+    const unsigned char* const actions = read.at() + calls_length;
+    while (read.at() < actions && !read.failed()) {
+      const std::uintptr_t from = read.pointer(call_encoding);
+      const std::uintptr_t length = read.pointer(call_encoding);
+      const std::uintptr_t pad = read.pointer(call_encoding);
+      const std::uint64_t action = read.unsigned_number();
+      if (pad == 0 || action == 0 || !wanted(from, length)) continue;
+      const std::int64_t filter = table_reader(actions + action - 1).signed_number();
+      if (filter <= 0) continue;
+      table_reader type(types - filter * size);
+      if (type.pointer(type_encoding) == reinterpret_cast<std::uintptr_t>(&marks_) && !type.failed()) return true;
+    }
+    return false;
+  }
+
+  const std::uintptr_t function_;
+  const unsigned char* const table_;
+  const std::type_info& marks_;
+};
 
 /// Whether a function may have masked the stack pointer before a call of its own: whether its code has the bytes of
 /// such an instruction.

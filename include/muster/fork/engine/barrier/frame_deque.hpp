@@ -39,9 +39,8 @@ inline bool stopped_by_signal(std::uintptr_t at) noexcept;
 /// one is not possible.
 class frame_deque : public fork_deque {
  public:
-  /// `apart`: forks are to be pushed and popped, as with the other engine.
-  explicit frame_deque(sleepers& asleep, bool always = false, bool apart = false) noexcept
-      : fork_deque(asleep, always), by_frames_(!apart && obstacle() == nullptr) {}
+  explicit frame_deque(sleepers& asleep, const deque_options& options = {}) noexcept
+      : fork_deque(asleep, options), by_frames_(!options.apart && obstacle() == nullptr) {}
   ~frame_deque() {
     while (stock_ != nullptr) delete std::exchange(stock_, stock_->next_free_);
   }
@@ -139,7 +138,7 @@ class frame_deque : public fork_deque {
   MUSTER_COLD inline bool answer_for_owner() noexcept;
 
  private:
-  enum class share { older_half, all };
+  enum class share { of_options, all };
 
   inline bool publish(share how, bool in_handler) noexcept;
   inline void offer_found(frame_record& r) noexcept;
@@ -197,8 +196,10 @@ bool frame_deque::publish(share how, bool in_handler) noexcept {
   } else {
     lock_.lock();
   }
-  unsigned offered = !found || !locked ? 0 : how == share::all ? walk.many() : walk.many() - walk.many() / 2;
+  unsigned offered = !found || !locked ? 0 : how == share::all ? walk.many() : options_.share_of(walk.many());
   frame_record* r = walk.oldest();
+  steal_counts::add(counts.answers, 1);
+  steal_counts::add(counts.offered, offered);
   for (; offered > 0 && slot_map::set(r->slot_, r); --offered) {
     frame_record* const newer = r->before_;
     offer_found(*r);
@@ -217,10 +218,11 @@ bool frame_deque::publish(share how, bool in_handler) noexcept {
 }
 
 void frame_deque::answer_at_fork() noexcept {
+  const timed publishing(counts.publishing);
   const busy now(*this);
   quiet_.store(false, std::memory_order_relaxed);
   fill_stock(32);
-  publish(always_ ? share::all : share::older_half, false);
+  publish(options_.always ? share::all : share::of_options, false);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();
 }
 
@@ -238,8 +240,9 @@ void frame_deque::answer_in_handler(std::uintptr_t interrupted_at) noexcept {
   // (2) light_fence: pairs with (1).
   const bool is_busy = busy_.load(std::memory_order_relaxed);
   sync::light_fence();
-  if (!is_busy && interrupted_at - return_barrier() > barrier_bytes) {
+  if (!is_busy && interrupted_at - return_barrier() > barrier_bytes && !is_unwinding(interrupted_at)) {
     const busy now(*this);
+    const timed publishing(counts.publishing);
     answered = running_.load(std::memory_order_relaxed) == 0 || publish(share::all, true);
   }
   if (answered) {
@@ -251,6 +254,8 @@ void frame_deque::answer_in_handler(std::uintptr_t interrupted_at) noexcept {
 }
 
 bool frame_deque::take_back(frame_record& r) noexcept {
+  const timed returning(counts.returning);
+  steal_counts::add(counts.returns, 1);
   const busy now(*this);
   quiet_.store(false, std::memory_order_relaxed);
   lock_.lock();

@@ -91,8 +91,9 @@ MUSTER_OPAQUE half_result<F> answer_and_call_first(borrowed<F> f) {
   worker::current()->forks.answer_at_fork();
   return call_half(*worker::current(), f.get());
 }
+/// The second half. Opaque too: a call that cannot throw may lie among the marked ones, in the compiler's table.
 template <class G>
-MUSTER_COLD half_result<G> call_second(borrowed<G> g) {
+MUSTER_OPAQUE half_result<G> call_second(borrowed<G> g) {
   return call_half(*worker::current(), g.get());
 }
 
@@ -125,13 +126,13 @@ struct unfinished_frame {
 
 template <class F, class G>
   requires(returned_in_registers<half_result<F>> && returned_in_registers<half_result<G>>)
-MUSTER_HOT fork_results<F, G> fork_here(bool asked, borrowed<F> f, borrowed<G> g) {
+MUSTER_HOT fork_results<F, G> fork_here(worker& self, borrowed<F> f, borrowed<G> g) {
   asm volatile("" : : "r"(__builtin_frame_address(0)));  // the frame has a base, through which what is in it is found
   slot<half_result<G>> stolen;
   slot<half_result<F>> first;
   unfinished_frame<half_result<G>> fork{stolen};
   try {
-    if (asked) [[unlikely]] {
+    if (self.forks.is_asked()) [[unlikely]] {
       first.construct(MUSTER_HIDDEN(answer_and_call_first<F>)(f));
     } else {
       first.construct(MUSTER_HIDDEN(call_first<F>)(f));
@@ -140,27 +141,27 @@ MUSTER_HOT fork_results<F, G> fork_here(bool asked, borrowed<F> f, borrowed<G> g
     return arrive<F, G>(here, g, stolen);
   }
   fork.finished = true;
-  return {first.value, call_second<G>(g)};
+  return {first.value, MUSTER_HIDDEN(call_second<G>)(g)};
 }
 template <class F, class G>
-[[gnu::noinline]] fork_results<F, G> fork_in_small_frame(bool asked, borrowed<F> f, borrowed<G> g) {
-  return fork_here<F, G>(asked, f, g);
+[[gnu::noinline]] fork_results<F, G> fork_in_small_frame(worker& self, borrowed<F> f, borrowed<G> g) {
+  return fork_here<F, G>(self, f, g);
 }
 
 template <class F, class G>
-MUSTER_HOT fork_results<F, G> fork_in_frame(bool asked, borrowed<F> f, borrowed<G> g) {
+MUSTER_HOT fork_results<F, G> fork_in_frame(worker& self, borrowed<F> f, borrowed<G> g) {
   using first_type = half_result<F>;
   using second_type = half_result<G>;
   if constexpr (returned_in_registers<first_type> && returned_in_registers<second_type> &&
                 sizeof(fork_results<F, G>) <= 2 * sizeof(void*)) {
-    return fork_in_small_frame<F, G>(asked, f, g);
+    return fork_in_small_frame<F, G>(self, f, g);
   } else {
     // The results lie in the caller's frame. Whoever moves them in ours, may align it for that.
     std::optional<first_type> first;
     std::optional<second_type> second;
     auto f_into = [&] { first.emplace(call_half(*worker::current(), f.get())); };
     auto g_into = [&] { second.emplace(call_half(*worker::current(), g.get())); };
-    fork_in_small_frame<decltype(f_into)&, decltype(g_into)&>(asked, borrowed<decltype(f_into)&>(f_into),
+    fork_in_small_frame<decltype(f_into)&, decltype(g_into)&>(self, borrowed<decltype(f_into)&>(f_into),
                                                               borrowed<decltype(g_into)&>(g_into));
     return {std::move(*first), std::move(*second)};
   }

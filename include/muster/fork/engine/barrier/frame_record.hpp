@@ -78,7 +78,7 @@ class frame_record : public replaced_return, public fork_record {
 
 /// Returns, in registers, what is in `first`.
 template <class R>
-[[gnu::naked, gnu::no_stack_protector, gnu::noinline]] R return_again(const result_registers& /*rdi: first*/) {
+[[MUSTER_NAKED]] R return_again(const result_registers& /*rdi: first*/) {
   asm volatile(
       "movq (%%rdi), %%rax\n\t"
       "movq 8(%%rdi), %%rdx\n\t"

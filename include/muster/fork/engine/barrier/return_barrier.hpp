@@ -15,6 +15,13 @@
 
 #include <cstdint>  // std::uintptr_t
 
+/// A function of nothing but assembly, of which the compiler must not conclude which registers it leaves alone.
+#if defined(__clang__)
+#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noinline
+#else
+#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noipa
+#endif
+
 namespace muster::inline MUSTER_ABI::detail {
 
 /// A function's result, as it returns it in registers.
@@ -31,7 +38,7 @@ struct kept_registers {
 
 /// Keeps the result, a result_registers, and calls replaced_return::came, which returns when the waiting frame may go
 /// on, or throws into it. Entered by a jump, as if the waiting frame had called it.
-[[gnu::naked, gnu::no_stack_protector, gnu::noinline]] inline void barrier_body() {
+[[MUSTER_NAKED]] inline void barrier_body() {
   asm volatile(
       "subq $56, %%rsp\n\t"
       ".cfi_adjust_cfa_offset 56\n\t"
@@ -54,7 +61,7 @@ struct kept_registers {
 }
 
 /// Returns the barrier's address, for return addresses to be replaced by. Its code follows.
-[[gnu::naked, gnu::no_stack_protector, gnu::noinline]] inline std::uintptr_t return_barrier() {
+[[MUSTER_NAKED]] inline std::uintptr_t return_barrier() {
   // The frame's return address is found thus: the long before the barrier's address leads to slot_map::table; the
   // entry is table[CFA >> 26][(CFA & (2^26 - 1)) / 16].
   asm volatile(
@@ -95,11 +102,8 @@ struct kept_registers {
 
 /// Throws into a frame as if that frame had called the function that throws, with `arrival` for its argument. Keeps
 /// where the caller is in `left`, for come_back().
-[[gnu::naked, gnu::no_stack_protector, gnu::noinline]] inline void go_to_frame(const kept_registers& /*rdi*/,
-                                                                               std::uintptr_t /*rsi: of the call*/,
-                                                                               void (* /*rdx*/)(void*),
-                                                                               void* /*rcx: arrival*/,
-                                                                               void** /*r8: left*/) {
+[[MUSTER_NAKED]] inline void go_to_frame(const kept_registers& /*rdi*/, std::uintptr_t /*rsi: of the call*/,
+                                         void (* /*rdx*/)(void*), void* /*rcx: arrival*/, void** /*r8: left*/) {
   asm volatile(
       "pushq %%rbp\n\t"
       "pushq %%rbx\n\t"
@@ -124,7 +128,7 @@ struct kept_registers {
 }
 
 /// Goes on where go_to_frame() was called.
-[[gnu::naked, gnu::no_stack_protector, gnu::noinline, noreturn]] inline void come_back(void* /*rdi: left*/) {
+[[MUSTER_NAKED, noreturn]] inline void come_back(void* /*rdi: left*/) {
   asm volatile(
       "movq %%rdi, %%rsp\n\t"
       "popq %%r15\n\t"

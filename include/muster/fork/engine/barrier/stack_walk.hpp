@@ -14,17 +14,22 @@
 // Source    the unwinder is the C++ runtime's (Itanium C++ ABI, "Stack Unwinding").
 #pragma once
 
-#include <muster/fork/engine/barrier/fork_marks.hpp>    // is_marked
+#include <muster/fork/engine/barrier/fork_marks.hpp>    // function_table
 #include <muster/fork/engine/barrier/frame_record.hpp>  // frame_record, landing
 
 #include <unwind.h>  // _Unwind_Backtrace
 
-#include <array>    // the marks that are known
-#include <cstddef>  // std::size_t
-#include <cstdint>  // std::uintptr_t
-#include <new>      // std::nothrow
+#include <array>      // the marks that are known
+#include <cstddef>    // std::size_t
+#include <cstdint>    // std::uintptr_t
+#include <exception>  // std::uncaught_exceptions
+#include <new>        // std::nothrow
 
 namespace muster::inline MUSTER_ABI::detail {
+
+inline function_table table_of(_Unwind_Context* frame) noexcept {
+  return {_Unwind_GetRegionStart(frame), _Unwind_GetLanguageSpecificData(frame), typeid(landing)};
+}
 
 /// Which return addresses belong to forks, for those seen last.
 class known_marks {
@@ -33,9 +38,8 @@ class known_marks {
     known& one = all_[(return_address * 0x9e3779b97f4a7c15ULL) >> (64U - bits)];
     if (one.return_address != return_address) {
       one.return_address = return_address;
-      const std::uintptr_t function = _Unwind_GetRegionStart(frame);
-      one.fork = is_marked(return_address, function, _Unwind_GetLanguageSpecificData(frame), typeid(landing)) &&
-                 !masks_stack_pointer(function, return_address);
+      one.fork = table_of(frame).is_marked(return_address) &&
+                 !masks_stack_pointer(_Unwind_GetRegionStart(frame), return_address);
     }
     return one.fork;
   }
@@ -48,6 +52,18 @@ class known_marks {
   };
   std::array<known, std::size_t{1} << bits> all_{};
 };
+
+/// Whether a thread is stopped while the runtime unwinds its stack; then it cannot be walked. What the runtime knows of
+/// its own exceptions it counts; others are seen by the functions that change the stack.
+inline bool is_unwinding(std::uintptr_t at) noexcept {
+  if (std::uncaught_exceptions() != 0) return true;
+  const void* const in = _Unwind_FindEnclosingFunction(reinterpret_cast<void*>(at));
+  for (const auto one :
+       {reinterpret_cast<void*>(&_Unwind_Resume), reinterpret_cast<void*>(&_Unwind_RaiseException),
+        reinterpret_cast<void*>(&_Unwind_ForcedUnwind), reinterpret_cast<void*>(&_Unwind_Resume_or_Rethrow)})
+    if (in == one) return true;
+  return false;
+}
 
 /// One walk. The records that it takes from `stock` are in `found`, newest first.
 class stack_walk {
@@ -65,7 +81,7 @@ class stack_walk {
 
   frame_record* oldest() const noexcept { return last_; }
   unsigned many() const noexcept { return many_; }
-  /// Whether there was a record for each.
+  /// Whether there was a record for each, and none is about to appear.
   bool found_all() const noexcept { return all_; }
 
   /// Returns false when the stack has led elsewhere: then nothing of what has been found may be used.
@@ -99,6 +115,8 @@ class stack_walk {
     const std::uintptr_t stack = _Unwind_GetCFA(frame);  // its stack pointer, after the call
     if (in_handler_) {
       in_handler_ = is_interrupted == 0;
+      // It may have looked whether somebody asks, and not called its first half yet.
+      if (!in_handler_ && table_of(frame).has_marks()) all_ = false;
       return true;
     }
     if (candidate_frame_ != 0 && stack != candidate_frame_ + 2 * sizeof(void*)) give_back_last();
