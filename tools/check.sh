@@ -50,6 +50,7 @@ step_lint() {
   codespell --skip './.git,./build,./out,./LICENSE*' --ignore-words-list bu,nin,hendler . || failed=1
   echo "--- clang-tidy"
   clang-tidy-19 --quiet tests/lint/instances.cpp -- -std=c++20 -Iinclude || failed=1
+  clang-tidy-19 --quiet tests/lint/instances.cpp -- -std=c++20 -Iinclude -DMUSTER_FORK_BARRIER || failed=1
   return "$failed"
 }
 

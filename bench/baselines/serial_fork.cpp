@@ -33,11 +33,42 @@ std::uint64_t serial_leaves(std::string_view name) {
   return counts_leaves::executed;
 }
 
+namespace {
+
+template <class Leaf>
+struct fork_counting_style : serial_style<Leaf> {
+  template <class F, class G>
+  static auto fork2(F f, G g) {
+    ++forks;
+    return serial_style<Leaf>::fork2(f, g);
+  }
+  static inline std::uint64_t forks = 0;
+};
+
+}  // namespace
+
+std::uint64_t serial_forks(std::string_view name, std::uint64_t size) {
+  using style = fork_counting_style<ignores_leaves>;
+  static std::map<std::pair<std::string, std::uint64_t>, std::uint64_t, std::less<>> known;
+  const std::pair key{std::string(name), size};
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  style::forks = 0;
+  const auto count = [&]<template <class> class Program>() {
+    Program<style> program(size);
+    program.run({});
+  };
+  if (name == "jacobi") count.template operator()<jacobi>();
+  if (name == "jacobi fine") count.template operator()<jacobi_fine>();
+  if (name == "lud") count.template operator()<lud>();
+  if (name == "heat") count.template operator()<heat>();
+  return known.emplace(key, style::forks).first->second;
+}
+
 void add_serial_fork(catalogue& to) {
   to.all.push_back(fork_contender<serial_style, program_set::algorithms>("plain calls", "serial", "limit",
                                                                          fork_algorithms, "the standard library"));
-  to.all.push_back(fork_contender<serial_style>("plain calls", "serial", "limit", fork_programs | fork_calls,
-                                                "the same programs without forks"));
+  to.all.push_back(fork_contender<serial_style>(
+      "plain calls", "serial", "limit", fork_programs | fork_calls | fork_policies, "the same programs without forks"));
 }
 
 }  // namespace muster::bench

@@ -90,6 +90,7 @@ enum topic : unsigned {
   fork_programs = 4096,  // all that fork and join
   fork_calls = 8192,     // those that are nothing but forks
   fork_algorithms = 16384,
+  fork_policies = 32768,  // how a thread shares its forks, which is counted
 };
 
 struct contender {

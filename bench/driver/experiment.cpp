@@ -53,6 +53,10 @@ const std::vector<experiment>& experiments() {
       fork_urgent(),
       fork_memory(),
       fork_idle(),
+      fork_fig4_cycles_lost(),
+      fork_fig5_speed_up(),
+      fork_fig6_steal_ratio(),
+      fork_fig7_steal_rate(),
   };
   return all;
 }

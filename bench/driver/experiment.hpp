@@ -62,5 +62,9 @@ experiment fork_waiting();
 experiment fork_urgent();
 experiment fork_memory();
 experiment fork_idle();
+experiment fork_fig4_cycles_lost();
+experiment fork_fig5_speed_up();
+experiment fork_fig6_steal_ratio();
+experiment fork_fig7_steal_rate();
 
 }  // namespace muster::bench

@@ -27,6 +27,8 @@ namespace muster::bench {
 
 /// The digest of the serial program's result, computed once: who starts runs asks for it before he starts them.
 std::uint64_t serial_result(std::string_view program, std::uint64_t size);
+/// How often the serial program would have forked.
+std::uint64_t serial_forks(std::string_view program, std::uint64_t size);
 /// The leaves of the instance whose leaves are counted.
 std::uint64_t serial_leaves(std::string_view program);
 
@@ -122,7 +124,9 @@ outcome run_fork(const fork_spec& spec) {
     }
     if (!result.error.empty()) return;
     Program<style> program(spec.size);
+    if constexpr (requires { team.begin(); }) team.begin();
     execute<style>(program, team, spec, result);
+    if constexpr (requires { team.tell(result); }) team.tell(result);
     result.peak_memory = peak_memory();
     result.detail["resident at the start"] = at_start;
     result.error = program.error();

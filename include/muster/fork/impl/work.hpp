@@ -82,13 +82,9 @@ inline void worker::sleep() noexcept {
       if (i != number && pool.at(i).forks.has_records()) all = pool.at(i).forks.answer_for_owner() && all;
   }
   // (2) acquire: pairs with core.hpp (3).
-  if (pool.anybody_offers() || pool.over.load(std::memory_order_acquire)) {
-    pool.asleep.withdraw(place);
-  } else if (all) {
-    place.park();
-  } else if (!place.park_until(clock::now() + std::chrono::milliseconds(1))) {
-    pool.asleep.withdraw(place);
-  }
+  const bool needed = pool.anybody_offers() || pool.over.load(std::memory_order_acquire);
+  if (!needed && all) return place.park();
+  if (needed || !place.park_until(clock::now() + std::chrono::milliseconds(1))) pool.asleep.withdraw(place);
 }
 
 inline void worker::work() noexcept {

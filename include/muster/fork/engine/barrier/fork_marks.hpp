@@ -10,6 +10,7 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
+#include <bit>       // std::bit_cast
 #include <cstdint>   // std::uintptr_t
 #include <cstring>   // std::memcpy
 #include <typeinfo>  // std::type_info
@@ -65,7 +66,7 @@ class table_reader {
     } else if ((encoding & 0x70U) != 0) {
       failed_ = true;
     }
-    if ((encoding & 0x80U) != 0 && !failed_) value = *reinterpret_cast<const std::uintptr_t*>(value);
+    if ((encoding & 0x80U) != 0 && !failed_) value = *std::bit_cast<const std::uintptr_t*>(value);
     return value;
   }
   /// The bytes of such a pointer, 0 when they differ.
@@ -147,8 +148,8 @@ class function_table {
 /// Whether a function may have masked the stack pointer before a call of its own: whether its code has the bytes of
 /// such an instruction.
 inline bool masks_stack_pointer(std::uintptr_t function, std::uintptr_t return_address) noexcept {
-  const auto* at = reinterpret_cast<const unsigned char*>(function);
-  const auto* const end = reinterpret_cast<const unsigned char*>(return_address);
+  const auto* at = std::bit_cast<const unsigned char*>(function);
+  const auto* const end = std::bit_cast<const unsigned char*>(return_address);
   for (; at + 2 < end; ++at)
     if (at[0] == 0x48 && (at[1] == 0x83 || at[1] == 0x81) && at[2] == 0xe4) return true;  // andq $..., %rsp
   return false;

@@ -25,6 +25,7 @@
 #include <muster/fork/engine/watermark.hpp>           // fork_deque
 
 #include <algorithm>  // std::min
+#include <bit>        // std::bit_cast
 #include <chrono>     // how long to wait for an answer
 #include <cstdint>    // std::uintptr_t
 #include <new>        // std::nothrow
@@ -74,6 +75,11 @@ class frame_deque : public fork_deque {
 
   /// At a fork, when is_asked().
   MUSTER_COLD inline void answer_at_fork() noexcept;
+  /// See fork_deque.
+  void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {
+    quiet_.store(false, std::memory_order_relaxed);
+    fork_deque::offer(r, run, group);
+  }
   /// Before it sleeps: offers everything.
   MUSTER_COLD inline void publish_all() noexcept;
   /// In the signal's handler.
@@ -157,7 +163,8 @@ class frame_deque : public fork_deque {
   unsigned in_stock_ = 0;
   known_marks marks_;
   alignas(isolation_size) sync::atomic<unsigned> running_{0};
-  sync::atomic<bool> quiet_{false};  // the signal's handler has offered everything, and the owner has not forked since
+  // The signal's handler has offered everything, and since then the next fork is asked: false whenever the mark falls.
+  sync::atomic<bool> quiet_{false};
   sync::atomic<unsigned> told_{nothing};
   sync::atomic<int> thread_{0};
 };
@@ -181,11 +188,12 @@ void frame_deque::offer_found(frame_record& r) noexcept {
   append(r, nullptr);
   bar_ = &r;
   head_.store(&r, std::memory_order_relaxed);
-  *reinterpret_cast<std::uintptr_t*>(r.slot_) = return_barrier();
+  *std::bit_cast<std::uintptr_t*>(r.slot_) = return_barrier();
 }
 
 /// Returns false when not all of the owner's forks could be found.
 bool frame_deque::publish(share how, bool in_handler) noexcept {
+  quiet_.store(false, std::memory_order_relaxed);
   const frame_record* const known = newest();
   stack_walk walk(marks_, stock_, known == nullptr ? 0 : known->slot_, entry_, in_handler);
   const bool found = walk.go();
@@ -220,7 +228,6 @@ bool frame_deque::publish(share how, bool in_handler) noexcept {
 void frame_deque::answer_at_fork() noexcept {
   const timed publishing(counts.publishing);
   const busy now(*this);
-  quiet_.store(false, std::memory_order_relaxed);
   fill_stock(32);
   publish(options_.always ? share::all : share::of_options, false);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();

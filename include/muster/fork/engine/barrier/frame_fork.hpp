@@ -163,6 +163,7 @@ MUSTER_HOT fork_results<F, G> fork_in_frame(worker& self, borrowed<F> f, borrowe
     auto g_into = [&] { second.emplace(call_half(*worker::current(), g.get())); };
     fork_in_small_frame<decltype(f_into)&, decltype(g_into)&>(self, borrowed<decltype(f_into)&>(f_into),
                                                               borrowed<decltype(g_into)&>(g_into));
+    if (!first || !second) __builtin_unreachable();  // both have been called
     return {std::move(*first), std::move(*second)};
   }
 }

@@ -61,7 +61,7 @@ class slot_map {
       entry* known = nullptr;
       // (2) acq_rel, or acquire when another was faster: pairs with (1).
       if (!chunk.compare_exchange_strong(known, at, std::memory_order_acq_rel, std::memory_order_acquire)) {
-        ::munmap(at, chunk_bytes);
+        ::munmap(static_cast<void*>(at), chunk_bytes);
         at = known;
       }
     }

@@ -20,6 +20,7 @@
 #include <unwind.h>  // _Unwind_Backtrace
 
 #include <array>      // the marks that are known
+#include <bit>        // std::bit_cast
 #include <cstddef>    // std::size_t
 #include <cstdint>    // std::uintptr_t
 #include <exception>  // std::uncaught_exceptions
@@ -57,7 +58,7 @@ class known_marks {
 /// its own exceptions it counts; others are seen by the functions that change the stack.
 inline bool is_unwinding(std::uintptr_t at) noexcept {
   if (std::uncaught_exceptions() != 0) return true;
-  const void* const in = _Unwind_FindEnclosingFunction(reinterpret_cast<void*>(at));
+  const void* const in = _Unwind_FindEnclosingFunction(std::bit_cast<void*>(at));
   for (const auto one :
        {reinterpret_cast<void*>(&_Unwind_Resume), reinterpret_cast<void*>(&_Unwind_RaiseException),
         reinterpret_cast<void*>(&_Unwind_ForcedUnwind), reinterpret_cast<void*>(&_Unwind_Resume_or_Rethrow)})
@@ -137,7 +138,10 @@ class stack_walk {
     frame_record* one = stock_;
     if (one != nullptr) {
       stock_ = one->next_free_;
-    } else if (!allocates_ || (one = new (std::nothrow) frame_record) == nullptr) {
+    } else if (allocates_) {
+      one = new (std::nothrow) frame_record;
+    }
+    if (one == nullptr) {
       one = found_;  // the newest is given up
       all_ = false;
       if (one == nullptr) return;

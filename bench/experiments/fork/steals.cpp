@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork/fig4-cycles-lost to fork/fig7-steal-rate: what thefts cost those from whom is stolen, and how many there are.
+#include "driver/fork_run.hpp"
+#include "experiments/fork/points.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+namespace muster::bench {
+namespace {
+
+constexpr std::array programs{"jacobi", "jacobi fine", "lud", "heat"};
+constexpr const char* paper = "Kumar, Blackburn, Grove, VEE 2014, ";
+
+study policies(const setting& s) {
+  study made;
+  made.head.setting =
+      "jacobi: leaves of 256 cells, jacobi fine: of 2; lud: blocks of 16 x 16; heat: leaves of 10 lines; stop: one "
+      "fork "
+      "offered at each theft; barrier: all at once; half: the older half; watermark: the same without replaced return "
+      "addresses";
+  made.head.x = {"program", "", "category", ""};
+  add_fork_lines(made, s, fork_policies, programs);
+  return made;
+}
+
+std::string line_of(const char* policy, unsigned workers) {
+  return fmt::format("{}, {} worker{}", policy, workers, workers == 1 ? "" : "s");
+}
+
+/// Leaves out what cannot be measured: without another worker nothing is stolen.
+void without_plain_calls(std::vector<result>& results) {
+  std::erase_if(results.front().lines,
+                [](const series& line) { return line.name == plain_calls || line.name.ends_with(" 1 worker"); });
+}
+
+double lost(const outcome& o) {
+  const auto share = [&](const char* of) {
+    const auto found = o.detail.find(of);
+    return found == o.detail.end() ? 0.0 : found->second;
+  };
+  return share("publishing") + share("at the barrier");
+}
+
+/// The parts of what is lost, from the same runs.
+void add_parts(std::vector<result>& results) {
+  without_plain_calls(results);
+  for (const char* const part : {"publishing", "at the barrier", "waiting"}) {
+    result r = results.front();
+    r.experiment += fmt::format("-{}", part == std::string("at the barrier") ? "barrier" : part);
+    r.title = fmt::format("Cycles lost by thefts: {}", part);
+    r.claim.clear();
+    r.bars.clear();
+    r.y.name = fmt::format("cycles {}", part);
+    for (series& line : r.lines) {
+      for (point& p : line.points) {
+        const auto found = p.detail.find(part);
+        p.samples = found == p.detail.end() ? std::vector<double>{} : found->second;
+      }
+    }
+    results.push_back(std::move(r));
+  }
+}
+
+study cycles_lost(const setting& s) {
+  study made = policies(s);
+  result& r = made.head;
+  r.claim =
+      "owners that offer all forks at once lose at most 0.42 times the cycles of owners that stop at each theft, and "
+      "at "
+      "most 1 % of all";
+  r.y = {"cycles lost by owners", "%", "", "lower"};
+  for (const unsigned workers : carrier_counts(s.place)) {
+    if (workers == 1) continue;
+    for (const char* const program : programs)
+      promise_at_most(r, line_of("barrier", workers).c_str(), line_of("stop", workers).c_str(), program, 0.42, "");
+  }
+  made.value = lost;
+  made.finish = add_parts;
+  return made;
+}
+
+study speed_up(const setting& s) {
+  study made = policies(s);
+  result& r = made.head;
+  r.claim = "it does not matter for the speed how much is offered";
+  r.y = {"time", "ms", "", "lower"};
+  for (const unsigned workers : carrier_counts(s.place))
+    for (const char* const program : programs)
+      promise_at_most(r, line_of("barrier", workers).c_str(), line_of("stop", workers).c_str(), program, 1.05, "");
+  made.value = [](const outcome& o) { return o.seconds * 1e3; };
+  made.finish = [](std::vector<result>& results) {
+    result up = results.front();
+    const series* const plain = up.named(plain_calls);
+    if (plain == nullptr) return;
+    const series base = *plain;
+    up.experiment += "-speed-up";
+    up.title = "Speed-up over plain calls, by how much is offered";
+    up.claim.clear();
+    up.bars.clear();
+    up.y = {"speed-up over plain calls", "", "", "higher"};
+    std::erase_if(up.lines, [](const series& line) { return line.name == plain_calls; });
+    for (series& line : up.lines)
+      for (point& p : line.points) {
+        const point* const alone = base.at(p.x);
+        if (alone == nullptr || alone->samples.empty()) continue;
+        for (double& sample : p.samples) sample = median(alone->samples) / sample;
+      }
+    results.push_back(std::move(up));
+  };
+  return made;
+}
+
+double of(const outcome& o, const char* what) {
+  const auto found = o.detail.find(what);
+  return found == o.detail.end() ? 0 : found->second;
+}
+
+study steal_ratio(const setting& s) {
+  study made = policies(s);
+  made.head.claim = "few forks are stolen; the finer the leaves, the fewer";
+  made.head.y = {"thefts per fork", "", "", "lower"};
+  for (configuration& one : made.configurations) {
+    const std::string program = one.x.get<std::string>();
+    const std::uint64_t forks = serial_forks(program, fork_size(program, s.work.kind));
+    one.run = [run = one.run, forks](std::uint64_t items) {
+      outcome o = run(items);
+      o.detail["thefts per fork"] = of(o, "thefts") / static_cast<double>(forks);
+      return o;
+    };
+  }
+  made.value = [](const outcome& o) { return of(o, "thefts per fork"); };
+  made.finish = without_plain_calls;
+  return made;
+}
+
+study steal_rate(const setting& s) {
+  study made = policies(s);
+  made.head.claim = "few thefts per fork may be many per second";
+  made.head.y = {"thefts per second", "1/s", "", "lower"};
+  made.value = [](const outcome& o) { return of(o, "thefts") / o.seconds; };
+  made.finish = without_plain_calls;
+  return made;
+}
+
+}  // namespace
+
+experiment fork_fig4_cycles_lost() {
+  return {"fork/fig4-cycles-lost", "fork", std::string(paper) + "figures 2 and 4", "Cycles lost by thefts",
+          cycles_lost};
+}
+experiment fork_fig5_speed_up() {
+  return {"fork/fig5-speed-up", "fork", std::string(paper) + "figure 5", "Time, by how much is offered", speed_up};
+}
+experiment fork_fig6_steal_ratio() {
+  return {"fork/fig6-steal-ratio", "fork", std::string(paper) + "figure 6", "Thefts per fork", steal_ratio};
+}
+experiment fork_fig7_steal_rate() {
+  return {"fork/fig7-steal-rate", "fork", std::string(paper) + "figure 7", "Thefts per second", steal_rate};
+}
+
+}  // namespace muster::bench
