@@ -138,6 +138,8 @@ class alignas(isolation_size) fork_deque {
   }
   void begin_on_stack(const void*) noexcept {}
   void runs(bool) noexcept {}
+  void pause() noexcept {}
+  void go_on() noexcept {}
 
   /// For the owner: of the newest record; those that are pushed later are deeper.
   std::uint64_t depth() const noexcept { return head_.load(std::memory_order_relaxed)->depth(); }

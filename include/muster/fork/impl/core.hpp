@@ -102,11 +102,13 @@ class entered_pool {
     real::own_worker() = self;
   }
   explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {
-    self->forks.runs(true);
     runs_ = true;
+    self->forks.runs(true);
+    if (outer_ != nullptr) outer_->forks.pause();
   }
   ~entered_pool() {
     if (runs_) self->forks.runs(false);
+    if (runs_ && outer_ != nullptr) outer_->forks.go_on();
     real::own_worker() = outer_;
     self->pool.give_back(*self);
   }

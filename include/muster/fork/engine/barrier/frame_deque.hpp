@@ -19,6 +19,10 @@
 //            "Work-Stealing Without The Baggage" (OOPSLA 2012).
 #pragma once
 
+#include <muster/base/config.hpp>  // MUSTER_BARRIER
+
+#if defined(MUSTER_BARRIER)
+
 #include <muster/base/arch.hpp>                       // shadow_stack
 #include <muster/base/stop_signal.hpp>                // stop_signal
 #include <muster/fork/engine/barrier/stack_walk.hpp>  // stack_walk
@@ -72,11 +76,21 @@ class frame_deque : public fork_deque {
   void runs(bool now) noexcept {
     running_.store(running_.load(std::memory_order_relaxed) + (now ? 1U : ~0U), std::memory_order_relaxed);
   }
+  /// The thread is in another pool until go_on(): it cannot be asked.
+  MUSTER_COLD void pause() noexcept {
+    if (!by_frames_) return;
+    publish_all();
+    runs(false);
+  }
+  void go_on() noexcept {
+    if (by_frames_) runs(true);
+  }
 
   /// At a fork, when is_asked().
   MUSTER_COLD inline void answer_at_fork() noexcept;
   /// See fork_deque.
   void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {
+    const busy now(*this);
     quiet_.store(false, std::memory_order_relaxed);
     fork_deque::offer(r, run, group);
   }
@@ -303,3 +317,5 @@ bool frame_deque::answer_for_owner() noexcept {
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail
+
+#endif
