@@ -4,7 +4,8 @@
 // stop_signal.hpp: stops another thread of the process for a moment, wherever it is.
 //
 // Signal     SIGURG, which debuggers pass on, which no library waits for, and which does nothing where nobody handles
-//            it. What others have sent is given to whoever handled it before; system calls are begun again.
+//            it. What others have sent is given to whoever handled it before. Most system calls are begun again; those
+//            that SA_RESTART does not know (poll, epoll_wait, nanosleep) return EINTR.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -44,7 +45,7 @@ class stop_signal {
 #if defined(__x86_64__) && defined(__linux__)
     at = static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
 #endif
-    if (ours_(at)) {
+    if (info->si_code == SI_TKILL && info->si_pid == ::getpid() && ours_(at)) {
       errno = error;
     } else if ((others_.sa_flags & SA_SIGINFO) != 0) {
       others_.sa_sigaction(number, info, context);

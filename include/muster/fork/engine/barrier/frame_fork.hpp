@@ -36,10 +36,11 @@ MUSTER_HOT F* hidden(F* function) noexcept {
   return function;
 }
 
-/// Whether a function returns an R in the registers that the barrier keeps.
+/// Whether a function returns an R in the registers that the barrier keeps. Structures may be packed, or be of vectors:
+/// then they are not, whatever their size.
 template <class R>
 inline constexpr bool returned_in_registers =
-    std::is_trivially_copyable_v<R> && sizeof(R) <= 2 * sizeof(void*) && alignof(R) <= alignof(void*);
+    (std::is_scalar_v<R> && sizeof(R) <= sizeof(void*)) || (std::is_empty_v<R> && std::is_trivial_v<R>);
 
 template <class F>
 using half_result = result_or_nothing<result_of<F>>;
@@ -129,19 +130,21 @@ template <class F, class G>
 MUSTER_HOT fork_results<F, G> fork_here(worker& self, borrowed<F> f, borrowed<G> g) {
   asm volatile("" : : "r"(__builtin_frame_address(0)));  // the frame has a base, through which what is in it is found
   slot<half_result<G>> stolen;
-  slot<half_result<F>> first;
+  half_result<F> first{};
   unfinished_frame<half_result<G>> fork{stolen};
+  const bool asked = self.forks.is_asked();
+  // Nothing else may be called in the block: calls in it are marked.
   try {
-    if (self.forks.is_asked()) [[unlikely]] {
-      first.construct(MUSTER_HIDDEN(answer_and_call_first<F>)(f));
+    if (asked) [[unlikely]] {
+      first = MUSTER_HIDDEN(answer_and_call_first<F>)(f);
     } else {
-      first.construct(MUSTER_HIDDEN(call_first<F>)(f));
+      first = MUSTER_HIDDEN(call_first<F>)(f);
     }
   } catch (landing& here) {
     return arrive<F, G>(here, g, stolen);
   }
   fork.finished = true;
-  return {first.value, MUSTER_HIDDEN(call_second<G>)(g)};
+  return {first, MUSTER_HIDDEN(call_second<G>)(g)};
 }
 template <class F, class G>
 [[gnu::noinline]] fork_results<F, G> fork_in_small_frame(worker& self, borrowed<F> f, borrowed<G> g) {
