@@ -389,8 +389,8 @@ TEST(mutants, are_noticed_or_explained) {
   search.survivors = {
       {"fork_deque::ask: load repeated", true, "asks once more, or asks later"},
       {"fork_deque::is_asked: load repeated", true, "answers at the next look"},
+      {"fork_deque::answer_for_owner: load repeated", true, "reads what has_records() has just read"},
       {"fork_deque::depth: load repeated", true, "the owner reads what it has written"},
-      {"fork_deque::steal_out_of: load repeated", true, "takes a later floor, of what is looked at under the lock"},
       {"fork_deque::leave: store skipped", true, "less is found that could be executed meanwhile"},
   };
   search.needles = {{"fork_deque::leave: store release", leap},

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <muster/base/arch.hpp>  // cycles
-#include <muster/base/sync.hpp>  // sync::atomic
+#include <muster/base/real.hpp>  // real::atomic
 
 #include <cstdint>  // std::uint64_t
 
@@ -28,10 +28,11 @@ struct pool_statistics {
 
 namespace detail {
 
-/// What one worker counts. Nothing is counted where nobody has asked.
+/// What one worker counts. Nothing is counted where nobody has asked. No order hangs on it, so the checker sees nothing
+/// of it: of times, no two executions would be the same.
 class steal_counts {
  public:
-  using count = sync::atomic<std::uint64_t>;
+  using count = real::atomic<std::uint64_t>;
   count thefts{0}, answers{0}, offered{0}, returns{0}, publishing{0}, returning{0}, waiting{0};
 
   /// By one thread at a time.
