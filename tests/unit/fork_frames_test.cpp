@@ -103,6 +103,13 @@ struct alignas(64) aligned {
   long a;
   bool operator==(const aligned&) const = default;
 };
+/// Small enough for registers, but returned in memory.
+struct [[gnu::packed]] packed {
+  char a;
+  int b;
+  short c;
+  bool operator==(const packed& other) const { return a == other.a && b == other.b && c == other.c; }
+};
 struct not_trivial {
   std::unique_ptr<long> a;
   bool operator==(const not_trivial& other) const { return *a == *other.a; }
@@ -128,6 +135,8 @@ T made(long seed) {
     return all;
   } else if constexpr (std::is_same_v<T, aligned>) {
     return {seed};
+  } else if constexpr (std::is_same_v<T, packed>) {
+    return {static_cast<char>(seed), static_cast<int>(~seed), static_cast<short>(seed + 1)};
   } else if constexpr (std::is_same_v<T, not_trivial>) {
     return {std::make_unique<long>(seed)};
   } else if constexpr (std::is_same_v<T, std::string>) {
@@ -145,10 +154,10 @@ T made(long seed) {
 
 template <class T>
 class results : public ::testing::Test {};
-using result_types =
-    ::testing::Types<bool, signed char, short, int, long, unsigned long, float, double, long double, wide,
-                     std::complex<float>, std::complex<double>, empty, two_integers, integer_and_float,
-                     float_and_integer, four_floats, in_memory, aligned, not_trivial, std::string, std::vector<long>>;
+using result_types = ::testing::Types<bool, signed char, short, int, long, unsigned long, float, double, long double,
+                                      wide, std::complex<float>, std::complex<double>, empty, two_integers,
+                                      integer_and_float, float_and_integer, four_floats, in_memory, aligned, packed,
+                                      not_trivial, std::string, std::vector<long>>;
 TYPED_TEST_SUITE(results, result_types);
 
 template <class T>
@@ -522,6 +531,44 @@ TEST(signals, that_stop_a_thread_do_not_end_its_system_calls) {
     ::close(ends[0]);
     ::close(ends[1]);
   });
+}
+
+// --- What is counted, and how much is offered.
+
+TEST(statistics, count_what_is_stolen_and_nothing_else) {
+  for (const auto share : {muster::steal_share::half, muster::steal_share::all, muster::steal_share::one}) {
+    pool two({.workers = 2, .stack_bytes = std::size_t{1} << 20U, .share = share});
+    two.run([] {
+      for (int i = 0; i < 10; ++i) fork_stolen([] { return 0; }, [] { return 0; });
+    });
+    const muster::pool_statistics now = two.statistics();
+    EXPECT_EQ(now.thefts, 10U);
+    EXPECT_EQ(now.returns, 10U);
+    EXPECT_GE(now.waiting_cycles + now.returning_cycles, 1U);
+  }
+  pool alone({.workers = 1});
+  alone.run([] {
+    muster::finish([](auto& scope) {
+      for (int i = 0; i < 100; ++i) scope.async([] { fork2([] {}, [] {}); });
+    });
+  });
+  EXPECT_EQ(alone.statistics().thefts, 0U);
+  EXPECT_EQ(alone.statistics().offered, 0U);
+}
+
+TEST(statistics, do_not_count_asyncs_that_their_owner_executes) {
+  pool two({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
+  std::atomic<unsigned> elsewhere{0};
+  two.run([&] {
+    const auto here = std::this_thread::get_id();
+    muster::finish([&](auto& scope) {
+      for (int i = 0; i < 1000; ++i)
+        scope.async([&] {
+          if (std::this_thread::get_id() != here) ++elsewhere;
+        });
+    });
+  });
+  EXPECT_EQ(two.statistics().thefts, elsewhere);
 }
 
 TEST(engines, can_be_chosen) {

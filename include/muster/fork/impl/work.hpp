@@ -36,16 +36,16 @@ class waiting_time {
   unsigned looks_ = 0;
 };
 
-/// `steal` returns a record that is this worker's now, or null.
+/// `steal` returns a record of `from` that is this worker's now, or null.
 template <class Steal>
-bool worker::execute(Steal steal) noexcept {
+bool worker::execute(const deque& from, Steal steal) noexcept {
   const std::uint64_t outer = forks.enter();
   fork_record* const r = steal();
   if (r != nullptr) {
     // Whoever was woken may have slept until now: there may be work for another.
     if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
     const async_place* const here = std::exchange(within, nullptr);
-    steal_counts::add(forks.counts.thefts, 1);
+    if (&from != &forks) steal_counts::add(forks.counts.thefts, 1);
     forks.runs(true);
     r->run();
     forks.runs(false);
@@ -62,7 +62,7 @@ bool worker::steal_and_execute(Wanted wanted) noexcept {
   const unsigned first = roll(many);
   for (unsigned i = 0; i < many; ++i) {
     deque& victim = pool.at(first + i < many ? first + i : first + i - many).forks;
-    if (victim.offers() && execute([&] { return victim.steal(number, wanted); })) return true;
+    if (victim.offers() && execute(victim, [&] { return victim.steal(number, wanted); })) return true;
   }
   return false;
 }
@@ -147,14 +147,14 @@ void worker::await(fork_record& r) noexcept {
   const auto steal = [&] { return thief.steal_out_of(r, number); };
   waiting_time waited;
   for (unsigned looks = 0; !r.is_done(); ++looks) {
-    if (execute(steal)) {
+    if (execute(thief, steal)) {
       waited = {};
       continue;
     }
     if (looks % 16 == 0) thief.ask();
     if (!waited.is_long()) continue;
     if (sync::asymmetric_fences()) thief.answer_for_owner();
-    if (execute(steal)) {
+    if (execute(thief, steal)) {
       waited = {};
     } else if (waited.is_too_long()) {
       if (r.may_sleep(place)) sleep_in_join();
@@ -168,7 +168,7 @@ void worker::await(const scope_link& scope, open_count& open) noexcept {
   waiting_time waited;
   while (!open.all_ended()) {
     ++own_stock_;
-    const bool own = execute([&] { return forks.steal(number, wanted); });
+    const bool own = execute(forks, [&] { return forks.steal(number, wanted); });
     --own_stock_;
     if (own || steal_and_execute(wanted)) {
       waited = {};

@@ -62,7 +62,7 @@ class worker {
   using clock = std::chrono::steady_clock;
 
   template <class Steal>
-  bool execute(Steal steal) noexcept;
+  bool execute(const deque& from, Steal steal) noexcept;
   template <class Wanted>
   bool steal_and_execute(Wanted wanted) noexcept;
   void sleep_in_join() noexcept;
