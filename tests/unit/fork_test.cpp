@@ -248,6 +248,25 @@ TEST_P(forks, may_be_deep) {
   muster_test::on_a_deep_stack([&] { EXPECT_EQ(workers_.run([&] { return spine(spine, depth); }), depth); });
 }
 
+// The innermost first half does not fork. It ends when all second halves have been executed, by others.
+TEST(leaves, hide_no_forks) {
+  if (!muster::sync::asymmetric_fences()) GTEST_SKIP() << "nobody can answer for a worker that does not fork";
+  const auto depth = static_cast<unsigned>(scaled(5'000));
+  std::atomic<unsigned> executed{0};
+  const auto chain = [&](auto& self, unsigned left) -> void {
+    if (left == 0) {
+      while (executed != depth) std::this_thread::yield();
+      return;
+    }
+    fork2([&] { self(self, left - 1); }, [&] { ++executed; });
+  };
+  muster_test::on_a_deep_stack([&] {
+    pool two({.workers = 2});
+    two.run([&] { chain(chain, depth); });
+  });
+  EXPECT_EQ(executed, depth);
+}
+
 TEST_P(forks, run_within_run) {
   pool other({.workers = 2});
   EXPECT_EQ(workers_.run([&] {

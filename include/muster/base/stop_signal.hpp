@@ -15,15 +15,14 @@
 
 #include <cerrno>   // errno
 #include <csignal>  // sigaction
-#include <cstdint>  // std::uintptr_t
 
 namespace muster::inline MUSTER_ABI {
 
 class stop_signal {
  public:
-  /// What is called in the thread that is stopped, with the address of the instruction at which it was. Returns false
-  /// when the signal is not for us. It may do what signal handlers may.
-  using handler = bool (*)(std::uintptr_t at) noexcept;
+  /// What is called in the thread that is stopped, with its ucontext_t. Returns false when the signal is not for us.
+  /// It may do what signal handlers may.
+  using handler = bool (*)(void* context) noexcept;
 
   /// For the process, once. Returns false when the system refuses.
   static bool listen(handler ours) noexcept {
@@ -41,11 +40,7 @@ class stop_signal {
  private:
   static void stopped(int number, siginfo_t* info, void* context) noexcept {
     const int error = errno;
-    std::uintptr_t at = 0;
-#if defined(__x86_64__) && defined(__linux__)
-    at = static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
-#endif
-    if (info->si_code == SI_TKILL && info->si_pid == ::getpid() && ours_(at)) {
+    if (info->si_code == SI_TKILL && info->si_pid == ::getpid() && ours_(context)) {
       errno = error;
     } else if ((others_.sa_flags & SA_SIGINFO) != 0) {
       others_.sa_sigaction(number, info, context);

@@ -104,12 +104,11 @@ class entered_pool {
   explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {
     runs_ = true;
     self->forks.runs(true);
-    if (outer_ != nullptr) outer_->forks.pause();
   }
   ~entered_pool() {
     if (runs_) self->forks.runs(false);
-    if (runs_ && outer_ != nullptr) outer_->forks.go_on();
     real::own_worker() = outer_;
+    if (runs_ && outer_ != nullptr) outer_->forks.go_on();
     self->pool.give_back(*self);
   }
   entered_pool(const entered_pool&) = delete;
@@ -121,6 +120,7 @@ class entered_pool {
   static worker& enter(pool_core& core) {
     worker* const self = core.take();
     if (self == nullptr) throw std::length_error("pool::run: more than 1024 threads are inside the pool at once");
+    if (worker* const outer = worker::current()) outer->forks.pause();
     return *self;
   }
 

@@ -4,96 +4,16 @@
 // fork_marks.hpp: which calls on a stack are forks: those whose innermost handler catches a `landing`. The compiler's
 // exception tables say so; nothing is written when a program forks.
 //
-// Source     the tables: Itanium C++ ABI, "Exception Handling Tables"; DWARF 5, 7.6 and the pointer encodings of the
-//            Linux Standard Base 10.5.
+// Source     the tables: Itanium C++ ABI, "Exception Handling Tables".
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/fork/engine/barrier/table_reader.hpp>  // table_reader
 
 #include <bit>       // std::bit_cast
 #include <cstdint>   // std::uintptr_t
-#include <cstring>   // std::memcpy
 #include <typeinfo>  // std::type_info
 
 namespace muster::inline MUSTER_ABI::detail {
-
-/// Reads the tables. What it does not know makes it fail, and it stays so.
-class table_reader {
- public:
-  explicit table_reader(const unsigned char* at) noexcept : at_(at) {}
-  const unsigned char* at() const noexcept { return at_; }
-  bool failed() const noexcept { return failed_; }
-
-  unsigned byte() noexcept { return *at_++; }
-  std::uint64_t unsigned_number() noexcept {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0;; shift += 7) {
-      const std::uint64_t next = *at_++;
-      if (shift < 64) value |= (next & 0x7f) << shift;
-      if (next < 0x80) return value;
-    }
-  }
-  std::int64_t signed_number() noexcept {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0;;) {
-      const std::uint64_t next = *at_++;
-      if (shift < 64) value |= (next & 0x7f) << shift;
-      shift += 7;
-      if (next >= 0x80) continue;
-      if (shift < 64 && (next & 0x40) != 0) value |= ~std::uint64_t{0} << shift;
-      return static_cast<std::int64_t>(value);
-    }
-  }
-  /// A pointer, as `encoding` says.
-  std::uintptr_t pointer(unsigned encoding) noexcept {
-    const auto here = reinterpret_cast<std::uintptr_t>(at_);
-    std::uintptr_t value = 0;
-    switch (encoding & 0x0fU) {
-      case 0x00:
-      case 0x04:
-      case 0x0c: value = fixed<std::uint64_t>(); break;
-      case 0x01: value = unsigned_number(); break;
-      case 0x02: value = fixed<std::uint16_t>(); break;
-      case 0x03: value = fixed<std::uint32_t>(); break;
-      case 0x09: value = static_cast<std::uintptr_t>(signed_number()); break;
-      case 0x0a: value = static_cast<std::uintptr_t>(std::int64_t{fixed<std::int16_t>()}); break;
-      case 0x0b: value = static_cast<std::uintptr_t>(std::int64_t{fixed<std::int32_t>()}); break;
-      default: failed_ = true;
-    }
-    if (value == 0) return 0;
-    if ((encoding & 0x70U) == 0x10) {
-      value += here;
-    } else if ((encoding & 0x70U) != 0) {
-      failed_ = true;
-    }
-    if ((encoding & 0x80U) != 0 && !failed_) value = *std::bit_cast<const std::uintptr_t*>(value);
-    return value;
-  }
-  /// The bytes of such a pointer, 0 when they differ.
-  static std::int64_t size_of(unsigned encoding) noexcept {
-    switch (encoding & 0x0fU) {
-      case 0x00:
-      case 0x04:
-      case 0x0c: return 8;
-      case 0x03:
-      case 0x0b: return 4;
-      case 0x02:
-      case 0x0a: return 2;
-      default: return 0;
-    }
-  }
-
- private:
-  template <class T>
-  T fixed() noexcept {
-    T value;
-    std::memcpy(&value, at_, sizeof value);
-    at_ += sizeof value;
-    return value;
-  }
-  const unsigned char* at_;
-  bool failed_ = false;
-};
 
 /// The exception table of a function that begins at `function`.
 class function_table {
@@ -135,7 +55,9 @@ class function_table {
       const std::int64_t filter = table_reader(actions + action - 1).signed_number();
       if (filter <= 0) continue;
       table_reader type(types - filter * size);
-      if (type.pointer(type_encoding) == reinterpret_cast<std::uintptr_t>(&marks_) && !type.failed()) return true;
+      const std::uintptr_t caught = type.pointer(type_encoding);
+      // Not by their addresses: each library may have its own.
+      if (caught != 0 && !type.failed() && *std::bit_cast<const std::type_info*>(caught) == marks_) return true;
     }
     return false;
   }

@@ -23,22 +23,22 @@
 
 #if defined(MUSTER_BARRIER)
 
-#include <muster/base/arch.hpp>                       // shadow_stack
-#include <muster/base/stop_signal.hpp>                // stop_signal
-#include <muster/fork/engine/barrier/stack_walk.hpp>  // stack_walk
-#include <muster/fork/engine/watermark.hpp>           // fork_deque
+#include <muster/base/arch.hpp>                        // shadow_stack
+#include <muster/base/stop_signal.hpp>                 // stop_signal
+#include <muster/fork/engine/barrier/frame_stock.hpp>  // frame_stock
+#include <muster/fork/engine/barrier/stack_walk.hpp>   // stack_walk
+#include <muster/fork/engine/watermark.hpp>            // fork_deque
 
-#include <algorithm>  // std::min
-#include <bit>        // std::bit_cast
-#include <chrono>     // how long to wait for an answer
-#include <cstdint>    // std::uintptr_t
-#include <new>        // std::nothrow
+#include <bit>      // std::bit_cast
+#include <chrono>   // how long to wait for an answer
+#include <cstdint>  // std::uintptr_t
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What barrier_body calls, and what stop_signal does. For the calling thread's worker.
+/// See replaced_return; and what stop_signal calls. For the calling thread's worker.
 inline void came_to_barrier(void* result, replaced_return& at);
-inline bool stopped_by_signal(std::uintptr_t at) noexcept;
+inline void exception_passes(replaced_return& at) noexcept;
+inline bool stopped_by_signal(void* context) noexcept;
 
 /// One for each worker. What is offered, and how thieves take it, is the other engine's: so is everything where this
 /// one is not possible.
@@ -46,18 +46,15 @@ class frame_deque : public fork_deque {
  public:
   explicit frame_deque(sleepers& asleep, const deque_options& options = {}) noexcept
       : fork_deque(asleep, options), by_frames_(!options.apart && obstacle() == nullptr) {}
-  ~frame_deque() {
-    while (stock_ != nullptr) delete std::exchange(stock_, stock_->next_free_);
-  }
 
   /// Null, or why this engine cannot be used in this process.
   static const char* obstacle() noexcept {
     static const char* const why = [] {
       if (shadow_stack()) return "return addresses cannot be replaced: the process has a shadow stack";
-      if (!slot_map::make()) return "there is no room for the table of return addresses";
       return stop_signal::listen(&stopped_by_signal) ? nullptr : "SIGURG cannot be handled";
     }();
-    return why;
+    // The table is the library's that has been loaded with this code, not the process's.
+    return why != nullptr || slot_map::make() ? why : "there is no room for the table of return addresses";
   }
   /// Whether forks are found on the stack. Otherwise they are pushed and popped.
   bool by_frames() const noexcept { return by_frames_; }
@@ -70,7 +67,8 @@ class frame_deque : public fork_deque {
     entry_ = reinterpret_cast<std::uintptr_t>(frame);
     thread_.store(stop_signal::this_thread(), std::memory_order_relaxed);
     told_.store(nothing, std::memory_order_relaxed);
-    fill_stock(16);
+    const busy now(*this);
+    stock_.fill(16);
   }
   /// The owner begins, or ends, to execute something that may fork.
   void runs(bool now) noexcept {
@@ -80,11 +78,9 @@ class frame_deque : public fork_deque {
   MUSTER_COLD void pause() noexcept {
     if (!by_frames_) return;
     publish_all();
-    runs(false);
+    away_.store(true, std::memory_order_relaxed);
   }
-  void go_on() noexcept {
-    if (by_frames_) runs(true);
-  }
+  void go_on() noexcept { away_.store(false, std::memory_order_relaxed); }
 
   /// At a fork, when is_asked().
   MUSTER_COLD inline void answer_at_fork() noexcept;
@@ -97,25 +93,36 @@ class frame_deque : public fork_deque {
   /// Before it sleeps: offers everything.
   MUSTER_COLD inline void publish_all() noexcept;
   /// In the signal's handler.
-  inline void answer_in_handler(std::uintptr_t interrupted_at) noexcept;
+  inline void answer_in_handler(const stack_point& stopped) noexcept;
 
   /// When the first half has returned to the barrier. Returns true when the second half is the owner's. Otherwise a
   /// thief has it: wait until it is done, and call end().
   MUSTER_COLD inline bool take_back(frame_record& r) noexcept;
   using fork_deque::take_back;
   MUSTER_COLD inline void end(frame_record& r) noexcept;
-  /// The fork whose frame has this base, when it has a record and an exception leaves it; null when it has none.
-  frame_record* of_frame(const void* base) const noexcept {
-    frame_record* const r = newest();
-    return r != nullptr && r->kept_.rbp == reinterpret_cast<std::uintptr_t>(base) ? r : nullptr;
-  }
   /// Forgets a record that has been joined.
   void recycle(frame_record& r) noexcept {
     const busy now(*this);
-    r.next_free_ = stock_;
-    stock_ = &r;
-    ++in_stock_;
+    stock_.put(r);
   }
+  /// The same for one that an exception passes: the unwinder still reads it.
+  void recycle_later(frame_record& r) noexcept {
+    const busy now(*this);
+    stock_.put_later(r);
+  }
+  /// While it lives, walks end at `frame`: the functions above it have been left by an exception.
+  class end_of_stack {
+   public:
+    end_of_stack(frame_deque& of, const void* frame) noexcept
+        : of_(of), outer_(std::exchange(of.entry_, reinterpret_cast<std::uintptr_t>(frame))) {}
+    ~end_of_stack() { of_.entry_ = outer_; }
+    end_of_stack(const end_of_stack&) = delete;
+    end_of_stack& operator=(const end_of_stack&) = delete;
+
+   private:
+    frame_deque& of_;
+    const std::uintptr_t outer_;
+  };
 
   /// While it lives, the signal's handler does nothing.
   class busy {
@@ -152,7 +159,8 @@ class frame_deque : public fork_deque {
   /// Whether the owner may have forks that it has not been asked for.
   bool has_records() const noexcept {
     if (!by_frames_) return fork_deque::has_records();
-    return running_.load(std::memory_order_relaxed) != 0 && !quiet_.load(std::memory_order_relaxed);
+    return running_.load(std::memory_order_relaxed) != 0 && !away_.load(std::memory_order_relaxed) &&
+           !quiet_.load(std::memory_order_relaxed);
   }
   /// Makes an owner that does not fork answer. Returns false when it could not be found out what it has.
   MUSTER_COLD inline bool answer_for_owner() noexcept;
@@ -160,9 +168,9 @@ class frame_deque : public fork_deque {
  private:
   enum class share { of_options, all };
 
-  inline bool publish(share how, bool in_handler) noexcept;
+  /// From `stopped`, when a signal's handler calls.
+  inline bool publish(share how, const stack_point* stopped) noexcept;
   inline void offer_found(frame_record& r) noexcept;
-  inline void fill_stock(unsigned many) noexcept;
   frame_record* newest() const noexcept {
     fork_record* const r = head_.load(std::memory_order_relaxed);
     return r == &bottom_ ? nullptr : static_cast<frame_record*>(r);
@@ -173,31 +181,22 @@ class frame_deque : public fork_deque {
   const bool by_frames_;
   std::uintptr_t entry_ = 0;
   sync::atomic<bool> busy_{false};
-  frame_record* stock_ = nullptr;
-  unsigned in_stock_ = 0;
-  known_marks marks_;
+  frame_stock stock_;
+  known_calls calls_;
   alignas(isolation_size) sync::atomic<unsigned> running_{0};
   // The signal's handler has offered everything, and since then the next fork is asked: false whenever the mark falls.
   sync::atomic<bool> quiet_{false};
+  sync::atomic<bool> away_{false};
   sync::atomic<unsigned> told_{nothing};
   sync::atomic<int> thread_{0};
 };
-
-inline void frame_deque::fill_stock(unsigned many) noexcept {
-  const busy now(*this);
-  for (; in_stock_ < many; ++in_stock_) {
-    auto* const one = new (std::nothrow) frame_record;
-    if (one == nullptr) return;
-    one->next_free_ = stock_;
-    stock_ = one;
-  }
-}
 
 /// Under the lock, the oldest first.
 void frame_deque::offer_found(frame_record& r) noexcept {
   r.own_.ref().value = {head_.load(std::memory_order_relaxed), &frame_record::run_stolen, ~r.slot_};
   r.body = &barrier_body;
   r.came = &came_to_barrier;
+  r.passed = &exception_passes;
   r.owner_is_here_ = false;
   append(r, nullptr);
   bar_ = &r;
@@ -206,14 +205,15 @@ void frame_deque::offer_found(frame_record& r) noexcept {
 }
 
 /// Returns false when not all of the owner's forks could be found.
-bool frame_deque::publish(share how, bool in_handler) noexcept {
+bool frame_deque::publish(share how, const stack_point* stopped) noexcept {
   quiet_.store(false, std::memory_order_relaxed);
   const frame_record* const known = newest();
-  stack_walk walk(marks_, stock_, known == nullptr ? 0 : known->slot_, entry_, in_handler);
-  const bool found = walk.go();
-  in_stock_ -= std::min(in_stock_, walk.many());
+  stack_walk walk(calls_, stock_, known == nullptr ? 0 : known->slot_, entry_, stopped != nullptr);
+  stack_point here;
+  if (stopped == nullptr) find_here(here);
+  const bool found = stopped == nullptr ? walk.go(here) : walk.go_from_signal(*stopped);
   bool locked = true;
-  if (in_handler) {
+  if (stopped != nullptr) {
     locked = lock_.try_lock();
   } else {
     lock_.lock();
@@ -236,35 +236,41 @@ bool frame_deque::publish(share how, bool in_handler) noexcept {
     recycle(*r);
     r = newer;
   }
-  return found && locked && walk.found_all();
+  stock_.lacks(walk.lacking());
+  return found && locked && walk.lacking() == 0 && walk.found_all();
 }
 
 void frame_deque::answer_at_fork() noexcept {
   const timed publishing(counts.publishing);
   const busy now(*this);
-  fill_stock(32);
-  publish(options_.always ? share::all : share::of_options, false);
+  stock_.fill(32);
+  publish(options_.always ? share::all : share::of_options, nullptr);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();
 }
 
 void frame_deque::publish_all() noexcept {
   if (!by_frames_) return fork_deque::publish_all();
   const busy now(*this);
-  fill_stock(64);
-  publish(share::all, false);
+  stock_.fill(64);
+  publish(share::all, nullptr);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();
 }
 
-void frame_deque::answer_in_handler(std::uintptr_t interrupted_at) noexcept {
-  constexpr std::uintptr_t barrier_bytes = 64;
+void frame_deque::answer_in_handler(const stack_point& stopped) noexcept {
   bool answered = false;
   // (2) light_fence: pairs with (1).
   const bool is_busy = busy_.load(std::memory_order_relaxed);
   sync::light_fence();
-  if (!is_busy && interrupted_at - return_barrier() > barrier_bytes && !is_unwinding(interrupted_at)) {
+  if (!is_busy) {
     const busy now(*this);
     const timed publishing(counts.publishing);
-    answered = running_.load(std::memory_order_relaxed) == 0 || publish(share::all, true);
+    if (running_.load(std::memory_order_relaxed) == 0) {
+      answered = true;
+    } else if (stock_.take_gift()) {
+      answered = publish(share::all, &stopped);
+    } else {
+      stock_.lacks(1);
+    }
   }
   if (answered) {
     quiet_.store(true, std::memory_order_relaxed);
@@ -304,13 +310,17 @@ bool frame_deque::answer_for_owner() noexcept {
   using namespace std::chrono_literals;
   if (!by_frames_) return fork_deque::answer_for_owner();
   for (unsigned tries = 0; has_records() && tries < 4; ++tries) {
+    stock_.give();
     if (told_.exchange(asked_by_signal, std::memory_order_relaxed) != asked_by_signal)
       stop_signal::send(thread_.load(std::memory_order_relaxed));
     const auto until = std::chrono::steady_clock::now() + 100us;
     // (4) acquire: pairs with (3).
     while (told_.load(std::memory_order_acquire) == asked_by_signal) {
       sync::relax();
-      if (std::chrono::steady_clock::now() > until) return false;
+      if (std::chrono::steady_clock::now() <= until) continue;
+      unsigned lost = asked_by_signal;  // perhaps: then the next one who asks sends another
+      told_.compare_exchange_strong(lost, failed, std::memory_order_relaxed);
+      return false;
     }
   }
   return !has_records();

@@ -68,18 +68,6 @@ void call_stolen(frame_record& r, borrowed<G> g) noexcept {
   }
 }
 
-/// An exception leaves the fork in the frame at `base`, which may have been offered.
-template <class R>
-MUSTER_COLD void abandon_frame(const void* base, slot<R>& second) noexcept {
-  worker& self = *worker::current();
-  frame_record* const r = self.forks.of_frame(base);
-  if (r == nullptr) return;
-  if (self.forks.take_back(*r)) return self.forks.recycle(*r);
-  self.await(*r);
-  if (r->error() == nullptr) second.destroy();
-  end_fork(self, *r);
-}
-
 /// The first half. Nothing that the compiler knows of it may be used where it is called: the call must be one that may
 /// throw, or it is not marked.
 template <class F>
@@ -114,24 +102,12 @@ MUSTER_COLD fork_results<F, G> arrive(landing& here, borrowed<G> g, slot<half_re
   here.of->template arrive<&call_stolen<G>>(g, &stolen);
   return {return_again<half_result<F>>(here.of->first()), join_thief<G>(*here.of, stolen)};
 }
-/// Ends a fork whose first half has thrown. Not a handler: nothing is caught, and so nothing must be thrown again.
-template <class R>
-struct unfinished_frame {
-  slot<R>& stolen;
-  bool finished = false;
-  MUSTER_HOT ~unfinished_frame() {
-    if (!finished) [[unlikely]]
-      abandon_frame(__builtin_frame_address(0), stolen);
-  }
-};
-
 template <class F, class G>
   requires(returned_in_registers<half_result<F>> && returned_in_registers<half_result<G>>)
 MUSTER_HOT fork_results<F, G> fork_here(worker& self, borrowed<F> f, borrowed<G> g) {
   asm volatile("" : : "r"(__builtin_frame_address(0)));  // the frame has a base, through which what is in it is found
   slot<half_result<G>> stolen;
   half_result<F> first{};
-  unfinished_frame<half_result<G>> fork{stolen};
   const bool asked = self.forks.is_asked();
   // Nothing else may be called in the block: calls in it are marked.
   try {
@@ -143,7 +119,6 @@ MUSTER_HOT fork_results<F, G> fork_here(worker& self, borrowed<F> f, borrowed<G>
   } catch (landing& here) {
     return arrive<F, G>(here, g, stolen);
   }
-  fork.finished = true;
   return {first, MUSTER_HIDDEN(call_second<G>)(g)};
 }
 template <class F, class G>

@@ -59,6 +59,7 @@ class frame_record : public replaced_return, public fork_record {
 
  private:
   friend class frame_deque;
+  friend class frame_stock;
   friend class stack_walk;
 
   [[noreturn, gnu::noinline]] static void land(void* record) { throw landing{static_cast<frame_record*>(record)}; }

@@ -11,6 +11,8 @@
 
 #include <muster/fork/impl/work.hpp>  // worker
 
+#include <ucontext.h>  // ucontext_t
+
 #include <cstdint>  // std::uintptr_t
 
 namespace muster::inline MUSTER_ABI::detail {
@@ -21,6 +23,19 @@ inline void came_to_barrier(void* result, replaced_return& at) {
   if (self.forks.take_back(r)) return self.forks.recycle(r);
   self.await(r);
   r.enter_as_owner(*static_cast<result_registers*>(result));
+}
+
+/// The thief may be in the frame, which the unwinder must not enter before it has left.
+inline void exception_passes(replaced_return& at) noexcept {
+  auto& r = static_cast<frame_record&>(at);
+  worker& self = *worker::current();
+  if (!self.forks.take_back(r)) {
+    const frame_deque::end_of_stack here(self.forks, __builtin_frame_address(0));
+    self.await(r);
+    r.error() = nullptr;  // the first half's is thrown
+    self.forks.end(r);
+  }
+  self.forks.recycle_later(r);
 }
 
 inline void frame_record::run_stolen(fork_record& of) noexcept {
@@ -34,10 +49,14 @@ inline void frame_record::run_stolen(fork_record& of) noexcept {
   r.done();
 }
 
-inline bool stopped_by_signal(std::uintptr_t at) noexcept {
+inline bool stopped_by_signal(void* context) noexcept {
   worker* const self = worker::current();
   if (self == nullptr || !self->forks.by_frames()) return false;
-  self->forks.answer_in_handler(at);
+  const auto in = [&](int name) {
+    return static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[name]);
+  };
+  self->forks.answer_in_handler(
+      {{{in(REG_RBP), in(REG_RBX), in(REG_R12), in(REG_R13), in(REG_R14), in(REG_R15)}}, in(REG_RSP), in(REG_RIP)});
   return true;
 }
 

@@ -31,27 +31,35 @@ struct replaced_return {
   std::uintptr_t return_address;
   void (*body)();                                // barrier_body
   void (*came)(void* result, replaced_return&);  // which it calls: what was waited for has returned
+  void (*passed)(replaced_return&) noexcept;     // an exception is on its way to the frame that waits
 };
 
-/// Where the table begins. Hidden, so that the barrier can read it relative to itself; so each shared library has one,
-/// and the one that counts is the barrier's.
-[[gnu::visibility("hidden"), gnu::used]] inline constinit void* slot_table asm(MUSTER_SLOT_TABLE) = nullptr;
+/// Where the table begins. Hidden, so that the barrier can read it relative to itself. So is all that uses it: each
+/// shared library has its own, for its own barrier.
+[[gnu::visibility("hidden"), gnu::used]] inline constinit sync::atomic<void*> slot_table asm(MUSTER_SLOT_TABLE){
+    nullptr};
 
-class slot_map {
+class [[gnu::visibility("hidden")]] slot_map {
  public:
   static constexpr unsigned address_bits = 47, chunk_bits = 26;
 
-  /// Once. Returns false when the system has no room for the table.
+  /// Makes the table, if it is not there. Returns false when the system has no room for it.
   static bool make() noexcept {
-    slot_table = reserve((std::size_t{1} << (address_bits - chunk_bits)) * sizeof(entry));
-    return slot_table != nullptr;
+    if (chunks() != nullptr) return true;
+    constexpr std::size_t bytes = (std::size_t{1} << (address_bits - chunk_bits)) * sizeof(entry);
+    void* const made = reserve(bytes);
+    void* known = nullptr;
+    // (3) release: pairs with (4).
+    if (made != nullptr && !slot_table.compare_exchange_strong(known, made, std::memory_order_release))
+      ::munmap(made, bytes);
+    return chunks() != nullptr;
   }
 
   /// Makes `frame` be found for the return address at `slot`, which is eight bytes below a multiple of 16, as the
   /// convention has it. Returns false when there is no memory.
-  static bool set(std::uintptr_t slot, const replaced_return* frame) noexcept {
+  static bool set(std::uintptr_t slot, replaced_return* frame) noexcept {
     const std::uintptr_t above = slot + sizeof(void*);
-    if (above % 16 != 0 || above >> address_bits != 0) return false;
+    if (above % 16 != 0 || above >> address_bits != 0 || !make()) return false;
     // (1) acquire: pairs with (2).
     sync::atomic<entry*>& chunk = chunks()[above >> chunk_bits];
     entry* at = chunk.load(std::memory_order_acquire);
@@ -69,9 +77,13 @@ class slot_map {
     return true;
   }
 
-  using entry = const replaced_return*;
+  /// What has been set for the return address that lay below `above`.
+  static replaced_return& find(std::uintptr_t above) noexcept {
+    return *chunks()[above >> chunk_bits].load(std::memory_order_relaxed)[(above & chunk_mask) / 16];
+  }
 
  private:
+  using entry = replaced_return*;
   static constexpr std::uintptr_t chunk_mask = (std::uintptr_t{1} << chunk_bits) - 1;
   static constexpr std::size_t chunk_bytes = (std::size_t{1} << chunk_bits) / 16 * sizeof(entry);
 
@@ -79,7 +91,10 @@ class slot_map {
     void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? nullptr : at;
   }
-  static sync::atomic<entry*>* chunks() noexcept { return static_cast<sync::atomic<entry*>*>(slot_table); }
+  static sync::atomic<entry*>* chunks() noexcept {
+    // (4) acquire: pairs with (3).
+    return static_cast<sync::atomic<entry*>*>(slot_table.load(std::memory_order_acquire));
+  }
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

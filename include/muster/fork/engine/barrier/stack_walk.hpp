@@ -10,164 +10,158 @@
 //           pointer, which is the thief's when a thief enters it. Such a function masks the stack pointer, or its base
 //           is not the 16 bytes below its canonical address that an ordinary frame's is. Its forks are left out, and
 //           are executed serially.
-// Signals   may be used in signal handlers, once it has been used outside of them.
-// Source    the unwinder is the C++ runtime's (Itanium C++ ABI, "Stack Unwinding").
+// Cost      some nanoseconds a frame. What the compiler's tables say of a call is read once, and kept by its return
+//           address.
+// Signals   may be used in signal handlers, as frame_rule.hpp.
 #pragma once
 
 #include <muster/fork/engine/barrier/fork_marks.hpp>    // function_table
 #include <muster/fork/engine/barrier/frame_record.hpp>  // frame_record, landing
+#include <muster/fork/engine/barrier/frame_rule.hpp>    // frame_rule, unwind_information
+#include <muster/fork/engine/barrier/frame_stock.hpp>   // frame_stock
 
-#include <unwind.h>  // _Unwind_Backtrace
-
-#include <array>      // the marks that are known
-#include <bit>        // std::bit_cast
-#include <cstddef>    // std::size_t
-#include <cstdint>    // std::uintptr_t
-#include <exception>  // std::uncaught_exceptions
-#include <new>        // std::nothrow
+#include <array>    // the rules that are known
+#include <bit>      // std::bit_cast
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uintptr_t
+#include <cstring>  // std::memcpy
+#include <new>      // std::nothrow
 
 namespace muster::inline MUSTER_ABI::detail {
 
-inline function_table table_of(_Unwind_Context* frame) noexcept {
-  return {_Unwind_GetRegionStart(frame), _Unwind_GetLanguageSpecificData(frame), typeid(landing)};
-}
+/// What is known of a call, by its return address.
+struct known_call {
+  std::uintptr_t return_address = 0;
+  std::uint64_t code = 0;  // the eight bytes before it: another library may have been loaded there
+  frame_rule rule;
+  bool fork = false;     // of a frame that thieves may enter
+  bool unwinds = false;  // by a function that unwinds the stack: what is above it may have been left already
+};
 
-/// Which return addresses belong to forks, for those seen last.
-class known_marks {
+/// Of the calls seen last.
+class known_calls {
  public:
-  bool is_fork(std::uintptr_t return_address, _Unwind_Context* frame) noexcept {
-    known& one = all_[(return_address * 0x9e3779b97f4a7c15ULL) >> (64U - bits)];
-    if (one.return_address != return_address) {
-      one.return_address = return_address;
-      one.fork = table_of(frame).is_marked(return_address) &&
-                 !masks_stack_pointer(_Unwind_GetRegionStart(frame), return_address);
-    }
-    return one.fork;
+  const known_call& of(std::uintptr_t return_address) noexcept {
+    known_call& one = all_[(return_address * 0x9e3779b97f4a7c15ULL) >> (64U - bits)];
+    if (one.return_address != return_address || one.code != code_before(return_address)) [[unlikely]]
+      find(one, return_address);
+    return one;
   }
 
  private:
   static constexpr unsigned bits = 8;
-  struct known {
-    std::uintptr_t return_address = 0;
-    bool fork = false;
-  };
-  std::array<known, std::size_t{1} << bits> all_{};
+  static std::uint64_t code_before(std::uintptr_t at) noexcept {
+    std::uint64_t code;
+    std::memcpy(&code, std::bit_cast<const void*>(at - sizeof code), sizeof code);
+    return code;
+  }
+  MUSTER_COLD static inline void find(known_call& one, std::uintptr_t return_address) noexcept;
+
+  std::array<known_call, std::size_t{1} << bits> all_{};
 };
 
-/// Whether a thread is stopped while the runtime unwinds its stack; then it cannot be walked. What the runtime knows of
-/// its own exceptions it counts; others are seen by the functions that change the stack.
-inline bool is_unwinding(std::uintptr_t at) noexcept {
-  if (std::uncaught_exceptions() != 0) return true;
-  const void* const in = _Unwind_FindEnclosingFunction(std::bit_cast<void*>(at));
-  for (const auto one :
-       {reinterpret_cast<void*>(&_Unwind_Resume), reinterpret_cast<void*>(&_Unwind_RaiseException),
-        reinterpret_cast<void*>(&_Unwind_ForcedUnwind), reinterpret_cast<void*>(&_Unwind_Resume_or_Rethrow)})
-    if (in == one) return true;
-  return false;
+/// Whether a function is one of those that unwind the stack. Not by their addresses: those may be of a stub in the
+/// program.
+inline bool unwinds_stack(std::uintptr_t function) noexcept {
+  std::uintptr_t raise = 0, resume = 0, force = 0, again = 0;
+  asm("movq _Unwind_RaiseException@GOTPCREL(%%rip), %0\n\t"
+      "movq _Unwind_Resume@GOTPCREL(%%rip), %1\n\t"
+      "movq _Unwind_ForcedUnwind@GOTPCREL(%%rip), %2\n\t"
+      "movq _Unwind_Resume_or_Rethrow@GOTPCREL(%%rip), %3"
+      : "=r"(raise), "=r"(resume), "=r"(force), "=r"(again));
+  return function == raise || function == resume || function == force || function == again;
 }
 
-/// One walk. The records that it takes from `stock` are in `found`, newest first.
+void known_calls::find(known_call& one, std::uintptr_t return_address) noexcept {
+  one = {};
+  unwind_information function(return_address - 1);
+  if (!function.found()) return;
+  one.return_address = return_address;
+  one.code = code_before(return_address);
+  one.rule = function.rule();
+  one.unwinds = unwinds_stack(function.function());
+  const function_table marks(function.function(), function.exception_table(), typeid(landing));
+  one.fork = one.rule.is_based() && marks.is_marked(return_address) &&
+             !masks_stack_pointer(function.function(), return_address);
+}
+
+/// One walk. The records that it takes from `stock` are linked, newest first.
 class stack_walk {
  public:
   /// `newest_slot`: of the forks that are known; 0 when there are none. `entry`: in the thread's frame that has entered
-  /// the pool. `in_handler`: of a signal; the walk begins at the frame that was interrupted.
-  stack_walk(known_marks& marks, frame_record*& stock, std::uintptr_t newest_slot, std::uintptr_t entry,
+  /// the pool. `in_handler`: of a signal, where no memory may be allocated.
+  stack_walk(known_calls& calls, frame_stock& stock, std::uintptr_t newest_slot, std::uintptr_t entry,
              bool in_handler) noexcept
-      : marks_(marks),
-        stock_(stock),
-        newest_slot_(newest_slot),
-        entry_(entry),
-        allocates_(!in_handler),
-        in_handler_(in_handler) {}
+      : calls_(calls), stock_(stock), newest_slot_(newest_slot), entry_(entry), allocates_(!in_handler) {}
 
   frame_record* oldest() const noexcept { return last_; }
   unsigned many() const noexcept { return many_; }
-  /// Whether there was a record for each, and none is about to appear.
+  /// For how many there was no record.
+  unsigned lacking() const noexcept { return lacking_; }
+  /// False when the function that was interrupted may be about to fork.
   bool found_all() const noexcept { return all_; }
 
-  /// Returns false when the stack has led elsewhere: then nothing of what has been found may be used.
-  MUSTER_COLD bool go() noexcept {
-    _Unwind_Backtrace(&on_frame, this);
-    return complete_;
+  /// From a function that has called. Returns false when the stack has led elsewhere: then nothing of what has been
+  /// found may be used.
+  bool go(stack_point p) noexcept {
+    if (newest_slot_ == 0 && p.stack >= entry_) return false;
+    for (;;) {
+      const std::uintptr_t slot = p.stack - sizeof(void*);
+      // Above the newest all are known. When its return is being dealt with, its slot is its own again.
+      if (newest_slot_ != 0 && slot >= newest_slot_) return slot == newest_slot_;
+      if (p.stack >= entry_) return true;
+      const known_call& call = calls_.of(p.at);
+      if (!call.rule.known || call.unwinds) return false;
+      if (call.fork) add(p);
+      call.rule.apply(p);
+      if (p.stack <= slot) return false;
+    }
+  }
+  /// From one that a signal has stopped.
+  bool go_from_signal(stack_point p) noexcept {
+    unwind_information function(p.at);
+    if (!function.found() || unwinds_stack(function.function())) return false;
+    const frame_rule rule = function.rule();
+    if (!rule.known) return false;
+    // It may have looked whether somebody asks, and not called its first half yet.
+    const function_table marks(function.function(), function.exception_table(), typeid(landing));
+    if (marks.has_marks()) all_ = false;
+    if (newest_slot_ == 0 && p.stack >= entry_) return false;
+    rule.apply(p);
+    return go(p);
   }
 
  private:
-  known_marks& marks_;
-  frame_record*& stock_;
+  known_calls& calls_;
+  frame_stock& stock_;
   const std::uintptr_t newest_slot_;
   const std::uintptr_t entry_;
   const bool allocates_;
-  bool in_handler_;  // it has not come to the frame that was interrupted
   frame_record* found_ = nullptr;
   frame_record* last_ = nullptr;
   unsigned many_ = 0;
+  unsigned lacking_ = 0;
   bool all_ = true;
-  bool complete_ = false;               // it has come to where it should
-  std::uintptr_t candidate_frame_ = 0;  // the base of the frame of `last_`, which is to be vouched for
 
-  static _Unwind_Reason_Code on_frame(_Unwind_Context* frame, void* walk) {
-    return static_cast<stack_walk*>(walk)->look(frame) ? _URC_NO_REASON : _URC_END_OF_STACK;
-  }
-
-  /// Returns whether to go on.
-  bool look(_Unwind_Context* frame) noexcept {
-    int is_interrupted = 0;
-    const std::uintptr_t at = _Unwind_GetIPInfo(frame, &is_interrupted);
-    const std::uintptr_t stack = _Unwind_GetCFA(frame);  // its stack pointer, after the call
-    if (in_handler_) {
-      in_handler_ = is_interrupted == 0;
-      // It may have looked whether somebody asks, and not called its first half yet.
-      if (!in_handler_ && table_of(frame).has_marks()) all_ = false;
-      return true;
-    }
-    if (candidate_frame_ != 0 && stack != candidate_frame_ + 2 * sizeof(void*)) give_back_last();
-    candidate_frame_ = 0;
-    if (newest_slot_ != 0) {
-      // Above the newest all are known. When its return is being dealt with, its slot is its own again.
-      complete_ = stack - sizeof(void*) == newest_slot_;
-      if (stack - sizeof(void*) >= newest_slot_) return false;
-    } else if (stack >= entry_) {
-      complete_ = true;
-      return false;
-    }
-    if (is_interrupted == 0 && at != 0 && marks_.is_fork(at, frame)) add(at, stack, frame);
-    return at != 0;
-  }
-
-  void add(std::uintptr_t return_address, std::uintptr_t stack, _Unwind_Context* frame) noexcept {
-    frame_record* one = stock_;
-    if (one != nullptr) {
-      stock_ = one->next_free_;
-    } else if (allocates_) {
-      one = new (std::nothrow) frame_record;
-    }
+  void add(const stack_point& p) noexcept {
+    frame_record* one = allocates_ ? stock_.make() : stock_.take();
     if (one == nullptr) {
       one = found_;  // the newest is given up
-      all_ = false;
+      ++lacking_;
       if (one == nullptr) return;
       --many_;
       found_ = one->next_free_;
       (found_ == nullptr ? last_ : found_->before_) = nullptr;
     }
     ++many_;
-    one->slot_ = stack - sizeof(void*);
-    one->return_address = return_address;
-    one->before_return = return_address - 1;
-    one->kept_ = {_Unwind_GetGR(frame, 6),  _Unwind_GetGR(frame, 3),  _Unwind_GetGR(frame, 12),
-                  _Unwind_GetGR(frame, 13), _Unwind_GetGR(frame, 14), _Unwind_GetGR(frame, 15)};
+    one->slot_ = p.stack - sizeof(void*);
+    one->return_address = p.at;
+    one->before_return = p.at - 1;
+    one->kept_ = p.kept;
     one->next_free_ = nullptr;
     one->before_ = last_;
     (last_ == nullptr ? found_ : last_->next_free_) = one;
     last_ = one;
-    candidate_frame_ = one->kept_.rbp;
-  }
-  void give_back_last() noexcept {
-    frame_record* const one = last_;
-    last_ = one->before_;
-    (last_ == nullptr ? found_ : last_->next_free_) = nullptr;
-    one->next_free_ = stock_;
-    stock_ = one;
-    --many_;
   }
 };
 

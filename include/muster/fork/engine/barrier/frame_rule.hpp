@@ -1,0 +1,295 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// frame_rule.hpp: how to get from a function's frame to its caller's, for a place in its code: what the compiler's
+// unwind information says there. For ordinary frames: the caller's stack pointer is an offset from a register, or is
+// kept beside the base; registers that must be kept are in the frame. Rules for others are not known.
+//
+// Signals    may be used in signal handlers where the C++ runtime finds unwind information without a lock (glibc 2.35).
+// Source     DWARF 5, 6.4 "Call Frame Information"; Linux Standard Base 10.6, ".eh_frame"; System V ABI, x86-64, 3.6.
+#pragma once
+
+#include <muster/fork/engine/barrier/return_barrier.hpp>  // kept_registers
+#include <muster/fork/engine/barrier/table_reader.hpp>    // table_reader
+
+#include <array>    // a rule for each register
+#include <bit>      // std::bit_cast
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uintptr_t
+#include <limits>   // of what fits into a rule
+
+namespace muster::inline MUSTER_ABI::detail {
+
+struct frame_rule {
+  static constexpr std::uint8_t stack_pointer = kept_registers::many;
+
+  bool known = false;
+  bool apart = false;       // the canonical frame address lies in memory; what is saved, beside rbp
+  std::uint8_t base = 0;    // which register, of kept_registers or stack_pointer
+  std::uint8_t saved = 0;   // a bit for each register
+  std::int32_t offset = 0;  // from the base
+  std::array<std::int16_t, kept_registers::many> at{};  // where it is saved, in words, from the canonical frame address
+
+  /// Whether the function finds what is in its frame through its base.
+  bool is_based() const noexcept { return known && !apart && base == kept_registers::rbp && offset == 16; }
+
+  /// From a point in the function to the point in its caller.
+  void apply(stack_point& p) const noexcept {
+    const std::uintptr_t from =
+        (base == stack_pointer ? p.stack : p.kept.of[base]) + static_cast<std::uintptr_t>(offset);
+    const std::uintptr_t cfa = apart ? word(from) : from;
+    const std::uintptr_t beside = apart ? p.kept.of[kept_registers::rbp] : cfa;
+    for (unsigned i = 0; i < kept_registers::many; ++i)
+      if ((saved >> i & 1U) != 0) p.kept.of[i] = word(beside + static_cast<std::uintptr_t>(at[i] * std::int64_t{8}));
+    p.at = word(cfa - sizeof(void*));
+    p.stack = cfa;
+  }
+
+ private:
+  static std::uintptr_t word(std::uintptr_t address) noexcept { return *std::bit_cast<const std::uintptr_t*>(address); }
+};
+
+/// What the C++ runtime knows of a function.
+struct known_function {
+  void* text;
+  void* data;
+  std::uintptr_t begin;
+};
+/// The function that an address lies in: its unwind information, or null.
+[[gnu::visibility("default")]] const unsigned char* find_function(std::uintptr_t at, known_function* found) noexcept
+    asm("_Unwind_Find_FDE");
+
+/// Reads a function's unwind information.
+class unwind_information {
+ public:
+  explicit unwind_information(std::uintptr_t at) noexcept : entry_(find_function(at, &function_)), at_(at) {
+    if (entry_ != nullptr) readable_ = read_header();
+  }
+  /// Whether there is any that can be read.
+  bool found() const noexcept { return readable_; }
+  std::uintptr_t function() const noexcept { return function_.begin; }
+  /// The function's exception table, or null.
+  const void* exception_table() const noexcept { return exceptions_; }
+
+  frame_rule rule() noexcept {
+    frame_rule rule;
+    if (!readable_ || is_signal_frame_) return rule;
+    row now;
+    if (!execute(common_program_, common_end_, now)) return rule;
+    initial_ = now;
+    if (!execute(program_, end_, now) || !now.cfa_known || !now.returns) return rule;
+    rule.known = true;
+    rule.apart = now.apart;
+    rule.base = static_cast<std::uint8_t>(now.base);
+    if (!fits(now.offset, rule.offset)) rule.known = false;
+    for (unsigned i = 0; i < kept_registers::many; ++i) {
+      const saved_register& one = now.kept[i];
+      if (one.where == saved_register::kept) continue;
+      const bool right = one.where == (now.apart ? saved_register::beside_base : saved_register::in_frame);
+      if (!right || one.offset % 8 != 0 || !fits(one.offset / 8, rule.at[i])) rule.known = false;
+      rule.saved = static_cast<std::uint8_t>(rule.saved | 1U << i);
+    }
+    return rule;
+  }
+
+ private:
+  struct saved_register {
+    enum place : std::uint8_t { kept, in_frame, beside_base, elsewhere } where = kept;
+    std::int64_t offset = 0;
+  };
+  struct row {
+    bool cfa_known = false, apart = false;
+    bool returns = true;  // to what lies below the canonical frame address
+    unsigned base = 0;
+    std::int64_t offset = 0;
+    std::array<saved_register, kept_registers::many> kept{};
+  };
+  static constexpr std::uint64_t return_column = 16;
+  static constexpr unsigned no_register = kept_registers::many + 1;
+
+  template <class To>
+  static bool fits(std::int64_t value, To& to) noexcept {
+    to = static_cast<To>(value);
+    return to == value;
+  }
+  static std::uint32_t number(const unsigned char* at) noexcept {
+    std::uint32_t value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  static unsigned named(std::uint64_t dwarf) noexcept {
+    switch (dwarf) {
+      case 3: return kept_registers::rbx;
+      case 6: return kept_registers::rbp;
+      case 7: return frame_rule::stack_pointer;
+      case 12:
+      case 13:
+      case 14:
+      case 15: return kept_registers::r12 + static_cast<unsigned>(dwarf - 12);
+      default: return no_register;
+    }
+  }
+
+  bool read_header() noexcept {
+    constexpr std::uint32_t long_format = 0xffffffff;
+    const std::uint32_t length = number(entry_);
+    if (length == long_format) return false;
+    end_ = entry_ + 4 + length;
+    const unsigned char* const common = entry_ + 4 - static_cast<std::int32_t>(number(entry_ + 4));
+    if (number(common) == long_format) return false;
+    common_end_ = common + 4 + number(common);
+    table_reader read(common + 8);
+    const unsigned version = read.byte();
+    if (version != 1 && version != 3) return false;
+    const unsigned char* augmentation = read.at();
+    while (read.byte() != 0) {
+    }
+    code_unit_ = read.unsigned_number();
+    data_unit_ = read.signed_number();
+    if ((version == 1 ? read.byte() : read.unsigned_number()) != return_column) return false;
+    constexpr unsigned omitted = 0xff;
+    unsigned pointers = 0;
+    unsigned exceptions = omitted;
+    const bool augmented = *augmentation == 'z';
+    if (augmented) {
+      const std::uint64_t bytes = read.unsigned_number();
+      const unsigned char* const after = read.at() + bytes;
+      for (++augmentation; *augmentation != 0; ++augmentation) {
+        switch (*augmentation) {
+          case 'L': exceptions = read.byte(); break;
+          case 'R': pointers = read.byte(); break;
+          case 'P': {
+            const unsigned encoding = read.byte();
+            read.pointer(encoding & 0x7fU);
+            break;
+          }
+          case 'S': is_signal_frame_ = true; break;
+          default: return false;
+        }
+      }
+      common_program_ = after;
+    } else if (*augmentation == 0) {
+      common_program_ = read.at();
+    } else {
+      return false;
+    }
+    table_reader own(entry_ + 8);
+    own.pointer(pointers);
+    own.pointer(pointers & 0x0fU);
+    program_ = own.at();
+    if (augmented) {
+      const std::uint64_t bytes = own.unsigned_number();
+      program_ = own.at() + bytes;
+      if (exceptions != omitted) exceptions_ = std::bit_cast<const void*>(own.pointer(exceptions));
+    }
+    return !read.failed() && !own.failed();
+  }
+
+  /// An expression that is an offset from rbp. Returns false for all others.
+  static bool beside_base(table_reader& read, bool and_load, std::int64_t& offset) noexcept {
+    constexpr unsigned base_plus = 0x76, load = 0x06;
+    const std::uint64_t length = read.unsigned_number();
+    table_reader inner(read.at());
+    read.skip(length);
+    if (length < 2 || inner.byte() != base_plus) return false;
+    offset = inner.signed_number();
+    return (!and_load || inner.byte() == load) && inner.at() == read.at();
+  }
+  void save(row& now, std::uint64_t dwarf, saved_register how) noexcept {
+    if (dwarf == return_column) now.returns = how.where == saved_register::in_frame && how.offset == -8;
+    if (const unsigned r = named(dwarf); r < kept_registers::many) now.kept[r] = how;
+  }
+  void restore(row& now, std::uint64_t dwarf) noexcept {
+    if (dwarf == return_column) now.returns = initial_.returns;
+    if (const unsigned r = named(dwarf); r < kept_registers::many) now.kept[r] = initial_.kept[r];
+  }
+  static void define(row& now, std::uint64_t dwarf, std::int64_t offset) noexcept {
+    now.base = named(dwarf);
+    now.offset = offset;
+    now.apart = false;
+    now.cfa_known = now.base != no_register;
+  }
+
+  /// Up to where `at_` is. Returns false when something in it is not known.
+  bool execute(const unsigned char* from, const unsigned char* to, row& now) noexcept {
+    std::array<row, 8> remembered;
+    std::size_t many = 0;
+    std::uintptr_t at = function_.begin;
+    table_reader read(from);
+    const auto in_frame = [&](std::int64_t units) {
+      return saved_register{saved_register::in_frame, units * data_unit_};
+    };
+    while (read.at() < to && at <= at_) {
+      const unsigned code = read.byte();
+      const unsigned low = code & 0x3fU;
+      switch (code >> 6U) {
+        case 1: at += low * code_unit_; continue;
+        case 2: save(now, low, in_frame(static_cast<std::int64_t>(read.unsigned_number()))); continue;
+        case 3: restore(now, low); continue;
+        default: break;
+      }
+      switch (code) {
+        case 0x00: break;                                                                  // nop
+        case 0x02: at += read.byte() * code_unit_; break;                                  // advance_loc1
+        case 0x03: at += read.pointer(0x02) * code_unit_; break;                           // advance_loc2
+        case 0x04: at += read.pointer(0x03) * code_unit_; break;                           // advance_loc4
+        case 0x06: restore(now, read.unsigned_number()); break;                            // restore_extended
+        case 0x07: save(now, read.unsigned_number(), {saved_register::elsewhere}); break;  // undefined
+        case 0x08: save(now, read.unsigned_number(), {}); break;                           // same_value
+        case 0x0a:                                                                         // remember_state
+          if (many == remembered.size()) return false;
+          remembered[many++] = now;
+          break;
+        case 0x0b:  // restore_state
+          if (many == 0) return false;
+          now = remembered[--many];
+          break;
+        case 0x05:    // offset_extended
+        case 0x11: {  // offset_extended_sf
+          const std::uint64_t r = read.unsigned_number();
+          save(now, r,
+               in_frame(code == 0x05 ? static_cast<std::int64_t>(read.unsigned_number()) : read.signed_number()));
+          break;
+        }
+        case 0x0c:    // def_cfa
+        case 0x12: {  // def_cfa_sf
+          const std::uint64_t r = read.unsigned_number();
+          define(now, r,
+                 code == 0x0c ? static_cast<std::int64_t>(read.unsigned_number()) : read.signed_number() * data_unit_);
+          break;
+        }
+        case 0x0d: define(now, read.unsigned_number(), now.offset); break;                 // def_cfa_register
+        case 0x0e: now.offset = static_cast<std::int64_t>(read.unsigned_number()); break;  // def_cfa_offset
+        case 0x13: now.offset = read.signed_number() * data_unit_; break;                  // def_cfa_offset_sf
+        case 0x0f:                                                                         // def_cfa_expression
+          now.cfa_known = now.apart = beside_base(read, true, now.offset);
+          now.base = kept_registers::rbp;
+          break;
+        case 0x10: {  // expression
+          const std::uint64_t r = read.unsigned_number();
+          saved_register how{saved_register::beside_base};
+          if (!beside_base(read, false, how.offset)) how.where = saved_register::elsewhere;
+          save(now, r, how);
+          break;
+        }
+        case 0x2e: read.unsigned_number(); break;  // GNU_args_size
+        default: return false;
+      }
+      if (read.failed()) return false;
+    }
+    return true;
+  }
+
+  known_function function_{};
+  const unsigned char* const entry_;
+  const std::uintptr_t at_;
+  bool readable_ = false, is_signal_frame_ = false;
+  const unsigned char *program_ = nullptr, *end_ = nullptr;
+  const unsigned char *common_program_ = nullptr, *common_end_ = nullptr;
+  const void* exceptions_ = nullptr;
+  std::uint64_t code_unit_ = 1;
+  std::int64_t data_unit_ = 1;
+  row initial_;
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// frame_stock.hpp: the records of one thread that wait to be used. A signal's handler, which cannot allocate any, has
+// those that are here, and those that the thread who has sent the signal has given.
+//
+// Threads    give() by any; all else by the owner, or by a handler that has stopped it while it does nothing here.
+#pragma once
+
+#include <muster/base/sync.hpp>                         // sync::atomic
+#include <muster/fork/engine/barrier/frame_record.hpp>  // frame_record
+
+#include <algorithm>  // std::min
+#include <new>        // std::nothrow
+#include <utility>    // std::exchange
+
+namespace muster::inline MUSTER_ABI::detail {
+
+class frame_stock {
+ public:
+  frame_stock() = default;
+  frame_stock(const frame_stock&) = delete;
+  frame_stock& operator=(const frame_stock&) = delete;
+  ~frame_stock() {
+    delete passed_;
+    delete_all(free_);
+    delete_all(gift_.load(std::memory_order_relaxed));
+  }
+
+  /// Null when there is none.
+  frame_record* take() noexcept {
+    frame_record* const one = free_;
+    if (one == nullptr) return nullptr;
+    free_ = one->next_free_;
+    --many_;
+    return one;
+  }
+  /// The same, or one that has been allocated.
+  frame_record* make() noexcept {
+    frame_record* const one = take();
+    return one != nullptr ? one : new (std::nothrow) frame_record;
+  }
+  void put(frame_record& one) noexcept {
+    one.next_free_ = free_;
+    free_ = &one;
+    ++many_;
+  }
+  /// The same for one that an exception passes: the unwinder still reads it.
+  void put_later(frame_record& one) noexcept {
+    if (frame_record* const last = std::exchange(passed_, &one)) put(*last);
+  }
+  /// Until there are so many, or there is no memory.
+  void fill(unsigned many) noexcept {
+    while (many_ < many) {
+      auto* const one = new (std::nothrow) frame_record;
+      if (one == nullptr) return;
+      put(*one);
+    }
+  }
+
+  /// For a handler that had too few.
+  void lacks(unsigned many) noexcept { lacking_.store(many, std::memory_order_relaxed); }
+  /// For who is about to send a signal.
+  void give() noexcept {
+    const unsigned lacking = lacking_.exchange(0, std::memory_order_relaxed);
+    if (lacking == 0) return;
+    frame_record* all = nullptr;
+    for (unsigned i = 0; i < std::min(lacking, most) + spare; ++i) {
+      auto* const one = new (std::nothrow) frame_record;
+      if (one == nullptr) break;
+      one->next_free_ = std::exchange(all, one);
+    }
+    // (1) acq_rel: pairs with (2), and with itself.
+    delete_all(gift_.exchange(all, std::memory_order_acq_rel));
+  }
+  /// Returns whether there are any.
+  bool take_gift() noexcept {
+    // (2) acquire: pairs with (1).
+    for (frame_record* one = gift_.exchange(nullptr, std::memory_order_acquire); one != nullptr;)
+      put(*std::exchange(one, one->next_free_));
+    return free_ != nullptr;
+  }
+
+ private:
+  static constexpr unsigned most = 4096, spare = 16;
+  static void delete_all(frame_record* first) noexcept {
+    while (first != nullptr) delete std::exchange(first, first->next_free_);
+  }
+
+  frame_record* free_ = nullptr;
+  unsigned many_ = 0;
+  frame_record* passed_ = nullptr;
+  sync::atomic<unsigned> lacking_{0};  // the forks for which a handler had no record
+  sync::atomic<frame_record*> gift_{nullptr};
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail
