@@ -15,32 +15,40 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
+/// Where an exception goes that a call throws.
+struct landing_pad {
+  std::uintptr_t at = 0;      // 0: the call is not marked
+  std::int64_t selector = 0;  // tells the code there which exception it is
+};
+
 /// The exception table of a function that begins at `function`.
 class function_table {
  public:
   function_table(std::uintptr_t function, const void* table, const std::type_info& marks) noexcept
       : function_(function), table_(static_cast<const unsigned char*>(table)), marks_(marks) {}
 
-  /// Whether the call that returns to `return_address` is within a try block whose first handler catches `marks`.
-  bool is_marked(std::uintptr_t return_address) const noexcept {
+  /// The handler of the call that returns to `return_address`, if it is within a try block whose first handler catches
+  /// `marks`.
+  landing_pad handler_of(std::uintptr_t return_address) const noexcept {
     const std::uintptr_t call = return_address - 1 - function_;
-    return any([&](std::uintptr_t from, std::uintptr_t length) { return call >= from && call - from < length; });
+    return find([&](std::uintptr_t from, std::uintptr_t length) { return call >= from && call - from < length; });
   }
-  /// Whether any call is.
+  /// Whether any call has one.
   bool has_marks() const noexcept {
-    return any([](std::uintptr_t, std::uintptr_t) { return true; });
+    return find([](std::uintptr_t, std::uintptr_t) { return true; }).at != 0;
   }
 
  private:
   template <class Wanted>
-  bool any(Wanted wanted) const noexcept {
+  landing_pad find(Wanted wanted) const noexcept {
     constexpr unsigned omitted = 0xff;
-    if (table_ == nullptr) return false;
+    if (table_ == nullptr) return {};
     table_reader read(table_);
-    if (const unsigned encoding = read.byte(); encoding != omitted) read.pointer(encoding);
+    std::uintptr_t pads = function_;
+    if (const unsigned encoding = read.byte(); encoding != omitted) pads = read.pointer(encoding);
     const unsigned type_encoding = read.byte();
     const std::int64_t size = table_reader::size_of(type_encoding);
-    if (type_encoding == omitted || size == 0) return false;
+    if (type_encoding == omitted || size == 0) return {};
     const std::uint64_t to_types = read.unsigned_number();
     const unsigned char* const types = read.at() + to_types;
     const unsigned call_encoding = read.byte();
@@ -57,9 +65,10 @@ class function_table {
       table_reader type(types - filter * size);
       const std::uintptr_t caught = type.pointer(type_encoding);
       // Not by their addresses: each library may have its own.
-      if (caught != 0 && !type.failed() && *std::bit_cast<const std::type_info*>(caught) == marks_) return true;
+      if (caught != 0 && !type.failed() && *std::bit_cast<const std::type_info*>(caught) == marks_)
+        return {pads + pad, filter};
     }
-    return false;
+    return {};
   }
 
   const std::uintptr_t function_;

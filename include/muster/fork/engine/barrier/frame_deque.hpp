@@ -51,6 +51,7 @@ class frame_deque : public fork_deque {
   static const char* obstacle() noexcept {
     static const char* const why = [] {
       if (shadow_stack()) return "return addresses cannot be replaced: the process has a shadow stack";
+      if (!landing_exception::is_known()) return "the C++ runtime's exceptions are not known";
       return stop_signal::listen(&stopped_by_signal) ? nullptr : "SIGURG cannot be handled";
     }();
     // The table is the library's that has been loaded with this code, not the process's.
@@ -100,6 +101,8 @@ class frame_deque : public fork_deque {
   MUSTER_COLD inline bool take_back(frame_record& r) noexcept;
   using fork_deque::take_back;
   MUSTER_COLD inline void end(frame_record& r) noexcept;
+  /// With which the owner enters frames.
+  landing_exception& exception() noexcept { return exception_; }
   /// Forgets a record that has been joined.
   void recycle(frame_record& r) noexcept {
     const busy now(*this);
@@ -182,6 +185,7 @@ class frame_deque : public fork_deque {
   std::uintptr_t entry_ = 0;
   sync::atomic<bool> busy_{false};
   frame_stock stock_;
+  landing_exception exception_;
   known_calls calls_;
   alignas(isolation_size) sync::atomic<unsigned> running_{0};
   // The signal's handler has offered everything, and since then the next fork is asked: false whenever the mark falls.

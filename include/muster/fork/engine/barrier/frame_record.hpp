@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // frame_record.hpp: a fork whose mark has been found on the stack, and whose return address has been replaced. What the
-// fork itself has not written is found out by entering its frame: the thief throws a `landing` into it, whose handler
+// fork itself has not written is found out by entering its frame: the thief goes to the handler of a `landing`, which
 // copies the second half, and leaves. So does the owner, when its first half returns and the second has been stolen.
 // The life of such a record is told in frame_deque.hpp.
 #pragma once
 
 #include <muster/base/slot.hpp>                           // slot
-#include <muster/fork/engine/barrier/return_barrier.hpp>  // kept_registers, go_to_frame
+#include <muster/fork/engine/barrier/fork_marks.hpp>      // landing_pad
+#include <muster/fork/engine/barrier/landing.hpp>         // landing_exception
+#include <muster/fork/engine/barrier/return_barrier.hpp>  // kept_registers, visit_frame
 #include <muster/fork/engine/fork_record.hpp>             // fork_record
-
-#include <cxxabi.h>  // __cxa_end_catch
 
 #include <cstdint>      // std::uintptr_t
 #include <exception>    // std::exception_ptr
@@ -19,13 +19,6 @@
 #include <utility>      // std::exchange
 
 namespace muster::inline MUSTER_ABI::detail {
-
-class frame_record;
-
-/// What is thrown into a frame that forks. The compiler's table of the handler that catches it is the fork's mark.
-struct landing {
-  frame_record* of;
-};
 
 class frame_record : public replaced_return, public fork_record {
  public:
@@ -49,10 +42,15 @@ class frame_record : public replaced_return, public fork_record {
   static inline void run_stolen(fork_record& of) noexcept;
 
   /// For the owner, when the second half has been executed by a thief. The first has returned `first`.
-  [[noreturn]] void enter_as_owner(const result_registers& first) {
+  [[noreturn]] void enter_as_owner(landing_exception& exception, const result_registers& first) noexcept {
     first_ = first;
     owner_is_here_ = true;
-    land(this);
+    enter_frame(kept_, slot_ + sizeof(void*), entry_.selector, exception.thrown(*this), entry_.at);
+  }
+  /// For the thief: arrive() copies the second half.
+  void visit(landing_exception& exception) noexcept {
+    visit_frame(kept_, &thief_left_, entry_.selector, exception.thrown(*this), entry_.at);
+    exception.leave();
   }
   /// What the first half has returned, in registers.
   const result_registers& first() const noexcept { return first_; }
@@ -62,10 +60,9 @@ class frame_record : public replaced_return, public fork_record {
   friend class frame_stock;
   friend class stack_walk;
 
-  [[noreturn, gnu::noinline]] static void land(void* record) { throw landing{static_cast<frame_record*>(record)}; }
-
   std::uintptr_t slot_ = 0;  // where the return address lay
   kept_registers kept_{};    // of the frame
+  landing_pad entry_;        // to it
   bool owner_is_here_ = false;
   void* thief_left_ = nullptr;
   alignas(16) unsigned char closure_[closure_bytes];

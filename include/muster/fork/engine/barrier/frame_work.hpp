@@ -22,7 +22,7 @@ inline void came_to_barrier(void* result, replaced_return& at) {
   worker& self = *worker::current();
   if (self.forks.take_back(r)) return self.forks.recycle(r);
   self.await(r);
-  r.enter_as_owner(*static_cast<result_registers*>(result));
+  r.enter_as_owner(self.forks.exception(), *static_cast<result_registers*>(result));
 }
 
 /// The thief may be in the frame, which the unwinder must not enter before it has left.
@@ -41,9 +41,9 @@ inline void exception_passes(replaced_return& at) noexcept {
 inline void frame_record::run_stolen(fork_record& of) noexcept {
   auto& r = static_cast<frame_record&>(of);
   {
-    const frame_deque::busy now(worker::current()->forks);  // two stacks are in use at once
-    go_to_frame(r.kept_, r.return_address, &land, &r, &r.thief_left_);
-    abi::__cxa_end_catch();  // of the handler that it has left
+    frame_deque& thief = worker::current()->forks;
+    const frame_deque::busy now(thief);  // two stacks are in use at once
+    r.visit(thief.exception());
   }
   r.call_(r);
   r.done();

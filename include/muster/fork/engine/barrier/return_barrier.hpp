@@ -152,18 +152,42 @@ inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_E
       :);
 }
 
-/// Throws into a frame as if that frame had called the function that throws, with `arrival` for its argument. Keeps
-/// where the caller is in `left`, for come_back().
-[[MUSTER_NAKED]] inline void go_to_frame(const kept_registers& /*rdi*/, std::uintptr_t /*rsi: of the call*/,
-                                         void (* /*rdx*/)(void*), void* /*rcx: arrival*/, void** /*r8: left*/) {
+// The next three change the stack, so no caller of theirs is found.
+
+/// Goes to where an exception goes that has been thrown by a call: with the registers of the frame, and `stack` for its
+/// stack pointer.
+[[MUSTER_NAKED, noreturn]] inline void enter_frame(const kept_registers& /*rdi*/, std::uintptr_t /*rsi: stack*/,
+                                                   std::int64_t /*rdx: selector*/, void* /*rcx: exception*/,
+                                                   std::uintptr_t /*r8: landing pad*/) {
   asm volatile(
+      ".cfi_undefined rip\n\t"
+      "movq (%%rdi), %%rbp\n\t"
+      "movq 8(%%rdi), %%rbx\n\t"
+      "movq 16(%%rdi), %%r12\n\t"
+      "movq 24(%%rdi), %%r13\n\t"
+      "movq 32(%%rdi), %%r14\n\t"
+      "movq 40(%%rdi), %%r15\n\t"
+      "movq %%rsi, %%rsp\n\t"
+      "movq %%rcx, %%rax\n\t"
+      "jmpq *%%r8\n\t"
+      :
+      :);
+}
+
+/// The same on the stack of the caller, for which the frame is another's. Keeps where the caller is in `left`, for
+/// come_back().
+[[MUSTER_NAKED]] inline void visit_frame(const kept_registers& /*rdi*/, void** /*rsi: left*/,
+                                         std::int64_t /*rdx: selector*/, void* /*rcx: exception*/,
+                                         std::uintptr_t /*r8: landing pad*/) {
+  asm volatile(
+      ".cfi_undefined rip\n\t"
       "pushq %%rbp\n\t"
       "pushq %%rbx\n\t"
       "pushq %%r12\n\t"
       "pushq %%r13\n\t"
       "pushq %%r14\n\t"
       "pushq %%r15\n\t"
-      "movq %%rsp, (%%r8)\n\t"
+      "movq %%rsp, (%%rsi)\n\t"
       "leaq -1024(%%rsp), %%rsp\n\t"  // the frame may use what lies above its stack pointer, for arguments
       "andq $-16, %%rsp\n\t"
       "movq (%%rdi), %%rbp\n\t"
@@ -172,16 +196,16 @@ inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_E
       "movq 24(%%rdi), %%r13\n\t"
       "movq 32(%%rdi), %%r14\n\t"
       "movq 40(%%rdi), %%r15\n\t"
-      "pushq %%rsi\n\t"
-      "movq %%rcx, %%rdi\n\t"
-      "jmpq *%%rdx\n\t"
+      "movq %%rcx, %%rax\n\t"
+      "jmpq *%%r8\n\t"
       :
       :);
 }
 
-/// Goes on where go_to_frame() was called.
+/// Goes on where visit_frame() was called.
 [[MUSTER_NAKED, noreturn]] inline void come_back(void* /*rdi: left*/) {
   asm volatile(
+      ".cfi_undefined rip\n\t"
       "movq %%rdi, %%rsp\n\t"
       "popq %%r15\n\t"
       "popq %%r14\n\t"

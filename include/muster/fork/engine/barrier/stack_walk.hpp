@@ -34,7 +34,7 @@ struct known_call {
   std::uintptr_t return_address = 0;
   std::uint64_t code = 0;  // the eight bytes before it: another library may have been loaded there
   frame_rule rule;
-  bool fork = false;     // of a frame that thieves may enter
+  landing_pad entry;     // of a fork in a frame that thieves may enter
   bool unwinds = false;  // by a function that unwinds the stack: what is above it may have been left already
 };
 
@@ -81,8 +81,8 @@ void known_calls::find(known_call& one, std::uintptr_t return_address) noexcept 
   one.rule = function.rule();
   one.unwinds = unwinds_stack(function.function());
   const function_table marks(function.function(), function.exception_table(), typeid(landing));
-  one.fork = one.rule.is_based() && marks.is_marked(return_address) &&
-             !masks_stack_pointer(function.function(), return_address);
+  if (one.rule.is_based() && !masks_stack_pointer(function.function(), return_address))
+    one.entry = marks.handler_of(return_address);
 }
 
 /// One walk. The records that it takes from `stock` are linked, newest first.
@@ -112,7 +112,7 @@ class stack_walk {
       if (p.stack >= entry_) return true;
       const known_call& call = calls_.of(p.at);
       if (!call.rule.known || call.unwinds) return false;
-      if (call.fork) add(p);
+      if (call.entry.at != 0) add(p, call.entry);
       call.rule.apply(p);
       if (p.stack <= slot) return false;
     }
@@ -143,7 +143,7 @@ class stack_walk {
   unsigned lacking_ = 0;
   bool all_ = true;
 
-  void add(const stack_point& p) noexcept {
+  void add(const stack_point& p, const landing_pad& entry) noexcept {
     frame_record* one = allocates_ ? stock_.make() : stock_.take();
     if (one == nullptr) {
       one = found_;  // the newest is given up
@@ -158,6 +158,7 @@ class stack_walk {
     one->return_address = p.at;
     one->before_return = p.at - 1;
     one->kept_ = p.kept;
+    one->entry_ = entry;
     one->next_free_ = nullptr;
     one->before_ = last_;
     (last_ == nullptr ? found_ : last_->next_free_) = one;
