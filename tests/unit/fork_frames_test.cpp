@@ -2,75 +2,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Forks in functions of all shapes, of halves that return and throw everything, when the second half is stolen: each
-// first half ends only after a thief has begun the second. For an engine that enters frames, all depends on what the
-// compiler makes of these functions; so this file is compiled in many ways.
+// first half ends only after a thief has begun the second. For an engine that finds forks on the stack, all depends on
+// what the compiler makes of these functions; so this file is compiled in many ways.
 #include <execinfo.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <unistd.h>
-#include <unwind.h>
 #include <muster/fork.hpp>
 
 #include <alloca.h>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <complex>
 #include <coroutine>
 #include <cstdarg>
 #include <cstdint>
 #include <cstring>
-#include <exception>
-#include <functional>
 #include <memory>
 #include <numeric>
-#include <stdexcept>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "stolen.hpp"
+
 namespace {
 
-using muster::fork2;
-using muster::pool;
-
-pool& workers() {
-  static pool three({.workers = 3, .stack_bytes = std::size_t{16} << 20U});
-  return three;
-}
-
-/// Until a thief has begun the second half of `fork_stolen`. Forks nothing.
-void await(const std::atomic<bool>& begun) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!begun) {
-    if (std::chrono::steady_clock::now() > limit) muster::fail_check("nobody steals", __FILE__, __LINE__);
-    muster::pause();
-  }
-}
-
-/// fork2, but the first half goes on only when a thief has begun the second.
-template <class F, class G>
-auto fork_stolen(F first, G second) {
-  std::atomic<bool> begun{false};
-  return fork2(
-      [&] {
-        await(begun);
-        return first();
-      },
-      [&] {
-        begun = true;
-        return second();
-      });
-}
-
-/// Hides a value from the optimizer.
-template <class T>
-[[gnu::noinline]] T opaque(T value) {
-  asm volatile("" : : "r"(&value) : "memory");
-  return value;
-}
+using muster_test::await;
+using muster_test::fork2;
+using muster_test::fork_stolen;
+using muster_test::leaf;
+using muster_test::opaque;
+using muster_test::pool;
+using muster_test::workers;
 
 // --- Results.
 
@@ -152,6 +116,45 @@ T made(long seed) {
   }
 }
 
+// A function that is forked with its argument, as fork2(negative, 7, ...).
+std::atomic<bool> stolen{false};
+template <class R, class P>
+R negative(P value) {
+  await(stolen);
+  return static_cast<R>(-value);
+}
+bool is_odd(short value) noexcept {
+  await(stolen);
+  return (value & 1) != 0;
+}
+const char* next(const char* at) {
+  await(stolen);
+  return at + 1;
+}
+template <class F, class A, class R>
+void expect_of(F& function, A argument, R expected) {
+  stolen = false;
+  const auto [first, second] = fork2(function, argument, [&] {
+    stolen = true;
+    return argument;
+  });
+  EXPECT_EQ(first, expected);
+  EXPECT_EQ(second, argument);
+}
+TEST(functions, take_and_return_small_values) {
+  workers().run([] {
+    expect_of(negative<long, long>, 1L << 60U, -(1L << 60U));
+    expect_of(negative<int, int>, -5, 5);
+    expect_of(negative<signed char, int>, -100, static_cast<signed char>(100));
+    expect_of(negative<unsigned, short>, short{3}, ~0U - 2U);
+    expect_of(negative<double, int>, 3, -3.0);
+    expect_of(negative<long, double>, 3.0, -3L);
+    expect_of(is_odd, short{-3}, true);
+    static constexpr char text[] = "ab";
+    expect_of(next, &text[0], &text[1]);
+  });
+}
+
 template <class T>
 class results : public ::testing::Test {};
 using result_types = ::testing::Types<bool, signed char, short, int, long, unsigned long, float, double, long double,
@@ -181,8 +184,6 @@ TYPED_TEST(results, arrive_when_the_second_half_is_stolen) {
 }
 
 // --- Callers. Each forks in a frame of its own shape, and looks after itself when it goes on.
-
-long leaf(long a) { return opaque(a) * 3 + 1; }
 
 [[gnu::noinline]] long over_aligned(long a) {
   alignas(64) std::array<long, 16> own{};
@@ -322,175 +323,6 @@ TEST(callers, of_all_shapes_go_on_as_they_were) {
       EXPECT_EQ(in_a_coroutine(a), at(a) - 2 * at(a + 1));
     }
   });
-}
-
-// --- Exceptions.
-
-struct failure {
-  int what;
-};
-struct counted_local {
-  explicit counted_local(int& count) : count_(count) { ++count_; }
-  ~counted_local() { --count_; }
-  int& count_;
-};
-
-template <class F>
-int thrown_by(F f) {
-  try {
-    f();
-  } catch (const failure& e) {
-    return e.what;
-  } catch (const std::exception&) {
-    return -1;
-  }
-  return 0;
-}
-long throwing(int what) {
-  if (what != 0) throw failure{what};
-  return leaf(what);
-}
-
-TEST(exceptions, of_the_leftmost_half_arrive) {
-  workers().run([] {
-    for (const auto& [first, second, expected] :
-         {std::tuple{1, 0, 1}, std::tuple{0, 2, 2}, std::tuple{1, 2, 1}, std::tuple{0, 0, 0}}) {
-      int alive = 0;
-      std::atomic<int> ended{0};
-      EXPECT_EQ(thrown_by([&, a = first, b = second] {
-                  const counted_local outer(alive);
-                  fork_stolen(
-                      [&] {
-                        const counted_local inner(alive);
-                        return throwing(a);
-                      },
-                      [&] {
-                        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                        ++ended;
-                        return throwing(b);
-                      });
-                }),
-                expected);
-      EXPECT_EQ(alive, 0);
-      EXPECT_EQ(ended, 1) << "the frame was left before its second half had ended";
-    }
-  });
-}
-
-[[gnu::noinline]] long caught_in_the_forking_function(int what) {
-  try {
-    const auto [x, y] = fork_stolen([=] { return throwing(what); }, [=] { return throwing(0); });
-    return x + y;
-  } catch (const failure& e) {
-    return -e.what;
-  }
-}
-[[gnu::noinline]] long deep_throw(int deep, int what) {
-  if (deep == 0) return throwing(what);
-  const auto [x, y] = fork_stolen([=] { return deep_throw(deep - 1, what); }, [=] { return leaf(deep); });
-  return x + y;
-}
-
-TEST(exceptions, pass_through_many_frames_whose_second_halves_are_stolen) {
-  workers().run([] {
-    for (int round = 1; round < 5; ++round) {
-      EXPECT_EQ(caught_in_the_forking_function(round), -round);
-      EXPECT_EQ(thrown_by([&] { deep_throw(2, round); }), round);
-      EXPECT_EQ(thrown_by([&] { deep_throw(2, 0); }), 0);
-    }
-  });
-}
-
-TEST(exceptions, may_be_rethrown_and_nested) {
-  workers().run([] {
-    const auto inner = [] {
-      try {
-        fork_stolen([] { return throwing(3); }, [] { return leaf(1); });
-      } catch (const failure&) {
-        // While the one is handled, another comes and goes.
-        EXPECT_EQ(thrown_by([] { fork_stolen([] { return leaf(1); }, [] { return throwing(4); }); }), 4);
-        throw;
-      }
-      return 0L;
-    };
-    EXPECT_EQ(thrown_by([&] { fork_stolen(inner, [] { return leaf(2); }); }), 3);
-    EXPECT_EQ(thrown_by([&] { fork_stolen([] { return leaf(2); }, inner); }), 3);
-  });
-}
-
-TEST(exceptions, do_not_disturb_forks_of_destructors) {
-  struct forks_at_the_end {
-    long& sum;
-    ~forks_at_the_end() {
-      EXPECT_EQ(std::uncaught_exceptions(), 1);
-      const auto [x, y] = fork2([] { return leaf(1); }, [] { return leaf(2); });
-      sum += x + y;
-    }
-  };
-  workers().run([] {
-    long sum = 0;
-    EXPECT_EQ(thrown_by([&] {
-                const forks_at_the_end last{sum};
-                fork_stolen([] { return throwing(5); }, [] { return leaf(1); });
-              }),
-              5);
-    EXPECT_EQ(sum, 11);
-  });
-}
-
-void drop_foreign(_Unwind_Reason_Code, _Unwind_Exception*) {}
-
-TEST(exceptions, of_other_languages_pass) {
-  workers().run([] {
-    _Unwind_Exception foreign{};
-    std::memcpy(&foreign.exception_class, "OTHERLNG", 8);
-    foreign.exception_cleanup = &drop_foreign;
-    bool caught = false;
-    std::atomic<int> ended{0};
-    try {
-      fork_stolen(
-          [&] {
-            _Unwind_RaiseException(&foreign);
-            return 0;
-          },
-          [&] { return ++ended, 0; });
-    } catch (...) {
-      caught = true;
-    }
-    EXPECT_TRUE(caught);
-    EXPECT_EQ(ended, 1);
-  });
-}
-
-TEST(exceptions, that_end_a_thread_wait_for_stolen_halves) {
-  for (const bool cancelled : {false, true}) {
-    std::atomic<int> ended{0}, unwound{0};
-    struct noted {
-      std::atomic<int>& count;
-      ~noted() { ++count; }
-    };
-    std::thread other([&] {
-      const noted outer{unwound};
-      pool two({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
-      two.run([&] {
-        fork_stolen(
-            [&] {
-              const noted inner{unwound};
-              if (!cancelled) pthread_exit(nullptr);
-              pthread_cancel(pthread_self());
-              pthread_testcancel();
-              return 0;
-            },
-            [&] {
-              std::this_thread::sleep_for(std::chrono::milliseconds(1));
-              return ++ended, 0;
-            });
-      });
-    });
-    other.join();
-    EXPECT_EQ(ended, 1);
-    EXPECT_EQ(unwound, 2);
-  }
 }
 
 // --- What others see.

@@ -57,7 +57,6 @@ class thread_numbers {
 inline constexpr unsigned no_number = ~0U;
 inline constinit thread_local unsigned thread_number = no_number;
 inline constinit thread_local const void* innermost_operation = nullptr;
-inline constinit thread_local void* pool_worker = nullptr;
 
 /// The thread's part of an object, by the object's identity.
 struct kept_part {
@@ -124,7 +123,18 @@ void at_thread_end() {
 /// The innermost operation that runs a user's function now, or null. Each fiber has its own.
 inline const void*& innermost() noexcept { return detail::innermost_operation; }
 
-/// What the thread is in a pool of threads, or null. Each fiber has its own. Whoever sets it sets innermost() as well.
-inline void*& own_worker() noexcept { return detail::pool_worker; }
+/// What a thread is in a pool of threads.
+struct pool_place {
+  void* worker = nullptr;  // null: in none
+  // At what its forks look before they call: a word that is less than nobodys_mark, unless they must do something else.
+  const void* mark = &nobodys_mark;
+  static constexpr std::uint64_t nobodys_mark = ~std::uint64_t{1};
+};
+
+/// Of the calling thread. Each fiber has its own. Whoever sets it sets innermost() as well.
+inline pool_place& own_place() noexcept {
+  static constinit thread_local pool_place place;
+  return place;
+}
 
 }  // namespace muster::inline MUSTER_ABI::real

@@ -32,7 +32,7 @@ struct fiber_place {
   saved_context context = {};
   exception_globals exceptions;
   const void* innermost = nullptr;
-  void* worker = nullptr;
+  real::pool_place place;
   bool keeps = false;  // whether one of the above is not null
   watched_stack watched;
   std::uint64_t number = 0;
@@ -131,7 +131,7 @@ class carrier {
   MUSTER_COLD void exchange_kept(fiber_place& from, fiber_place& to) noexcept {
     from.exceptions = std::exchange(*exceptions_, std::exchange(to.exceptions, {}));
     from.innermost = std::exchange(sync::innermost(), std::exchange(to.innermost, nullptr));
-    from.worker = std::exchange(real::own_worker(), std::exchange(to.worker, nullptr));
+    from.place = std::exchange(real::own_place(), std::exchange(to.place, {}));
     from.keeps = from.exceptions.any() || from.innermost != nullptr;
     to.keeps = false;
   }

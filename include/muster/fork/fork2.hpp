@@ -48,11 +48,21 @@ MUSTER_COLD fork_results<F, G> fork_outside(borrowed<F> f, borrowed<G> g) {
 template <class F, class G>
 MUSTER_HOT auto fork_anywhere(F&& f, G&& g) {
   static_assert(can_be_forked<F>() && can_be_forked<G>());
-  worker* const self = worker::current();
-  if (self == nullptr) [[unlikely]]
-    return fork_outside<F, G>(borrowed<F>(f), borrowed<G>(g));
-  return fork_on(*self, std::forward<F>(f), std::forward<G>(g));
+  return fork_of_thread(std::forward<F>(f), std::forward<G>(g));
 }
+
+/// What a function of one argument takes.
+template <class R, class P>
+P argument_of(R (*)(P));
+template <class F>
+using one_argument = decltype(argument_of(+std::declval<F&>()));
+/// Whether `F` is such a function, and takes just an A, in a register.
+template <class F, class A>
+concept one_register = requires {
+  requires std::is_function_v<std::remove_pointer_t<std::remove_reference_t<F>>>;
+  requires std::is_scalar_v<one_argument<F>> && !std::is_floating_point_v<one_argument<F>>;
+  requires sizeof(one_argument<F>) <= sizeof(void*) && std::is_same_v<std::remove_cvref_t<A>, one_argument<F>>;
+};
 
 /// function(arguments...). Small when these are, so that it need not lie in memory; a std::tuple must.
 template <std::size_t I, class A>
@@ -66,6 +76,15 @@ struct bound_arguments<std::index_sequence<I...>, F, A...> : bound_argument<I, A
   bound_arguments(borrowed<F> f, borrowed<A>... a) noexcept : bound_argument<I, A>{a}..., function(f) {}
   decltype(auto) operator()() {
     return function.get()(std::forward<A>(static_cast<bound_argument<I, A>&>(*this).value.get())...);
+  }
+  /// The function, and its argument as it takes it, when it has just one that fits into a register. See frame_fork.hpp.
+  auto plain_function() noexcept
+    requires(sizeof...(A) == 1 && (one_register<F, A> && ...))
+  {
+    return +function.get();
+  }
+  auto plain_argument() {
+    return (static_cast<bound_argument<I, A>&>(*this).value.get(), ...);
   }
   borrowed<F> function;
 };

@@ -13,17 +13,13 @@ namespace muster::inline MUSTER_ABI::detail {
 
 #if defined(MUSTER_BARRIER)
 
-/// Where forks cannot be found on the stack.
 template <class F, class G>
-MUSTER_COLD fork_results<F, G> push_fork_apart(worker& self, borrowed<F> f, borrowed<G> g) {
-  return push_fork(self, f.get(), g.get());
+MUSTER_HOT fork_results<F, G> fork_on(worker&, F&& f, G&& g) {
+  return fork_in_frame<F, G>(borrowed<F>(f), borrowed<G>(g));
 }
-
 template <class F, class G>
-MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
-  if (!self.forks.by_frames()) [[unlikely]]
-    return push_fork_apart<F, G>(self, borrowed<F>(f), borrowed<G>(g));
-  return fork_in_frame<F, G>(self, borrowed<F>(f), borrowed<G>(g));
+MUSTER_HOT fork_results<F, G> fork_of_thread(F&& f, G&& g) {
+  return fork_in_frame<F, G>(borrowed<F>(f), borrowed<G>(g));
 }
 
 #else
@@ -31,6 +27,13 @@ MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
 template <class F, class G>
 MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
   return push_fork(self, std::forward<F>(f), std::forward<G>(g));
+}
+template <class F, class G>
+MUSTER_HOT fork_results<F, G> fork_of_thread(F&& f, G&& g) {
+  worker* const self = worker::current();
+  if (self == nullptr) [[unlikely]]
+    return fork_outside<F, G>(borrowed<F>(f), borrowed<G>(g));
+  return push_fork(*self, std::forward<F>(f), std::forward<G>(g));
 }
 
 #endif

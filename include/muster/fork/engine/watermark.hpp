@@ -140,6 +140,7 @@ class alignas(isolation_size) fork_deque {
   void runs(bool) noexcept {}
   void pause() noexcept {}
   void go_on() noexcept {}
+  static constexpr const void* mark() noexcept { return &real::pool_place::nobodys_mark; }
 
   /// For the owner: of the newest record; those that are pushed later are deeper.
   std::uint64_t depth() const noexcept { return head_.load(std::memory_order_relaxed)->depth(); }

@@ -42,4 +42,8 @@ class borrowed<T> {
 template <class F, class G>
 using fork_results = std::pair<result_or_nothing<result_of<F>>, result_or_nothing<result_of<G>>>;
 
+/// Forks on a thread that is in no pool.
+template <class F, class G>
+MUSTER_COLD fork_results<F, G> fork_outside(borrowed<F> f, borrowed<G> g);
+
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -97,9 +97,9 @@ class pool_core {
 /// While it lives, the calling thread is a worker of the pool.
 class entered_pool {
  public:
-  explicit entered_pool(worker& as) : self(&as), outer_(worker::current()), inside_(&as.pool) {
+  explicit entered_pool(worker& as) : self(&as), outer_(real::own_place()), inside_(&as.pool) {
     self->forks.begin_on_stack(this);
-    real::own_worker() = self;
+    real::own_place() = {self, self->forks.mark()};
   }
   explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {
     runs_ = true;
@@ -107,8 +107,8 @@ class entered_pool {
   }
   ~entered_pool() {
     if (runs_) self->forks.runs(false);
-    real::own_worker() = outer_;
-    if (runs_ && outer_ != nullptr) outer_->forks.go_on();
+    real::own_place() = outer_;
+    if (worker* const outer = worker::current(); runs_ && outer != nullptr) outer->forks.go_on();
     self->pool.give_back(*self);
   }
   entered_pool(const entered_pool&) = delete;
@@ -124,7 +124,7 @@ class entered_pool {
     return *self;
   }
 
-  worker* const outer_;
+  const real::pool_place outer_;
   bool runs_ = false;
   const inside inside_;  // tells fibers that there is something to keep
 };

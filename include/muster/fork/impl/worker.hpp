@@ -13,7 +13,7 @@
 //            stack, its thread-local data and its locks, which a stack that is parked and resumed by others would not.
 #pragma once
 
-#include <muster/base/thread.hpp>           // own_worker
+#include <muster/base/thread.hpp>           // own_place
 #include <muster/fork/engine/deque.hpp>     // deque
 #include <muster/fork/impl/open_count.hpp>  // open_count
 
@@ -39,7 +39,7 @@ class worker {
   /// Null, or why forks cannot be found on the stack.
   static const char* no_barrier() noexcept { return deque::obstacle(); }
   /// The calling thread's, or null. Each fiber has its own.
-  static worker* current() noexcept { return static_cast<worker*>(real::own_worker()); }
+  static worker* current() noexcept { return static_cast<worker*>(real::own_place().worker); }
 
   /// Returns when the thief of `r` has finished with it.
   MUSTER_COLD inline void await(fork_record& r) noexcept;

@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_deque.hpp: the forks of one thread: a deque that is the thread's stack. A fork writes nothing.
+// frame_deque.hpp: the forks of one thread: a deque that is the thread's stack.
 //
 // A thief that finds nothing to take asks, as in watermark.hpp. The thread's next fork sees that, and walks its own
-// stack: every call that the compiler's tables mark as a fork gets a record, and its return address is replaced by the
-// barrier's. The older half of them is offered. A thief enters the frame of what it has taken only to copy the second
-// half, which it executes on its own stack. When the first half returns, it comes to the barrier. There the thread
-// takes the second half back, or waits for it, and goes on in its frame, on its own stack, with its locks and its
-// thread-local data.
+// stack: every frame that forks gets a record, and its return address is replaced by the barrier's. The older half of
+// them is offered. A thief reads the second half from the frame, and executes it on its own stack. When the first half
+// returns, it comes to the barrier. There the thread takes the second half back, or waits for it, and goes on in its
+// frame, on its own stack, with its locks and its thread-local data.
 //
 // Order      the owner takes the newest, thieves the oldest.
-// Progress   a fork that nobody has asked: one load, one compare. A walk costs a fraction of a microsecond per frame.
+// Progress   a fork that nobody has asked: one load, one compare. A walk costs some nanoseconds per frame.
 // Signals    a thread that does not fork is asked by SIGURG, which stops it where it is for one walk.
 // Memory     for each fork that has been found, a record, which is used again.
-// Needs      x86-64, the C++ runtime's unwinder, and no shadow stack: obstacle() tells what is missing.
+// Needs      x86-64 and no shadow stack: obstacle() tells what is missing; and unwind information. Forks above a
+//            function that has none are executed serially.
 // Source     Kumar, Blackburn, Grove, "Friendly Barriers" (VEE 2014); Kumar, Frampton, Blackburn, Grove, Tardieu,
 //            "Work-Stealing Without The Baggage" (OOPSLA 2012).
 #pragma once
@@ -36,7 +36,7 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// See replaced_return; and what stop_signal calls. For the calling thread's worker.
-inline void came_to_barrier(void* result, replaced_return& at);
+inline void* came_to_barrier(replaced_return& at) noexcept;
 inline void exception_passes(replaced_return& at) noexcept;
 inline bool stopped_by_signal(void* context) noexcept;
 
@@ -51,7 +51,6 @@ class frame_deque : public fork_deque {
   static const char* obstacle() noexcept {
     static const char* const why = [] {
       if (shadow_stack()) return "return addresses cannot be replaced: the process has a shadow stack";
-      if (!landing_exception::is_known()) return "the C++ runtime's exceptions are not known";
       return stop_signal::listen(&stopped_by_signal) ? nullptr : "SIGURG cannot be handled";
     }();
     // The table is the library's that has been loaded with this code, not the process's.
@@ -83,7 +82,12 @@ class frame_deque : public fork_deque {
   }
   void go_on() noexcept { away_.store(false, std::memory_order_relaxed); }
 
-  /// At a fork, when is_asked().
+  /// At what the frames of the owner's forks look: at nothing that concerns them where forks are pushed and popped.
+  const void* mark() const noexcept {
+    static_assert(asked > real::pool_place::nobodys_mark);
+    return by_frames_ ? static_cast<const void*>(&mark_) : &real::pool_place::nobodys_mark;
+  }
+  /// Within a fork, when is_asked().
   MUSTER_COLD inline void answer_at_fork() noexcept;
   /// See fork_deque.
   void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {
@@ -101,8 +105,6 @@ class frame_deque : public fork_deque {
   MUSTER_COLD inline bool take_back(frame_record& r) noexcept;
   using fork_deque::take_back;
   MUSTER_COLD inline void end(frame_record& r) noexcept;
-  /// With which the owner enters frames.
-  landing_exception& exception() noexcept { return exception_; }
   /// Forgets a record that has been joined.
   void recycle(frame_record& r) noexcept {
     const busy now(*this);
@@ -185,7 +187,6 @@ class frame_deque : public fork_deque {
   std::uintptr_t entry_ = 0;
   sync::atomic<bool> busy_{false};
   frame_stock stock_;
-  landing_exception exception_;
   known_calls calls_;
   alignas(isolation_size) sync::atomic<unsigned> running_{0};
   // The signal's handler has offered everything, and since then the next fork is asked: false whenever the mark falls.
@@ -201,7 +202,6 @@ void frame_deque::offer_found(frame_record& r) noexcept {
   r.body = &barrier_body;
   r.came = &came_to_barrier;
   r.passed = &exception_passes;
-  r.owner_is_here_ = false;
   append(r, nullptr);
   bar_ = &r;
   head_.store(&r, std::memory_order_relaxed);

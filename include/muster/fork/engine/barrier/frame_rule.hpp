@@ -30,9 +30,6 @@ struct frame_rule {
   std::int32_t offset = 0;  // from the base
   std::array<std::int16_t, kept_registers::many> at{};  // where it is saved, in words, from the canonical frame address
 
-  /// Whether the function finds what is in its frame through its base.
-  bool is_based() const noexcept { return known && !apart && base == kept_registers::rbp && offset == 16; }
-
   /// From a point in the function to the point in its caller.
   void apply(stack_point& p) const noexcept {
     const std::uintptr_t from =
@@ -68,8 +65,6 @@ class unwind_information {
   /// Whether there is any that can be read.
   bool found() const noexcept { return readable_; }
   std::uintptr_t function() const noexcept { return function_.begin; }
-  /// The function's exception table, or null.
-  const void* exception_table() const noexcept { return exceptions_; }
 
   frame_rule rule() noexcept {
     frame_rule rule;
@@ -147,16 +142,14 @@ class unwind_information {
     code_unit_ = read.unsigned_number();
     data_unit_ = read.signed_number();
     if ((version == 1 ? read.byte() : read.unsigned_number()) != return_column) return false;
-    constexpr unsigned omitted = 0xff;
     unsigned pointers = 0;
-    unsigned exceptions = omitted;
     const bool augmented = *augmentation == 'z';
     if (augmented) {
       const std::uint64_t bytes = read.unsigned_number();
       const unsigned char* const after = read.at() + bytes;
       for (++augmentation; *augmentation != 0; ++augmentation) {
         switch (*augmentation) {
-          case 'L': exceptions = read.byte(); break;
+          case 'L': read.byte(); break;
           case 'R': pointers = read.byte(); break;
           case 'P': {
             const unsigned encoding = read.byte();
@@ -180,7 +173,6 @@ class unwind_information {
     if (augmented) {
       const std::uint64_t bytes = own.unsigned_number();
       program_ = own.at() + bytes;
-      if (exceptions != omitted) exceptions_ = std::bit_cast<const void*>(own.pointer(exceptions));
     }
     return !read.failed() && !own.failed();
   }
@@ -286,7 +278,6 @@ class unwind_information {
   bool readable_ = false, is_signal_frame_ = false;
   const unsigned char *program_ = nullptr, *end_ = nullptr;
   const unsigned char *common_program_ = nullptr, *common_end_ = nullptr;
-  const void* exceptions_ = nullptr;
   std::uint64_t code_unit_ = 1;
   std::int64_t data_unit_ = 1;
   row initial_;

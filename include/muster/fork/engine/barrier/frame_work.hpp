@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_work.hpp: what a worker does when one of its first halves returns to the barrier, when a signal stops it, and
-// when it enters the frame of what it has stolen. See engine/barrier/frame_deque.hpp.
+// frame_work.hpp: what a worker does when one of its first halves returns to the barrier, when an exception passes it,
+// when a fork is asked, and when a signal stops it. See engine/barrier/frame_deque.hpp.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_BARRIER
@@ -17,15 +17,20 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-inline void came_to_barrier(void* result, replaced_return& at) {
+inline void* came_to_barrier(replaced_return& at) noexcept {
   auto& r = static_cast<frame_record&>(at);
   worker& self = *worker::current();
-  if (self.forks.take_back(r)) return self.forks.recycle(r);
-  self.await(r);
-  r.enter_as_owner(self.forks.exception(), *static_cast<result_registers*>(result));
+  if (!self.forks.take_back(r)) {
+    self.await(r);
+    return &r;
+  }
+  self.forks.recycle(r);
+  return nullptr;
 }
 
-/// The thief may be in the frame, which the unwinder must not enter before it has left.
+inline void answer_from_fork() noexcept { worker::current()->forks.answer_at_fork(); }
+
+/// The thief needs what is in the frame, and in those above.
 inline void exception_passes(replaced_return& at) noexcept {
   auto& r = static_cast<frame_record&>(at);
   worker& self = *worker::current();
@@ -36,17 +41,6 @@ inline void exception_passes(replaced_return& at) noexcept {
     self.forks.end(r);
   }
   self.forks.recycle_later(r);
-}
-
-inline void frame_record::run_stolen(fork_record& of) noexcept {
-  auto& r = static_cast<frame_record&>(of);
-  {
-    frame_deque& thief = worker::current()->forks;
-    const frame_deque::busy now(thief);  // two stacks are in use at once
-    r.visit(thief.exception());
-  }
-  r.call_(r);
-  r.done();
 }
 
 inline bool stopped_by_signal(void* context) noexcept {

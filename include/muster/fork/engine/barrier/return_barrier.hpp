@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// return_barrier.hpp: where a function returns to when its return address has been replaced; and how a thread enters a
-// frame that lies on another's stack. x86-64, the System V convention.
+// return_barrier.hpp: where a function returns to when its return address has been replaced. x86-64, the System V
+// convention.
 //
 // Unwinding  goes through the barrier, to the function that is waiting for the return: exceptions, debuggers,
 //            profilers. The barrier is marked as a signal's frame, and what is found above it is one less than the
 //            return address, so that libgcc's unwinder tells a handler in the frame above from one in the frame below:
 //            their canonical frame addresses are the same.
-//            What unwinds the stack for an exception is stopped here, until no other thread is in the frame above.
+//            What unwinds the stack for an exception is stopped here, until no other thread needs the frame above.
 // Symbols    none that others see: the functions are inline, and the linker keeps one of each.
 #pragma once
 
@@ -18,21 +18,7 @@
 
 #include <cstdint>  // std::uintptr_t
 
-/// A function of nothing but assembly, of which the compiler must not conclude which registers it leaves alone.
-#if defined(__clang__)
-#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noinline
-#else
-#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noipa
-#endif
-
 namespace muster::inline MUSTER_ABI::detail {
-
-/// A function's result, as it returns it in registers.
-struct result_registers {
-  std::uint64_t rax, rdx;
-  alignas(16) unsigned char xmm0[16];
-  unsigned char xmm1[16];
-};
 
 /// What a function finds in the registers that its callees must keep.
 struct kept_registers {
@@ -47,25 +33,25 @@ struct stack_point {
   std::uintptr_t at;     // in its code
 };
 
-/// Keeps the result, a result_registers, and calls replaced_return::came, which returns when the waiting frame may go
-/// on, or throws into it. Entered by a jump, as if the waiting frame had called it.
+/// Keeps the result, and calls replaced_return::came, which returns when the waiting frame may go on: null, or what the
+/// frame's other return gives. Entered by a jump, as if the waiting frame had called it.
 [[MUSTER_NAKED]] inline void barrier_body() {
   asm volatile(
-      "subq $56, %%rsp\n\t"
-      ".cfi_adjust_cfa_offset 56\n\t"
+      "subq $24, %%rsp\n\t"
+      ".cfi_adjust_cfa_offset 24\n\t"
       "movq %%rax, (%%rsp)\n\t"
-      "movq %%rdx, 8(%%rsp)\n\t"
-      "movaps %%xmm0, 16(%%rsp)\n\t"
-      "movaps %%xmm1, 32(%%rsp)\n\t"
-      "movq %%rsp, %%rdi\n\t"
-      "movq %%r10, %%rsi\n\t"
+      "movsd %%xmm0, 8(%%rsp)\n\t"
+      "movq %%r10, %%rdi\n\t"
       "callq *24(%%r10)\n\t"
+      "movq %%rax, %%rdx\n\t"
       "movq (%%rsp), %%rax\n\t"
-      "movq 8(%%rsp), %%rdx\n\t"
-      "movaps 16(%%rsp), %%xmm0\n\t"
-      "movaps 32(%%rsp), %%xmm1\n\t"
-      "addq $56, %%rsp\n\t"
-      ".cfi_adjust_cfa_offset -56\n\t"
+      "movsd 8(%%rsp), %%xmm0\n\t"
+      "addq $24, %%rsp\n\t"
+      ".cfi_adjust_cfa_offset -24\n\t"
+      "testq %%rdx, %%rdx\n\t"
+      "je 1f\n\t"
+      "addq $17, (%%rsp)\n"  // fork_frame::other_return
+      "1:\n\t"
       "retq\n\t"
       :
       :);
@@ -147,72 +133,6 @@ inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_E
       "movq %%rax, 48(%%rdi)\n\t"
       "movq (%%rsp), %%rax\n\t"
       "movq %%rax, 56(%%rdi)\n\t"
-      "retq\n\t"
-      :
-      :);
-}
-
-// The next three change the stack, so no caller of theirs is found.
-
-/// Goes to where an exception goes that has been thrown by a call: with the registers of the frame, and `stack` for its
-/// stack pointer.
-[[MUSTER_NAKED, noreturn]] inline void enter_frame(const kept_registers& /*rdi*/, std::uintptr_t /*rsi: stack*/,
-                                                   std::int64_t /*rdx: selector*/, void* /*rcx: exception*/,
-                                                   std::uintptr_t /*r8: landing pad*/) {
-  asm volatile(
-      ".cfi_undefined rip\n\t"
-      "movq (%%rdi), %%rbp\n\t"
-      "movq 8(%%rdi), %%rbx\n\t"
-      "movq 16(%%rdi), %%r12\n\t"
-      "movq 24(%%rdi), %%r13\n\t"
-      "movq 32(%%rdi), %%r14\n\t"
-      "movq 40(%%rdi), %%r15\n\t"
-      "movq %%rsi, %%rsp\n\t"
-      "movq %%rcx, %%rax\n\t"
-      "jmpq *%%r8\n\t"
-      :
-      :);
-}
-
-/// The same on the stack of the caller, for which the frame is another's. Keeps where the caller is in `left`, for
-/// come_back().
-[[MUSTER_NAKED]] inline void visit_frame(const kept_registers& /*rdi*/, void** /*rsi: left*/,
-                                         std::int64_t /*rdx: selector*/, void* /*rcx: exception*/,
-                                         std::uintptr_t /*r8: landing pad*/) {
-  asm volatile(
-      ".cfi_undefined rip\n\t"
-      "pushq %%rbp\n\t"
-      "pushq %%rbx\n\t"
-      "pushq %%r12\n\t"
-      "pushq %%r13\n\t"
-      "pushq %%r14\n\t"
-      "pushq %%r15\n\t"
-      "movq %%rsp, (%%rsi)\n\t"
-      "leaq -1024(%%rsp), %%rsp\n\t"  // the frame may use what lies above its stack pointer, for arguments
-      "andq $-16, %%rsp\n\t"
-      "movq (%%rdi), %%rbp\n\t"
-      "movq 8(%%rdi), %%rbx\n\t"
-      "movq 16(%%rdi), %%r12\n\t"
-      "movq 24(%%rdi), %%r13\n\t"
-      "movq 32(%%rdi), %%r14\n\t"
-      "movq 40(%%rdi), %%r15\n\t"
-      "movq %%rcx, %%rax\n\t"
-      "jmpq *%%r8\n\t"
-      :
-      :);
-}
-
-/// Goes on where visit_frame() was called.
-[[MUSTER_NAKED, noreturn]] inline void come_back(void* /*rdi: left*/) {
-  asm volatile(
-      ".cfi_undefined rip\n\t"
-      "movq %%rdi, %%rsp\n\t"
-      "popq %%r15\n\t"
-      "popq %%r14\n\t"
-      "popq %%r13\n\t"
-      "popq %%r12\n\t"
-      "popq %%rbx\n\t"
-      "popq %%rbp\n\t"
       "retq\n\t"
       :
       :);

@@ -20,6 +20,13 @@
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
 
+/// A function of nothing but assembly, of which the compiler must not conclude which registers it leaves alone.
+#if defined(__clang__)
+#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noinline
+#else
+#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noipa
+#endif
+
 /// The name of slot_table in assembly.
 #define MUSTER_SLOT_TABLE "muster_v0_slot_table"
 
@@ -29,9 +36,9 @@ namespace muster::inline MUSTER_ABI::detail {
 struct replaced_return {
   std::uintptr_t before_return;  // one less: what unwinders look for above a frame that they take for a signal's
   std::uintptr_t return_address;
-  void (*body)();                                // barrier_body
-  void (*came)(void* result, replaced_return&);  // which it calls: what was waited for has returned
-  void (*passed)(replaced_return&) noexcept;     // an exception is on its way to the frame that waits
+  void (*body)();                             // barrier_body
+  void* (*came)(replaced_return&) noexcept;   // which it calls: what was waited for has returned
+  void (*passed)(replaced_return&) noexcept;  // an exception is on its way to the frame that waits
 };
 
 /// Where the table begins. Hidden, so that the barrier can read it relative to itself. So is all that uses it: each

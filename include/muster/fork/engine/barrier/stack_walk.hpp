@@ -6,17 +6,12 @@
 // Where     from the caller to the newest frame whose return address has been replaced; or, when there is none, to
 //           where the thread has entered the pool. A stack that leads elsewhere has no forks for us: whoever forks on a
 //           stack that he has made himself, forks serially.
-// Vouched   a frame that the compiler has aligned by more than the convention finds its variables through the stack
-//           pointer, which is the thief's when a thief enters it. Such a function masks the stack pointer, or its base
-//           is not the 16 bytes below its canonical address that an ordinary frame's is. Its forks are left out, and
-//           are executed serially.
 // Cost      some nanoseconds a frame. What the compiler's tables say of a call is read once, and kept by its return
 //           address.
 // Signals   may be used in signal handlers, as frame_rule.hpp.
 #pragma once
 
-#include <muster/fork/engine/barrier/fork_marks.hpp>    // function_table
-#include <muster/fork/engine/barrier/frame_record.hpp>  // frame_record, landing
+#include <muster/fork/engine/barrier/frame_record.hpp>  // frame_record
 #include <muster/fork/engine/barrier/frame_rule.hpp>    // frame_rule, unwind_information
 #include <muster/fork/engine/barrier/frame_stock.hpp>   // frame_stock
 
@@ -34,7 +29,7 @@ struct known_call {
   std::uintptr_t return_address = 0;
   std::uint64_t code = 0;  // the eight bytes before it: another library may have been loaded there
   frame_rule rule;
-  landing_pad entry;     // of a fork in a frame that thieves may enter
+  bool fork = false;
   bool unwinds = false;  // by a function that unwinds the stack: what is above it may have been left already
 };
 
@@ -42,22 +37,28 @@ struct known_call {
 class known_calls {
  public:
   const known_call& of(std::uintptr_t return_address) noexcept {
-    known_call& one = all_[(return_address * 0x9e3779b97f4a7c15ULL) >> (64U - bits)];
-    if (one.return_address != return_address || one.code != code_before(return_address)) [[unlikely]]
-      find(one, return_address);
-    return one;
+    auto& [first, second] = all_[(return_address * 0x9e3779b97f4a7c15ULL) >> (64U - bits)];
+    if (is(first, return_address)) [[likely]]
+      return first;
+    if (is(second, return_address)) return second;
+    second = first;
+    find(first, return_address);
+    return first;
   }
 
  private:
-  static constexpr unsigned bits = 8;
+  static constexpr unsigned bits = 7;
   static std::uint64_t code_before(std::uintptr_t at) noexcept {
     std::uint64_t code;
     std::memcpy(&code, std::bit_cast<const void*>(at - sizeof code), sizeof code);
     return code;
   }
+  static bool is(const known_call& one, std::uintptr_t return_address) noexcept {
+    return one.return_address == return_address && one.code == code_before(return_address);
+  }
   MUSTER_COLD static inline void find(known_call& one, std::uintptr_t return_address) noexcept;
 
-  std::array<known_call, std::size_t{1} << bits> all_{};
+  std::array<std::array<known_call, 2>, std::size_t{1} << bits> all_{};
 };
 
 /// Whether a function is one of those that unwind the stack. Not by their addresses: those may be of a stub in the
@@ -80,9 +81,7 @@ void known_calls::find(known_call& one, std::uintptr_t return_address) noexcept 
   one.code = code_before(return_address);
   one.rule = function.rule();
   one.unwinds = unwinds_stack(function.function());
-  const function_table marks(function.function(), function.exception_table(), typeid(landing));
-  if (one.rule.is_based() && !masks_stack_pointer(function.function(), return_address))
-    one.entry = marks.handler_of(return_address);
+  one.fork = fork_frame::returns_to(return_address);
 }
 
 /// One walk. The records that it takes from `stock` are linked, newest first.
@@ -112,7 +111,7 @@ class stack_walk {
       if (p.stack >= entry_) return true;
       const known_call& call = calls_.of(p.at);
       if (!call.rule.known || call.unwinds) return false;
-      if (call.entry.at != 0) add(p, call.entry);
+      if (call.fork) add(p);
       call.rule.apply(p);
       if (p.stack <= slot) return false;
     }
@@ -124,8 +123,7 @@ class stack_walk {
     const frame_rule rule = function.rule();
     if (!rule.known) return false;
     // It may have looked whether somebody asks, and not called its first half yet.
-    const function_table marks(function.function(), function.exception_table(), typeid(landing));
-    if (marks.has_marks()) all_ = false;
+    if (fork_frame::begins_at(function.function())) all_ = false;
     if (newest_slot_ == 0 && p.stack >= entry_) return false;
     rule.apply(p);
     return go(p);
@@ -143,7 +141,7 @@ class stack_walk {
   unsigned lacking_ = 0;
   bool all_ = true;
 
-  void add(const stack_point& p, const landing_pad& entry) noexcept {
+  void add(const stack_point& p) noexcept {
     frame_record* one = allocates_ ? stock_.make() : stock_.take();
     if (one == nullptr) {
       one = found_;  // the newest is given up
@@ -157,8 +155,6 @@ class stack_walk {
     one->slot_ = p.stack - sizeof(void*);
     one->return_address = p.at;
     one->before_return = p.at - 1;
-    one->kept_ = p.kept;
-    one->entry_ = entry;
     one->next_free_ = nullptr;
     one->before_ = last_;
     (last_ == nullptr ? found_ : last_->next_free_) = one;

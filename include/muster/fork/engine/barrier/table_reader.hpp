@@ -67,19 +67,6 @@ class table_reader {
     if ((encoding & 0x80U) != 0 && !failed_) value = *std::bit_cast<const std::uintptr_t*>(value);
     return value;
   }
-  /// The bytes of such a pointer, 0 when they differ.
-  static std::int64_t size_of(unsigned encoding) noexcept {
-    switch (encoding & 0x0fU) {
-      case 0x00:
-      case 0x04:
-      case 0x0c: return 8;
-      case 0x03:
-      case 0x0b: return 4;
-      case 0x02:
-      case 0x0a: return 2;
-      default: return 0;
-    }
-  }
 
  private:
   template <class T>

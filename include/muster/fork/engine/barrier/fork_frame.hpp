@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork_frame.hpp: the frame that forks: it keeps the second half on the stack, and calls the first. That call is the
+// fork's mark. Whoever walks the stack knows it by the code that it returns to, and finds the second half beside the
+// return address. x86-64, the System V convention.
+//
+// Cost       without thieves: seven instructions, of which two write.
+// Stealing   the first half returns to the barrier, which goes on at the other return of the frame: `stolen` is what
+//            the barrier waited for. Otherwise it is null, and the caller executes the second half.
+// Symbols    hidden: each shared library has its own frames, which all walks know.
+#pragma once
+
+#include <muster/fork/engine/barrier/slot_map.hpp>  // MUSTER_NAKED
+
+#include <bit>      // std::bit_cast
+#include <cstdint>  // std::uint64_t
+#include <cstring>  // std::memcmp
+
+/// The name of answer_from_fork in assembly.
+#define MUSTER_ANSWER_FROM_FORK "muster_v0_answer_from_fork"
+
+namespace muster::inline MUSTER_ABI::detail {
+
+class frame_record;
+
+/// A function or a result, as it travels in a register.
+using word = std::uint64_t;
+/// The second half, for the thief.
+using second_code = void (*)(frame_record&, word) noexcept;
+
+/// What a frame returns: the first half's result, and the record when the second half has been stolen; or for_nobody
+/// when it has done nothing, since the thread is no worker, or one whose forks are pushed and popped.
+struct word_and_stolen {
+  word first;            // rax
+  frame_record* stolen;  // rdx
+};
+inline bool is_for_nobody(const frame_record* stolen) noexcept { return reinterpret_cast<std::uintptr_t>(stolen) == 1; }
+struct double_and_stolen {
+  double first;          // xmm0
+  frame_record* stolen;  // rax
+};
+
+/// The calling worker answers. Called in a fork that is asked.
+[[gnu::visibility("hidden"), gnu::used]] inline void answer_from_fork() noexcept asm(MUSTER_ANSWER_FROM_FORK);
+
+/// Compilers conclude that a function of nothing but assembly throws nothing, unless they are told.
+#if defined(__clang__)
+#define MUSTER_SEEMS_TO_CALL
+#define MUSTER_MAY_THROW : "unwind"
+#else
+#define MUSTER_SEEMS_TO_CALL \
+  if (false) may_throw();
+#define MUSTER_MAY_THROW
+void may_throw();
+#endif
+
+// rdi: what CALL and JUMP give to the first half; rsi: the second half; rdx: pool_place::mark. When the worker is
+// asked, it answers from a frame below, so that this one is found too. %0: second_code; MORE: how returns other than
+// the first give `stolen`, which is in rdx.
+#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, ...)   \
+  asm volatile(                                                    \
+      "cmpq $-2, (%%rdx)\n\t"                                      \
+      "jae 3f\n\t"                                                 \
+      "pushq %%rsi\n\t"                                            \
+      ".cfi_def_cfa_offset 16\n\t"                                 \
+      "callq " CALL                                                \
+      "\n"                                                         \
+      "1:\n\t"                                                     \
+      "popq %%rdx\n\t"                                             \
+      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                   \
+      "\n\t"                                                       \
+      "retq\n\t"                                                   \
+      ".ascii \"muster 0f\"\n\t" /* fork_frame::name */            \
+      ".long %c0 - .\n"          /* at fork_frame::code_at */      \
+      "2:\n\t"                   /* at fork_frame::other_return */ \
+      ".cfi_def_cfa_offset 16\n\t"                                 \
+      "addq $8, %%rsp\n\t"                                         \
+      ".cfi_def_cfa_offset 8\n\t" MORE                             \
+      "retq\n"                                                     \
+      "4:\n\t"                                                     \
+      "movl $1, %%edx\n\t" /* for_nobody */                        \
+      MORE                                                         \
+      "retq\n"                                                     \
+      "3:\n\t"                                                     \
+      "je 4b\n\t"                                                  \
+      "pushq %%rsi\n\t"                                            \
+      ".cfi_def_cfa_offset 16\n\t"                                 \
+      "leaq 1b(%%rip), %%rax\n\t"                                  \
+      "pushq %%rax\n\t" /* as if it had called what follows */     \
+      ".cfi_def_cfa_offset 8\n\t"                                  \
+      "pushq %%rdi\n\t"                                            \
+      ".cfi_def_cfa_offset 16\n\t"                                 \
+      "pushq %%rcx\n\t"                                            \
+      ".cfi_def_cfa_offset 24\n\t"                                 \
+      "subq $8, %%rsp\n\t"                                         \
+      ".cfi_def_cfa_offset 32\n\t"                                 \
+      "callq " MUSTER_ANSWER_FROM_FORK                             \
+      "\n\t"                                                       \
+      "addq $8, %%rsp\n\t"                                         \
+      ".cfi_def_cfa_offset 24\n\t"                                 \
+      "popq %%rcx\n\t"                                             \
+      ".cfi_def_cfa_offset 16\n\t"                                 \
+      "popq %%rdi\n\t"                                             \
+      ".cfi_def_cfa_offset 8\n\t"                                  \
+      "jmp " JUMP "\n\t"                                           \
+      :                                                            \
+      : __VA_ARGS__ MUSTER_MAY_THROW)
+
+/// Calls Code(first), which returns a word.
+template <word (*Code)(word), second_code Second>
+[[MUSTER_NAKED, gnu::visibility("hidden")]] inline word_and_stolen call_in_frame(word /*first*/, word /*second*/,
+                                                                                 const void* /*mark*/) {
+  MUSTER_SEEMS_TO_CALL
+  MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%edx, %%edx", "", "i"(Second), "i"(Code));
+}
+template <double (*Code)(word), second_code Second>
+[[MUSTER_NAKED, gnu::visibility("hidden")]] inline double_and_stolen call_in_frame(word /*first*/, word /*second*/,
+                                                                                   const void* /*mark*/) {
+  MUSTER_SEEMS_TO_CALL
+  MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%eax, %%eax", "movq %%rdx, %%rax\n\t", "i"(Second), "i"(Code));
+}
+/// Calls code(first), which returns what fits into the register of a word.
+template <second_code Second>
+[[MUSTER_NAKED, gnu::visibility("hidden")]] inline word_and_stolen call_in_frame(word /*first*/, word /*second*/,
+                                                                                 const void* /*mark*/,
+                                                                                 void (* /*code*/)()) {
+  MUSTER_SEEMS_TO_CALL
+  MUSTER_FORK_FRAME("*%%rcx", "*%%rcx", "xorl %%edx, %%edx", "", "i"(Second));
+}
+
+/// Such a frame, found by where its return address lies.
+struct fork_frame {
+  static constexpr char name[] = "muster 0f";
+  static constexpr std::size_t name_bytes = sizeof name - 1;
+  // From the first return:
+  static constexpr std::uintptr_t name_at = 4, code_at = 13, other_return = 17;
+
+  static bool returns_to(std::uintptr_t address) noexcept {
+    return std::memcmp(std::bit_cast<const char*>(address + name_at), name, name_bytes) == 0;
+  }
+  /// Whether a function that begins there is one of the above.
+  static bool begins_at(std::uintptr_t function) noexcept {
+    constexpr std::uintptr_t most = 24;  // before the first return
+    for (std::uintptr_t i = 0; i < most; ++i)
+      if (returns_to(function + i)) return true;
+    return false;
+  }
+  static second_code code(std::uintptr_t return_address) noexcept {
+    std::int32_t distance = 0;
+    std::memcpy(&distance, std::bit_cast<const char*>(return_address + code_at), sizeof distance);
+    return std::bit_cast<second_code>(return_address + code_at + static_cast<std::uintptr_t>(std::int64_t{distance}));
+  }
+  static word closure(std::uintptr_t slot) noexcept { return *std::bit_cast<const word*>(slot + sizeof(void*)); }
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What forks throw when the second half is stolen: each first half ends only after a thief has begun the second. For an
+// engine that replaces return addresses, all depends on what the compiler makes of these functions; so this file is
+// compiled in many ways.
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unwind.h>
+#include <muster/fork.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "stolen.hpp"
+
+namespace {
+
+using muster_test::fork2;
+using muster_test::fork_stolen;
+using muster_test::leaf;
+using muster_test::pool;
+using muster_test::workers;
+
+struct failure {
+  int what;
+};
+struct counted_local {
+  explicit counted_local(int& count) : count_(count) { ++count_; }
+  ~counted_local() { --count_; }
+  int& count_;
+};
+
+template <class F>
+int thrown_by(F f) {
+  try {
+    f();
+  } catch (const failure& e) {
+    return e.what;
+  } catch (const std::exception&) {
+    return -1;
+  }
+  return 0;
+}
+long throwing(int what) {
+  if (what != 0) throw failure{what};
+  return leaf(what);
+}
+
+TEST(exceptions, of_the_leftmost_half_arrive) {
+  workers().run([] {
+    for (const auto& [first, second, expected] :
+         {std::tuple{1, 0, 1}, std::tuple{0, 2, 2}, std::tuple{1, 2, 1}, std::tuple{0, 0, 0}}) {
+      int alive = 0;
+      std::atomic<int> ended{0};
+      EXPECT_EQ(thrown_by([&, a = first, b = second] {
+                  const counted_local outer(alive);
+                  fork_stolen(
+                      [&] {
+                        const counted_local inner(alive);
+                        return throwing(a);
+                      },
+                      [&] {
+                        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                        ++ended;
+                        return throwing(b);
+                      });
+                }),
+                expected);
+      EXPECT_EQ(alive, 0);
+      EXPECT_EQ(ended, 1) << "the frame was left before its second half had ended";
+    }
+  });
+}
+
+[[gnu::noinline]] long caught_in_the_forking_function(int what) {
+  try {
+    const auto [x, y] = fork_stolen([=] { return throwing(what); }, [=] { return throwing(0); });
+    return x + y;
+  } catch (const failure& e) {
+    return -e.what;
+  }
+}
+[[gnu::noinline]] long deep_throw(int deep, int what) {
+  if (deep == 0) return throwing(what);
+  const auto [x, y] = fork_stolen([=] { return deep_throw(deep - 1, what); }, [=] { return leaf(deep); });
+  return x + y;
+}
+
+TEST(exceptions, pass_through_many_frames_whose_second_halves_are_stolen) {
+  workers().run([] {
+    for (int round = 1; round < 5; ++round) {
+      EXPECT_EQ(caught_in_the_forking_function(round), -round);
+      EXPECT_EQ(thrown_by([&] { deep_throw(2, round); }), round);
+      EXPECT_EQ(thrown_by([&] { deep_throw(2, 0); }), 0);
+    }
+  });
+}
+
+/// Counts those that have been left.
+struct left {
+  int& many;
+  ~left() { ++many; }
+};
+TEST(exceptions, run_the_destructors_of_those_who_fork) {
+  workers().run([] {
+    for (const bool stolen : {false, true}) {
+      int many = 0;
+      const auto fork = [&](auto first, auto second) {
+        const left here{many};
+        if (stolen) return fork_stolen(first, second);
+        return fork2(first, second);
+      };
+      EXPECT_THROW(fork([]() -> long { throw failure{1}; }, [] { return 2L; }), failure);
+      EXPECT_THROW(fork([] { return 1L; }, []() -> double { throw failure{2}; }), failure);
+      EXPECT_THROW(fork([]() -> double { throw failure{1}; }, [] { return std::string(); }), failure);
+      EXPECT_THROW(fork([&] { fork([] {}, [] { throw failure{3}; }); }, [] {}), failure);
+      EXPECT_EQ(many, 5);
+    }
+  });
+}
+
+TEST(exceptions, may_be_rethrown_and_nested) {
+  workers().run([] {
+    const auto inner = [] {
+      try {
+        fork_stolen([] { return throwing(3); }, [] { return leaf(1); });
+      } catch (const failure&) {
+        // While the one is handled, another comes and goes.
+        EXPECT_EQ(thrown_by([] { fork_stolen([] { return leaf(1); }, [] { return throwing(4); }); }), 4);
+        throw;
+      }
+      return 0L;
+    };
+    EXPECT_EQ(thrown_by([&] { fork_stolen(inner, [] { return leaf(2); }); }), 3);
+    EXPECT_EQ(thrown_by([&] { fork_stolen([] { return leaf(2); }, inner); }), 3);
+  });
+}
+
+TEST(exceptions, do_not_disturb_forks_of_destructors) {
+  struct forks_at_the_end {
+    long& sum;
+    ~forks_at_the_end() {
+      EXPECT_EQ(std::uncaught_exceptions(), 1);
+      const auto [x, y] = fork2([] { return leaf(1); }, [] { return leaf(2); });
+      sum += x + y;
+    }
+  };
+  workers().run([] {
+    long sum = 0;
+    EXPECT_EQ(thrown_by([&] {
+                const forks_at_the_end last{sum};
+                fork_stolen([] { return throwing(5); }, [] { return leaf(1); });
+              }),
+              5);
+    EXPECT_EQ(sum, 11);
+  });
+}
+
+void drop_foreign(_Unwind_Reason_Code, _Unwind_Exception*) {}
+
+TEST(exceptions, of_other_languages_pass) {
+  workers().run([] {
+    _Unwind_Exception foreign{};
+    std::memcpy(&foreign.exception_class, "OTHERLNG", 8);
+    foreign.exception_cleanup = &drop_foreign;
+    bool caught = false;
+    std::atomic<int> ended{0};
+    try {
+      fork_stolen(
+          [&] {
+            _Unwind_RaiseException(&foreign);
+            return 0;
+          },
+          [&] { return ++ended, 0; });
+    } catch (...) {
+      caught = true;
+    }
+    EXPECT_TRUE(caught);
+    EXPECT_EQ(ended, 1);
+  });
+}
+
+TEST(exceptions, that_end_a_thread_wait_for_stolen_halves) {
+  for (const bool cancelled : {false, true}) {
+    std::atomic<int> ended{0}, unwound{0};
+    struct noted {
+      std::atomic<int>& count;
+      ~noted() { ++count; }
+    };
+    std::thread other([&] {
+      const noted outer{unwound};
+      pool two({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
+      two.run([&] {
+        fork_stolen(
+            [&] {
+              const noted inner{unwound};
+              if (!cancelled) pthread_exit(nullptr);
+              pthread_cancel(pthread_self());
+              pthread_testcancel();
+              return 0;
+            },
+            [&] {
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              return ++ended, 0;
+            });
+      });
+    });
+    other.join();
+    EXPECT_EQ(ended, 1);
+    EXPECT_EQ(unwound, 2);
+  }
+}
+
+}  // namespace
