@@ -25,7 +25,7 @@ foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribe
            osci/fig3-techniques osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
            osci/table4-misses osci/fig5a-queues osci/fig5b-stacks combine/uncontended combine/async fiber/switch
            fork/overhead fork/peers fork/algorithms fork/small fork/waiting fork/urgent fork/memory fork/idle
-           fork/fig4-cycles-lost fork/fig5-speed-up fork/fig6-steal-ratio fork/fig7-steal-rate)
+           fork/theft-cost fork/fig4-cycles-lost fork/fig5-speed-up fork/fig6-steal-ratio fork/fig7-steal-rate)
   string(REPLACE "/" "." name ${id})
   bench_test(smoke.${name}
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:muster_bench> -DID=${id}

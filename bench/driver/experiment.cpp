@@ -51,6 +51,7 @@ const std::vector<experiment>& experiments() {
       fork_small(),
       fork_waiting(),
       fork_urgent(),
+      fork_theft_cost(),
       fork_memory(),
       fork_idle(),
       fork_fig4_cycles_lost(),

@@ -60,6 +60,7 @@ experiment fork_algorithms_peers();
 experiment fork_small();
 experiment fork_waiting();
 experiment fork_urgent();
+experiment fork_theft_cost();
 experiment fork_memory();
 experiment fork_idle();
 experiment fork_fig4_cycles_lost();

@@ -4,8 +4,7 @@
 // How a thread finds its forks, and how many of them it shares when it is asked: the policies that the paper compares,
 // and ours. Compiled with the engine of the return barrier; the other one is in every program.
 #include "driver/fork_run.hpp"
-
-#include <muster/fork.hpp>
+#include "ours/fork_styles.hpp"
 
 namespace muster::bench {
 namespace {
@@ -32,6 +31,10 @@ struct policy_team {
     to.detail["at the barrier"] = share(before.returning_cycles, now.returning_cycles);
     to.detail["waiting"] = share(before.waiting_cycles, now.waiting_cycles);
     to.detail["thefts"] = static_cast<double>(now.thefts - before.thefts);
+    const std::uint64_t lost =
+        now.publishing_cycles - before.publishing_cycles + now.returning_cycles - before.returning_cycles;
+    if (now.thefts != before.thefts)
+      to.detail["cycles per theft"] = static_cast<double>(lost) / static_cast<double>(now.thefts - before.thefts);
     to.detail["answers"] = static_cast<double>(now.answers - before.answers);
     to.detail["offered"] = static_cast<double>(now.offered - before.offered);
   }
@@ -42,42 +45,19 @@ struct policy_team {
   std::uint64_t since = 0;
 };
 
-template <class Leaf, fork_engine Engine, steal_share Share>
-struct policy_style {
-  using team = policy_team<Engine, Share>;
-  static void leaf() { Leaf::count(); }
-  template <auto F, class A>
-  static auto both(A a, A b) {
-    return muster::fork2([a] { return F(policy_style{}, a); }, [b] { return F(policy_style{}, b); });
-  }
-  template <class F, class G>
-  static auto fork2(F f, G g) {
-    return muster::fork2(std::move(f), std::move(g));
-  }
-  template <class F>
-  static std::uint64_t sum(unsigned many, F f) {
-    child_sums found(many);
-    muster::finish([&](auto& scope) {
-      for (unsigned i = 0; i < many; ++i) scope.async([&, i] { found[i] = f(i); });
-    });
-    return found.sum();
-  }
-  template <class F>
-  static void loop(std::size_t first, std::size_t last, std::size_t grain, F f) {
-    muster::parallel_for(first, last, f, {.grain = grain});
-  }
-};
 template <class Leaf>
-using stop_style = policy_style<Leaf, fork_engine::barrier, steal_share::one>;
+using stop_style = fork_style<Leaf, policy_team<fork_engine::barrier, steal_share::one>>;
 template <class Leaf>
-using barrier_style = policy_style<Leaf, fork_engine::barrier, steal_share::all>;
+using barrier_style = fork_style<Leaf, policy_team<fork_engine::barrier, steal_share::all>>;
 template <class Leaf>
-using half_style = policy_style<Leaf, fork_engine::barrier, steal_share::half>;
+using half_style = fork_style<Leaf, policy_team<fork_engine::barrier, steal_share::half>>;
 template <class Leaf>
-using watermark_style = policy_style<Leaf, fork_engine::watermark, steal_share::half>;
+using watermark_style = fork_style<Leaf, policy_team<fork_engine::watermark, steal_share::half>>;
 
 template <class Leaf>
-using automatic_style = policy_style<Leaf, fork_engine::automatic, steal_share::half>;
+using arguments_style = fork_arguments_style<Leaf, policy_team<fork_engine::automatic, steal_share::half>>;
+template <class Leaf>
+using automatic_style = fork_style<Leaf, policy_team<fork_engine::automatic, steal_share::half>>;
 
 }  // namespace
 
@@ -88,6 +68,10 @@ void add_fork_policies(catalogue& to) {
   }
   to.all.push_back(fork_contender<automatic_style, program_set::calls>(
       "muster, return barrier", "muster", "ours", fork_calls, "fork2 of two lambdas, with MUSTER_FORK_BARRIER"));
+  to.all.push_back(fork_contender<arguments_style, program_set::calls>("muster, return barrier, function and argument",
+                                                                       "muster", "ours", fork_calls,
+                                                                       "fork2(f, argument, lambda), with "
+                                                                       "MUSTER_FORK_BARRIER"));
   to.all.push_back(fork_contender<stop_style>("stop", "muster", "paper", fork_policies,
                                               "the owner stops at each theft and offers its oldest fork"));
   to.all.push_back(fork_contender<barrier_style>("barrier", "muster", "paper", fork_policies,

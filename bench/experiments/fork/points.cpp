@@ -54,10 +54,11 @@ void add_fork_lines(study& to, const setting& s, topic about, std::span<const ch
   }
 }
 
-std::string with_workers(const contender& c, unsigned workers) {
-  if (c.name == plain_calls) return c.name;
-  return fmt::format("{}, {} worker{}", c.name, workers, workers == 1 ? "" : "s");
+std::string with_workers(std::string_view name, unsigned workers) {
+  if (name == plain_calls) return std::string(name);
+  return fmt::format("{}, {} worker{}", name, workers, workers == 1 ? "" : "s");
 }
+std::string with_workers(const contender& c, unsigned workers) { return with_workers(c.name, workers); }
 
 std::vector<unsigned> worker_counts(const contender& c, const placement& place) {
   return c.name == plain_calls ? std::vector<unsigned>{1} : carrier_counts(place);

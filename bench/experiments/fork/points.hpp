@@ -26,6 +26,7 @@ configuration& add_fork_point(study& to, const contender& c, std::size_t line, a
 void add_fork_lines(study& to, const setting& s, topic about, std::span<const char* const> programs);
 
 /// Such as "muster, 2 workers"; plain calls have none.
+std::string with_workers(std::string_view name, unsigned workers);
 std::string with_workers(const contender& c, unsigned workers);
 /// 1, 2, 4, … and the number of hardware threads; for plain calls just 1.
 std::vector<unsigned> worker_counts(const contender& c, const placement& place);

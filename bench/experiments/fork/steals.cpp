@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -19,36 +20,31 @@ constexpr const char* paper = "Kumar, Blackburn, Grove, VEE 2014, ";
 study policies(const setting& s) {
   study made;
   made.head.setting =
-      "jacobi: leaves of 256 cells, jacobi fine: of 2; lud: blocks of 16 x 16; heat: leaves of 10 lines; stop: one "
-      "fork "
-      "offered at each theft; barrier: all at once; half: the older half; watermark: the same without replaced return "
-      "addresses";
+      "jacobi: leaves of 256 cells, jacobi fine: of 2; lud: blocks of 16 x 16; heat: leaves of 10 lines; stop: the "
+      "owner "
+      "offers one fork and stops until it is taken; barrier: all at once; half: the older half; watermark: the same "
+      "without replaced return addresses";
   made.head.x = {"program", "", "category", ""};
   add_fork_lines(made, s, fork_policies, programs);
   return made;
 }
 
-std::string line_of(const char* policy, unsigned workers) {
-  return fmt::format("{}, {} worker{}", policy, workers, workers == 1 ? "" : "s");
-}
-
 /// Leaves out what cannot be measured: without another worker nothing is stolen.
-void without_plain_calls(std::vector<result>& results) {
+void without_single_workers(std::vector<result>& results) {
   std::erase_if(results.front().lines,
                 [](const series& line) { return line.name == plain_calls || line.name.ends_with(" 1 worker"); });
 }
 
-double lost(const outcome& o) {
-  const auto share = [&](const char* of) {
-    const auto found = o.detail.find(of);
-    return found == o.detail.end() ? 0.0 : found->second;
-  };
-  return share("publishing") + share("at the barrier");
+double of(const outcome& o, const char* what) {
+  const auto found = o.detail.find(what);
+  return found == o.detail.end() ? 0 : found->second;
 }
+
+constexpr const char* one_percent = "1 % of all";
 
 /// The parts of what is lost, from the same runs.
 void add_parts(std::vector<result>& results) {
-  without_plain_calls(results);
+  without_single_workers(results);
   for (const char* const part : {"publishing", "at the barrier", "waiting"}) {
     result r = results.front();
     r.experiment += fmt::format("-{}", part == std::string("at the barrier") ? "barrier" : part);
@@ -66,6 +62,38 @@ void add_parts(std::vector<result>& results) {
   }
 }
 
+/// What more workers would lose. Each steals as the second does, and one answer serves as many of them as forks are
+/// offered in it; the work stays the same.
+void add_model(std::vector<result>& results) {
+  constexpr const char* program = "jacobi fine";
+  result r = results.front();
+  r.experiment += "-model";
+  r.title = "Cycles lost by thefts on larger machines: a model from what two workers lose";
+  r.claim.clear();
+  r.bars.clear();
+  r.setting =
+      "jacobi fine; a model, not measured but at 2: each worker steals as the second does, an answer serves as "
+      "many as it offers forks";
+  r.x = {"workers", "", "log", ""};
+  std::erase_if(r.lines, [](const series& line) { return !line.name.ends_with(", 2 workers"); });
+  for (series& line : r.lines) {
+    const point* const measured = line.at(program);
+    if (measured == nullptr || measured->samples.empty()) continue;
+    const double lost = median(measured->samples);
+    const double answers = median(measured->detail.at("answers"));
+    const double offered = median(measured->detail.at("offered")) / std::max(1.0, answers);
+    line.name = line.name.substr(0, line.name.find(','));
+    line.points.clear();
+    for (unsigned workers = 2; workers <= 64; workers *= 2) {
+      const double thieves = workers - 1;
+      line.points.push_back({});
+      line.points.back().x = workers;
+      line.points.back().samples = {lost * thieves / std::max(1.0, std::min(offered, thieves))};
+    }
+  }
+  results.push_back(std::move(r));
+}
+
 study cycles_lost(const setting& s) {
   study made = policies(s);
   result& r = made.head;
@@ -77,10 +105,17 @@ study cycles_lost(const setting& s) {
   for (const unsigned workers : carrier_counts(s.place)) {
     if (workers == 1) continue;
     for (const char* const program : programs)
-      promise_at_most(r, line_of("barrier", workers).c_str(), line_of("stop", workers).c_str(), program, 0.42, "");
+      promise_at_most(r, with_workers("barrier", workers).c_str(), with_workers("stop", workers).c_str(), program, 0.42,
+                      "");
+    for (const char* const program : programs)
+      promise_at_most(r, with_workers("barrier", workers).c_str(), one_percent, program, 1, "");
   }
-  made.value = lost;
-  made.finish = add_parts;
+  made.value = [](const outcome& o) { return of(o, "publishing") + of(o, "at the barrier"); };
+  made.finish = [](std::vector<result>& results) {
+    add_parts(results);
+    add_model(results);
+    add_constant(results.front(), one_percent, 1, "");
+  };
   return made;
 }
 
@@ -91,7 +126,8 @@ study speed_up(const setting& s) {
   r.y = {"time", "ms", "", "lower"};
   for (const unsigned workers : carrier_counts(s.place))
     for (const char* const program : programs)
-      promise_at_most(r, line_of("barrier", workers).c_str(), line_of("stop", workers).c_str(), program, 1.05, "");
+      promise_at_most(r, with_workers("barrier", workers).c_str(), with_workers("stop", workers).c_str(), program, 1.05,
+                      "");
   made.value = [](const outcome& o) { return o.seconds * 1e3; };
   made.finish = [](std::vector<result>& results) {
     result up = results.front();
@@ -115,14 +151,8 @@ study speed_up(const setting& s) {
   return made;
 }
 
-double of(const outcome& o, const char* what) {
-  const auto found = o.detail.find(what);
-  return found == o.detail.end() ? 0 : found->second;
-}
-
 study steal_ratio(const setting& s) {
   study made = policies(s);
-  made.head.claim = "few forks are stolen; the finer the leaves, the fewer";
   made.head.y = {"thefts per fork", "", "", "lower"};
   for (configuration& one : made.configurations) {
     const std::string program = one.x.get<std::string>();
@@ -134,16 +164,15 @@ study steal_ratio(const setting& s) {
     };
   }
   made.value = [](const outcome& o) { return of(o, "thefts per fork"); };
-  made.finish = without_plain_calls;
+  made.finish = without_single_workers;
   return made;
 }
 
 study steal_rate(const setting& s) {
   study made = policies(s);
-  made.head.claim = "few thefts per fork may be many per second";
   made.head.y = {"thefts per second", "1/s", "", "lower"};
   made.value = [](const outcome& o) { return of(o, "thefts") / o.seconds; };
-  made.finish = without_plain_calls;
+  made.finish = without_single_workers;
   return made;
 }
 

@@ -6,11 +6,12 @@
 // Signal     SIGURG, which debuggers pass on, which no library waits for, and which does nothing where nobody handles
 //            it. What others have sent is given to whoever handled it before. Most system calls are begun again; those
 //            that SA_RESTART does not know (poll, epoll_wait, nanosleep) return EINTR.
+// Libraries  that are loaded with this code each listen for themselves, the last one first.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/library.hpp>  // keep_library_of
 
-#include <sys/syscall.h>  // SYS_tgkill
+#include <sys/syscall.h>  // SYS_rt_tgsigqueueinfo
 #include <unistd.h>       // syscall
 
 #include <cerrno>   // errno
@@ -20,9 +21,9 @@ namespace muster::inline MUSTER_ABI {
 
 class stop_signal {
  public:
-  /// What is called in the thread that is stopped, with its ucontext_t. Returns false when the signal is not for us.
-  /// It may do what signal handlers may.
-  using handler = bool (*)(void* context) noexcept;
+  /// What is called in the thread that is stopped, with what send() has been given, and with its ucontext_t. Returns
+  /// false when the signal is not for us. It may do what signal handlers may.
+  using handler = bool (*)(const void* what, void* context) noexcept;
 
   /// For the process, once. Returns false when the system refuses.
   static bool listen(handler ours) noexcept {
@@ -31,16 +32,25 @@ class stop_signal {
     now.sa_sigaction = &stopped;
     now.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
     ::sigemptyset(&now.sa_mask);
+    keep_library_of(reinterpret_cast<const void*>(&stopped));
     return ::sigaction(SIGURG, &now, &others_) == 0;
   }
   static int this_thread() noexcept { return static_cast<int>(::syscall(SYS_gettid)); }
   /// A thread of this process. Does nothing when it has ended.
-  static void send(int thread) noexcept { ::syscall(SYS_tgkill, ::getpid(), thread, SIGURG); }
+  static void send(int thread, void* what) noexcept {
+    siginfo_t info = {};
+    info.si_signo = SIGURG;
+    info.si_code = SI_QUEUE;
+    info.si_pid = ::getpid();
+    info.si_uid = ::getuid();
+    info.si_value.sival_ptr = what;
+    ::syscall(SYS_rt_tgsigqueueinfo, info.si_pid, thread, SIGURG, &info);
+  }
 
  private:
   static void stopped(int number, siginfo_t* info, void* context) noexcept {
     const int error = errno;
-    if (info->si_code == SI_TKILL && info->si_pid == ::getpid() && ours_(context)) {
+    if (info->si_code == SI_QUEUE && info->si_pid == ::getpid() && ours_(info->si_value.sival_ptr, context)) {
       errno = error;
     } else if ((others_.sa_flags & SA_SIGINFO) != 0) {
       others_.sa_sigaction(number, info, context);

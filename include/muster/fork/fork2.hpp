@@ -83,9 +83,7 @@ struct bound_arguments<std::index_sequence<I...>, F, A...> : bound_argument<I, A
   {
     return +function.get();
   }
-  auto plain_argument() {
-    return (static_cast<bound_argument<I, A>&>(*this).value.get(), ...);
-  }
+  auto plain_argument() { return (static_cast<bound_argument<I, A>&>(*this).value.get(), ...); }
   borrowed<F> function;
 };
 template <class F, class... A>

@@ -16,6 +16,7 @@
 //            possible here; std::bad_alloc.
 #pragma once
 
+#include <muster/base/library.hpp>                    // keep_library_of
 #include <muster/base/parallelism.hpp>                // available_parallelism
 #include <muster/fork/engine/barrier/frame_work.hpp>  // came_to_barrier
 #include <muster/fork/impl/work.hpp>                  // pool_core, worker
@@ -110,6 +111,7 @@ class pool {
     pool* now = one.load(std::memory_order_acquire);
     while (now == nullptr || !now->core_.is_ours()) {
       auto* const made = new pool;
+      keep_library_of(reinterpret_cast<const void*>(&pool::shared));  // its threads do not end
       // (2) acq_rel, or acquire when another was faster: pairs with (1).
       if (one.compare_exchange_strong(now, made, std::memory_order_acq_rel, std::memory_order_acquire)) return *made;
       delete made;

@@ -16,6 +16,7 @@
 #include "experiments/fork/programs/matmul.hpp"
 #include "experiments/fork/programs/nqueens.hpp"
 #include "experiments/fork/programs/skynet.hpp"
+#include "experiments/fork/programs/spine.hpp"
 #include "experiments/fork/programs/tree.hpp"
 #include "experiments/fork/programs/urgent.hpp"
 #include "experiments/fork/programs/uts.hpp"
@@ -65,6 +66,7 @@ bool with_fork_program(std::string_view name, F f) {
     if (name == "heat") return f.template operator()<heat>(), true;
     if (name == "lud") return f.template operator()<lud>(), true;
     if (name == "locked") return f.template operator()<locked>(), true;
+    if (name == "spine") return f.template operator()<spine>(), true;
     if (name == "urgent") return f.template operator()<urgent>(), true;
     if (name == "cholesky") return f.template operator()<cholesky>(), true;
   }

@@ -155,6 +155,12 @@ class alignas(isolation_size) fork_deque {
   void give(fork_record& r, unsigned thief) noexcept;
   void append(fork_record& r, const scope_link* group) noexcept;
   void unlink(fork_record& r) noexcept;
+  /// Where only one fork is offered, the owner stops until the thief has it.
+  void wait_for_theft() const noexcept {
+    constexpr std::uint64_t patience = 50'000;  // of cycles; the thief may have found something else
+    if (options_.share != steal_share::one || options_.always) return;
+    for (const std::uint64_t since = cycles(); offers() && cycles() - since < patience;) sync::relax();
+  }
   void raise_mark() noexcept;
 
   // The list of all records that are not joined, from the newest on: first private ones, then from bar_ on those that
@@ -218,6 +224,7 @@ void fork_deque::answer() noexcept {
   steal_counts::add(counts.answers, 1);
   steal_counts::add(counts.offered, published);
   if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();
+  wait_for_theft();
 }
 
 void fork_deque::offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {

@@ -82,6 +82,8 @@ class pool_core {
  private:
   static void* run_thread(void* as) noexcept;
 
+  // As the library has it that makes the pool: another, which makes a thread start, may be unloaded before.
+  void* (*const run_)(void* as) noexcept = &run_thread;
   const std::size_t stack_bytes_;
   const processor_set processors_;  // of the thread that makes the pool: for all its threads, whoever makes them
   const unsigned made_in_ = process_generation();
@@ -178,7 +180,7 @@ inline void pool_core::start() {
   try {
     const std::lock_guard lock(mutex_);
     threads_.reserve(threads_.size() + 1);
-    threads_.emplace_back(stack_bytes_, processors_, &run_thread, one);
+    threads_.emplace_back(stack_bytes_, processors_, run_, one);
   } catch (...) {
     give_back(*one);
     throw;

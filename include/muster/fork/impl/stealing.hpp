@@ -11,7 +11,8 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// How many of its forks a worker offers when it is asked: the older half, all, or the oldest.
+/// How many of its forks a worker offers when it is asked: the older half; all; or the oldest, and then it stops until
+/// that has been taken, or for some microseconds.
 enum class steal_share { half, all, one };
 
 /// Of a pool, since it was made. Cycles are those of the processor's clock counter: compare them with each other, and

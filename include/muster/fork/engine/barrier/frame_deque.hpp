@@ -38,7 +38,7 @@ namespace muster::inline MUSTER_ABI::detail {
 /// See replaced_return; and what stop_signal calls. For the calling thread's worker.
 inline void* came_to_barrier(replaced_return& at) noexcept;
 inline void exception_passes(replaced_return& at) noexcept;
-inline bool stopped_by_signal(void* context) noexcept;
+inline bool stopped_by_signal(const void* of, void* context) noexcept;
 
 /// One for each worker. What is offered, and how thieves take it, is the other engine's: so is everything where this
 /// one is not possible.
@@ -202,6 +202,7 @@ void frame_deque::offer_found(frame_record& r) noexcept {
   r.body = &barrier_body;
   r.came = &came_to_barrier;
   r.passed = &exception_passes;
+  r.deque_ = this;
   append(r, nullptr);
   bar_ = &r;
   head_.store(&r, std::memory_order_relaxed);
@@ -250,6 +251,7 @@ void frame_deque::answer_at_fork() noexcept {
   stock_.fill(32);
   publish(options_.always ? share::all : share::of_options, nullptr);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();
+  wait_for_theft();
 }
 
 void frame_deque::publish_all() noexcept {
@@ -316,7 +318,7 @@ bool frame_deque::answer_for_owner() noexcept {
   for (unsigned tries = 0; has_records() && tries < 4; ++tries) {
     stock_.give();
     if (told_.exchange(asked_by_signal, std::memory_order_relaxed) != asked_by_signal)
-      stop_signal::send(thread_.load(std::memory_order_relaxed));
+      stop_signal::send(thread_.load(std::memory_order_relaxed), this);
     const auto until = std::chrono::steady_clock::now() + 100us;
     // (4) acquire: pairs with (3).
     while (told_.load(std::memory_order_acquire) == asked_by_signal) {

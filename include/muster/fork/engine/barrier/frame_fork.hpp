@@ -64,7 +64,11 @@ struct call_by_word {
   /// For the thief.
   [[gnu::visibility("hidden")]] static void second(frame_record& r, word closure) noexcept {
     try {
-      r.result() = to_word(call(closure));
+      if (worker::current() != nullptr) {
+        r.result() = to_word(call(closure));
+      } else {  // a worker only for another library that has been loaded with this code
+        r.result() = to_word(pool::shared().run([&] { return call(closure); }));
+      }
     } catch (...) {
       r.error() = std::current_exception();
     }
@@ -93,7 +97,7 @@ MUSTER_COLD fork_results<F, G> fork_without_frame(borrowed<F> f, borrowed<G> g) 
 /// The second half, which a thief has executed.
 template <class G>
 half_result<G> join_thief(frame_record& r) {
-  frame_deque& forks = worker::current()->forks;
+  frame_deque& forks = r.deque();
   const std::exception_ptr thrown = std::exchange(r.error(), nullptr);
   const word result = r.result();
   forks.end(r);

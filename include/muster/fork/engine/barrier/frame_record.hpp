@@ -14,6 +14,8 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
+class frame_deque;
+
 class frame_record : public replaced_return, public fork_record {
  public:
   /// The runner. For the thief, on its own stack.
@@ -22,6 +24,8 @@ class frame_record : public replaced_return, public fork_record {
     fork_frame::code(r.return_address)(r, fork_frame::closure(r.slot_));
     r.done();
   }
+  /// Of the owner.
+  frame_deque& deque() const noexcept { return *deque_; }
   /// What the second half returns, when it does not throw.
   word& result() noexcept { return result_; }
 
@@ -32,6 +36,7 @@ class frame_record : public replaced_return, public fork_record {
 
   std::uintptr_t slot_ = 0;  // where the return address lay
   word result_ = 0;
+  frame_deque* deque_ = nullptr;
   // While it is found, or waits to be used again:
   frame_record* next_free_ = nullptr;
   frame_record* before_ = nullptr;

@@ -43,9 +43,9 @@ inline void exception_passes(replaced_return& at) noexcept {
   self.forks.recycle_later(r);
 }
 
-inline bool stopped_by_signal(void* context) noexcept {
+inline bool stopped_by_signal(const void* of, void* context) noexcept {
   worker* const self = worker::current();
-  if (self == nullptr || !self->forks.by_frames()) return false;
+  if (self == nullptr || &self->forks != of) return false;
   const auto in = [&](int name) {
     return static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[name]);
   };

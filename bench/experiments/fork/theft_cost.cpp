@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork/theft-cost: what one theft costs the owner, and how long it takes, when the owner's stack is deep.
+#include "driver/fork_run.hpp"
+#include "experiments/fork/points.hpp"
+
+#include <array>
+#include <string>
+
+namespace muster::bench {
+namespace {
+
+constexpr std::array<std::uint64_t, 4> depths{10, 100, 1'000, 10'000};
+
+void add_time(std::vector<result>& results) {
+  result r = results.front();
+  r.experiment += "-time";
+  r.title = "Time per theft, by the depth of the stack";
+  r.claim.clear();
+  r.bars.clear();
+  r.y = {"time per theft", "us", "log", "lower"};
+  for (series& line : r.lines) {
+    for (point& p : line.points) {
+      p.samples = p.detail.at("seconds per theft");
+      for (double& sample : p.samples) sample *= 1e6;
+    }
+  }
+  results.push_back(std::move(r));
+}
+
+study prepare(const setting& s) {
+  study made;
+  result& r = made.head;
+  r.claim = "a stack that is as deep as ten thousand forks is walked once for many thefts, not once for each";
+  r.setting =
+      "one worker is as many forks deep as x says, and forks on; another comes, and steals eight; the owner's cycles "
+      "in "
+      "answering and at its joins";
+  r.x = {"depth", "forks", "log", ""};
+  r.y = {"the owner's cycles per theft", "cycles", "log", "lower"};
+  constexpr unsigned workers = 2;
+  for (const contender* c : s.contenders.about(fork_policies)) {
+    if (c->name == plain_calls) continue;
+    const std::size_t line = made.add_line(*c);
+    for (const std::uint64_t depth : depths) {
+      fork_spec spec;
+      spec.program = "spine";
+      spec.size = depth;
+      spec.workers = workers;
+      add_fork_point(made, *c, line, depth, spec, s.place);
+    }
+  }
+  promise_at_most(r, "barrier", "stop", depths.back(), 0.5, "");
+  made.value = [](const outcome& o) {
+    const auto found = o.detail.find("cycles per theft");
+    return found == o.detail.end() ? 0 : found->second;
+  };
+  made.finish = add_time;
+  return made;
+}
+
+}  // namespace
+
+experiment fork_theft_cost() {
+  return {"fork/theft-cost", "fork", "", "What a theft costs its owner, by the depth of the stack", prepare};
+}
+
+}  // namespace muster::bench

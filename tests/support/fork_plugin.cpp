@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A library that forks, loaded by fork_libraries_test.cpp more than once under different names.
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+#include "stolen.hpp"
+
+#define EXPORTED extern "C" [[gnu::visibility("default")]]
+
+namespace {
+bool all_are_stolen = true;
+}
+
+/// Whether this library knows that the caller is a worker.
+EXPORTED int plugin_knows_worker() { return muster::detail::worker::current() != nullptr ? 1 : 0; }
+/// Whether leaves() forks only what is stolen.
+EXPORTED void plugin_set_stolen(int all) { all_are_stolen = all != 0; }
+/// The leaves of a tree. At the bottom it calls `next`, in another library.
+EXPORTED long plugin_leaves(int depth, long (*next)(int), int argument) {
+  if (depth == 0) return next == nullptr ? 1 : next(argument);
+  const auto left = [=] { return plugin_leaves(depth - 1, next, argument); };
+  const auto right = [] { return 1L; };
+  const auto [a, b] = all_are_stolen ? muster_test::fork_stolen(left, right) : muster::fork2(left, right);
+  return a + b;
+}
+EXPORTED long plugin_throws(int number) { throw std::range_error(std::to_string(number)); }
+/// The same with a pool of its own.
+EXPORTED long plugin_pool_leaves(int depth) {
+  muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
+  return own.run([=] { return plugin_leaves(depth, nullptr, 0); });
+}
+EXPORTED int plugin_by_frames() { return muster::pool::no_barrier() == nullptr ? 1 : 0; }

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Forks in libraries that a program loads, each for itself, and in the program, on one stack.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <muster/fork.hpp>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "stolen.hpp"
+
+namespace {
+
+using muster_test::fork_stolen;
+using muster_test::workers;
+
+/// A library that is loaded, and whose names nobody else sees.
+class plugin {
+ public:
+  explicit plugin(const char* path) : handle_(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) throw std::runtime_error(dlerror());
+  }
+  ~plugin() { dlclose(handle_); }
+  plugin(const plugin&) = delete;
+  plugin& operator=(const plugin&) = delete;
+
+  template <class F>
+  F* function(const char* name) const {
+    F* const found = reinterpret_cast<F*>(dlsym(handle_, name));
+    if (found == nullptr) throw std::runtime_error(dlerror());
+    return found;
+  }
+
+ private:
+  void* const handle_;
+};
+using leaves_of = long(int depth, long (*next)(int), int argument);
+
+/// Lets a library's second halves be stolen, unless it has workers of its own, which do not find what is on one stack
+/// with other libraries' forks.
+void steal_in(const plugin& one) {
+  const bool knows = workers().run([&] { return one.function<int()>("plugin_knows_worker")() != 0; });
+  one.function<void(int)>("plugin_set_stolen")(knows ? 1 : 0);
+}
+
+TEST(libraries, fork_on_one_stack) {
+  const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
+  steal_in(first);
+  steal_in(second);
+  auto* const leaves = first.function<leaves_of>("plugin_leaves");
+  static leaves_of* others = nullptr;
+  others = second.function<leaves_of>("plugin_leaves");
+  EXPECT_NE(leaves, others) << "it is one library";
+  for (int depth = 0; depth < 5; ++depth) {
+    const long found = workers().run([&] {
+      const auto [a, b] =
+          fork_stolen([&] { return leaves(depth, [](int more) { return others(more, nullptr, 0); }, depth + 1); },
+                      [] { return 1L; });
+      return a + b;
+    });
+    EXPECT_EQ(found, depth + (depth + 2) + 1);
+  }
+}
+
+TEST(libraries, throw_through_each_other) {
+  const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
+  steal_in(first);
+  steal_in(second);
+  auto* const leaves = first.function<leaves_of>("plugin_leaves");
+  auto* const throws = second.function<long(int)>("plugin_throws");
+  for (int number = 0; number < 3; ++number) {
+    std::string what;
+    try {
+      workers().run(
+          [&] { return fork_stolen([&] { return leaves(number, throws, number); }, [] { return 0; }).first; });
+    } catch (const std::range_error& thrown) {
+      what = thrown.what();
+    }
+    EXPECT_EQ(what, std::to_string(number));
+  }
+}
+
+TEST(libraries, have_pools_of_their_own) {
+  const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
+  for (const plugin* one : {&first, &second}) {
+    EXPECT_EQ(one->function<int()>("plugin_by_frames")() != 0, muster::pool::no_barrier() == nullptr);
+    one->function<void(int)>("plugin_set_stolen")(1);
+    EXPECT_EQ(one->function<long(int)>("plugin_pool_leaves")(4), 5);
+    steal_in(*one);
+    EXPECT_EQ(workers().run([&] { return one->function<long(int)>("plugin_pool_leaves")(4); }), 5);
+  }
+}
+
+}  // namespace
