@@ -17,8 +17,6 @@ void add_time(std::vector<result>& results) {
   result r = results.front();
   r.experiment += "-time";
   r.title = "Time per theft, by the depth of the stack";
-  r.claim.clear();
-  r.bars.clear();
   r.y = {"time per theft", "us", "log", "lower"};
   for (series& line : r.lines) {
     for (point& p : line.points) {
@@ -32,9 +30,9 @@ void add_time(std::vector<result>& results) {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim = "a stack that is as deep as ten thousand forks is walked once for many thefts, not once for each";
   r.setting =
-      "one worker is as many forks deep as x says, and forks on; another comes, and steals eight; the owner's cycles "
+      "one worker is as many forks deep as x says, and forks on; another comes, and steals eight, and more on the way "
+      "back; the owner's cycles "
       "in "
       "answering and at its joins";
   r.x = {"depth", "forks", "log", ""};
@@ -51,7 +49,6 @@ study prepare(const setting& s) {
       add_fork_point(made, *c, line, depth, spec, s.place);
     }
   }
-  promise_at_most(r, "barrier", "stop", depths.back(), 0.5, "");
   made.value = [](const outcome& o) {
     const auto found = o.detail.find("cycles per theft");
     return found == o.detail.end() ? 0 : found->second;
