@@ -74,7 +74,7 @@ void add_model(std::vector<result>& results) {
   r.setting =
       "jacobi fine; a model, not measured but at 2: each worker steals as the second does, an answer serves as "
       "many as it offers forks";
-  r.x = {"workers", "", "log", ""};
+  r.x = {"workers", "", "log2", ""};
   std::erase_if(r.lines, [](const series& line) { return !line.name.ends_with(", 2 workers"); });
   for (series& line : r.lines) {
     const point* const measured = line.at(program);

@@ -17,7 +17,7 @@ void add_time(std::vector<result>& results) {
   result r = results.front();
   r.experiment += "-time";
   r.title = "Time per theft, by the depth of the stack";
-  r.y = {"time per theft", "us", "log", "lower"};
+  r.y = {"time per theft", "us", "log2", "lower"};
   for (series& line : r.lines) {
     for (point& p : line.points) {
       p.samples = p.detail.at("seconds per theft");
@@ -35,8 +35,8 @@ study prepare(const setting& s) {
       "back; the owner's cycles "
       "in "
       "answering and at its joins";
-  r.x = {"depth", "forks", "log", ""};
-  r.y = {"the owner's cycles per theft", "cycles", "log", "lower"};
+  r.x = {"depth", "forks", "log2", ""};
+  r.y = {"the owner's cycles per theft", "cycles", "log2", "lower"};
   constexpr unsigned workers = 2;
   for (const contender* c : s.contenders.about(fork_policies)) {
     if (c->name == plain_calls) continue;
