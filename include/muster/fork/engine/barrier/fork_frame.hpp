@@ -136,14 +136,16 @@ struct fork_frame {
   // From the first return:
   static constexpr std::uintptr_t name_at = 4, code_at = 13, other_return = 17;
 
-  static bool returns_to(std::uintptr_t address) noexcept {
-    return std::memcmp(std::bit_cast<const char*>(address + name_at), name, name_bytes) == 0;
+  /// Whether a call in a function that ends at `end` is a fork.
+  static bool returns_to(std::uintptr_t address, std::uintptr_t end) noexcept {
+    return end - address >= other_return &&
+           std::memcmp(std::bit_cast<const char*>(address + name_at), name, name_bytes) == 0;
   }
   /// Whether a function that begins there is one of the above.
-  static bool begins_at(std::uintptr_t function) noexcept {
+  static bool begins_at(std::uintptr_t function, std::uintptr_t end) noexcept {
     constexpr std::uintptr_t most = 24;  // before the first return
-    for (std::uintptr_t i = 0; i < most; ++i)
-      if (returns_to(function + i)) return true;
+    for (std::uintptr_t at = function; at < function + most && at < end; ++at)
+      if (returns_to(at, end)) return true;
     return false;
   }
   static second_code code(std::uintptr_t return_address) noexcept {

@@ -65,6 +65,7 @@ class unwind_information {
   /// Whether there is any that can be read.
   bool found() const noexcept { return readable_; }
   std::uintptr_t function() const noexcept { return function_.begin; }
+  std::uintptr_t end() const noexcept { return function_.begin + bytes_; }
 
   frame_rule rule() noexcept {
     frame_rule rule;
@@ -168,7 +169,7 @@ class unwind_information {
     }
     table_reader own(entry_ + 8);
     own.pointer(pointers);
-    own.pointer(pointers & 0x0fU);
+    bytes_ = own.pointer(pointers & 0x0fU);
     program_ = own.at();
     if (augmented) {
       const std::uint64_t bytes = own.unsigned_number();
@@ -275,6 +276,7 @@ class unwind_information {
   known_function function_{};
   const unsigned char* const entry_;
   const std::uintptr_t at_;
+  std::uintptr_t bytes_ = 0;
   bool readable_ = false, is_signal_frame_ = false;
   const unsigned char *program_ = nullptr, *end_ = nullptr;
   const unsigned char *common_program_ = nullptr, *common_end_ = nullptr;

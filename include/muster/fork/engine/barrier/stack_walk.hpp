@@ -54,15 +54,16 @@ class known_calls {
     return code;
   }
   static bool is(const known_call& one, std::uintptr_t return_address) noexcept {
-    return one.return_address == return_address && one.code == code_before(return_address);
+    // Only what is known has code: stacks that others make may end with any address.
+    return one.rule.known && one.return_address == return_address && one.code == code_before(return_address);
   }
   MUSTER_COLD static inline void find(known_call& one, std::uintptr_t return_address) noexcept;
 
   std::array<std::array<known_call, 2>, std::size_t{1} << bits> all_{};
 };
 
-/// Whether a function is one of those that unwind the stack. Not by their addresses: those may be of a stub in the
-/// program.
+/// Whether a function is one of those that unwind the stack. Not by their addresses: those may be of the program's own
+/// entries to them.
 inline bool unwinds_stack(std::uintptr_t function) noexcept {
   std::uintptr_t raise = 0, resume = 0, force = 0, again = 0;
   asm("movq _Unwind_RaiseException@GOTPCREL(%%rip), %0\n\t"
@@ -81,7 +82,7 @@ void known_calls::find(known_call& one, std::uintptr_t return_address) noexcept 
   one.code = code_before(return_address);
   one.rule = function.rule();
   one.unwinds = unwinds_stack(function.function());
-  one.fork = fork_frame::returns_to(return_address);
+  one.fork = fork_frame::returns_to(return_address, function.end());
 }
 
 /// One walk. The records that it takes from `stock` are linked, newest first.
@@ -123,7 +124,7 @@ class stack_walk {
     const frame_rule rule = function.rule();
     if (!rule.known) return false;
     // It may have looked whether somebody asks, and not called its first half yet.
-    if (fork_frame::begins_at(function.function())) all_ = false;
+    if (fork_frame::begins_at(function.function(), function.end())) all_ = false;
     if (newest_slot_ == 0 && p.stack >= entry_) return false;
     rule.apply(p);
     return go(p);
