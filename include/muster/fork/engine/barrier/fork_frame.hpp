@@ -44,17 +44,6 @@ struct double_and_stolen {
 /// The calling worker answers. Called in a fork that is asked.
 [[gnu::visibility("hidden"), gnu::used]] inline void answer_from_fork() noexcept asm(MUSTER_ANSWER_FROM_FORK);
 
-/// Compilers conclude that a function of nothing but assembly throws nothing, unless they are told.
-#if defined(__clang__)
-#define MUSTER_SEEMS_TO_CALL
-#define MUSTER_MAY_THROW : "unwind"
-#else
-#define MUSTER_SEEMS_TO_CALL \
-  if (false) may_throw();
-#define MUSTER_MAY_THROW
-void may_throw();
-#endif
-
 // rdi: what CALL and JUMP give to the first half; rsi: the second half; rdx: pool_place::mark. When the worker is
 // asked, it answers from a frame below, so that this one is found too. %0: second_code; MORE: how returns other than
 // the first give `stolen`, which is in rdx.

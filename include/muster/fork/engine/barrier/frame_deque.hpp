@@ -25,6 +25,7 @@
 
 #include <muster/base/arch.hpp>                        // shadow_stack
 #include <muster/base/stop_signal.hpp>                 // stop_signal
+#include <muster/fork/engine/barrier/fork_frame.hpp>   // answer_from_fork
 #include <muster/fork/engine/barrier/frame_stock.hpp>  // frame_stock
 #include <muster/fork/engine/barrier/stack_walk.hpp>   // stack_walk
 #include <muster/fork/engine/watermark.hpp>            // fork_deque
@@ -51,6 +52,10 @@ class frame_deque : public fork_deque {
   static const char* obstacle() noexcept {
     static const char* const why = [] {
       if (shadow_stack()) return "return addresses cannot be replaced: the process has a shadow stack";
+      // A function that throws nothing has it only when all have.
+      const auto function = std::bit_cast<std::uintptr_t>(&answer_from_fork);
+      if (!unwind_information(function).found())
+        return "the stack cannot be walked: compile with -fasynchronous-unwind-tables";
       return stop_signal::listen(&stopped_by_signal) ? nullptr : "SIGURG cannot be handled";
     }();
     // The table is the library's that has been loaded with this code, not the process's.

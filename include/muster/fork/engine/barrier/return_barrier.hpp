@@ -12,7 +12,8 @@
 // Symbols    none that others see: the functions are inline, and the linker keeps one of each.
 #pragma once
 
-#include <muster/fork/engine/barrier/slot_map.hpp>  // slot_map
+#include <muster/fork/engine/barrier/fork_frame.hpp>  // fork_frame
+#include <muster/fork/engine/barrier/slot_map.hpp>    // slot_map
 
 #include <unwind.h>  // _Unwind_GetCFA
 
@@ -36,6 +37,7 @@ struct stack_point {
 /// Keeps the result, and calls replaced_return::came, which returns when the waiting frame may go on: null, or what the
 /// frame's other return gives. Entered by a jump, as if the waiting frame had called it.
 [[MUSTER_NAKED]] inline void barrier_body() {
+  MUSTER_SEEMS_TO_CALL
   asm volatile(
       "subq $24, %%rsp\n\t"
       ".cfi_adjust_cfa_offset 24\n\t"
@@ -50,11 +52,11 @@ struct stack_point {
       ".cfi_adjust_cfa_offset -24\n\t"
       "testq %%rdx, %%rdx\n\t"
       "je 1f\n\t"
-      "addq $17, (%%rsp)\n"  // fork_frame::other_return
+      "addq %0, (%%rsp)\n"  // from the frame's first return to the other
       "1:\n\t"
       "retq\n\t"
       :
-      :);
+      : "i"(fork_frame::other_return)MUSTER_MAY_THROW);
 }
 
 /// The name of passed_barrier in assembly.
@@ -77,6 +79,7 @@ inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_E
 
 /// Returns the barrier's address, for return addresses to be replaced by. Its code follows.
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline std::uintptr_t return_barrier() {
+  MUSTER_SEEMS_TO_CALL
   // The frame's return address is found thus: the long before the barrier's address leads to slot_map::table; the
   // entry is table[CFA >> 26][(CFA & (2^26 - 1)) / 16].
   asm volatile(
@@ -117,7 +120,7 @@ inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_E
       ".cfi_offset 16, -8\n\t"
       "jmpq *16(%%r10)\n\t"
       :
-      :);
+      : MUSTER_MAY_THROW);
 }
 
 /// Where the caller is.

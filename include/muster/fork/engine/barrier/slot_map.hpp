@@ -27,10 +27,23 @@
 #define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noipa
 #endif
 
+/// Compilers conclude that a function of nothing but assembly throws nothing, and that callers need not reckon with it,
+/// unless they are told: the first where it begins, the second among what it clobbers.
+#if defined(__clang__)
+#define MUSTER_SEEMS_TO_CALL
+#define MUSTER_MAY_THROW : "unwind"
+#else
+#define MUSTER_SEEMS_TO_CALL \
+  if (false) ::muster::detail::may_throw();
+#define MUSTER_MAY_THROW
+#endif
+
 /// The name of slot_table in assembly.
 #define MUSTER_SLOT_TABLE "muster_v0_slot_table"
 
 namespace muster::inline MUSTER_ABI::detail {
+
+void may_throw();
 
 /// What a replaced return address was. The barrier's code knows where its parts lie.
 struct replaced_return {
