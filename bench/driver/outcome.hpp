@@ -19,6 +19,12 @@ struct outcome {
   std::uint64_t items = 0;
   std::uint64_t out_of_order = 0;  // reported for queues that promise no order, an error in all others
   std::map<std::string, double> detail{};
+
+  /// What the run has told beside its time; 0 when it has not.
+  double told(const std::string& what) const {
+    const auto found = detail.find(what);
+    return found == detail.end() ? 0 : found->second;
+  }
 };
 
 /// Runs `body` in a forked child and returns its outcome. A crash, an uncaught exception and a run that takes

@@ -55,6 +55,21 @@ const point* series::at(const abscissa& x) const {
   return found == points.end() ? nullptr : &*found;
 }
 
+std::vector<double> point::told(const std::string& what) const {
+  const auto found = detail.find(what);
+  return found == detail.end() ? std::vector<double>{} : found->second;
+}
+
+result result::also(std::string_view suffix, std::string its_title, axis its_y) const {
+  result r = *this;
+  r.experiment += suffix;
+  r.title = std::move(its_title);
+  r.y = std::move(its_y);
+  r.claim.clear();
+  r.bars.clear();
+  return r;
+}
+
 const series* result::named(const std::string& name) const {
   const auto found = std::find_if(lines.begin(), lines.end(), [&](const series& s) { return s.name == name; });
   return found == lines.end() ? nullptr : &*found;

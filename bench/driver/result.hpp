@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster::bench {
@@ -47,6 +48,9 @@ struct point {
   std::uint64_t peak_memory = 0;      // of the hungriest run
   std::uint64_t out_of_order = 0;     // over all runs, for series that promise no order
   std::map<std::string, std::vector<double>> detail{};
+
+  /// What the runs have told beside their value; nothing when they have not.
+  std::vector<double> told(const std::string& what) const;
 };
 
 struct series {
@@ -74,6 +78,8 @@ struct result {
   std::string verdict_why{};  // with numbers
 
   const series* named(const std::string& name) const;
+  /// Another chart of the same runs: without claim and bars.
+  result also(std::string_view suffix, std::string its_title, axis its_y) const;
 };
 
 double median(std::vector<double> samples);

@@ -20,8 +20,7 @@ study prepare(const setting& s) {
   r.claim = "a pool without work takes no processor time";
   r.setting = fmt::format(
       "{} workers; {} s, from 0.1 s after a sum over a tree on; after a run: when it has ended; within a run: the "
-      "thread "
-      "that has called sleeps, and the other workers have no work",
+      "thread that has called sleeps, and the other workers have no work",
       s.place.units(), seconds);
   r.x = {"when", "", "category", ""};
   r.y = {"processor time per second", "µs", "", "lower"};
@@ -41,7 +40,7 @@ study prepare(const setting& s) {
   }
   promise_at_most(r, "muster", a_thousandth, "after a run", 1.0, "0 %");
   promise_at_most(r, "muster", a_thousandth, "within a run", 1.0, "0 %");
-  made.value = [](const outcome& o) { return o.detail.at("idle"); };
+  made.value = [](const outcome& o) { return o.told("idle"); };
   made.finish = [](std::vector<result>& results) { add_constant(results.front(), a_thousandth, 1000, "the promise"); };
   return made;
 }

@@ -11,17 +11,13 @@ namespace {
 
 /// From the same runs: what came on top of the process that had not begun.
 void add_growth(std::vector<result>& results) {
-  result r = results.front();
-  r.experiment += "-growth";
-  r.title = "What a fork/join program adds to the memory of its process";
-  r.claim.clear();
-  r.bars.clear();
-  r.y.name = "memory added";
+  axis y = results.front().y;
+  y.name = "memory added";
+  result r = results.front().also("-growth", "What a fork/join program adds to the memory of its process", y);
   for (series& s : r.lines) {
     for (point& p : s.points) {
-      const auto found = p.detail.find("resident at the start");
-      if (found == p.detail.end()) continue;
-      for (std::size_t i = 0; i < p.samples.size(); ++i) p.samples[i] -= found->second[i] * 0x1p-20;
+      const std::vector<double> at_start = p.told("resident at the start");
+      for (std::size_t i = 0; i < at_start.size(); ++i) p.samples[i] -= at_start[i] * 0x1p-20;
     }
   }
   results.push_back(std::move(r));

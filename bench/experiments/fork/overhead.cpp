@@ -12,28 +12,10 @@ constexpr const char* large_fib = "fib(42)";  // a run takes peers a minute, and
 
 /// From the same runs: the time above the plain calls, per fork. In both programs there is a fork for two calls.
 void add_cost_of_a_fork(std::vector<result>& results) {
-  result r = results.front();
-  const series* const plain = r.named(plain_calls);
-  if (plain == nullptr) return;
-  const series base = *plain;
-  r.experiment += "-fork";
-  r.title = "A fork and its join, above the calls";
+  result r =
+      results.front().also("-fork", "A fork and its join, above the calls", {"time per fork", "ns", "", "lower"});
+  if (!compare_with_plain_calls(r, [](double with, double without) { return 2 * (with - without); })) return;
   r.claim = "a fork and its join cost at most 4 ns more than the calls";
-  r.y = {"time per fork", "ns", "", "lower"};
-  r.bars.clear();
-  std::erase_if(r.lines, [](const series& s) { return s.name == plain_calls; });
-  for (series& s : r.lines) {
-    for (point& p : s.points) {
-      const point* const without = base.at(p.x);
-      if (without == nullptr || without->samples.empty() || !without->checked) {
-        p.samples.clear();
-        continue;
-      }
-      const double call = median(without->samples);
-      for (double& sample : p.samples) sample = 2 * (sample - call);
-    }
-  }
-  if (r.lines.empty()) return;
   for (const char* name : {"muster", "muster, function and argument", "muster, context"})
     promise_at_most(r, name, four_nanoseconds, "fib", 1.0, "");
   add_constant(r, four_nanoseconds, 4, "what is promised");
@@ -45,13 +27,10 @@ study prepare(const setting& s) {
   result& r = made.head;
   r.claim =
       "one worker needs at most 2.2 times as long for fib as plain calls that are not inlined, and a 25th of what "
-      "oneTBB "
-      "needs";
+      "oneTBB needs";
   r.setting =
       "1 worker; fib(25), in the full profile also fib(42) without peers, and the sums over balanced trees of nodes "
-      "that lie in the order of the visit; one fork for "
-      "two "
-      "calls; all executions in one run of the pool";
+      "that lie in the order of the visit; one fork for two calls; all executions in one run of the pool";
   r.x = {"program", "", "category", ""};
   r.y = {"time per call", "ns", "", "lower"};
   for (const contender* c : s.contenders.about(fork_calls)) {

@@ -10,47 +10,20 @@
 namespace muster::bench {
 namespace {
 
-/// From the same runs: how many times as fast as the plain calls.
-void add_speed_up(std::vector<result>& results) {
-  result r = results.front();
-  const series* const plain = r.named(plain_calls);
-  if (plain == nullptr || r.lines.size() == 1) return;
-  const series base = *plain;
-  r.experiment += "-speed-up";
-  r.title = "Fork/join programs: speed-up over the program without forks";
-  r.claim.clear();
-  r.y = {"speed-up over plain calls", "", "", "higher"};
-  r.bars.clear();
-  for (series& s : r.lines) {
-    for (point& p : s.points) {
-      const point* const without = base.at(p.x);
-      if (without == nullptr || without->samples.empty() || !without->checked) {
-        p.samples.clear();
-        continue;
-      }
-      const double alone = median(without->samples);
-      for (double& sample : p.samples) sample = alone / sample;
-    }
-  }
-  results.push_back(std::move(r));
-}
-
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
   const unsigned units = s.place.units();
   r.claim =
       "two workers are at least 1.9 times as fast as one on fib, integrate, nqueens and matmul; one worker needs at "
-      "most "
-      "1.05 times as long as plain calls for Jacobi, LUD and Heat";
+      "most 1.05 times as long as plain calls for Jacobi, LUD and Heat";
   r.setting = fmt::format(
       "{}; jacobi: leaves of 256 cells, jacobi fine: of 2; heat: leaves of 10 lines; lud: blocks of 16 x 16; cholesky: "
       "tiles of 32 x 32; matmul: leaves of 32 x 32; cilksort: leaves of 2048 numbers",
       s.work.kind == profile::full
           ? "fib(35), integrate to 2000, 13 queens, skynet of 1,000,000 leaves, tree of 1,000,000 nodes, uts T1 and "
-            "T3, "
-            "matrices of 1024 x 1024, 10,000,000 numbers, jacobi: 100 steps on 1024 x 1024, fine: on 512 x 512, heat: "
-            "200 steps on 4096 x 1024"
+            "T3, matrices of 1024 x 1024, 10,000,000 numbers, jacobi: 100 steps on 1024 x 1024, fine: on 512 x 512, "
+            "heat: 200 steps on 4096 x 1024"
           : "small sizes of all programs");
   r.x = {"program", "", "category", ""};
   r.y = {"time", "ms", "", "lower"};
@@ -62,7 +35,9 @@ study prepare(const setting& s) {
   for (const char* program : {"jacobi", "lud", "heat"})
     promise_at_most(r, "muster, 1 worker", plain_calls, program, 1.05, "");
   made.value = [](const outcome& o) { return o.seconds * 1e3; };
-  made.finish = add_speed_up;
+  made.finish = [](std::vector<result>& results) {
+    add_speed_up(results, "Fork/join programs: speed-up over the program without forks");
+  };
   return made;
 }
 

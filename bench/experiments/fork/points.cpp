@@ -64,6 +64,31 @@ std::vector<unsigned> worker_counts(const contender& c, const placement& place) 
   return c.name == plain_calls ? std::vector<unsigned>{1} : carrier_counts(place);
 }
 
+bool compare_with_plain_calls(result& r, const std::function<double(double, double)>& compare) {
+  const series* const found = r.named(plain_calls);
+  if (found == nullptr || r.lines.size() == 1) return false;
+  const series plain = *found;
+  std::erase_if(r.lines, [](const series& s) { return s.name == plain_calls; });
+  for (series& s : r.lines) {
+    for (point& p : s.points) {
+      const point* const without = plain.at(p.x);
+      if (without == nullptr || without->samples.empty() || !without->checked) {
+        p.samples.clear();
+        continue;
+      }
+      const double alone = median(without->samples);
+      for (double& sample : p.samples) sample = compare(sample, alone);
+    }
+  }
+  return true;
+}
+
+void add_speed_up(std::vector<result>& results, const char* title) {
+  result r = results.front().also("-speed-up", title, {"speed-up over plain calls", "", "", "higher"});
+  if (compare_with_plain_calls(r, [](double with, double without) { return without / with; }))
+    results.push_back(std::move(r));
+}
+
 void add_constant(result& to, const char* name, double value, const char* note) {
   series line;
   line.name = name;

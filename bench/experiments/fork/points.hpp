@@ -7,6 +7,7 @@
 #include "driver/experiment.hpp"
 #include "driver/team_points.hpp"
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,13 @@ std::string with_workers(const contender& c, unsigned workers);
 std::vector<unsigned> worker_counts(const contender& c, const placement& place);
 
 constexpr const char* plain_calls = "plain calls";
+
+/// Leaves the plain calls out, and replaces each sample of the others by compare(sample, median of the plain calls).
+/// Returns false when there is nothing to compare.
+bool compare_with_plain_calls(result& r, const std::function<double(double, double)>& compare);
+
+/// Another chart of the same runs, which have been timed: how many times as fast as the plain calls.
+void add_speed_up(std::vector<result>& results, const char* title);
 
 /// A line of one value, for bars that are not ratios: where all others have points.
 void add_constant(result& to, const char* name, double value, const char* note);

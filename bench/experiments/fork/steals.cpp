@@ -21,9 +21,8 @@ study policies(const setting& s) {
   study made;
   made.head.setting =
       "jacobi: leaves of 256 cells, jacobi fine: of 2; lud: blocks of 16 x 16; heat: leaves of 10 lines; stop: the "
-      "owner "
-      "offers one fork and stops until it is taken; barrier: all at once; half: the older half; watermark: the same "
-      "without replaced return addresses";
+      "owner offers one fork and stops until it is taken; barrier: all at once; half: the older half; watermark: the "
+      "same without replaced return addresses";
   made.head.x = {"program", "", "category", ""};
   add_fork_lines(made, s, fork_policies, programs);
   return made;
@@ -35,29 +34,18 @@ void without_single_workers(std::vector<result>& results) {
                 [](const series& line) { return line.name == plain_calls || line.name.ends_with(" 1 worker"); });
 }
 
-double of(const outcome& o, const char* what) {
-  const auto found = o.detail.find(what);
-  return found == o.detail.end() ? 0 : found->second;
-}
-
 constexpr const char* one_percent = "1 % of all";
 
 /// The parts of what is lost, from the same runs.
 void add_parts(std::vector<result>& results) {
   without_single_workers(results);
   for (const char* const part : {"publishing", "at the barrier", "waiting"}) {
-    result r = results.front();
-    r.experiment += fmt::format("-{}", part == std::string("at the barrier") ? "barrier" : part);
-    r.title = fmt::format("Cycles lost by thefts: {}", part);
-    r.claim.clear();
-    r.bars.clear();
-    r.y.name = fmt::format("cycles {}", part);
-    for (series& line : r.lines) {
-      for (point& p : line.points) {
-        const auto found = p.detail.find(part);
-        p.samples = found == p.detail.end() ? std::vector<double>{} : found->second;
-      }
-    }
+    const std::string suffix = fmt::format("-{}", part == std::string("at the barrier") ? "barrier" : part);
+    axis y = results.front().y;
+    y.name = fmt::format("cycles {}", part);
+    result r = results.front().also(suffix, fmt::format("Cycles lost by thefts: {}", part), y);
+    for (series& line : r.lines)
+      for (point& p : line.points) p.samples = p.told(part);
     results.push_back(std::move(r));
   }
 }
@@ -66,11 +54,8 @@ void add_parts(std::vector<result>& results) {
 /// offered in it; the work stays the same.
 void add_model(std::vector<result>& results) {
   constexpr const char* program = "jacobi fine";
-  result r = results.front();
-  r.experiment += "-model";
-  r.title = "Cycles lost by thefts on larger machines: a model from what two workers lose";
-  r.claim.clear();
-  r.bars.clear();
+  result r = results.front().also(
+      "-model", "Cycles lost by thefts on larger machines: a model from what two workers lose", results.front().y);
   r.setting =
       "jacobi fine; a model, not measured but at 2: each worker steals as the second does, an answer serves as "
       "many as it offers forks";
@@ -80,15 +65,17 @@ void add_model(std::vector<result>& results) {
     const point* const measured = line.at(program);
     if (measured == nullptr || measured->samples.empty()) continue;
     const double lost = median(measured->samples);
-    const double answers = median(measured->detail.at("answers"));
-    const double offered = median(measured->detail.at("offered")) / std::max(1.0, answers);
+    const double answers = median(measured->told("answers"));
+    const double offered = median(measured->told("offered")) / std::max(1.0, answers);
     line.name = line.name.substr(0, line.name.find(','));
     line.points.clear();
     for (unsigned workers = 2; workers <= 64; workers *= 2) {
       const double thieves = workers - 1;
       line.points.push_back({});
       line.points.back().x = workers;
-      line.points.back().samples = {lost * thieves / std::max(1.0, std::min(offered, thieves))};
+      // What is not lost is the same work, so of more workers' cycles it is a smaller share.
+      const double many_lost = lost * thieves / std::max(1.0, std::min(offered, thieves));
+      line.points.back().samples = {100 * many_lost / (100 - lost + many_lost)};
     }
   }
   results.push_back(std::move(r));
@@ -110,7 +97,7 @@ study cycles_lost(const setting& s) {
     for (const char* const program : programs)
       promise_at_most(r, with_workers("barrier", workers).c_str(), one_percent, program, 1, "");
   }
-  made.value = [](const outcome& o) { return of(o, "publishing") + of(o, "at the barrier"); };
+  made.value = [](const outcome& o) { return o.told("publishing") + o.told("at the barrier"); };
   made.finish = [](std::vector<result>& results) {
     add_parts(results);
     add_model(results);
@@ -130,23 +117,7 @@ study speed_up(const setting& s) {
                       "");
   made.value = [](const outcome& o) { return o.seconds * 1e3; };
   made.finish = [](std::vector<result>& results) {
-    result up = results.front();
-    const series* const plain = up.named(plain_calls);
-    if (plain == nullptr) return;
-    const series base = *plain;
-    up.experiment += "-speed-up";
-    up.title = "Speed-up over plain calls, by how much is offered";
-    up.claim.clear();
-    up.bars.clear();
-    up.y = {"speed-up over plain calls", "", "", "higher"};
-    std::erase_if(up.lines, [](const series& line) { return line.name == plain_calls; });
-    for (series& line : up.lines)
-      for (point& p : line.points) {
-        const point* const alone = base.at(p.x);
-        if (alone == nullptr || alone->samples.empty()) continue;
-        for (double& sample : p.samples) sample = median(alone->samples) / sample;
-      }
-    results.push_back(std::move(up));
+    add_speed_up(results, "Speed-up over plain calls, by how much is offered");
   };
   return made;
 }
@@ -159,11 +130,11 @@ study steal_ratio(const setting& s) {
     const std::uint64_t forks = serial_forks(program, fork_size(program, s.work.kind));
     one.run = [run = one.run, forks](std::uint64_t items) {
       outcome o = run(items);
-      o.detail["thefts per fork"] = of(o, "thefts") / static_cast<double>(forks);
+      o.detail["thefts per fork"] = o.told("thefts") / static_cast<double>(forks);
       return o;
     };
   }
-  made.value = [](const outcome& o) { return of(o, "thefts per fork"); };
+  made.value = [](const outcome& o) { return o.told("thefts per fork"); };
   made.finish = without_single_workers;
   return made;
 }
@@ -171,7 +142,7 @@ study steal_ratio(const setting& s) {
 study steal_rate(const setting& s) {
   study made = policies(s);
   made.head.y = {"thefts per second", "1/s", "", "lower"};
-  made.value = [](const outcome& o) { return of(o, "thefts") / o.seconds; };
+  made.value = [](const outcome& o) { return o.told("thefts") / o.seconds; };
   made.finish = without_single_workers;
   return made;
 }

@@ -14,13 +14,11 @@ namespace {
 constexpr std::array<std::uint64_t, 4> depths{10, 100, 1'000, 10'000};
 
 void add_time(std::vector<result>& results) {
-  result r = results.front();
-  r.experiment += "-time";
-  r.title = "Time per theft, by the depth of the stack";
-  r.y = {"time per theft", "us", "log2", "lower"};
+  result r = results.front().also("-time", "Time per theft, by the depth of the stack",
+                                  {"time per theft", "us", "log2", "lower"});
   for (series& line : r.lines) {
     for (point& p : line.points) {
-      p.samples = p.detail.at("seconds per theft");
+      p.samples = p.told("seconds per theft");
       for (double& sample : p.samples) sample *= 1e6;
     }
   }
@@ -31,10 +29,8 @@ study prepare(const setting& s) {
   study made;
   result& r = made.head;
   r.setting =
-      "one worker is as many forks deep as x says, and forks on; another comes, and steals eight, and more on the way "
-      "back; the owner's cycles "
-      "in "
-      "answering and at its joins";
+      "one worker is as many forks deep as x says, and forks on; another comes, and steals eight, and more on the way"
+      " back; the owner's cycles in answering and at its joins";
   r.x = {"depth", "forks", "log2", ""};
   r.y = {"the owner's cycles per theft", "cycles", "log2", "lower"};
   constexpr unsigned workers = 2;
@@ -49,10 +45,7 @@ study prepare(const setting& s) {
       add_fork_point(made, *c, line, depth, spec, s.place);
     }
   }
-  made.value = [](const outcome& o) {
-    const auto found = o.detail.find("cycles per theft");
-    return found == o.detail.end() ? 0 : found->second;
-  };
+  made.value = [](const outcome& o) { return o.told("cycles per theft"); };
   made.finish = add_time;
   return made;
 }

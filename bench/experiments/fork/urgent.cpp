@@ -17,18 +17,11 @@ constexpr std::array worker_numbers{3U, 4U};
 
 /// From the same runs: the whole time, above that in which all workers always have a piece.
 void add_whole_time(std::vector<result>& results) {
-  result r = results.front();
-  r.experiment += "-time";
-  r.title = "All pieces, those that are waited for and others";
+  result r = results.front().also("-time", "All pieces, those that are waited for and others",
+                                  {"time over that of the pieces", "", "", "lower"});
   r.claim = "a worker that waits is replaced: the whole takes at most 1.25 times as long as its pieces";
-  r.y = {"time over that of the pieces", "", "", "lower"};
-  r.bars.clear();
-  for (series& s : r.lines) {
-    for (point& p : s.points) {
-      const auto found = p.detail.find("over ideal");
-      p.samples = found == p.detail.end() ? std::vector<double>{} : found->second;
-    }
-  }
+  for (series& s : r.lines)
+    for (point& p : s.points) p.samples = p.told("over ideal");
   const char* const all_busy = "always a piece for each";
   for (const unsigned workers : worker_numbers)
     promise_at_most(r, "muster", all_busy, std::to_string(workers), 1.25, "nobody idles");
@@ -44,8 +37,7 @@ study prepare(const setting& s) {
       "anything meanwhile let it wait for the longest piece that they have found, and for what that waits for";
   r.setting =
       "a chain of forks of 2 and 4 ms, each joined before the next, beside twice as many pieces of 10 ms; all sleep, "
-      "so "
-      "workers may outnumber processors; the latest join of a run, after both halves have ended";
+      "so workers may outnumber processors; the latest join of a run, after both halves have ended";
   r.x = {"workers", "", "category", ""};
   r.y = {"latest join", "ms", "", "lower"};
   for (const contender* c : s.contenders.about(fork_programs)) {
@@ -66,7 +58,7 @@ study prepare(const setting& s) {
   }
   for (const unsigned workers : worker_numbers)
     promise_at_most(r, "muster", one_piece, std::to_string(workers), 0.5, "not late");
-  made.value = [](const outcome& o) { return 1e3 * o.detail.at("latest join"); };
+  made.value = [](const outcome& o) { return 1e3 * o.told("latest join"); };
   made.finish = [](std::vector<result>& results) {
     add_whole_time(results);
     add_constant(results.front(), one_piece, 1e3 * urgent_times::piece, "of the others");

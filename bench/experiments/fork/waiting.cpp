@@ -17,8 +17,7 @@ study prepare(const setting& s) {
       "anything meanwhile may deadlock (reported as rayon 592, oneTBB 1316)";
   r.setting =
       "every other part of a loop forks and joins while it holds a mutex; it is a deadlock when a thread wants the "
-      "mutex "
-      "that it holds itself, or gets it not within 0.3 s (a part takes less than a millisecond)";
+      "mutex that it holds itself, or gets it not within 0.3 s (a part takes less than a millisecond)";
   r.x = {"workers", "", "category", ""};
   r.y = {"parts before a deadlock", "of 1000", "", "higher"};
   for (const contender* c : s.contenders.about(fork_programs)) {
@@ -34,7 +33,7 @@ study prepare(const setting& s) {
   }
   promise_at_least(r, "muster", all, "2", 1.0, "no deadlock");
   promise_at_least(r, "muster", all, "4", 1.0, "no deadlock");
-  made.value = [](const outcome& o) { return o.detail.at("before a deadlock"); };
+  made.value = [](const outcome& o) { return o.told("before a deadlock"); };
   made.finish = [](std::vector<result>& results) { add_constant(results.front(), all, 1000, "the promise"); };
   return made;
 }

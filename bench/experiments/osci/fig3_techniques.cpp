@@ -18,8 +18,7 @@ study prepare(const setting& s) {
       "fibers, PSim-x 4.6 times that of CC-Synch; Osci is within 25 % of the ideal; with one core all are alike";
   r.setting = fmt::format(
       "each algorithm with its own number of fibers; local work up to 512 {}; more than {} carriers share the {} "
-      "hardware "
-      "threads, and the ideal does not grow any more",
+      "hardware threads, and the ideal does not grow any more",
       work_unit(), units, units);
   r.x = {"carriers", "", "log2", ""};
   r.y = {"throughput", "Mops/s", "", "higher"};

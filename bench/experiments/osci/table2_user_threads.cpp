@@ -33,9 +33,9 @@ study prepare(const setting& s) {
   result& r = made.head;
   r.claim =
       "on 64 cores fibers multiply the throughput of PSim by 5.94 (with 64), of H-Synch by 2.39 (32), of flat "
-      "combining "
-      "by 1.84 (24) and of Oyama's algorithm by 1.63 (16), and bring CC-Synch, DSM-Synch and CLH 1.08 to 1.12 and the "
-      "lock-free object 0.94. Osci with 4 fibers has almost 4 times, with 8 over 6 times what it has with one";
+      "combining by 1.84 (24) and of Oyama's algorithm by 1.63 (16), and bring CC-Synch, DSM-Synch and CLH 1.08 to "
+      "1.12 and the lock-free object 0.94. Osci with 4 fibers has almost 4 times, with 8 over 6 times what it has "
+      "with one";
   r.setting =
       fmt::format("{} carriers, one per hardware thread; local work up to 512 {}", s.place.units(), work_unit());
   r.x = {"fibers per carrier", "", "log2", ""};

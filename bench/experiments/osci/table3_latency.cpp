@@ -12,27 +12,16 @@ namespace {
 /// From the same runs: other quantiles, and the throughput that is bought with the latency.
 void add_charts(std::vector<result>& results) {
   const result first = results.front();
-  const auto add = [&](const char* suffix, const char* title, axis y, auto value) {
-    result r = first;
-    r.experiment += suffix;
-    r.title = title;
-    r.y = std::move(y);
-    r.bars.clear();
-    for (series& s : r.lines) {
-      for (point& p : s.points) p.samples = value(p);
-    }
+  const auto add = [&](const char* suffix, const char* title, axis y, const char* what) {
+    result r = first.also(suffix, title, std::move(y));
+    for (series& s : r.lines)
+      for (point& p : s.points) p.samples = p.told(what);
     results.push_back(std::move(r));
   };
-  const auto detail = [](const char* name) {
-    return [name](const point& p) {
-      const auto found = p.detail.find(name);
-      return found == p.detail.end() ? std::vector<double>{} : found->second;
-    };
-  };
-  add("-p50", "Latency by fibers: median", {"latency, median", "ns", "", "lower"}, detail("p50"));
-  add("-p99", "Latency by fibers: 99th percentile", {"latency, 99th percentile", "ns", "", "lower"}, detail("p99"));
+  add("-p50", "Latency by fibers: median", {"latency, median", "ns", "", "lower"}, "p50");
+  add("-p99", "Latency by fibers: 99th percentile", {"latency, 99th percentile", "ns", "", "lower"}, "p99");
   add("-throughput", "Latency by fibers: throughput of the same runs", {"throughput", "Mops/s", "", "higher"},
-      detail("throughput"));
+      "throughput");
 }
 
 study prepare(const setting& s) {
@@ -55,7 +44,7 @@ study prepare(const setting& s) {
                      {.carriers = s.place.units(), .fibers = fibers, .work = 512, .latency = true}, s.place);
     }
   }
-  made.value = [](const outcome& o) { return o.detail.at("mean"); };
+  made.value = [](const outcome& o) { return o.told("mean"); };
   made.finish = add_charts;
   return made;
 }

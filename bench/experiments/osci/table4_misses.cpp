@@ -26,8 +26,7 @@ void add_charts(std::vector<result>& results) {
     bool any = false;
     for (series& s : r.lines) {
       for (point& p : s.points) {
-        const auto found = p.detail.find(what);
-        p.samples = found == p.detail.end() ? std::vector<double>{} : found->second;
+        p.samples = p.told(what);
         any = any || !p.samples.empty();
       }
       std::erase_if(s.points, [](const point& p) { return p.samples.empty() && p.checked; });
@@ -40,10 +39,9 @@ study prepare(const setting& s) {
   study made;
   result& r = made.head;
   r.claim =
-      "per operation, Osci with 64 fibers has 0.20 cache misses and 248 stalled cycles, PSim-x 0.24 and 2306, H-Synch "
-      "with 32 fibers 0.47 and 666, CC-Synch 0.47 and 4210, PSim 0.40 and 14300; combining degrees 1404, 1307, 32, "
-      "1079, "
-      "22 (64 cores, local work up to 64)";
+      "per operation, Osci with 64 fibers has 0.20 cache misses and 248 stalled cycles, PSim-x 0.24 and 2306, H-Synch"
+      " with 32 fibers 0.47 and 666, CC-Synch 0.47 and 4210, PSim 0.40 and 14300; combining degrees 1404, 1307, 32, "
+      "1079, 22 (64 cores, local work up to 64)";
   const std::string why_not = hardware_events::why_not();
   r.setting = fmt::format(
       "{} carriers; local work up to 64 {}; the combining degree is the number of operations that one carrier executes "
@@ -62,7 +60,7 @@ study prepare(const setting& s) {
       if (c->fibers == 1) break;
     }
   }
-  made.value = [](const outcome& o) { return o.detail.at("degree"); };
+  made.value = [](const outcome& o) { return o.told("degree"); };
   made.finish = add_charts;
   return made;
 }

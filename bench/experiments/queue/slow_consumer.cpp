@@ -46,8 +46,7 @@ study prepare(const setting& s) {
   r.claim = "a consumer that stops with a claimed item costs one cell and never stalls the producer";
   r.setting = fmt::format(
       "1 producer pushing every {} us, 2 consumers, capacity {}; latency from the scheduled time; the sleeper stops "
-      "for "
-      "{} ms, every {} items, in the middle of taking one",
+      "for {} ms, every {} items, in the middle of taking one",
       spec.period_ns / 1000, spec.capacity, spec.sleep_ns / 1000000, items_between_sleeps);
   r.x = {"consumers", "", "category", ""};
   r.y = {"push latency, 99.9th percentile", "ns", "", "lower"};
