@@ -3,7 +3,7 @@
 #
 # The library's targets. A part is a directory under include/muster; it becomes muster::<part>, and a component of
 # find_package(muster).
-set(muster_parts base queue fiber combine fork)
+set(muster_parts base queue fiber combine fork gpu)
 
 find_package(Threads REQUIRED)
 
@@ -14,7 +14,8 @@ find_package(Threads REQUIRED)
 function(muster_add_part part)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;NEEDS")
   set(include_dir "${PROJECT_SOURCE_DIR}/include")
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${include_dir}/muster/${part}/*.hpp")
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${include_dir}/muster/${part}/*.hpp"
+       "${include_dir}/muster/${part}/*.cuh")
   file(GLOB umbrella CONFIGURE_DEPENDS "${include_dir}/muster/${part}.hpp")
   list(TRANSFORM arg_HEADERS PREPEND "${include_dir}/")
   list(TRANSFORM arg_NEEDS PREPEND "muster::")
@@ -33,6 +34,7 @@ muster_add_part(queue NEEDS base)
 muster_add_part(fiber NEEDS base)
 muster_add_part(combine NEEDS fiber)
 muster_add_part(fork NEEDS base)
+muster_add_part(gpu NEEDS base)
 if(MUSTER_FORK_ENGINE STREQUAL barrier)
   target_compile_definitions(muster_fork INTERFACE MUSTER_FORK_BARRIER)
 elseif(NOT MUSTER_FORK_ENGINE STREQUAL watermark)

@@ -31,7 +31,7 @@ own_files() { # endings...
 }
 
 step_format() {
-  if ! own_files hpp cpp | xargs -0 clang-format-19 --dry-run --Werror; then
+  if ! own_files hpp cpp cuh cu | xargs -0 clang-format-19 --dry-run --Werror; then
     echo "clang-format-19 -i FILE lays a file out anew."
     return 1
   fi

@@ -37,12 +37,13 @@ ROOMS = {
 }
 # Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
 # stacks; and may be compiled in several ways.
-MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/engine/barrier/", "fork/engine/deque", "fork/engine/fork_on")
+MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/engine/barrier/", "fork/engine/deque", "fork/engine/fork_on",
+           "gpu/lane")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
-# Rooms whose ordering operations must be labelled. real.hpp is left out: it is the seam, its callers carry the labels.
-LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/")
-UNLABELLED = ("base/real.hpp",)
+# Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.
+LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/", "gpu/")
+UNLABELLED = ("base/real.hpp", "gpu/lane_device.cuh")
 STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
 FENCE = re.compile(r"\bsync\s*::\s*(light_fence|heavy_fence|full_fence)\s*\(")
 ATOMIC_CALL = re.compile(r"(?:\.|->)\s*(?:load|store|exchange|fetch_\w+|compare_exchange_\w+|test_and_set)\s*\(")

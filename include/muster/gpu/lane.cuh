@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// lane.cuh: the one seam between the GPU's code and what executes it. All other headers of gpu/ are plain C++ on top
+// of these names. There are three sides:
+//
+// device     compiled by nvcc: CUDA's intrinsics, and atomics in PTX, at the scope of the device and in global memory
+//            only: where an address may be anywhere, the compiler has to find out where.
+// emulated   MUSTER_SIMT, without a GPU: warps of 32 lanes on fibers, whose schedule is chosen by a seed.
+// single     otherwise: every thread of the host is a warp of one lane. It is what the model checker sees.
+//
+// Masks      of lanes of one warp, bit n for lane n. Whoever is named in a mask must call the same function with the
+//            same mask; lanes that have ended are excused. active_mask() says who is here, and whoever has got a mask
+//            from it may use that mask until its path depends on the lane: all who have it go on to the same calls.
+// Order      match, ballot, shuffle and reduce do not order memory. sync_warp does, among the lanes of its mask.
+#pragma once
+
+#include <muster/gpu/lane_types.hpp>  // lane_mask, index3
+
+#include <cstdint>  // std::uint32_t
+
+#if defined(__CUDACC__)
+#include <muster/gpu/lane_device.cuh>
+#elif defined(MUSTER_SIMT)
+#include <muster_simt/lane.hpp>
+#else
+#include <muster/gpu/lane_single.hpp>
+#endif
+
+namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
+
+MUSTER_GPU unsigned many_of(lane_mask lanes) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<unsigned>(__popc(lanes));
+#else
+  return static_cast<unsigned>(__builtin_popcount(lanes));
+#endif
+}
+/// The lowest of some lanes, of which there is one.
+MUSTER_GPU unsigned first_of(lane_mask lanes) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<unsigned>(__ffs(static_cast<int>(lanes))) - 1;
+#else
+  return static_cast<unsigned>(__builtin_ctz(lanes));
+#endif
+}
+/// The highest of some lanes, of which there is one.
+MUSTER_GPU unsigned last_of(lane_mask lanes) {
+#if defined(__CUDA_ARCH__)
+  return 31 - static_cast<unsigned>(__clz(static_cast<int>(lanes)));
+#else
+  return 31 - static_cast<unsigned>(__builtin_clz(lanes));
+#endif
+}
+/// Those of some lanes that come before the caller's.
+MUSTER_GPU lane_mask before_me(lane_mask lanes) { return lanes & ((lane_mask{1} << lane_id()) - 1); }
+MUSTER_GPU bool is_first_of(lane_mask lanes) { return before_me(lanes) == 0; }
+
+/// What `from`, one of the lanes, has given; a number, or a pointer.
+template <class T>
+MUSTER_GPU T shuffle(lane_mask among, T value, unsigned from) {
+  return static_cast<T>(shuffle_word(among, static_cast<std::uint64_t>(value), from));
+}
+template <class T>
+MUSTER_GPU T* shuffle(lane_mask among, T* value, unsigned from) {
+  return reinterpret_cast<T*>(shuffle_word(among, reinterpret_cast<std::uint64_t>(value), from));
+}
+
+/// The sum of what those of the lanes have given that come before the caller's. Five rounds of two shuffles, fewer for
+/// few lanes.
+MUSTER_GPU std::uint32_t exclusive_sum(lane_mask among, std::uint32_t value) {
+  // After round r, `sum` is that of the 2^r lanes up to the caller's, and `before` the lane that comes before these.
+  std::uint32_t sum = value;
+  const lane_mask earlier = before_me(among);
+  unsigned before = earlier == 0 ? warp_size : last_of(earlier);
+  for (unsigned reach = 1; reach < many_of(among); reach *= 2) {
+    const unsigned from = before == warp_size ? lane_id() : before;
+    const std::uint64_t its = shuffle_word(among, std::uint64_t{before} << 32U | sum, from);
+    if (before != warp_size) {
+      sum += static_cast<std::uint32_t>(its);
+      before = static_cast<unsigned>(its >> 32U);
+    }
+  }
+  return sum - value;
+}
+
+}  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

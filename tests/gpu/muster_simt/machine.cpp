@@ -1,0 +1,469 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+#include "muster_simt/machine.hpp"
+
+#include <muster/fiber/context.hpp>
+#include <muster/fiber/context_watchers.hpp>
+#include <muster/fiber/stack.hpp>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace muster_simt {
+namespace {
+
+namespace md = muster::detail;
+
+constexpr unsigned warp_size = 32;
+#if defined(MUSTER_ADDRESS_SANITIZER) || defined(MUSTER_THREAD_SANITIZER)
+constexpr std::size_t stack_size = std::size_t{256} << 10U;
+#else
+constexpr std::size_t stack_size = std::size_t{32} << 10U;
+#endif
+
+enum class state : std::uint8_t { ready, together, converging, at_barrier, ended };
+
+struct warp;
+struct block;
+
+struct lane {
+  md::saved_context context{};
+  md::watched_stack watched;
+  muster::stack_memory stack{};
+  state now = state::ready;
+  std::uint32_t mask = 0;
+  collective op = collective::sync;
+  unsigned from = 0;
+  std::uint64_t in = 0, out = 0;
+  const void* site = nullptr;
+  unsigned id = 0;  // in its warp
+  index thread{};
+  warp* of = nullptr;
+};
+
+struct warp {
+  std::array<lane*, warp_size> lanes{};
+  unsigned many = 0;
+  unsigned ready = 0;
+  unsigned number = 0;
+  block* of = nullptr;
+};
+
+struct block {
+  index at{};
+  std::vector<std::unique_ptr<lane>> lanes;
+  std::vector<warp> warps;
+  std::size_t alive = 0;
+  std::size_t at_barrier = 0;
+  std::map<const void*, std::unique_ptr<std::max_align_t[]>> shared;
+};
+
+struct grid {
+  grid(index its_size, index its_block_size, const std::function<void()>& its_body)
+      : size(its_size), block_size(its_block_size), body(its_body) {}
+
+  const index size, block_size;
+  const std::function<void()>& body;
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::string why;
+  counts all;
+
+  void fail(const std::string& what) {
+    const std::lock_guard lock(mutex);
+    if (!failed.exchange(true)) why = what;
+  }
+};
+
+const char* name_of(collective op) {
+  constexpr std::array names{"ballot", "match", "shuffle", "reduce", "reduce", "sync_warp"};
+  return names.at(static_cast<std::size_t>(op));
+}
+
+/// Lanes with stacks, for the next launch: to make one costs more than most kernels.
+class lane_pool {
+ public:
+  static lane_pool& shared() {
+    static auto* const one = new lane_pool;
+    return *one;
+  }
+  std::unique_ptr<lane> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!kept_.empty()) {
+        std::unique_ptr<lane> l = std::move(kept_.back());
+        kept_.pop_back();
+        return l;
+      }
+    }
+    auto made = std::make_unique<lane>();
+    made->stack = muster::stack_pool::shared().take({.size = stack_size, .guard = true});
+    made->watched.begin(made->stack.bottom, made->stack.size());
+    return made;
+  }
+  void give_back(std::unique_ptr<lane> l) {
+#if defined(MUSTER_ADDRESS_SANITIZER)
+    // Frames that were left and not returned from.
+    __asan_unpoison_memory_region(l->stack.bottom, l->stack.size());
+#endif
+    const std::lock_guard lock(mutex_);
+    kept_.push_back(std::move(l));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<lane>> kept_;
+};
+
+/// One multiprocessor.
+class machine {
+ public:
+  machine(grid& of, unsigned number, const settings& how)
+      : grid_(of), number_(number), how_(how), dice_(how.seed * 0x9e3779b97f4a7c15ULL + number) {}
+  machine(const machine&) = delete;
+  machine& operator=(const machine&) = delete;
+
+  void run();
+
+  // For the lane that runs.
+  lane& me() const { return *running_; }
+  void point(access kind) {
+    counts_.changes += kind == access::change;
+    counts_.loads += kind == access::load;
+    counts_.stores += kind == access::store;
+    if (how_.switch_one_in == 1 || roll(how_.switch_one_in) == 0) leave();
+  }
+  std::uint32_t converge(const void* site) {
+    running_->site = site;
+    leave_for(state::converging);
+    return running_->mask;
+  }
+  std::uint64_t together(std::uint32_t mask, collective op, std::uint64_t value, unsigned from) {
+    lane& l = *running_;
+    ++counts_.collectives;
+    if ((mask >> l.id & 1U) == 0) stop(l, op, "with a mask that does not name the caller");
+    if (op == collective::shuffle && (mask >> (from % warp_size) & 1U) == 0)
+      stop(l, op, "from a lane that the mask does not name");
+    l.mask = mask;
+    l.op = op;
+    l.in = value;
+    l.from = from % warp_size;
+    leave_for(state::together);
+    return l.out;
+  }
+  void barrier() { leave_for(state::at_barrier); }
+  void* shared(const void* key, std::size_t size) {
+    auto& place = running_->of->of->shared[key];
+    if (place == nullptr)
+      place = std::make_unique<std::max_align_t[]>((size + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+    return place.get();
+  }
+  unsigned number() const { return number_; }
+  std::uint64_t steps() const { return counts_.switches; }
+  const grid& whole() const { return grid_; }
+
+ private:
+  unsigned roll(unsigned sides) { return static_cast<unsigned>(dice_() % sides); }
+
+  // On a lane's stack.
+  static void body();
+  [[gnu::noinline]] void leave() {
+    lane& l = *running_;
+    l.watched.before_leaving(own_, came_from_, l.now == state::ended);
+    md::switch_context(l.context, home_);
+    l.watched.after_coming(came_from_);
+  }
+  void leave_for(state why) {
+    running_->now = why;
+    leave();
+  }
+  [[noreturn]] void stop(const lane& l, collective op, const char* what) {
+    grid_.fail(place_of(l) + ": " + name_of(op) + " " + what);  // nothing is left on the stack, which is left
+    for (;;) leave_for(state::ended);
+  }
+
+  // On the thread's own.
+  void begin_block(std::uint64_t number);
+  void end_block(block& b);
+  void step();
+  void wake(lane& l) {
+    l.now = state::ready;
+    ++l.of->ready;
+    ready_.push_back(&l);
+  }
+  void after(lane& l);
+  void resolve(warp& w, std::uint32_t mask);
+  void resolve_all(warp& w) {
+    for (unsigned k = 0; k < w.many; ++k)
+      if (w.lanes[k]->now == state::together) resolve(w, w.lanes[k]->mask);
+  }
+  void release_converging(warp& w);
+  void open_barrier(block& b);
+  static std::string place_of(const lane& l);
+  std::string who_waits() const;
+
+  grid& grid_;
+  const unsigned number_;
+  const settings how_;
+  std::mt19937_64 dice_;
+  counts counts_;
+  std::vector<std::unique_ptr<block>> blocks_;
+  std::vector<lane*> ready_;
+  lane* running_ = nullptr;
+  std::uint64_t since_end_ = 0;
+  md::saved_context home_{};
+  md::watched_stack own_;
+  md::watched_stack* came_from_ = nullptr;
+};
+
+thread_local machine* here = nullptr;
+
+void machine::body() {
+  machine& m = *here;
+  m.running_->watched.after_coming(m.came_from_);
+  try {
+    m.grid_.body();
+  } catch (const std::exception& e) {
+    m.grid_.fail(place_of(m.me()) + ": the kernel has thrown: " + e.what());
+  } catch (...) {
+    m.grid_.fail(place_of(m.me()) + ": the kernel has thrown");
+  }
+  for (;;) m.leave_for(state::ended);
+}
+
+void machine::begin_block(std::uint64_t number) {
+  auto b = std::make_unique<block>();
+  const index& g = grid_.size;
+  const index& size = grid_.block_size;
+  b->at = {static_cast<unsigned>(number % g.x), static_cast<unsigned>(number / g.x % g.y),
+           static_cast<unsigned>(number / g.x / g.y)};
+  const auto many = static_cast<unsigned>(size.volume());
+  b->alive = many;
+  b->warps.resize((many + warp_size - 1) / warp_size);
+  for (unsigned t = 0; t < many; ++t) {
+    std::unique_ptr<lane> l = lane_pool::shared().take();
+    warp& w = b->warps[t / warp_size];
+    w.of = b.get();
+    w.number = t / warp_size;
+    l->id = t % warp_size;
+    l->thread = {t % size.x, t / size.x % size.y, t / size.x / size.y};
+    l->of = &w;
+    w.lanes[w.many++] = l.get();
+    l->context = md::new_context<&machine::body>(l->stack.top, l->stack.size());
+    wake(*l);
+    b->lanes.push_back(std::move(l));
+  }
+  blocks_.push_back(std::move(b));
+}
+
+void machine::end_block(block& b) {
+  for (auto& l : b.lanes) lane_pool::shared().give_back(std::move(l));
+  std::erase_if(blocks_, [&](const auto& one) { return one.get() == &b; });
+  since_end_ = 0;
+}
+
+void machine::run() {
+  here = this;
+  const std::uint64_t many = grid_.size.volume();
+  while (!grid_.failed.load(std::memory_order_relaxed)) {
+    while (blocks_.size() < how_.resident) {
+      const std::uint64_t number = grid_.next.fetch_add(1, std::memory_order_relaxed);
+      if (number >= many) break;
+      begin_block(number);
+    }
+    if (blocks_.empty()) break;
+    if (ready_.empty()) {
+      grid_.fail("deadlock: " + who_waits());
+    } else if (++since_end_ > how_.most_steps) {
+      grid_.fail("no block has ended for " + std::to_string(how_.most_steps) +
+                 " steps: lanes wait for each other in a " + "loop, as " + place_of(*ready_.front()));
+    } else {
+      step();
+    }
+  }
+  // After a failure lanes are left where they stand.
+  ready_.clear();
+  while (!blocks_.empty()) end_block(*blocks_.front());
+  here = nullptr;
+  const std::lock_guard lock(grid_.mutex);
+  grid_.all += counts_;
+}
+
+void machine::step() {
+  const std::size_t at = dice_() % ready_.size();
+  lane& l = *ready_[at];
+  ++counts_.switches;
+  running_ = &l;
+  own_.before_leaving(l.watched, came_from_, false);
+  md::switch_context(home_, l.context);
+  own_.after_coming(came_from_);
+  running_ = nullptr;
+  if (l.now == state::ready) return;
+  ready_[at] = ready_.back();
+  ready_.pop_back();
+  --l.of->ready;
+  after(l);
+}
+
+/// The lane waits, or has ended.
+void machine::after(lane& l) {
+  warp& w = *l.of;
+  block& b = *w.of;
+  switch (l.now) {
+    case state::together: resolve(w, l.mask); break;
+    case state::at_barrier: ++b.at_barrier; break;
+    case state::ended:
+      --b.alive;
+      resolve_all(w);  // whoever has ended is excused
+      break;
+    case state::converging:
+    case state::ready: break;
+  }
+  if (b.alive == 0) return end_block(b);
+  if (b.at_barrier == b.alive) open_barrier(b);
+  if (w.ready == 0 || (l.now == state::converging && how_.split_one_in != 0 && roll(8 * how_.split_one_in) == 0))
+    release_converging(w);
+}
+
+void machine::open_barrier(block& b) {
+  b.at_barrier = 0;
+  for (const auto& l : b.lanes)
+    if (l->now == state::at_barrier) wake(*l);
+}
+
+/// When all lanes of the mask have come.
+void machine::resolve(warp& w, std::uint32_t mask) {
+  std::uint32_t members = 0;
+  const lane* first = nullptr;
+  for (unsigned k = 0; k < w.many; ++k) {
+    if ((mask >> k & 1U) == 0 || w.lanes[k]->now == state::ended) continue;
+    const lane& l = *w.lanes[k];
+    if (first == nullptr) first = &l;
+    if (l.now != state::together || l.mask != mask || l.op != first->op) return;
+    members |= 1U << k;
+  }
+  const auto each = [&](auto&& what) {
+    for (std::uint32_t left = members; left != 0; left &= left - 1)
+      what(*w.lanes[static_cast<unsigned>(std::countr_zero(left))]);
+  };
+  each([&](lane& l) {
+    std::uint64_t out = 0;
+    each([&](const lane& other) {
+      switch (l.op) {
+        case collective::ballot: out |= std::uint64_t{other.in != 0} << other.id; break;
+        case collective::match: out |= std::uint64_t{other.in == l.in} << other.id; break;
+        case collective::shuffle: out = other.id == l.from ? other.in : out; break;
+        case collective::add: out += other.in; break;
+        case collective::either: out |= other.in; break;
+        case collective::sync: break;
+      }
+    });
+    l.out = out;
+  });
+  each([&](lane& l) { wake(l); });
+}
+
+/// Lanes at the same call get the same mask; or some of them, and the others another.
+void machine::release_converging(warp& w) {
+  std::uint32_t left = 0;
+  for (unsigned k = 0; k < w.many; ++k) left |= std::uint32_t{w.lanes[k]->now == state::converging} << k;
+  while (left != 0) {
+    const auto first = static_cast<unsigned>(std::countr_zero(left));
+    const bool split = how_.split_one_in != 0 && roll(how_.split_one_in) == 0;
+    std::uint32_t group = 0;
+    for (unsigned k = first; k < w.many; ++k)
+      if ((left >> k & 1U) != 0 && w.lanes[k]->site == w.lanes[first]->site && (k == first || !split || roll(2) == 0))
+        group |= 1U << k;
+    left &= ~group;
+    for (std::uint32_t g = group; g != 0; g &= g - 1) {
+      lane& l = *w.lanes[static_cast<unsigned>(std::countr_zero(g))];
+      l.mask = group;
+      wake(l);
+    }
+  }
+}
+
+std::string machine::place_of(const lane& l) {
+  const index& b = l.of->of->at;
+  std::ostringstream text;
+  text << "block (" << b.x << "," << b.y << "," << b.z << "), warp " << l.of->number << ", lane " << l.id;
+  return text.str();
+}
+
+std::string machine::who_waits() const {
+  std::ostringstream text;
+  unsigned named = 0;
+  for (const auto& b : blocks_) {
+    for (const auto& l : b->lanes) {
+      if (l->now == state::ended || ++named > 8) continue;
+      text << (named == 1 ? "" : "; ") << place_of(*l) << " waits ";
+      if (l->now == state::at_barrier) {
+        text << "in sync_block";
+      } else {
+        text << "in " << name_of(l->op) << " for the lanes 0x" << std::hex << l->mask << std::dec;
+      }
+    }
+  }
+  if (named > 8) text << "; and " << named - 8 << " more";
+  return text.str();
+}
+
+}  // namespace
+
+counts& counts::operator+=(const counts& more) {
+  changes += more.changes;
+  loads += more.loads;
+  stores += more.stores;
+  collectives += more.collectives;
+  switches += more.switches;
+  return *this;
+}
+
+settings& current() {
+  static settings one;
+  return one;
+}
+
+counts execute(index size, index block_size, const std::function<void()>& body) {
+  if (size.volume() == 0 || block_size.volume() == 0) throw error("a grid and its blocks have one thread at least");
+  if (block_size.volume() > 1024) throw error("a block has at most 1024 threads");
+  grid whole(size, block_size, body);
+  const settings how = current();
+  std::vector<std::jthread> others;
+  const auto one = [&](unsigned number) { machine(whole, number, how).run(); };
+  for (unsigned n = 1; n < how.multiprocessors; ++n) others.emplace_back(one, n);
+  one(0);
+  others.clear();
+  if (whole.failed) throw error("simt: " + whole.why + " (seed " + std::to_string(how.seed) + ")");
+  return whole.all;
+}
+
+unsigned lane_id() { return here->me().id; }
+std::uint32_t active_mask() { return here->converge(__builtin_return_address(0)); }
+std::uint64_t together(std::uint32_t mask, collective op, std::uint64_t value, unsigned from) {
+  return here->together(mask, op, value, from);
+}
+void sync_block() { here->barrier(); }
+void point(access kind) {
+  if (here != nullptr) here->point(kind);
+}
+unsigned multiprocessor() { return here->number(); }
+std::uint64_t clock() { return here->steps(); }
+index thread_index() { return here->me().thread; }
+index block_index() { return here->me().of->of->at; }
+index block_size() { return here->whole().block_size; }
+index grid_size() { return here->whole().size; }
+void* shared_bytes(const void* key, std::size_t size) { return here->shared(key, size); }
+
+}  // namespace muster_simt

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// machine.hpp: executes kernels without a GPU. Each lane is a fiber; warps of 32 lanes; blocks; multiprocessors, each a
+// thread of the host.
+//
+// Schedule      Lanes are independent, as on every GPU since Volta: at each operation on an atomic, another lane of
+//               the multiprocessor may go on, as a seed says. A run with one multiprocessor can be repeated.
+// Convergence   is never promised. Lanes that ask who is active get the same mask only when they stand at the same
+//               call, and then only by chance: some groups are torn apart.
+// Collectives   match, ballot, shuffle, reduce and sync wait until all lanes of their mask have come that have not
+//               ended. Lanes that come with other masks, or for something else, wait for ever.
+// Not modelled  weak memory between lanes of one multiprocessor, which run one at a time. Use the model checker for it.
+// Errors        launch() throws simt::error: deadlocks (with what each lane waits for), a mask without its caller, a
+//               shuffle from a lane outside of the mask, lanes that spin, exceptions that a kernel throws.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace muster_simt {
+
+struct index {
+  unsigned x = 1, y = 1, z = 1;
+
+  std::uint64_t volume() const { return std::uint64_t{x} * y * z; }
+};
+
+struct error : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+/// What launches are like from now on.
+struct settings {
+  std::uint64_t seed = 1;
+  unsigned multiprocessors = 1;
+  unsigned resident = 2;                               // blocks per multiprocessor
+  unsigned switch_one_in = 1;                          // operations on atomics: 1 is the wildest, larger is faster
+  unsigned split_one_in = 4;                           // groups that converge are torn apart; 0: never
+  std::uint64_t most_steps = std::uint64_t{1} << 32U;  // of one multiprocessor between two of its blocks' ends
+};
+settings& current();
+
+/// What all lanes have done in a launch.
+struct counts {
+  std::uint64_t changes = 0;      // atomic operations that read and write
+  std::uint64_t loads = 0;        // of atomics
+  std::uint64_t stores = 0;       // of atomics
+  std::uint64_t collectives = 0;  // per lane
+  std::uint64_t switches = 0;
+
+  counts& operator+=(const counts& more);
+  std::uint64_t memory() const { return changes + loads + stores; }
+};
+
+/// Executes `body` once for each thread of the grid. Not by two threads at once.
+counts execute(index grid, index block, const std::function<void()>& body);
+
+// --- For the lanes.
+
+enum class collective : std::uint8_t { ballot, match, shuffle, add, either, sync };
+enum class access : std::uint8_t { change, load, store };
+
+unsigned lane_id();
+/// Those that converge with the caller, itself among them. Which call it is, is known by where it returns to.
+[[gnu::noinline]] std::uint32_t active_mask();
+std::uint64_t together(std::uint32_t mask, collective op, std::uint64_t value, unsigned from = 0);
+void sync_block();
+/// Before each operation on an atomic. On threads that execute no kernel it does nothing.
+void point(access kind);
+unsigned multiprocessor();
+std::uint64_t clock();
+index thread_index();
+index block_index();
+index block_size();
+index grid_size();
+/// Zeroed when the block's first thread asks for it.
+void* shared_bytes(const void* key, std::size_t size);
+template <class T>
+T& shared(const void* key) {
+  return *static_cast<T*>(shared_bytes(key, sizeof(T)));
+}
+
+}  // namespace muster_simt

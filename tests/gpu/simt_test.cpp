@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The emulation itself: what a kernel may rely on, and that what it may not rely on is reported.
+#include <gtest/gtest.h>
+#include <muster/gpu/lane.cuh>
+
+#include "muster_simt/launch.hpp"
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace mg = muster::gpu;
+using muster_simt::device_array;
+using muster_simt::launch;
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+class simt : public ::testing::Test {
+ protected:
+  simt() { muster_simt::current() = {}; }
+  ~simt() override { muster_simt::current() = {}; }
+};
+
+unsigned number_in_block() {
+  const auto t = mg::thread_index(), size = mg::block_size();
+  return t.x + size.x * (t.y + size.y * t.z);
+}
+unsigned number_in_grid() {
+  const auto b = mg::block_index(), grid = mg::grid_size(), size = mg::block_size();
+  return number_in_block() + size.x * size.y * size.z * (b.x + grid.x * (b.y + grid.y * b.z));
+}
+
+MUSTER_KERNEL void count_threads(mg::atomic<std::uint32_t>* of_thread) {
+  of_thread[number_in_grid()].fetch_add(1 + mg::lane_id(), relaxed);
+}
+
+TEST_F(simt, executes_each_thread_of_each_shape_once) {
+  for (const mg::index3 grid : {mg::index3{1}, mg::index3{5}, mg::index3{2, 3, 2}}) {
+    for (const mg::index3 block :
+         {mg::index3{1}, mg::index3{31}, mg::index3{33}, mg::index3{7, 3, 5}, mg::index3{1024}}) {
+      for (const unsigned multiprocessors : {1U, 3U}) {
+        muster_simt::current().multiprocessors = multiprocessors;
+        muster_simt::current().resident = 1;
+        const std::size_t in_block = std::size_t{block.x} * block.y * block.z;
+        device_array<mg::atomic<std::uint32_t>> seen(in_block * grid.x * grid.y * grid.z);
+        launch(grid, block, count_threads, seen.get());
+        for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i].load(relaxed), 1 + i % in_block % 32);
+      }
+    }
+  }
+}
+
+struct answers {
+  std::uint32_t ballot, match, sum, either, before;
+  std::uint64_t shuffled;
+};
+
+MUSTER_KERNEL void ask_all(std::uint32_t mask, answers* out) {
+  const unsigned me = mg::lane_id();
+  if ((mask >> me & 1U) == 0) return;
+  answers& mine = out[me];
+  mine.ballot = mg::ballot(mask, me % 3 == 0);
+  mine.match = mg::match_any(mask, (std::uint64_t{me} % 4) << 40U);
+  mine.sum = mg::reduce_add(mask, me * me);
+  mine.either = mg::reduce_or(mask, 1U << me / 2);
+  mine.before = mg::exclusive_sum(mask, me + 1);
+  mine.shuffled = mg::shuffle(mask, std::uint64_t{me} << 33U, mg::last_of(mask));
+  mg::sync_warp(mask);
+}
+
+TEST_F(simt, collectives_give_every_lane_of_any_mask_what_it_asks_for) {
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    muster_simt::current().seed = seed;
+    std::uint32_t mask = seed == 1 ? ~0U : seed * 2654435761U;
+    if (seed % 5 == 0) mask &= mask >> 7U;
+    if (mask == 0) mask = 1U << seed % 32;
+    std::array<answers, 32> out{};
+    launch({1}, {32}, ask_all, mask, out.data());
+    std::uint32_t ballot = 0, sum = 0, either = 0, before = 0;
+    for (unsigned k = 0; k < 32; ++k) {
+      if ((mask >> k & 1U) == 0) continue;
+      ballot |= std::uint32_t{k % 3 == 0} << k;
+      sum += k * k;
+      either |= 1U << k / 2;
+    }
+    for (unsigned k = 0; k < 32; ++k) {
+      if ((mask >> k & 1U) == 0) continue;
+      EXPECT_EQ(out[k].ballot, ballot);
+      EXPECT_EQ(out[k].match, mask & 0x11111111U << k % 4);
+      EXPECT_EQ(out[k].sum, sum);
+      EXPECT_EQ(out[k].either, either);
+      EXPECT_EQ(out[k].before, before);
+      EXPECT_EQ(out[k].shuffled, std::uint64_t{mg::last_of(mask)} << 33U);
+      before += k + 1;
+    }
+  }
+}
+
+struct convergence {
+  std::uint32_t mask, after;
+};
+
+[[gnu::noinline]] std::uint32_t converge_here() { return mg::active_mask(); }
+[[gnu::noinline]] std::uint32_t converge_there() { return mg::active_mask() + mg::grid_size().z - 1; }
+
+MUSTER_KERNEL void converge_in_two_branches(convergence* out) {
+  const unsigned me = mg::lane_id();
+  const std::uint32_t mask = me % 2 == 0 ? converge_here() : converge_there();
+  out[me] = {mask, mg::ballot(mask, true)};
+}
+
+TEST_F(simt, lanes_converge_only_at_the_same_call_and_not_always) {
+  std::set<std::uint32_t> seen;
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    muster_simt::current().seed = seed;
+    std::array<convergence, 32> out{};
+    launch({1}, {32}, converge_in_two_branches, out.data());
+    for (unsigned k = 0; k < 32; ++k) {
+      ASSERT_NE(out[k].mask >> k & 1U, 0U);
+      ASSERT_EQ(out[k].after, out[k].mask);
+      ASSERT_EQ(out[k].mask & (k % 2 == 0 ? 0xaaaaaaaaU : 0x55555555U), 0U);
+      seen.insert(out[k].mask);
+    }
+  }
+  EXPECT_TRUE(seen.contains(0x55555555U));
+  EXPECT_GT(seen.size(), 20U);
+}
+
+MUSTER_KERNEL void leave_and_sync(mg::atomic<std::uint32_t>* passed) {
+  if (mg::lane_id() % 3 == 1) return;
+  mg::sync_warp(~0U);
+  mg::sync_block();
+  passed->fetch_add(1, relaxed);
+}
+
+TEST_F(simt, lanes_that_have_ended_are_not_waited_for) {
+  device_array<mg::atomic<std::uint32_t>> passed(1);
+  launch({2}, {64}, leave_and_sync, passed.get());
+  EXPECT_EQ(passed[0].load(relaxed), 2 * 2 * 21U);
+}
+
+MUSTER_KERNEL void add_up_in_shared_memory(std::uint32_t* out) {
+  MUSTER_GPU_SHARED(mg::atomic<std::uint32_t>, sum);
+  if (number_in_block() == 0) sum.store(100, relaxed);
+  mg::sync_block();
+  sum.fetch_add(number_in_block(), relaxed);
+  mg::sync_block();
+  if (number_in_block() == 0) out[mg::block_index().x] = sum.load(relaxed);
+}
+
+TEST_F(simt, blocks_share_memory_and_wait_for_each_other) {
+  std::array<std::uint32_t, 10> out{};
+  muster_simt::current().multiprocessors = 2;
+  launch({10}, {100}, add_up_in_shared_memory, out.data());
+  for (const std::uint32_t sum : out) EXPECT_EQ(sum, 100U + 99 * 100 / 2);
+}
+
+/// What launch() says of a kernel.
+template <class... Arguments>
+std::string failure_of(mg::index3 block, void (*kernel)(Arguments...), Arguments... arguments) {
+  try {
+    launch({1}, block, kernel, arguments...);
+  } catch (const muster_simt::error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+MUSTER_KERNEL void wait_for_who_does_not_come() {
+  if (mg::lane_id() == 3) {
+    mg::sync_block();
+  } else {
+    mg::ballot(~0U, true);
+  }
+}
+MUSTER_KERNEL void use_a_mask_without_me() { mg::ballot(1, true); }
+MUSTER_KERNEL void shuffle_from_outside() {
+  if (mg::lane_id() < 4) mg::shuffle(0xfU, 1U, 9);
+}
+MUSTER_KERNEL void ask_different_things() {
+  if (mg::lane_id() == 0) {
+    mg::ballot(3, true);
+  } else {
+    mg::match_any(3, 1);
+  }
+}
+MUSTER_KERNEL void spin(mg::atomic<std::uint32_t>* never) {
+  while (never->load(relaxed) == 0) {
+  }
+}
+MUSTER_KERNEL void throw_something() { throw std::runtime_error("no"); }
+
+TEST_F(simt, reports_what_would_hang_or_be_undefined_on_a_device) {
+  const auto says = [](const std::string& what, const std::string& part) {
+    EXPECT_NE(what.find(part), std::string::npos) << "\"" << what << "\" does not say \"" << part << '"';
+  };
+  says(failure_of({32}, wait_for_who_does_not_come), "deadlock: block (0,0,0), warp 0, lane 0 waits in ballot for");
+  says(failure_of({32}, wait_for_who_does_not_come), "and 24 more");
+  says(failure_of({2}, use_a_mask_without_me), "lane 1: ballot with a mask that does not name the caller");
+  says(failure_of({32}, shuffle_from_outside), "shuffle from a lane that the mask does not name");
+  says(failure_of({2}, ask_different_things), "waits in match for the lanes 0x3");
+  says(failure_of({1}, throw_something), "the kernel has thrown: no (seed 1)");
+  says(failure_of({1025}, use_a_mask_without_me), "a block has at most 1024 threads");
+  device_array<mg::atomic<std::uint32_t>> never(1);
+  muster_simt::current().most_steps = 10'000;
+  says(failure_of({32}, spin, never.get()), "no block has ended for 10000 steps");
+}
+
+MUSTER_KERNEL void note_the_order(mg::atomic<std::uint32_t>* next, std::uint32_t* order) {
+  for (unsigned i = 0; i < 4; ++i) order[next->fetch_add(1, relaxed)] = number_in_grid();
+}
+
+TEST_F(simt, a_seed_decides_everything) {
+  std::set<std::vector<std::uint32_t>> orders;
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    for (unsigned time = 0; time < 2; ++time) {
+      muster_simt::current().seed = seed;
+      device_array<mg::atomic<std::uint32_t>> next(1);
+      device_array<std::uint32_t> order(std::size_t{4} * 3 * 40);
+      launch({3}, {40}, note_the_order, next.get(), order.get());
+      orders.insert({order.begin(), order.end()});
+    }
+  }
+  EXPECT_EQ(orders.size(), 10U);
+}
+
+TEST_F(simt, counts_what_lanes_do) {
+  device_array<mg::atomic<std::uint32_t>> next(1);
+  device_array<std::uint32_t> order(std::size_t{4} * 3 * 40);
+  const muster_simt::counts all = launch({3}, {40}, note_the_order, next.get(), order.get());
+  EXPECT_EQ(all.changes, 480U);
+  EXPECT_EQ(all.loads + all.stores + all.collectives, 0U);
+}
+
+}  // namespace
