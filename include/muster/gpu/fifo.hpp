@@ -87,6 +87,15 @@ class fifo {
     return number_of(tail_.load(std::memory_order_relaxed)) - head + 1;
   }
 
+  /// Calls f(payload) for each message, the oldest first. While nobody pushes or pops.
+  template <class F>
+  void each(F f) const {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    for (std::uint32_t n = head_.load(std::memory_order_relaxed); n != number_of(tail) + 1; ++n)
+      f(static_cast<std::uint32_t>(n == number_of(tail) ? tail
+                                                        : messages_[n % Capacity].load(std::memory_order_relaxed)));
+  }
+
  private:
   static MUSTER_GPU std::uint64_t message(std::uint32_t number, std::uint32_t payload) {
     return std::uint64_t{number} << 32U | payload;

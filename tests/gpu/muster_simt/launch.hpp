@@ -53,8 +53,8 @@ counts launch(index3 grid, index3 block, void (*kernel)(Parameters...), Argument
                  [&] { kernel(static_cast<Parameters>(arguments)...); });
 }
 
-inline void* device_memory(std::size_t bytes) { return ::operator new(bytes, std::align_val_t(256)); }
-inline void free_device_memory(void* at) noexcept { ::operator delete(at, std::align_val_t(256)); }
+inline void* device_memory(std::size_t bytes) { return ::operator new(bytes, std::align_val_t(4096)); }
+inline void free_device_memory(void* at) noexcept { ::operator delete(at, std::align_val_t(4096)); }
 
 #endif
 

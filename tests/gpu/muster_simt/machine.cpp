@@ -65,7 +65,7 @@ struct block {
   std::vector<warp> warps;
   std::size_t alive = 0;
   std::size_t at_barrier = 0;
-  std::map<const void*, std::unique_ptr<std::max_align_t[]>> shared;
+  std::map<const void*, std::unique_ptr<std::uint64_t[]>> shared;
 };
 
 struct grid {
@@ -166,7 +166,7 @@ class machine {
   void* shared(const void* key, std::size_t size) {
     auto& place = running_->of->of->shared[key];
     if (place == nullptr)
-      place = std::make_unique<std::max_align_t[]>((size + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+      place = std::make_unique<std::uint64_t[]>((size + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
     return place.get();
   }
   unsigned number() const { return number_; }

@@ -56,7 +56,7 @@ struct counts {
   std::uint64_t memory() const { return changes + loads + stores; }
 };
 
-/// Executes `body` once for each thread of the grid. Not by two threads at once.
+/// Executes `body` once for each thread of the grid. Threads of the host may do so at once, with the same settings.
 counts execute(index grid, index block, const std::function<void()>& body);
 
 // --- For the lanes.

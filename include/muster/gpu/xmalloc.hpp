@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// xmalloc.hpp: a layer over any allocator of the GPU that makes it many times as fast: the lanes of a warp ask for one
+// block together, and blocks that are freed are kept in FIFOs for the next who ask.
+//
+// Callers    any lanes of any blocks of any kernels on one heap; lanes that come together are served together. On the
+//            host, a thread is a lane.
+// Sizes      any. Up to largest_coalesced together with others; larger ones, and lanes that come alone, by themselves.
+//            Blocks are kept up to 16 KiB, by powers of two from 64 bytes on; larger ones are the base's.
+// Alignment  16 bytes.
+// Failure    null for the lanes for which there is no memory, after one try at the base, and one look at all FIFOs that
+//            have blocks which are large enough; nothing is lost. Zero bytes: null.
+// Misuse     what is freed twice, and what never was an object, is noticed, counted, and ignored; by tags in the memory
+//            before the object (area.hpp), so with the limits of tags. A base that owns() what it owns lets no foreign
+//            pointer through to them.
+// Blow-up    a block goes back when the last of its objects is freed: up to 32 objects wait for one. The FIFOs keep up
+//            to `blocks` blocks of each of nine sizes.
+// Progress   lock-free, if the base is.
+// Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 5. Figure 4 counts on lanes that go
+//            in step, and so does what it adds up in shared memory; here, all is in registers, and lanes are named by
+//            masks.
+#pragma once
+
+#include <muster/gpu/area.hpp>   // area, compartment
+#include <muster/gpu/bases.hpp>  // what a base is
+#include <muster/gpu/fifo.hpp>   // fifo
+#include <muster/gpu/lane.cuh>   // atomic, active_mask
+
+#include <atomic>   // std::memory_order
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uint32_t
+#include <new>      // placement
+
+namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
+
+/// By what a lane chooses among the FIFOs of a size: as the paper does, by a hash of thread, block and clock; or by the
+/// multiprocessor that it runs on.
+enum class fifo_choice { hash, multiprocessor };
+
+struct xmalloc_options {
+  bool coalesce = true;
+  bool buffer = true;
+  unsigned fifos = 16;    // per size
+  unsigned blocks = 256;  // per size, in all its FIFOs
+  unsigned largest_coalesced = 256;
+  fifo_choice choice = fifo_choice::multiprocessor;
+};
+
+/// What has been noticed since the heap began.
+struct misuse {
+  std::uint64_t twice = 0;    // objects that were freed again
+  std::uint64_t invalid = 0;  // pointers to no object
+};
+
+template <class Base, xmalloc_options Options = xmalloc_options{}>
+class xmalloc {
+  static_assert(Options.fifos >= 1 && Options.fifos <= 16, "there are one to sixteen FIFOs for each size");
+  static_assert(Options.largest_coalesced <= 256, "32 objects must fit into the largest block that is kept");
+
+ public:
+  static constexpr unsigned size_classes = 9;
+  static constexpr std::size_t smallest_block = 64;
+  static constexpr std::size_t largest_block = smallest_block << (size_classes - 1);
+
+  MUSTER_GPU explicit xmalloc(Base& base) : base_(base) {}
+  xmalloc(const xmalloc&) = delete;
+  xmalloc& operator=(const xmalloc&) = delete;
+
+  MUSTER_GPU void* allocate(std::size_t bytes) {
+    if (bytes == 0) return nullptr;
+    if (!Options.coalesce || bytes > Options.largest_coalesced) return allocate_alone(bytes);
+    const lane_mask together = active_mask();
+    if (many_of(together) == 1) return allocate_alone(bytes);
+
+    const auto mine = static_cast<std::uint32_t>(compartment::bytes_for(bytes));
+    const auto offset = static_cast<std::uint32_t>(area::header) + exclusive_sum(together, mine);
+    const std::uint32_t all = static_cast<std::uint32_t>(area::header) + reduce_add(together, mine);
+    char* begin = nullptr;
+    if (is_first_of(together)) begin = take_area(all, many_of(together));
+    begin = shuffle(together, begin, first_of(together));
+    // Whoever gets one of the pointers from one of us may free it: the area is made before.
+    sync_warp(together);
+    // Where there is no room for all, there may be for one.
+    return begin == nullptr ? allocate_alone(bytes) : compartment::make(begin, offset, false);
+  }
+
+  /// Null is nothing.
+  MUSTER_GPU void free(void* object) {
+    if (object == nullptr) return;
+    const auto at = reinterpret_cast<std::uintptr_t>(object);
+    if (at % compartment::alignment != 0 || !base_.owns(object) || !base_.owns(static_cast<char*>(object) - 16))
+      return note(invalid_);
+    compartment* const its = compartment::of(object);
+    bool alone = false;
+    switch (its->free(alone)) {
+      case freeing::twice: return note(twice_);
+      case freeing::invalid: return note(invalid_);
+      default: break;
+    }
+    area* const from = its->its_area();
+    if (alone) return give_back(from);
+    // Those who free compartments of one area are counted at once.
+    const lane_mask together = match_any(active_mask(), reinterpret_cast<std::uint64_t>(from));
+    sync_warp(together);
+    if (!is_first_of(together)) return;
+    const std::uint32_t many = many_of(together);
+    // (1) acq_rel: pairs with (1). Who gives the block back does so after all others have done with it.
+    if (from->live.fetch_sub(many, std::memory_order_acq_rel) == many) give_back(from);
+  }
+
+  MUSTER_GPU misuse noticed() const {
+    return {twice_.load(std::memory_order_relaxed), invalid_.load(std::memory_order_relaxed)};
+  }
+  MUSTER_GPU Base& base() { return base_; }
+
+  // --- While nobody allocates or frees.
+
+  /// Gives all that is kept back to the base.
+  MUSTER_GPU void trim() {
+    for (auto& of_class : kept_)
+      for (auto& one : of_class)
+        for (std::uint32_t number = 0; one.try_pop(number);) base_.deallocate(block_at(number));
+  }
+  /// Calls f(block, bytes) for each block that is kept.
+  template <class F>
+  void each_kept(F f) const {
+    for (unsigned c = 0; c < size_classes; ++c)
+      for (const auto& one : kept_[c]) one.each([&](std::uint32_t number) { f(block_at(number), block_size(c)); });
+  }
+
+ private:
+  using buffer = fifo<Options.blocks / Options.fifos>;
+
+  static constexpr std::uint32_t not_kept = ~std::uint32_t{0};
+
+  static MUSTER_GPU std::size_t block_size(unsigned size_class) { return smallest_block << size_class; }
+  static MUSTER_GPU unsigned class_of(std::size_t bytes) {
+    unsigned c = 0;
+    while (block_size(c) < bytes) ++c;
+    return c;
+  }
+
+  MUSTER_GPU void* allocate_alone(std::size_t bytes) {
+    constexpr std::size_t headers = area::header + compartment::header;
+    if (bytes > ~std::size_t{0} - headers - compartment::alignment) return nullptr;
+    char* const begin = take_area(headers + bytes, 1);
+    return begin == nullptr ? nullptr : compartment::make(begin, area::header, true);
+  }
+
+  /// A block with an area that has so many compartments, which are still to be made; or null.
+  MUSTER_GPU_COLD char* take_area(std::size_t bytes, std::uint32_t compartments) {
+    std::uint32_t size_class = not_kept;
+    void* const block = take(bytes, size_class);
+    if (block == nullptr) return nullptr;
+    auto* const made = ::new (block) area;
+    made->live.store(compartments, std::memory_order_relaxed);
+    made->size_class = size_class;
+    return static_cast<char*>(block);
+  }
+
+  MUSTER_GPU void* take(std::size_t bytes, std::uint32_t& size_class) {
+    if (!Options.buffer || bytes > largest_block) return base_.allocate(bytes);
+    size_class = class_of(bytes);
+    std::uint32_t number = 0;
+    if (kept_[size_class][choose()].try_pop(number)) return block_at(number);
+    if (void* const block = base_.allocate(block_size(size_class))) return block;
+    // Those that others have freed elsewhere, and larger ones.
+    for (; size_class < size_classes; ++size_class)
+      for (auto& one : kept_[size_class])
+        if (one.try_pop(number)) return block_at(number);
+    return nullptr;
+  }
+
+  MUSTER_GPU_COLD void give_back(area* block) {
+    const std::uint32_t size_class = block->size_class;
+    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - base_.origin();
+    const unsigned bits = base_.granule_bits();
+    const bool has_number = (offset & ((std::uint64_t{1} << bits) - 1)) == 0 && offset >> bits <= ~std::uint32_t{0};
+    if (size_class < size_classes && has_number &&
+        kept_[size_class][choose()].try_push(static_cast<std::uint32_t>(offset >> bits)))
+      return;
+    base_.deallocate(block);
+  }
+  MUSTER_GPU void* block_at(std::uint32_t number) const {
+    return reinterpret_cast<void*>(base_.origin() + (std::uintptr_t{number} << base_.granule_bits()));
+  }
+
+  static MUSTER_GPU unsigned choose() {
+    if (Options.fifos == 1) return 0;
+    if (Options.choice == fifo_choice::multiprocessor) return multiprocessor() % Options.fifos;
+    std::uint32_t h =
+        thread_index().x * 0x9e3779b9U ^ block_index().x * 0x85ebca6bU ^ static_cast<std::uint32_t>(clock());
+    h ^= h >> 15U;
+    return h * 0x2c1b3c6dU % Options.fifos;
+  }
+
+  static MUSTER_GPU_COLD void note(atomic<std::uint64_t>& what) { what.fetch_add(1, std::memory_order_relaxed); }
+
+  Base& base_;
+  atomic<std::uint64_t> twice_{0};
+  atomic<std::uint64_t> invalid_{0};
+  buffer kept_[size_classes][Options.fifos];
+};
+
+}  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

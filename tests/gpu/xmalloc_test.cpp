@@ -1,0 +1,355 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// xmalloc on a base of pages. After each kernel, a walk over the heap finds that nothing is lost and nothing overlaps.
+#include <gtest/gtest.h>
+#include <muster/gpu/xmalloc.hpp>
+
+#include "heap_check.hpp"
+#include "muster_simt/launch.hpp"
+#include "printed/figure4.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace mg = muster::gpu;
+using muster_simt::device_array;
+using muster_simt::launch;
+using muster_test::objects;
+using muster_test::paged_heap;
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr std::size_t mebibyte = std::size_t{1} << 20U;
+
+class xmalloc : public ::testing::Test {
+ protected:
+  xmalloc() { muster_simt::current() = {}; }
+  ~xmalloc() override { muster_simt::current() = {}; }
+};
+
+MUSTER_GPU unsigned number_in_grid() {
+  const auto t = mg::thread_index(), size = mg::block_size(), b = mg::block_index(), grid = mg::grid_size();
+  const unsigned in_block = t.x + size.x * (t.y + size.y * t.z);
+  return in_block + size.x * size.y * size.z * (b.x + grid.x * (b.y + grid.y * b.z));
+}
+
+/// What a lane has got.
+struct object {
+  unsigned char* at;
+  std::uint64_t bytes;
+};
+
+MUSTER_GPU unsigned char value_of(std::uintptr_t at, unsigned owner) {
+  return static_cast<unsigned char>(at * 31 + owner * 7 + 1);
+}
+/// Nobody else writes to it.
+MUSTER_GPU void fill(const object& o, unsigned owner) {
+  for (std::uint64_t i = 0; i < o.bytes; ++i) o.at[i] = value_of(i, owner);
+}
+MUSTER_GPU bool is_filled(const object& o, unsigned owner) {
+  for (std::uint64_t i = 0; i < o.bytes; ++i)
+    if (o.at[i] != value_of(i, owner)) return false;
+  return true;
+}
+
+objects alive_of(const device_array<object>& all) {
+  objects alive;
+  for (const object& o : all)
+    if (o.at != nullptr) alive[reinterpret_cast<std::uintptr_t>(o.at)] = o.bytes;
+  return alive;
+}
+bool all_filled(const device_array<object>& all) {
+  for (unsigned i = 0; i < all.size(); ++i)
+    if (all[i].at != nullptr && !is_filled(all[i], i)) return false;
+  return true;
+}
+std::size_t many_of(const device_array<object>& all) {
+  std::size_t many = 0;
+  for (const object& o : all) many += o.at != nullptr;
+  return many;
+}
+
+// ---------------------------------------------------------------------------------------------------------- kernels
+
+/// Lanes below `active` of each warp ask for `bytes[thread]`; the others do nothing.
+template <class Heap>
+MUSTER_KERNEL void allocate(Heap* heap, const std::uint64_t* bytes, object* out, unsigned active) {
+  const unsigned me = number_in_grid();
+  if (mg::lane_id() >= active) return;
+  const std::uint64_t wanted = bytes[me];
+  auto* const at = static_cast<unsigned char*>(heap->allocate(wanted));
+  out[me] = {at, at == nullptr ? 0 : wanted};
+  fill(out[me], me);
+}
+/// Each thread frees what thread + shift has got.
+template <class Heap>
+MUSTER_KERNEL void free_others(Heap* heap, object* all, unsigned shift, unsigned threads) {
+  const unsigned me = number_in_grid();
+  if (me >= threads) return;
+  object& o = all[(me + shift) % threads];
+  heap->free(o.at);
+  o = {nullptr, 0};
+}
+/// Some of the lanes free, others allocate, each for itself, in a loop; lanes end at different times.
+template <class Heap>
+MUSTER_KERNEL void churn(Heap* heap, object* all, unsigned rounds, unsigned most_bytes, std::uint32_t seed,
+                         mg::atomic<std::uint32_t>* wrong) {
+  const unsigned me = number_in_grid();
+  std::uint32_t dice = seed + me * 0x9e3779b9U;
+  object mine{nullptr, 0};
+  for (unsigned round = 0; round < rounds + me % 5; ++round) {
+    dice = dice * 1664525U + 1013904223U;
+    if (mine.at != nullptr && (dice >> 28U) < 9) {
+      if (!is_filled(mine, me)) wrong->fetch_add(1, relaxed);
+      heap->free(mine.at);
+      mine = {nullptr, 0};
+    } else if (mine.at == nullptr) {
+      const std::uint64_t bytes = 1 + (dice >> 8U) % most_bytes;
+      auto* const at = static_cast<unsigned char*>(heap->allocate(bytes));
+      mine = {at, at == nullptr ? 0 : bytes};
+      fill(mine, me);
+    }
+  }
+  all[me] = mine;
+}
+
+// ------------------------------------------------------------------------------------------------------------ tests
+
+template <class Heap>
+void allocate_write_and_free(const Heap& heap, mg::index3 grid, mg::index3 block, unsigned active,
+                             std::uint64_t (*bytes_of)(unsigned)) {
+  const std::size_t threads = std::size_t{grid.x} * block.x * block.y * block.z;
+  device_array<std::uint64_t> bytes(threads);
+  device_array<object> all(threads);
+  std::size_t wanted = 0;
+  for (unsigned i = 0; i < threads; ++i) {
+    bytes[i] = bytes_of(i);
+    wanted += i % (std::size_t{block.x} * block.y * block.z) % 32 < active && bytes[i] != 0;
+  }
+  launch(grid, block, allocate<typename Heap::type>, heap.get(), bytes.get(), all.get(), active);
+  ASSERT_EQ(many_of(all), wanted);
+  ASSERT_EQ(heap.wrong(alive_of(all)), "");
+  ASSERT_TRUE(all_filled(all));
+  launch(grid, block, free_others<typename Heap::type>, heap.get(), all.get(), 5U, static_cast<unsigned>(threads));
+  ASSERT_EQ(heap.wrong({}), "");
+  heap->trim();
+  ASSERT_EQ(heap->base().free_pages(), heap->base().pages());
+  ASSERT_EQ(heap->noticed().twice + heap->noticed().invalid, 0U);
+  ASSERT_EQ(heap->base().freed_twice() + heap->base().freed_invalid(), 0U);
+}
+
+TEST_F(xmalloc, serves_every_number_of_lanes) {
+  const paged_heap heap(mebibyte);
+  for (unsigned active = 1; active <= 32; ++active) {
+    muster_simt::current().seed = active;
+    allocate_write_and_free(heap, {3}, {64}, active, [](unsigned i) { return std::uint64_t{1} + i * 37 % 200; });
+  }
+}
+
+TEST_F(xmalloc, serves_every_shape_of_block) {
+  const paged_heap heap(2 * mebibyte);
+  for (const mg::index3 block :
+       {mg::index3{1}, mg::index3{33}, mg::index3{7, 3, 5}, mg::index3{2, 2, 32}, mg::index3{512}})
+    allocate_write_and_free(heap, {2}, block, 32, [](unsigned i) { return std::uint64_t{4} << i % 5; });
+}
+
+TEST_F(xmalloc, serves_small_and_large_and_nothing_side_by_side) {
+  const paged_heap heap(16 * mebibyte);
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    muster_simt::current().seed = seed;
+    allocate_write_and_free(heap, {2}, {96}, 32, [](unsigned i) -> std::uint64_t {
+      constexpr std::uint64_t sizes[] = {0, 4, 256, 257, 16, 5000, 1, 16368, 16369, 40'000, 31, 255};
+      return sizes[i * 7 % 12];
+    });
+  }
+}
+
+TEST_F(xmalloc, has_no_memory_for_what_is_too_large) {
+  const paged_heap heap(mebibyte);
+  for (const std::uint64_t huge : {std::uint64_t{1} << 20U, std::uint64_t{1} << 32U, ~std::uint64_t{0},
+                                   ~std::uint64_t{0} - 15, ~std::uint64_t{0} - 32, std::uint64_t{1} << 63U}) {
+    device_array<std::uint64_t> bytes(64);
+    device_array<object> all(64);
+    for (auto& b : bytes) b = huge;
+    launch({1}, {64}, allocate<paged_heap<>::type>, heap.get(), bytes.get(), all.get(), 32U);
+    EXPECT_EQ(many_of(all), 0U) << huge;
+    EXPECT_EQ(heap.wrong({}), "");
+  }
+}
+
+TEST_F(xmalloc, gives_what_there_is_and_null_to_the_others) {
+  const paged_heap heap(mebibyte / 4);
+  constexpr unsigned threads = 4096;
+  std::size_t first = 0;
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    muster_simt::current().seed = seed;
+    device_array<std::uint64_t> bytes(threads);
+    device_array<object> all(threads);
+    for (auto& b : bytes) b = 100;
+    launch({threads / 128}, {128}, allocate<paged_heap<>::type>, heap.get(), bytes.get(), all.get(), 32U);
+    EXPECT_EQ(heap.wrong(alive_of(all)), "");
+    EXPECT_TRUE(all_filled(all));
+    // 32 objects together fill a page; fewer, when groups are torn apart, take a power of two.
+    EXPECT_GT(many_of(all), mebibyte / 4 / 128 * 3 / 4);
+    EXPECT_LT(many_of(all), threads);
+    if (first == 0) first = many_of(all);
+    launch({threads / 128}, {128}, free_others<paged_heap<>::type>, heap.get(), all.get(), 77U, threads);
+    EXPECT_EQ(heap.wrong({}), "");
+  }
+  heap->trim();
+  EXPECT_EQ(heap->base().free_pages(), heap->base().pages());
+}
+
+template <mg::xmalloc_options Options>
+void churn_with(unsigned seeds, unsigned multiprocessors) {
+  using heap_type = typename paged_heap<Options>::type;
+  const paged_heap<Options> heap(4 * mebibyte);
+  for (unsigned seed = 1; seed <= seeds; ++seed) {
+    muster_simt::current().seed = seed;
+    muster_simt::current().multiprocessors = multiprocessors;
+    device_array<object> all(std::size_t{4} * 96);
+    device_array<mg::atomic<std::uint32_t>> wrong(1);
+    launch({4}, {96}, churn<heap_type>, heap.get(), all.get(), 12U, seed % 3 == 0 ? 2000U : 120U, seed, wrong.get());
+    ASSERT_EQ(wrong[0].load(relaxed), 0U) << "seed " << seed;
+    ASSERT_TRUE(all_filled(all)) << "seed " << seed;
+    ASSERT_EQ(heap.wrong(alive_of(all)), "") << "seed " << seed;
+    launch({4}, {96}, free_others<heap_type>, heap.get(), all.get(), seed, 384U);
+    ASSERT_EQ(heap.wrong({}), "") << "seed " << seed;
+  }
+  EXPECT_EQ(heap->noticed().twice + heap->noticed().invalid, 0U);
+}
+
+TEST_F(xmalloc, survives_churn) { churn_with<mg::xmalloc_options{}>(40, 1); }
+TEST_F(xmalloc, survives_churn_on_several_multiprocessors) { churn_with<mg::xmalloc_options{}>(20, 3); }
+TEST_F(xmalloc, survives_churn_with_one_small_fifo) {
+  churn_with<mg::xmalloc_options{.fifos = 1, .blocks = 4, .choice = mg::fifo_choice::hash}>(20, 2);
+}
+TEST_F(xmalloc, survives_churn_without_coalescing) { churn_with<mg::xmalloc_options{.coalesce = false}>(10, 2); }
+TEST_F(xmalloc, survives_churn_without_buffers) { churn_with<mg::xmalloc_options{.buffer = false}>(10, 2); }
+TEST_F(xmalloc, survives_churn_of_the_base_alone) {
+  churn_with<mg::xmalloc_options{.coalesce = false, .buffer = false}>(10, 2);
+}
+
+TEST_F(xmalloc, serves_two_kernels_at_once) {
+  using heap_type = paged_heap<>::type;
+  const paged_heap heap(4 * mebibyte);
+  muster_simt::current().multiprocessors = 2;
+  device_array<object> all[2] = {device_array<object>(192), device_array<object>(192)};
+  device_array<mg::atomic<std::uint32_t>> wrong(1);
+  const auto kernel = [&](unsigned which) {
+    launch({2}, {96}, churn<heap_type>, heap.get(), all[which].get(), 20U, 300U, which, wrong.get());
+  };
+  {
+    const std::jthread other(kernel, 1);
+    kernel(0);
+  }
+  EXPECT_EQ(wrong[0].load(relaxed), 0U);
+  objects alive = alive_of(all[0]);
+  alive.merge(alive_of(all[1]));
+  EXPECT_EQ(alive.size(), many_of(all[0]) + many_of(all[1]));
+  EXPECT_EQ(heap.wrong(alive), "");
+}
+
+template <class Heap>
+MUSTER_KERNEL void misuse_everything(Heap* heap, object* mine, unsigned char* foreign) {
+  const unsigned me = mg::lane_id();
+  object& o = mine[me];
+  switch (me % 8) {
+    case 0: heap->free(o.at + 16); break;  // interior
+    case 1: heap->free(o.at + 1); break;   // not even aligned
+    case 2: heap->free(foreign); break;    // of nobody's
+    case 3: heap->free(nullptr); break;    // allowed
+    case 4: heap->free(o.at - 16); break;  // a header
+    case 5:
+      heap->free(o.at);
+      heap->free(o.at);  // twice
+      o = {nullptr, 0};
+      break;
+    default: break;
+  }
+}
+
+TEST_F(xmalloc, notices_what_is_freed_twice_and_what_is_not_its_own) {
+  using heap_type = paged_heap<>::type;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    muster_simt::current().seed = seed;
+    const paged_heap heap(mebibyte);
+    device_array<std::uint64_t> bytes(32);
+    device_array<object> all(32);
+    alignas(16) unsigned char foreign[64] = {};
+    for (unsigned i = 0; i < 32; ++i) bytes[i] = i < 16 ? 100 : 400;  // together and alone
+    launch({1}, {32}, allocate<heap_type>, heap.get(), bytes.get(), all.get(), 32U);
+    launch({1}, {32}, misuse_everything<heap_type>, heap.get(), all.get(), foreign + 32);
+    EXPECT_EQ(heap->noticed().twice, 4U);
+    EXPECT_EQ(heap->noticed().invalid, 16U);
+    EXPECT_EQ(heap.wrong(alive_of(all)), "");
+    EXPECT_TRUE(all_filled(all));
+    launch({1}, {32}, free_others<heap_type>, heap.get(), all.get(), 3U, 32U);
+    EXPECT_EQ(heap.wrong({}), "");
+  }
+}
+
+/// Counts what reaches the base.
+struct counting_base : mg::bump_base {
+  using bump_base::bump_base;
+  void* allocate(std::size_t bytes) {
+    ++calls;
+    return bump_base::allocate(bytes);
+  }
+  std::atomic<unsigned> calls{0};
+};
+
+template <mg::xmalloc_options Options>
+unsigned base_calls(unsigned active) {
+  using heap_type = mg::xmalloc<counting_base, Options>;
+  device_array<std::max_align_t> region(mebibyte / 16);
+  counting_base base(region.get(), mebibyte);
+  heap_type heap(base);
+  device_array<std::uint64_t> bytes(256);
+  device_array<object> all(256);
+  for (auto& b : bytes) b = 4;
+  for (unsigned time = 0; time < 2; ++time) {
+    launch({1}, {256}, allocate<heap_type>, &heap, bytes.get(), all.get(), active);
+    launch({1}, {256}, free_others<heap_type>, &heap, all.get(), 0U, 256U);
+  }
+  return base.calls;
+}
+
+TEST_F(xmalloc, asks_the_base_once_for_all_lanes_that_come_together) {
+  muster_simt::current().split_one_in = 0;
+  for (unsigned active = 1; active <= 32; ++active) {
+    EXPECT_EQ((base_calls<mg::xmalloc_options{.coalesce = false, .buffer = false}>(active)), 2 * 8 * active);
+    EXPECT_EQ((base_calls<mg::xmalloc_options{.buffer = false}>(active)), 2 * 8U);
+    EXPECT_EQ((base_calls<mg::xmalloc_options{}>(active)), 8U);
+  }
+}
+
+template <class Base>
+MUSTER_KERNEL void allocate_as_printed(Base* base, object* out) {
+  const unsigned me = number_in_grid();
+  const std::uint32_t bytes = 8 + me * 8 % 120;
+  auto* const at = static_cast<unsigned char*>(printed::figure4(*base, bytes));
+  out[me] = {at, bytes};
+}
+
+TEST_F(xmalloc, as_figure_4_prints_it_gives_objects_that_overlap) {
+  unsigned wrong = 0;
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    muster_simt::current().seed = seed;
+    device_array<std::max_align_t> region(mebibyte / 16);
+    mg::bump_base base(region.get(), mebibyte);
+    device_array<object> all(128);
+    launch({1}, {128}, allocate_as_printed<mg::bump_base>, &base, all.get());
+    wrong += many_of(all) != 128 || alive_of(all).size() != 128 || !muster_test::overlap_in(alive_of(all)).empty();
+  }
+  EXPECT_GE(wrong, 95U);
+}
+
+}  // namespace

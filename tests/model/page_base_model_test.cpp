@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GPU's base of pages under the checker, where a lane is a thread. Whoever has a block writes to all of it: two who
+// have the same, or one that has it before the other has done with it, are a data race.
+#include <gtest/gtest.h>
+#include <muster/gpu/page_base.hpp>
+
+#include "mutant_search.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace muster_model_test;
+using muster::gpu::page_base;
+
+constexpr unsigned most_pages = 2;
+constexpr std::size_t grain = 1024;  // what is written to at once
+
+/// Scripts: numbers allocate so many bytes, F frees the oldest of the thread's own blocks, and S one that is there from
+/// the beginning. What is left is freed at the end of each thread; then all pages must be free.
+class paged {
+ public:
+  paged(unsigned pages, std::size_t shared, const std::string& text) : pages_(pages), shared_(shared) {
+    std::istringstream parts(text);
+    for (std::string part; std::getline(parts, part, '|');) {
+      std::istringstream words(part);
+      scripts_.emplace_back();
+      for (std::string word; words >> word;)
+        scripts_.back().push_back(word == "F" ? free_oldest : word == "S" ? free_shared : std::stoul(word));
+    }
+  }
+
+  void operator()() const {
+    run now(pages_, shared_);
+    std::vector<unsigned> threads;
+    for (const script& s : scripts_) threads.push_back(mm::spawn([&now, &s] { now.thread(s); }));
+    for (const unsigned t : threads) mm::join(t);
+    now.check();
+  }
+
+ private:
+  using script = std::vector<std::size_t>;
+  static constexpr std::size_t free_oldest = 0, free_shared = 1;
+
+  class run {
+   public:
+    run(unsigned pages, std::size_t shared)
+        : base_(*page_base::make(region(), bytes_for(pages))), shared_(base_.allocate(shared)) {}
+    ~run() { base_.~page_base(); }
+    run(const run&) = delete;
+    run& operator=(const run&) = delete;
+
+    void thread(const script& s) {
+      std::deque<std::pair<void*, std::size_t>> mine;
+      const auto free_one = [&] {
+        const auto [block, bytes] = mine.front();
+        mine.pop_front();
+        write(block, bytes);
+        base_.deallocate(block);
+      };
+      for (const std::size_t bytes : s) {
+        if (bytes == free_oldest) {
+          if (!mine.empty()) free_one();
+          continue;
+        }
+        if (bytes == free_shared) {
+          base_.deallocate(shared_);
+          continue;
+        }
+        void* const block = base_.allocate(bytes);
+        if (block == nullptr) continue;
+        write(block, bytes);
+        mine.emplace_back(block, bytes);
+      }
+      while (!mine.empty()) free_one();
+    }
+    void check() {
+      mm::engine& e = mm::engine::running();
+      if (base_.free_pages() != base_.pages()) e.fail("a page is lost");
+      if (base_.freed_invalid() != 0) e.fail("a block is not known");
+      if (base_.freed_twice() != (shared_ == nullptr ? 0 : 1)) e.fail("it is not noticed right what is freed twice");
+      for (const std::size_t bytes : {2 * grain, page_base::page_size}) {
+        void* const block = base_.allocate(bytes);
+        if (block == nullptr) e.fail("there is no memory in an empty heap");
+        base_.deallocate(block);
+      }
+    }
+
+   private:
+    static std::size_t bytes_for(unsigned pages) { return page_base::page_size * (pages + 1); }
+    static void* region() {
+      alignas(page_base::page_size) static unsigned char all[page_base::page_size * (most_pages + 2)];
+      return all;
+    }
+    void write(void* block, std::size_t bytes) {
+      const std::size_t first = (reinterpret_cast<std::uintptr_t>(block) - base_.origin()) / grain;
+      for (std::size_t i = 0; i < (bytes + grain - 1) / grain; ++i) ++contents_.at(first + i).ref();
+    }
+
+    page_base& base_;
+    void* const shared_;
+    std::array<muster::sync::cell<unsigned>, most_pages * page_base::page_size / grain> contents_{};
+  };
+
+  unsigned pages_;
+  std::size_t shared_;
+  std::vector<script> scripts_;
+};
+
+struct row {
+  unsigned pages;
+  const char* text;
+  int preemptions;
+  int stale;
+  std::uint64_t chances = 0;
+  std::size_t shared = 0;
+};
+
+const std::vector<row> table = {
+    {1, "2048 | 2048", 2, 1},
+    {1, "2048 F 1024 | 1024", 2, 1},
+    {2, "8192 | 2048", 2, 1},
+    {1, "4096 | 2048 | 1024", 1, 1},
+    {2, "S | S", -1, -1, 0, 8192},
+    {2, "S | S", -1, -1, 0, 1024},
+    {2, "2048 2048 F 2048 | 2048 F 1024", -1, -1, 20'000},
+    {1, "2048 F 1024 F | 2048 F 1024 F | 1024 F 2048 F", -1, -1, 20'000},
+    {2, "8192 F 2048 | 2048 F 4096 | 1024 F", -1, -1, 20'000},
+    {2, "4096 F 4096 F | 2048 1024 F F | 8192 F", -1, -1, 20'000},
+};
+
+class page_base_model : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(page_base_model, has_no_execution_that_breaks_a_promise) {
+  const row& r = table[GetParam()];
+  std::vector<mm::limits> searches = {{.preemptions = r.preemptions, .stale = r.stale, .executions = 1'000'000}};
+  if (r.chances != 0)
+    searches = {{.how = mm::strategy::random, .executions = r.chances},
+                {.how = mm::strategy::priorities, .executions = r.chances, .depth = 4}};
+  for (const mm::limits& within : searches) {
+    const mm::result found = mm::explore(within, paged(r.pages, r.shared, r.text));
+    ASSERT_FALSE(found.failed) << r.text << '\n' << found.failed->what << '\n' << found.failed->trace;
+    EXPECT_TRUE(found.complete || r.chances != 0) << "not complete after " << found.executions << " executions";
+    std::cout << r.text << ": " << found.executions << " executions" << (found.complete ? ", complete" : "") << '\n';
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(programs, page_base_model, ::testing::Range(std::size_t{0}, table.size()));
+
+TEST(page_base_mutants, are_noticed_or_explained) {
+  mutant_search search;
+  for (const row& r : table) search.programs.push_back({r.text, true, paged(r.pages, r.shared, r.text), {}});
+  search.survivors = {
+      {"page_base::take_cell: load repeated", true, "of the hint; or an older use, which is looked at again"},
+      {"page_base::take_cell: store skipped", true, "a hint: the next one looks from farther away"},
+  };
+  search.files = {"gpu/page_base"};
+  search.prefix = "page_base::";
+  search.executions = 4096;
+  search.run();
+}
+
+}  // namespace
