@@ -16,7 +16,7 @@ set(muster_warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
 if(MUSTER_WARNINGS_AS_ERRORS)
   list(APPEND muster_warnings -Werror)
 endif()
-add_compile_options(${muster_warnings})
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${muster_warnings}>")
 
 if(MUSTER_SANITIZERS)
   # No recovery: the first report ends the program, and so the test.

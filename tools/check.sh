@@ -5,7 +5,7 @@
 # check.sh: the steps of `./dev check`. Sourced by dev, whose functions (build, run_tests, python, die, say) and
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
-check_names=(format lint headers model debug clang asan tsan valgrind switches install)
+check_names=(format lint headers model debug clang asan tsan valgrind switches device install)
 
 describe() { # step
   case $1 in
@@ -19,6 +19,7 @@ describe() { # step
     tsan) echo "thread sanitizer: build and fast tests" ;;
     valgrind) echo "forks, fibers and combining under Valgrind (memcheck)" ;;
     switches) echo "the other ways to switch fibers: AArch64 under emulation, Boost.Context" ;;
+    device) echo "code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
     install) echo "install, then use by find_package, FetchContent and pkg-config" ;;
   esac
 }
@@ -102,6 +103,8 @@ step_switches() {
     "$directory/$test-boost" --gtest_brief=1 || return 1
   done
 }
+
+step_device() { python tools/device_code.py --tests; }
 
 step_install() { tools/install-test build/install-test; }
 

@@ -38,7 +38,7 @@ ROOMS = {
 # Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
 # stacks; and may be compiled in several ways.
 MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/engine/barrier/", "fork/engine/deque", "fork/engine/fork_on",
-           "gpu/lane")
+           "gpu/lane", "gpu/xmc")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.

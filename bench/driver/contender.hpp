@@ -73,6 +73,14 @@ struct fork_spec {
   std::vector<int> pus{};  // that the workers share
 };
 
+/// A kernel in which lanes of each warp allocate, write and free.
+struct heap_spec {
+  unsigned active = 32;      // lanes of each warp
+  std::uint64_t items = 0;   // threads
+  std::uint64_t filled = 0;  // objects of 1 KiB that are there before
+  std::uint64_t seed = 1;
+};
+
 /// Which experiments a contender takes part in.
 enum topic : unsigned {
   one_to_one = 1,
@@ -91,6 +99,9 @@ enum topic : unsigned {
   fork_calls = 8192,     // those that are nothing but forks
   fork_algorithms = 16384,
   fork_policies = 32768,  // how a thread shares its forks, which is counted
+  heap_layers = 65536,
+  heap_coalescing = 131072,
+  heap_fifos = 262144,
 };
 
 struct contender {
@@ -109,6 +120,8 @@ struct contender {
   unsigned fibers = 1;  // of each carrier: what suits it best, for experiments that do not vary it
   std::function<outcome(const team_spec&)> team;
   std::function<outcome(const fork_spec&)> fork;
+  std::function<outcome(const heap_spec&)> heap;
+  bool on_device = false;  // a heap that is timed on a GPU; others are counted on the emulation of one
 };
 
 struct left_out {

@@ -58,6 +58,10 @@ const std::vector<experiment>& experiments() {
       fork_fig5_speed_up(),
       fork_fig6_steal_ratio(),
       fork_fig7_steal_rate(),
+      xmalloc_fig2_throughput(),
+      xmalloc_fig5_coalescing(),
+      xmalloc_fig6_buffers(),
+      xmalloc_filled_heap(),
   };
   return all;
 }

@@ -67,5 +67,9 @@ experiment fork_fig4_cycles_lost();
 experiment fork_fig5_speed_up();
 experiment fork_fig6_steal_ratio();
 experiment fork_fig7_steal_rate();
+experiment xmalloc_fig2_throughput();
+experiment xmalloc_fig5_coalescing();
+experiment xmalloc_fig6_buffers();
+experiment xmalloc_filled_heap();
 
 }  // namespace muster::bench

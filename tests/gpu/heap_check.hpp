@@ -58,8 +58,8 @@ std::string wrong_in(Heap& heap, const objects& alive) {
     if (!kept.insert(at).second) wrong = "a block is kept twice";
     if (!blocks.contains(at)) {
       wrong = "a block is kept that the base has not given";
-    } else if (blocks[at] < bytes) {
-      wrong = "a block is kept for a larger one";
+    } else if (blocks[at] != bytes) {
+      wrong = "a block is kept for another size";
     }
   });
   if (!wrong.empty()) return wrong;
@@ -82,7 +82,7 @@ std::string wrong_in(Heap& heap, const objects& alive) {
 }
 
 /// A heap in a region of its own.
-template <mg::xmalloc_options Options = mg::xmalloc_options{}>
+template <class Options = mg::xmalloc_options>
 class paged_heap {
  public:
   using type = mg::xmalloc<mg::page_base, Options>;

@@ -146,19 +146,23 @@ TEST_F(simt, lanes_that_have_ended_are_not_waited_for) {
 }
 
 MUSTER_KERNEL void add_up_in_shared_memory(std::uint32_t* out) {
-  MUSTER_GPU_SHARED(mg::atomic<std::uint32_t>, sum);
-  if (number_in_block() == 0) sum.store(100, relaxed);
+  struct one_for_each {
+    std::uint32_t of_thread[128];
+  };
+  MUSTER_GPU_SHARED(one_for_each, all);
+  all.of_thread[number_in_block()] = 100 + number_in_block();
   mg::sync_block();
-  sum.fetch_add(number_in_block(), relaxed);
-  mg::sync_block();
-  if (number_in_block() == 0) out[mg::block_index().x] = sum.load(relaxed);
+  if (number_in_block() != 0) return;
+  std::uint32_t sum = 0;
+  for (unsigned i = 0; i < mg::block_size().x; ++i) sum += all.of_thread[i];
+  out[mg::block_index().x] = sum;
 }
 
 TEST_F(simt, blocks_share_memory_and_wait_for_each_other) {
   std::array<std::uint32_t, 10> out{};
   muster_simt::current().multiprocessors = 2;
   launch({10}, {100}, add_up_in_shared_memory, out.data());
-  for (const std::uint32_t sum : out) EXPECT_EQ(sum, 100U + 99 * 100 / 2);
+  for (const std::uint32_t sum : out) EXPECT_EQ(sum, 100U * 100 + 99 * 100 / 2);
 }
 
 /// What launch() says of a kernel.
@@ -183,6 +187,9 @@ MUSTER_KERNEL void use_a_mask_without_me() { mg::ballot(1, true); }
 MUSTER_KERNEL void shuffle_from_outside() {
   if (mg::lane_id() < 4) mg::shuffle(0xfU, 1U, 9);
 }
+MUSTER_KERNEL void shuffle_from_the_dead() {
+  if (mg::lane_id() != 0) mg::shuffle(~0U, 1U, 0);
+}
 MUSTER_KERNEL void ask_different_things() {
   if (mg::lane_id() == 0) {
     mg::ballot(3, true);
@@ -204,12 +211,46 @@ TEST_F(simt, reports_what_would_hang_or_be_undefined_on_a_device) {
   says(failure_of({32}, wait_for_who_does_not_come), "and 24 more");
   says(failure_of({2}, use_a_mask_without_me), "lane 1: ballot with a mask that does not name the caller");
   says(failure_of({32}, shuffle_from_outside), "shuffle from a lane that the mask does not name");
+  says(failure_of({32}, shuffle_from_the_dead), "shuffle from a lane that has ended");
   says(failure_of({2}, ask_different_things), "waits in match for the lanes 0x3");
   says(failure_of({1}, throw_something), "the kernel has thrown: no (seed 1)");
   says(failure_of({1025}, use_a_mask_without_me), "a block has at most 1024 threads");
   device_array<mg::atomic<std::uint32_t>> never(1);
   muster_simt::current().most_steps = 10'000;
   says(failure_of({32}, spin, never.get()), "no block has ended for 10000 steps");
+}
+
+MUSTER_KERNEL void wait_for_who_converges(mg::atomic<std::uint32_t>* flag) {
+  if (mg::lane_id() == 0) {
+    while (flag->load(relaxed) == 0) {
+    }
+  } else {
+    mg::sync_warp(mg::active_mask());
+    flag->store(1, relaxed);
+  }
+}
+
+TEST_F(simt, lanes_that_converge_do_not_wait_for_one_that_waits_for_them) {
+  for (const unsigned split : {0U, 4U}) {
+    muster_simt::current().split_one_in = split;
+    muster_simt::current().most_steps = 1'000'000;
+    device_array<mg::atomic<std::uint32_t>> flag(1);
+    launch({1}, {32}, wait_for_who_converges, flag.get());
+    EXPECT_EQ(flag[0].load(relaxed), 1U);
+  }
+}
+
+TEST_F(simt, a_thread_of_the_host_is_a_warp_of_one_lane) {
+  EXPECT_EQ(mg::lane_id(), 0U);
+  EXPECT_EQ(mg::active_mask(), 1U);
+  EXPECT_EQ(mg::ballot(1, true), 1U);
+  EXPECT_EQ(mg::match_any(1, 7), 1U);
+  EXPECT_EQ(mg::shuffle(1, 9U, 0), 9U);
+  EXPECT_EQ(mg::reduce_add(1, 5), 5U);
+  EXPECT_EQ(mg::exclusive_sum(1, 5), 0U);
+  mg::sync_warp(1);
+  mg::sync_block();
+  EXPECT_EQ(mg::block_size().x, 1U);
 }
 
 MUSTER_KERNEL void note_the_order(mg::atomic<std::uint32_t>* next, std::uint32_t* order) {

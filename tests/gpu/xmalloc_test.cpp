@@ -7,11 +7,16 @@
 
 #include "heap_check.hpp"
 #include "muster_simt/launch.hpp"
+#if !defined(__CUDACC__)
+#include <muster/fiber/context_watchers.hpp>
+
 #include "printed/figure4.hpp"
+#endif
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <string>
 #include <thread>
@@ -207,7 +212,22 @@ TEST_F(xmalloc, gives_what_there_is_and_null_to_the_others) {
   EXPECT_EQ(heap->base().free_pages(), heap->base().pages());
 }
 
-template <mg::xmalloc_options Options>
+struct no_coalescing : mg::xmalloc_options {
+  static constexpr bool coalesce = false;
+};
+struct no_buffers : mg::xmalloc_options {
+  static constexpr bool buffer = false;
+};
+struct base_alone : no_coalescing {
+  static constexpr bool buffer = false;
+};
+struct small_fifo : mg::xmalloc_options {
+  static constexpr unsigned fifos = 1;
+  static constexpr unsigned blocks = 4;
+  static constexpr auto choice = mg::fifo_choice::hash;
+};
+
+template <class Options>
 void churn_with(unsigned seeds, unsigned multiprocessors) {
   using heap_type = typename paged_heap<Options>::type;
   const paged_heap<Options> heap(4 * mebibyte);
@@ -226,16 +246,12 @@ void churn_with(unsigned seeds, unsigned multiprocessors) {
   EXPECT_EQ(heap->noticed().twice + heap->noticed().invalid, 0U);
 }
 
-TEST_F(xmalloc, survives_churn) { churn_with<mg::xmalloc_options{}>(40, 1); }
-TEST_F(xmalloc, survives_churn_on_several_multiprocessors) { churn_with<mg::xmalloc_options{}>(20, 3); }
-TEST_F(xmalloc, survives_churn_with_one_small_fifo) {
-  churn_with<mg::xmalloc_options{.fifos = 1, .blocks = 4, .choice = mg::fifo_choice::hash}>(20, 2);
-}
-TEST_F(xmalloc, survives_churn_without_coalescing) { churn_with<mg::xmalloc_options{.coalesce = false}>(10, 2); }
-TEST_F(xmalloc, survives_churn_without_buffers) { churn_with<mg::xmalloc_options{.buffer = false}>(10, 2); }
-TEST_F(xmalloc, survives_churn_of_the_base_alone) {
-  churn_with<mg::xmalloc_options{.coalesce = false, .buffer = false}>(10, 2);
-}
+TEST_F(xmalloc, survives_churn) { churn_with<mg::xmalloc_options>(40, 1); }
+TEST_F(xmalloc, survives_churn_on_several_multiprocessors) { churn_with<mg::xmalloc_options>(20, 3); }
+TEST_F(xmalloc, survives_churn_with_one_small_fifo) { churn_with<small_fifo>(20, 2); }
+TEST_F(xmalloc, survives_churn_without_coalescing) { churn_with<no_coalescing>(10, 2); }
+TEST_F(xmalloc, survives_churn_without_buffers) { churn_with<no_buffers>(10, 2); }
+TEST_F(xmalloc, survives_churn_of_the_base_alone) { churn_with<base_alone>(10, 2); }
 
 TEST_F(xmalloc, serves_two_kernels_at_once) {
   using heap_type = paged_heap<>::type;
@@ -255,6 +271,113 @@ TEST_F(xmalloc, serves_two_kernels_at_once) {
   alive.merge(alive_of(all[1]));
   EXPECT_EQ(alive.size(), many_of(all[0]) + many_of(all[1]));
   EXPECT_EQ(heap.wrong(alive), "");
+}
+
+// On the host, which is one lane.
+
+TEST_F(xmalloc, finds_blocks_that_are_kept_for_other_sizes_and_remembers_theirs) {
+  const paged_heap heap(mebibyte / 8);
+  std::vector<void*> all;
+  while (void* const one = heap->allocate(4000)) all.push_back(one);  // a page each
+  ASSERT_GT(all.size(), 20U);
+  for (void* const one : all) heap->free(one);
+  ASSERT_EQ(heap.wrong({}), "");
+  // The base has some pages that did not fit into the FIFO, then nothing: what is left is kept, for 4 KiB.
+  objects alive;
+  while (void* const one = heap->allocate(2000)) alive[reinterpret_cast<std::uintptr_t>(one)] = 2000;
+  EXPECT_GE(alive.size(), all.size());
+  ASSERT_EQ(heap.wrong(alive), "");
+  for (const auto& [at, bytes] : alive) heap->free(reinterpret_cast<void*>(at));
+  ASSERT_EQ(heap.wrong({}), "");
+  std::size_t again = 0;
+  while (heap->allocate(4000) != nullptr) ++again;
+  EXPECT_GE(again, 16U);  // a FIFO's worth, which has not become smaller
+}
+
+TEST_F(xmalloc, serves_some_where_there_is_no_room_for_all_together) {
+  muster_simt::current().split_one_in = 0;
+  const paged_heap heap(mebibyte / 8);
+  std::vector<void*> large;
+  while (void* const one = heap->allocate(4000)) large.push_back(one);
+  heap->free(large.back());  // one page: 32 objects of 256 bytes do not fit
+  device_array<std::uint64_t> bytes(32);
+  device_array<object> all(32);
+  for (auto& b : bytes) b = 250;
+  launch({1}, {32}, allocate<paged_heap<>::type>, heap.get(), bytes.get(), all.get(), 32U);
+  EXPECT_GE(many_of(all), 1U);
+  EXPECT_TRUE(all_filled(all));
+}
+
+#if !defined(__CUDACC__)
+
+/// Owns what others have made.
+struct pretended_base {
+  void* allocate(std::size_t) { return nullptr; }
+  void deallocate(void* block) { given_back = block; }
+  bool owns(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) >= begin; }
+  std::uintptr_t origin() const { return begin - 5 * 256; }
+  unsigned granule_bits() const { return 8; }
+
+  std::uintptr_t begin;
+  void* given_back = nullptr;
+};
+/// An area of one object, as xmalloc makes it.
+void* make_area(std::uintptr_t at) {
+  auto* const its = ::new (reinterpret_cast<void*>(at)) mg::area;
+  its->live.store(1, relaxed);
+  its->size_class = 0;
+  return mg::compartment::make(reinterpret_cast<char*>(its), mg::area::header, true);
+}
+
+TEST_F(xmalloc, keeps_no_block_that_its_numbers_cannot_name) {
+  device_array<std::max_align_t> region(256);
+  const auto begin = (reinterpret_cast<std::uintptr_t>(region.get()) + 255) / 256 * 256;
+  for (const unsigned shift : {0U, 64U, 128U, 240U}) {
+    pretended_base base{begin};
+    mg::xmalloc<pretended_base> heap(base);
+    heap.free(make_area(begin + shift));
+    std::uintptr_t kept = 0;
+    heap.each_kept([&](void* block, std::size_t) { kept = reinterpret_cast<std::uintptr_t>(block); });
+    EXPECT_EQ(kept, shift == 0 ? begin : 0);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(base.given_back), shift == 0 ? 0 : begin + shift);
+  }
+}
+
+TEST_F(xmalloc, looks_at_nothing_that_is_not_the_bases) {
+  device_array<std::max_align_t> region(256);
+  const auto at = (reinterpret_cast<std::uintptr_t>(region.get()) + 255) / 256 * 256;
+  void* const object = make_area(at);
+  pretended_base base{reinterpret_cast<std::uintptr_t>(object)};
+  mg::xmalloc<pretended_base> heap(base);
+  heap.free(object);
+  EXPECT_EQ(heap.noticed().invalid, 1U);
+  EXPECT_EQ(base.given_back, nullptr);
+}
+
+#endif
+
+TEST_F(xmalloc, numbers_reach_over_the_whole_heap) {
+  constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30U;
+  EXPECT_EQ(mg::granule_bits_for(1), 4U);
+  EXPECT_EQ(mg::granule_bits_for(64 * gibibyte), 4U);
+  EXPECT_EQ(mg::granule_bits_for(64 * gibibyte + 1), 5U);
+  EXPECT_EQ(mg::granule_bits_for(128 * gibibyte), 5U);
+  EXPECT_EQ(mg::granule_bits_for(139 * gibibyte), 6U);
+  EXPECT_EQ(mg::granule_bits_for(288 * gibibyte), 7U);
+}
+
+TEST_F(xmalloc, takes_no_copy_of_an_object_for_one) {
+  const paged_heap heap(mebibyte);
+  auto* const one = static_cast<unsigned char*>(heap->allocate(1000));
+  auto* const other = static_cast<unsigned char*>(heap->allocate(100));
+  std::memcpy(one + 56, other - 8, 72);  // with what lies before it
+  heap->free(one + 64);
+  heap->free(reinterpret_cast<void*>(heap->base().origin()));  // nothing can lie before it
+  EXPECT_EQ(heap->noticed().invalid, 2U);
+  heap->free(one);
+  heap->free(other);
+  EXPECT_EQ(heap->noticed().invalid, 2U);
+  EXPECT_EQ(heap.wrong({}), "");
 }
 
 template <class Heap>
@@ -296,6 +419,8 @@ TEST_F(xmalloc, notices_what_is_freed_twice_and_what_is_not_its_own) {
   }
 }
 
+#if !defined(__CUDACC__)
+
 /// Counts what reaches the base.
 struct counting_base : mg::bump_base {
   using bump_base::bump_base;
@@ -306,7 +431,7 @@ struct counting_base : mg::bump_base {
   std::atomic<unsigned> calls{0};
 };
 
-template <mg::xmalloc_options Options>
+template <class Options>
 unsigned base_calls(unsigned active) {
   using heap_type = mg::xmalloc<counting_base, Options>;
   device_array<std::max_align_t> region(mebibyte / 16);
@@ -325,9 +450,9 @@ unsigned base_calls(unsigned active) {
 TEST_F(xmalloc, asks_the_base_once_for_all_lanes_that_come_together) {
   muster_simt::current().split_one_in = 0;
   for (unsigned active = 1; active <= 32; ++active) {
-    EXPECT_EQ((base_calls<mg::xmalloc_options{.coalesce = false, .buffer = false}>(active)), 2 * 8 * active);
-    EXPECT_EQ((base_calls<mg::xmalloc_options{.buffer = false}>(active)), 2 * 8U);
-    EXPECT_EQ((base_calls<mg::xmalloc_options{}>(active)), 8U);
+    EXPECT_EQ(base_calls<base_alone>(active), 2 * 8 * active);
+    EXPECT_EQ(base_calls<no_buffers>(active), 2 * 8U);
+    EXPECT_EQ(base_calls<mg::xmalloc_options>(active), 8U);
   }
 }
 
@@ -340,6 +465,9 @@ MUSTER_KERNEL void allocate_as_printed(Base* base, object* out) {
 }
 
 TEST_F(xmalloc, as_figure_4_prints_it_gives_objects_that_overlap) {
+#if defined(MUSTER_THREAD_SANITIZER)
+  GTEST_SKIP() << "its races are what is wrong with it, and end the program";
+#endif
   unsigned wrong = 0;
   for (unsigned seed = 1; seed <= 100; ++seed) {
     muster_simt::current().seed = seed;
@@ -351,5 +479,7 @@ TEST_F(xmalloc, as_figure_4_prints_it_gives_objects_that_overlap) {
   }
   EXPECT_GE(wrong, 95U);
 }
+
+#endif
 
 }  // namespace

@@ -56,7 +56,7 @@ class paged {
   class run {
    public:
     run(unsigned pages, std::size_t shared)
-        : base_(*page_base::make(region(), bytes_for(pages))), shared_(base_.allocate(shared)) {}
+        : base_(*page_base::make(region(), bytes_for(pages))), shared_(second(shared)) {}
     ~run() { base_.~page_base(); }
     run(const run&) = delete;
     run& operator=(const run&) = delete;
@@ -98,6 +98,14 @@ class paged {
     }
 
    private:
+    /// The second block of a page: what others allocate later, of smaller sizes, begins before it.
+    void* second(std::size_t bytes) {
+      void* const one = base_.allocate(bytes);
+      void* const other = base_.allocate(bytes);
+      if (other == nullptr) return one;
+      base_.deallocate(one);
+      return other;
+    }
     static std::size_t bytes_for(unsigned pages) { return page_base::page_size * (pages + 1); }
     static void* region() {
       alignas(page_base::page_size) static unsigned char all[page_base::page_size * (most_pages + 2)];
@@ -133,6 +141,8 @@ const std::vector<row> table = {
     {2, "8192 | 2048", 2, 1},
     {1, "4096 | 2048 | 1024", 1, 1},
     {2, "S | S", -1, -1, 0, 8192},
+    {1, "S 1024 | S 1024 1024", 2, 1, 0, 2048},
+    {1, "S 1024 | S 1024 1024 F", -1, -1, 20'000, 2048},
     {2, "S | S", -1, -1, 0, 1024},
     {2, "2048 2048 F 2048 | 2048 F 1024", -1, -1, 20'000},
     {1, "2048 F 1024 F | 2048 F 1024 F | 1024 F 2048 F", -1, -1, 20'000},
@@ -164,7 +174,12 @@ TEST(page_base_mutants, are_noticed_or_explained) {
   search.survivors = {
       {"page_base::take_cell: load repeated", true, "of the hint; or an older use, which is looked at again"},
       {"page_base::take_cell: store skipped", true, "a hint: the next one looks from farther away"},
+      {"page_base::take_run: load repeated", true, "of a hint"},
+      {"page_base::take_run_between: store skipped", true, "a hint, as above"},
   };
+  const char* const hard = "S 1024 | S 1024 1024";
+  search.needles = {
+      {"page_base::free_cell: compare_exchange failure acquire -> relaxed", {hard, true, paged(1, 2048, hard), {}}}};
   search.files = {"gpu/page_base"};
   search.prefix = "page_base::";
   search.executions = 4096;

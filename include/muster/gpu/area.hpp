@@ -79,7 +79,8 @@ class compartment {
   static constexpr std::uint32_t alone_tag = 0xa10e5eed;
 
   MUSTER_GPU std::uint32_t tag(std::uint32_t kind) const {
-    return kind ^ static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(this) >> 3U) * 0x9e3779b9U;
+    const auto at = reinterpret_cast<std::uintptr_t>(this);
+    return kind ^ static_cast<std::uint32_t>(at >> 3U ^ at >> 35U) * 0x9e3779b9U;
   }
 
   atomic<std::uint32_t> tag_;

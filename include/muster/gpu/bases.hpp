@@ -26,7 +26,8 @@ constexpr MUSTER_GPU unsigned granule_bits_for(std::uint64_t bytes) {
   return bits;
 }
 
-/// CUDA's own malloc in kernels; the C library's elsewhere. Its heap lies around the first block that it gives.
+/// CUDA's own malloc in kernels; the C library's elsewhere. Its heap lies around the first block that it gives. Made
+/// and used on one side only: what a kernel has allocated, a kernel gives back.
 class malloc_base {
  public:
   /// `heap`: in bytes, at least as many as malloc has.

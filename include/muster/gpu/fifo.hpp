@@ -3,7 +3,7 @@
 //
 // fifo.hpp: a lock-free FIFO of 32-bit numbers, in few memory operations: XMalloc's buffer of free blocks.
 //
-// Producers  any number of lanes, on the device or on the host; consumers as well.
+// Producers  any number of lanes of one device; consumers as well. The host, while no kernel uses it.
 // Capacity   a power of two, fixed. The newest message is held apart from the others, in the tail itself.
 // Cost       an empty pop: two loads. Otherwise, alone: pop two or three memory operations and one for the head; push
 //            three or four and one for the tail.

@@ -10,14 +10,15 @@
 // single     otherwise: every thread of the host is a warp of one lane. It is what the model checker sees.
 //
 // Masks      of lanes of one warp, bit n for lane n. Whoever is named in a mask must call the same function with the
-//            same mask; lanes that have ended are excused. active_mask() says who is here, and whoever has got a mask
-//            from it may use that mask until its path depends on the lane: all who have it go on to the same calls.
+//            same mask; lanes that have ended are excused, but may not be read from. active_mask() says who is here; a
+//            mask from it may be used as long as all of its lanes come to the same calls in the same order.
 // Order      match, ballot, shuffle and reduce do not order memory. sync_warp does, among the lanes of its mask.
 #pragma once
 
 #include <muster/gpu/lane_types.hpp>  // lane_mask, index3
 
-#include <cstdint>  // std::uint32_t
+#include <cstdint>      // std::uint32_t
+#include <type_traits>  // std::is_integral_v
 
 #if defined(__CUDACC__)
 #include <muster/gpu/lane_device.cuh>
@@ -56,9 +57,10 @@ MUSTER_GPU unsigned last_of(lane_mask lanes) {
 MUSTER_GPU lane_mask before_me(lane_mask lanes) { return lanes & ((lane_mask{1} << lane_id()) - 1); }
 MUSTER_GPU bool is_first_of(lane_mask lanes) { return before_me(lanes) == 0; }
 
-/// What `from`, one of the lanes, has given; a number, or a pointer.
+/// What `from`, one of the lanes, has given; an integer, or a pointer.
 template <class T>
 MUSTER_GPU T shuffle(lane_mask among, T value, unsigned from) {
+  static_assert(std::is_integral_v<T>);
   return static_cast<T>(shuffle_word(among, static_cast<std::uint64_t>(value), from));
 }
 template <class T>

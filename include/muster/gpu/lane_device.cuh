@@ -16,17 +16,18 @@
 #define MUSTER_GPU __host__ __device__ __forceinline__
 #define MUSTER_GPU_COLD __host__ __device__ __noinline__
 #define MUSTER_KERNEL __global__
+/// In a kernel: memory of the block, of a trivial type. Not gpu::atomic, which is for global memory.
 #define MUSTER_GPU_SHARED(type, name) __shared__ type name
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
 // clang-format off: it does not know the colons of assembly.
 // PTX needs the order in the text of an instruction, so each is written out. The order is known when the caller is
-// compiled, and one of them remains.
+// compiled, and one of them remains. All have the clobber "memory", for what they touch is also made by constructors.
 #define MUSTER_PTX(order, word, rest, ...)                                     \
   do {                                                                         \
     if (order == std::memory_order_relaxed) {                                  \
-      asm volatile(word ".relaxed.gpu.global." rest : __VA_ARGS__);            \
+      asm volatile(word ".relaxed.gpu.global." rest : __VA_ARGS__ : "memory"); \
     } else if (order == std::memory_order_acquire) {                           \
       asm volatile(word ".acquire.gpu.global." rest : __VA_ARGS__ : "memory"); \
     } else if (order == std::memory_order_release) {                           \
@@ -57,7 +58,7 @@ namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
     T value;                                                                                      \
     if (order == std::memory_order_relaxed) {                                                     \
       asm volatile("ld.relaxed.gpu.global.u" bits " %0, [%1];"                                    \
-                   : "=" reg(value) : "l"(__cvta_generic_to_global(at)));                         \
+                   : "=" reg(value) : "l"(__cvta_generic_to_global(at)) : "memory");              \
     } else {                                                                                      \
       asm volatile("ld.acquire.gpu.global.u" bits " %0, [%1];"                                    \
                    : "=" reg(value) : "l"(__cvta_generic_to_global(at)) : "memory");              \
@@ -67,7 +68,7 @@ namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
   __device__ __forceinline__ void ptx_store(T* at, T value, std::memory_order order) {            \
     if (order == std::memory_order_relaxed) {                                                     \
       asm volatile("st.relaxed.gpu.global.u" bits " [%0], %1;"                                    \
-                   :: "l"(__cvta_generic_to_global(at)), reg(value));                             \
+                   :: "l"(__cvta_generic_to_global(at)), reg(value) : "memory");                  \
     } else {                                                                                      \
       asm volatile("st.release.gpu.global.u" bits " [%0], %1;"                                    \
                    :: "l"(__cvta_generic_to_global(at)), reg(value) : "memory");                  \

@@ -8,12 +8,13 @@
 //            region may be looked at from elsewhere.
 // Blocks     of 64 bytes to 2 KiB by powers of two, 63 or fewer in a page; larger ones are runs of whole pages. A page
 //            whose blocks are all free is free for any use.
-// Alignment  64 bytes; for more than 256 GiB, more.
+// Alignment  64 bytes.
 // Cost       allocate looks at pages one after another, from where it was lucky last; at all pages at most. Made to be
 //            called seldom, by those who keep blocks themselves.
 // Failure    null when one look at all pages finds nothing: then there was nothing when it looked, or others have taken
 //            and given back meanwhile.
-// Misuse     what is no block, or is free already, is noticed without exception, counted, and ignored.
+// Misuse     what is no block, or is free already, is noticed, counted, and ignored. But for a lane that frees a block
+//            twice and is stopped in the middle, until its page has been used for something else, and again as it was.
 // Progress   lock-free.
 #pragma once
 
@@ -50,13 +51,13 @@ class page_base {
   page_base(const page_base&) = delete;
   page_base& operator=(const page_base&) = delete;
 
-  MUSTER_GPU void* allocate(std::size_t bytes) {
+  MUSTER_GPU_COLD void* allocate(std::size_t bytes) {
     if (bytes == 0 || bytes > std::uint64_t{pages_} * page_size) return nullptr;
     return bytes > largest_in_page ? take_run(static_cast<std::uint32_t>((bytes + page_size - 1) / page_size))
                                    : take_cell(class_of(bytes));
   }
 
-  MUSTER_GPU void deallocate(void* block) {
+  MUSTER_GPU_COLD void deallocate(void* block) {
     const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - origin();
     const auto number = static_cast<std::uint32_t>(offset / page_size);
     if (!owns(block)) return note(invalid_);
@@ -171,7 +172,7 @@ class page_base {
     if (!p.use.compare_exchange_strong(use, page::changing, std::memory_order_acquire, std::memory_order_relaxed))
       return;
     p.use.store(size_class, std::memory_order_relaxed);
-    // (2) release: pairs with (3). Whoever takes a cell finds the page's new use.
+    // (2) release: pairs with (3), (8). Whoever takes a cell finds the page's new use.
     p.taken.store(0, std::memory_order_release);
   }
   /// Returns its number, or a negative one.
@@ -194,10 +195,15 @@ class page_base {
   }
 
   MUSTER_GPU void free_cell(page& p, std::uint64_t bit, std::uint32_t size_class) {
-    // (5) release: pairs with (3), (6). The caller has done with the cell.
-    const std::uint64_t before = p.taken.fetch_and(~bit, std::memory_order_release);
-    if ((before & bit) == 0) return note(twice_);
-    if ((before & ~bit & all_of(size_class)) != 0) return;
+    // (8) acquire: pairs with (2). The page's use is not older than the cells that are looked at.
+    std::uint64_t taken = p.taken.load(std::memory_order_acquire);
+    do {
+      if ((taken & bit) == 0 || p.use.load(std::memory_order_relaxed) != size_class) return note(twice_);
+      // (5) release: pairs with (3), (6). The caller has done with the cell.
+      // (8)
+    } while (
+        !p.taken.compare_exchange_strong(taken, taken & ~bit, std::memory_order_release, std::memory_order_acquire));
+    if ((taken & ~bit & all_of(size_class)) != 0) return;
     std::uint64_t none = 0;
     // (6) acquire: pairs with (5). All cells' users have done with them.
     if (!p.taken.compare_exchange_strong(none, page::closed, std::memory_order_acquire, std::memory_order_relaxed))
@@ -206,8 +212,15 @@ class page_base {
     p.use.store(page::free, std::memory_order_release);
   }
 
+  /// From where the last one was found; then from the beginning.
   MUSTER_GPU void* take_run(std::uint32_t many) {
-    for (std::uint32_t first = 0; first + many <= pages_;) {
+    const std::uint32_t hint = lucky_[classes].load(std::memory_order_relaxed);
+    void* found = take_run_between(hint, pages_, many);
+    if (found == nullptr && hint != 0) found = take_run_between(0, hint + many < pages_ ? hint + many : pages_, many);
+    return found;
+  }
+  MUSTER_GPU void* take_run_between(std::uint32_t first, std::uint32_t end, std::uint32_t many) {
+    while (first + many <= end) {
       std::uint32_t got = 0;
       for (; got < many; ++got) {
         std::uint32_t use = at(first + got).use.load(std::memory_order_relaxed);
@@ -219,6 +232,7 @@ class page_base {
       }
       if (got == many) {
         at(first).use.store(page::run + many, std::memory_order_relaxed);
+        lucky_[classes].store(first, std::memory_order_relaxed);
         return page_at(first);
       }
       for (std::uint32_t n = 0; n < got; ++n) {
@@ -246,7 +260,7 @@ class page_base {
   const std::uint64_t first_;  // the first page
   atomic<std::uint64_t> twice_{0};
   atomic<std::uint64_t> invalid_{0};
-  atomic<std::uint32_t> lucky_[classes]{};  // where a page with a free cell was found last
+  atomic<std::uint32_t> lucky_[classes + 1]{};  // where a page with a free cell was found last, and a run
 };
 
 }  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

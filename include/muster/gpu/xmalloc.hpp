@@ -4,13 +4,13 @@
 // xmalloc.hpp: a layer over any allocator of the GPU that makes it many times as fast: the lanes of a warp ask for one
 // block together, and blocks that are freed are kept in FIFOs for the next who ask.
 //
-// Callers    any lanes of any blocks of any kernels on one heap; lanes that come together are served together. On the
-//            host, a thread is a lane.
+// Callers    any lanes of any blocks of any kernels of one device on one heap; lanes that come together are served
+//            together. The host, where a thread is a lane, while no kernel uses the heap.
 // Sizes      any. Up to largest_coalesced together with others; larger ones, and lanes that come alone, by themselves.
 //            Blocks are kept up to 16 KiB, by powers of two from 64 bytes on; larger ones are the base's.
 // Alignment  16 bytes.
 // Failure    null for the lanes for which there is no memory, after one try at the base, and one look at all FIFOs that
-//            have blocks which are large enough; nothing is lost. Zero bytes: null.
+//            have blocks which are large enough; for all together, then for each. Nothing is lost. Zero bytes: null.
 // Misuse     what is freed twice, and what never was an object, is noticed, counted, and ignored; by tags in the memory
 //            before the object (area.hpp), so with the limits of tags. A base that owns() what it owns lets no foreign
 //            pointer through to them.
@@ -38,13 +38,15 @@ namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 /// multiprocessor that it runs on.
 enum class fifo_choice { hash, multiprocessor };
 
+/// To be derived from, and hidden: struct one_fifo : xmalloc_options { static constexpr unsigned fifos = 1; }. (A type,
+/// because nvcc cannot launch kernels whose types depend on values of classes.)
 struct xmalloc_options {
-  bool coalesce = true;
-  bool buffer = true;
-  unsigned fifos = 16;    // per size
-  unsigned blocks = 256;  // per size, in all its FIFOs
-  unsigned largest_coalesced = 256;
-  fifo_choice choice = fifo_choice::multiprocessor;
+  static constexpr bool coalesce = true;
+  static constexpr bool buffer = true;
+  static constexpr unsigned fifos = 16;    // per size
+  static constexpr unsigned blocks = 256;  // per size, in all its FIFOs
+  static constexpr unsigned largest_coalesced = 256;
+  static constexpr fifo_choice choice = fifo_choice::multiprocessor;
 };
 
 /// What has been noticed since the heap began.
@@ -53,10 +55,10 @@ struct misuse {
   std::uint64_t invalid = 0;  // pointers to no object
 };
 
-template <class Base, xmalloc_options Options = xmalloc_options{}>
+template <class Base, class Options = xmalloc_options>
 class xmalloc {
-  static_assert(Options.fifos >= 1 && Options.fifos <= 16, "there are one to sixteen FIFOs for each size");
-  static_assert(Options.largest_coalesced <= 256, "32 objects must fit into the largest block that is kept");
+  static_assert(Options::fifos >= 1 && Options::fifos <= 16, "there are one to sixteen FIFOs for each size");
+  static_assert(Options::largest_coalesced <= 256, "32 objects must fit into the largest block that is kept");
 
  public:
   static constexpr unsigned size_classes = 9;
@@ -69,7 +71,7 @@ class xmalloc {
 
   MUSTER_GPU void* allocate(std::size_t bytes) {
     if (bytes == 0) return nullptr;
-    if (!Options.coalesce || bytes > Options.largest_coalesced) return allocate_alone(bytes);
+    if (!Options::coalesce || bytes > Options::largest_coalesced) return allocate_alone(bytes);
     const lane_mask together = active_mask();
     if (many_of(together) == 1) return allocate_alone(bytes);
 
@@ -130,7 +132,7 @@ class xmalloc {
   }
 
  private:
-  using buffer = fifo<Options.blocks / Options.fifos>;
+  using buffer = fifo<Options::blocks / Options::fifos>;
 
   static constexpr std::uint32_t not_kept = ~std::uint32_t{0};
 
@@ -160,7 +162,7 @@ class xmalloc {
   }
 
   MUSTER_GPU void* take(std::size_t bytes, std::uint32_t& size_class) {
-    if (!Options.buffer || bytes > largest_block) return base_.allocate(bytes);
+    if (!Options::buffer || bytes > largest_block) return base_.allocate(bytes);
     size_class = class_of(bytes);
     std::uint32_t number = 0;
     if (kept_[size_class][choose()].try_pop(number)) return block_at(number);
@@ -187,12 +189,12 @@ class xmalloc {
   }
 
   static MUSTER_GPU unsigned choose() {
-    if (Options.fifos == 1) return 0;
-    if (Options.choice == fifo_choice::multiprocessor) return multiprocessor() % Options.fifos;
+    if (Options::fifos == 1) return 0;
+    if (Options::choice == fifo_choice::multiprocessor) return multiprocessor() % Options::fifos;
     std::uint32_t h =
         thread_index().x * 0x9e3779b9U ^ block_index().x * 0x85ebca6bU ^ static_cast<std::uint32_t>(clock());
     h ^= h >> 15U;
-    return h * 0x2c1b3c6dU % Options.fifos;
+    return h * 0x2c1b3c6dU % Options::fifos;
   }
 
   static MUSTER_GPU_COLD void note(atomic<std::uint64_t>& what) { what.fetch_add(1, std::memory_order_relaxed); }
@@ -200,7 +202,7 @@ class xmalloc {
   Base& base_;
   atomic<std::uint64_t> twice_{0};
   atomic<std::uint64_t> invalid_{0};
-  buffer kept_[size_classes][Options.fifos];
+  buffer kept_[size_classes][Options::fifos];
 };
 
 }  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

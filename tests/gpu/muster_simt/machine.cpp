@@ -6,6 +6,11 @@
 #include <muster/fiber/context_watchers.hpp>
 #include <muster/fiber/stack.hpp>
 
+#if defined(MUSTER_SIMT_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -31,6 +36,49 @@ constexpr std::size_t stack_size = std::size_t{256} << 10U;
 constexpr std::size_t stack_size = std::size_t{32} << 10U;
 #endif
 
+#if defined(MUSTER_SIMT_TSAN)
+
+/// For the thread sanitizer a lane is a thread that is ordered with no other, but by what it does itself. This file is
+/// not instrumented.
+class watched_lane {
+ public:
+  void begin(void*, std::size_t) { fiber_ = __tsan_create_fiber(0); }
+  void end() { __tsan_destroy_fiber(fiber_); }
+  void before_leaving(watched_lane& to, watched_lane*&, bool) {
+    if (fiber_ == nullptr) fiber_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to.fiber_, __tsan_switch_to_fiber_no_sync);
+  }
+  void after_coming(watched_lane*) {}
+  /// What the lane has done until now, and will do no more, is seen by whoever acquires `what`.
+  void releases(void* what) {
+    void* const caller = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
+    __tsan_release(what);
+    __tsan_switch_to_fiber(caller, __tsan_switch_to_fiber_no_sync);
+  }
+
+ private:
+  void* fiber_ = nullptr;
+};
+void releases(void* what) { __tsan_release(what); }
+void acquires(void* what) { __tsan_acquire(what); }
+
+#else
+
+struct watched_lane : md::watched_stack {
+  void before_leaving(watched_lane& to, watched_lane*& came_from, bool for_ever) {
+    md::watched_stack* from = nullptr;
+    watched_stack::before_leaving(to, from, for_ever);
+    came_from = this;
+  }
+  void after_coming(watched_lane* from) { watched_stack::after_coming(from); }
+  void releases(void*) {}
+};
+void releases(void*) {}
+void acquires(void*) {}
+
+#endif
+
 enum class state : std::uint8_t { ready, together, converging, at_barrier, ended };
 
 struct warp;
@@ -38,7 +86,7 @@ struct block;
 
 struct lane {
   md::saved_context context{};
-  md::watched_stack watched;
+  watched_lane watched;
   muster::stack_memory stack{};
   state now = state::ready;
   std::uint32_t mask = 0;
@@ -49,14 +97,20 @@ struct lane {
   unsigned id = 0;  // in its warp
   index thread{};
   warp* of = nullptr;
+  unsigned uses = 0;
 };
 
 struct warp {
   std::array<lane*, warp_size> lanes{};
   unsigned many = 0;
   unsigned ready = 0;
+  unsigned steps = 0;  // since a lane has converged
   unsigned number = 0;
   block* of = nullptr;
+};
+
+struct alignas(64) line {
+  unsigned char bytes[64];
 };
 
 struct block {
@@ -65,7 +119,7 @@ struct block {
   std::vector<warp> warps;
   std::size_t alive = 0;
   std::size_t at_barrier = 0;
-  std::map<const void*, std::unique_ptr<std::uint64_t[]>> shared;
+  std::map<const void*, std::unique_ptr<line[]>> shared;
 };
 
 struct grid {
@@ -113,10 +167,18 @@ class lane_pool {
     return made;
   }
   void give_back(std::unique_ptr<lane> l) {
+    // Its frames were left and not returned from, which sanitizers remember.
 #if defined(MUSTER_ADDRESS_SANITIZER)
-    // Frames that were left and not returned from.
-    __asan_unpoison_memory_region(l->stack.bottom, l->stack.size());
+    constexpr unsigned most_uses = 1;
+#else
+    constexpr unsigned most_uses = 1000;
 #endif
+    if (++l->uses == most_uses) {
+      l->watched.end();
+      l->watched = {};
+      l->watched.begin(l->stack.bottom, l->stack.size());
+      l->uses = 0;
+    }
     const std::lock_guard lock(mutex_);
     kept_.push_back(std::move(l));
   }
@@ -159,14 +221,24 @@ class machine {
     l.op = op;
     l.in = value;
     l.from = from % warp_size;
+    if (op == collective::sync) releases(l.of);
     leave_for(state::together);
+    if (op == collective::sync) acquires(l.of);
     return l.out;
   }
-  void barrier() { leave_for(state::at_barrier); }
+  void barrier() {
+    block* const b = running_->of->of;
+    releases(b);
+    leave_for(state::at_barrier);
+    acquires(b);
+  }
   void* shared(const void* key, std::size_t size) {
     auto& place = running_->of->of->shared[key];
-    if (place == nullptr)
-      place = std::make_unique<std::uint64_t[]>((size + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+    if (place == nullptr) {
+      place = std::make_unique<line[]>((size + sizeof(line) - 1) / sizeof(line));
+      releases(place.get());
+    }
+    acquires(place.get());
     return place.get();
   }
   unsigned number() const { return number_; }
@@ -223,8 +295,8 @@ class machine {
   lane* running_ = nullptr;
   std::uint64_t since_end_ = 0;
   md::saved_context home_{};
-  md::watched_stack own_;
-  md::watched_stack* came_from_ = nullptr;
+  watched_lane own_;
+  watched_lane* came_from_ = nullptr;
 };
 
 thread_local machine* here = nullptr;
@@ -232,6 +304,7 @@ thread_local machine* here = nullptr;
 void machine::body() {
   machine& m = *here;
   m.running_->watched.after_coming(m.came_from_);
+  acquires(&m.grid_.next);
   try {
     m.grid_.body();
   } catch (const std::exception& e) {
@@ -268,6 +341,11 @@ void machine::begin_block(std::uint64_t number) {
 }
 
 void machine::end_block(block& b) {
+  for (auto& l : b.lanes) {
+    l->watched.releases(&b);
+    l->watched.releases(&grid_);
+  }
+  acquires(&b);
   for (auto& l : b.lanes) lane_pool::shared().give_back(std::move(l));
   std::erase_if(blocks_, [&](const auto& one) { return one.get() == &b; });
   since_end_ = 0;
@@ -309,7 +387,11 @@ void machine::step() {
   md::switch_context(home_, l.context);
   own_.after_coming(came_from_);
   running_ = nullptr;
-  if (l.now == state::ready) return;
+  if (l.now == state::ready) {
+    // Whoever asks who is active does not wait for one that goes on otherwise.
+    if (l.of->steps != 0 && ++l.of->steps > (how_.split_one_in == 0 ? 4096 : 64)) release_converging(*l.of);
+    return;
+  }
   ready_[at] = ready_.back();
   ready_.pop_back();
   --l.of->ready;
@@ -327,7 +409,7 @@ void machine::after(lane& l) {
       --b.alive;
       resolve_all(w);  // whoever has ended is excused
       break;
-    case state::converging:
+    case state::converging: w.steps = std::max(w.steps, 1U); break;
     case state::ready: break;
   }
   if (b.alive == 0) return end_block(b);
@@ -353,6 +435,11 @@ void machine::resolve(warp& w, std::uint32_t mask) {
     if (l.now != state::together || l.mask != mask || l.op != first->op) return;
     members |= 1U << k;
   }
+  if (first != nullptr && first->op == collective::shuffle)
+    for (std::uint32_t left = members; left != 0; left &= left - 1) {
+      const lane& l = *w.lanes[static_cast<unsigned>(std::countr_zero(left))];
+      if ((members >> l.from & 1U) == 0) grid_.fail(place_of(l) + ": shuffle from a lane that has ended");
+    }
   const auto each = [&](auto&& what) {
     for (std::uint32_t left = members; left != 0; left &= left - 1)
       what(*w.lanes[static_cast<unsigned>(std::countr_zero(left))]);
@@ -376,6 +463,7 @@ void machine::resolve(warp& w, std::uint32_t mask) {
 
 /// Lanes at the same call get the same mask; or some of them, and the others another.
 void machine::release_converging(warp& w) {
+  w.steps = 0;
   std::uint32_t left = 0;
   for (unsigned k = 0; k < w.many; ++k) left |= std::uint32_t{w.lanes[k]->now == state::converging} << k;
   while (left != 0) {
@@ -441,29 +529,36 @@ counts execute(index size, index block_size, const std::function<void()>& body) 
   grid whole(size, block_size, body);
   const settings how = current();
   std::vector<std::jthread> others;
+  releases(&whole.next);
   const auto one = [&](unsigned number) { machine(whole, number, how).run(); };
   for (unsigned n = 1; n < how.multiprocessors; ++n) others.emplace_back(one, n);
   one(0);
   others.clear();
+  acquires(&whole);
   if (whole.failed) throw error("simt: " + whole.why + " (seed " + std::to_string(how.seed) + ")");
   return whole.all;
 }
 
-unsigned lane_id() { return here->me().id; }
-std::uint32_t active_mask() { return here->converge(__builtin_return_address(0)); }
+// On threads that execute no kernel, a thread is a warp of one lane.
+unsigned lane_id() { return here == nullptr ? 0 : here->me().id; }
+std::uint32_t active_mask() { return here == nullptr ? 1 : here->converge(__builtin_return_address(0)); }
 std::uint64_t together(std::uint32_t mask, collective op, std::uint64_t value, unsigned from) {
-  return here->together(mask, op, value, from);
+  if (here != nullptr) return here->together(mask, op, value, from);
+  const bool is_mask = op == collective::match || (op == collective::ballot && value != 0);
+  return is_mask ? mask : value;
 }
-void sync_block() { here->barrier(); }
+void sync_block() {
+  if (here != nullptr) here->barrier();
+}
 void point(access kind) {
   if (here != nullptr) here->point(kind);
 }
-unsigned multiprocessor() { return here->number(); }
-std::uint64_t clock() { return here->steps(); }
-index thread_index() { return here->me().thread; }
-index block_index() { return here->me().of->of->at; }
-index block_size() { return here->whole().block_size; }
-index grid_size() { return here->whole().size; }
+unsigned multiprocessor() { return here == nullptr ? 0 : here->number(); }
+std::uint64_t clock() { return here == nullptr ? 0 : here->steps(); }
+index thread_index() { return here == nullptr ? index{0, 0, 0} : here->me().thread; }
+index block_index() { return here == nullptr ? index{0, 0, 0} : here->me().of->of->at; }
+index block_size() { return here == nullptr ? index{} : here->whole().block_size; }
+index grid_size() { return here == nullptr ? index{} : here->whole().size; }
 void* shared_bytes(const void* key, std::size_t size) { return here->shared(key, size); }
 
 }  // namespace muster_simt

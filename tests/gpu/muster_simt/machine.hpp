@@ -10,7 +10,8 @@
 //               call, and then only by chance: some groups are torn apart.
 // Collectives   match, ballot, shuffle, reduce and sync wait until all lanes of their mask have come that have not
 //               ended. Lanes that come with other masks, or for something else, wait for ever.
-// Not modelled  weak memory between lanes of one multiprocessor, which run one at a time. Use the model checker for it.
+// Order         Lanes of one multiprocessor run one at a time, so weak memory is not seen; use the model checker. The
+//               thread sanitizer takes each lane for a thread that nothing orders but atomics, sync and sync_block.
 // Errors        launch() throws simt::error: deadlocks (with what each lane waits for), a mask without its caller, a
 //               shuffle from a lane outside of the mask, lanes that spin, exceptions that a kernel throws.
 #pragma once
@@ -20,6 +21,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace muster_simt {
 
@@ -81,6 +83,7 @@ index grid_size();
 void* shared_bytes(const void* key, std::size_t size);
 template <class T>
 T& shared(const void* key) {
+  static_assert(std::is_trivially_copyable_v<T>, "on a device, what a block shares is of a trivial type");
   return *static_cast<T*>(shared_bytes(key, sizeof(T)));
 }
 

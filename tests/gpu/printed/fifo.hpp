@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // fifo.hpp: XMalloc's FIFO as Figures 8 and 9 of the paper print it, to show that the tests notice what is wrong with
-// it. Every operation is sequentially consistent, so that nothing else is to blame. See muster/gpu/fifo.hpp.
+// it. Under the checker every operation is sequentially consistent, so that nothing else is to blame. See
+// muster/gpu/fifo.hpp.
 #pragma once
 
 #include <muster/gpu/lane.cuh>

@@ -21,9 +21,16 @@ namespace mg = muster::gpu;
 inline constexpr unsigned most_warps = 32;
 
 struct shared_by_block {
-  mg::atomic<std::uint32_t> sizes[most_warps];
-  mg::atomic<std::uint64_t> blocks[most_warps];
+  std::uint32_t sizes[most_warps];
+  std::uint64_t blocks[most_warps];
 };
+
+/// An operation on an atomic in shared memory, before which another lane may go on.
+template <class T>
+std::atomic_ref<T> shared_atomic(T& word) {
+  muster_simt::point(muster_simt::access::change);
+  return std::atomic_ref<T>(word);
+}
 
 template <class Base>
 void* figure4(Base& base, std::uint32_t request) {
@@ -31,18 +38,19 @@ void* figure4(Base& base, std::uint32_t request) {
   MUSTER_GPU_SHARED(shared_by_block, shared);
   const unsigned warp = mg::thread_index().x / mg::warp_size;                 // 1
   const unsigned threads = mg::many_of(mg::ballot(mg::active_mask(), true));  // 2
-  shared.sizes[warp].store(mg::area::header, order);                          // 3
-  const std::uint32_t offset = shared.sizes[warp].fetch_add(                  // 4
-      static_cast<std::uint32_t>(mg::compartment::bytes_for(request)), order);
-  const std::uint32_t all = offset == mg::area::header ? shared.sizes[warp].load(order) : 0;  // 5
-  char* block = all == 0 ? nullptr : static_cast<char*>(base.allocate(all));                  // 6
-  if (all != 0) {                                                                             // 7
-    shared.blocks[warp].store(reinterpret_cast<std::uint64_t>(block), order);                 // 8
-    if (block != nullptr) ::new (block) mg::area{mg::atomic<std::uint32_t>(threads), 0};      // 9
+  shared_atomic(shared.sizes[warp]).store(mg::area::header, order);           // 3
+  const std::uint32_t offset = shared_atomic(shared.sizes[warp])
+                                   .fetch_add(  // 4
+                                       static_cast<std::uint32_t>(mg::compartment::bytes_for(request)), order);
+  const std::uint32_t all = offset == mg::area::header ? shared_atomic(shared.sizes[warp]).load(order) : 0;  // 5
+  char* block = all == 0 ? nullptr : static_cast<char*>(base.allocate(all));                                 // 6
+  if (all != 0) {                                                                                            // 7
+    shared_atomic(shared.blocks[warp]).store(reinterpret_cast<std::uint64_t>(block), order);                 // 8
+    if (block != nullptr) ::new (block) mg::area{mg::atomic<std::uint32_t>(threads), 0};                     // 9
   }
-  block = reinterpret_cast<char*>(shared.blocks[warp].load(order));  // 10
-  if (block == nullptr) return nullptr;                              // 11
-  return mg::compartment::make(block, offset, false);                // 12 to 14
+  block = reinterpret_cast<char*>(shared_atomic(shared.blocks[warp]).load(order));  // 10
+  if (block == nullptr) return nullptr;                                             // 11
+  return mg::compartment::make(block, offset, false);                               // 12 to 14
 }
 
 }  // namespace printed

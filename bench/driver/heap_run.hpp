@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// heap_run.hpp: the kernels that the GPU's heaps are measured with; compiled for the GPU and for its emulation.
+#pragma once
+
+#include <muster/gpu/lane.cuh>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace muster::bench {
+
+inline constexpr unsigned heap_block_threads = 256;
+inline constexpr std::size_t heap_filling = 1024;  // bytes of each object that is there before
+
+/// The paper's worker: those lanes of each warp that work allocate, write to it, and free.
+template <class Heap>
+MUSTER_KERNEL void allocate_write_free(Heap* heap, unsigned active, unsigned threads, std::uint32_t bytes,
+                                       gpu::atomic<std::uint32_t>* failed) {
+  const unsigned me = gpu::block_index().x * gpu::block_size().x + gpu::thread_index().x;
+  if (gpu::lane_id() >= active || me >= threads) return;
+  auto* const mine = static_cast<unsigned*>(heap->allocate(bytes));
+  if (mine == nullptr) {
+    failed->fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  *mine = me;
+  if (*static_cast<volatile unsigned*>(mine) != me) failed->fetch_add(1, std::memory_order_relaxed);
+  heap->free(mine);
+}
+
+/// As the worker, without freeing.
+template <class Heap>
+MUSTER_KERNEL void allocate_and_keep(Heap* heap, unsigned active, unsigned threads, std::uint32_t bytes, void** out) {
+  const unsigned me = gpu::block_index().x * gpu::block_size().x + gpu::thread_index().x;
+  if (gpu::lane_id() < active && me < threads) out[me] = heap->allocate(bytes);
+}
+
+/// Allocates `many` objects and keeps them.
+template <class Heap>
+MUSTER_KERNEL void fill_heap(Heap* heap, unsigned many, void** out) {
+  const unsigned me = gpu::block_index().x * gpu::block_size().x + gpu::thread_index().x;
+  if (me < many) out[me] = heap->allocate(heap_filling);
+}
+
+}  // namespace muster::bench

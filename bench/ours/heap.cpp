@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// XMalloc on the emulation of a GPU, where nothing can be timed, but everything counted.
+#include <muster/gpu/page_base.hpp>
+#include <muster/gpu/xmalloc.hpp>
+
+#include "driver/contender.hpp"
+#include "driver/heap_run.hpp"
+#include "heap_check.hpp"
+#include "muster_simt/launch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace muster::bench {
+namespace {
+
+using muster_simt::device_array;
+using muster_simt::launch;
+
+/// A page_base that counts.
+class counted_base {
+ public:
+  explicit counted_base(gpu::page_base& of) : of_(of) {}
+
+  void* allocate(std::size_t bytes) {
+    calls.fetch_add(1, std::memory_order_relaxed);
+    return of_.allocate(bytes);
+  }
+  void deallocate(void* block) { of_.deallocate(block); }
+  bool owns(const void* p) const { return of_.owns(p); }
+  std::uintptr_t origin() const { return of_.origin(); }
+  unsigned granule_bits() const { return of_.granule_bits(); }
+
+  std::uint32_t pages() const { return of_.pages(); }
+  std::uint32_t free_pages() const { return of_.free_pages(); }
+  template <class F>
+  void each_block(F f) const {
+    of_.each_block(f);
+  }
+
+  std::atomic<std::uint64_t> calls{0};
+
+ private:
+  gpu::page_base& of_;
+};
+
+template <class Options>
+outcome run_heap(const heap_spec& spec) {
+  using heap_type = gpu::xmalloc<counted_base, Options>;
+  constexpr std::size_t page = gpu::page_base::page_size;
+  const std::size_t bytes = std::max<std::size_t>(std::size_t{16} << 20U, spec.filled * heap_filling * 4);
+  muster_simt::current() = {.seed = spec.seed, .multiprocessors = 1, .resident = 4, .split_one_in = 0};
+  device_array<unsigned char> region(bytes + page);
+  const auto begin = (reinterpret_cast<std::uintptr_t>(region.get()) + page - 1) / page * page;
+  counted_base base(*gpu::page_base::make(reinterpret_cast<void*>(begin), bytes));
+  heap_type heap(base);
+  device_array<gpu::atomic<std::uint32_t>> failed(1);
+  const auto blocks = [](std::uint64_t threads) {
+    return gpu::index3{static_cast<unsigned>((threads + heap_block_threads - 1) / heap_block_threads)};
+  };
+  device_array<void*> filling(std::max<std::uint64_t>(spec.filled, 1));
+  if (spec.filled != 0)
+    launch(blocks(spec.filled), {heap_block_threads}, fill_heap<heap_type>, &heap, static_cast<unsigned>(spec.filled),
+           filling.get());
+  base.calls = 0;
+  const auto start = std::chrono::steady_clock::now();
+  const muster_simt::counts all = launch(blocks(spec.items), {heap_block_threads}, allocate_write_free<heap_type>,
+                                         &heap, spec.active, static_cast<unsigned>(spec.items), 4U, failed.get());
+  outcome result;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.items = spec.items / gpu::warp_size * spec.active;
+  const auto requests = static_cast<double>(result.items);
+  result.detail["base calls"] = static_cast<double>(base.calls.load()) / requests;
+  result.detail["atomics"] = static_cast<double>(all.changes) / requests;
+  result.detail["memory operations"] = static_cast<double>(all.memory()) / requests;
+  result.detail["blocks"] = Options::coalesce ? requests / spec.active : requests;  // that are asked for
+
+  // Allocations by themselves: a free has an atomic of its own for each object, which notices what is freed twice.
+  device_array<void*> kept(spec.items);
+  const muster_simt::counts allocations = launch(blocks(spec.items), {heap_block_threads}, allocate_and_keep<heap_type>,
+                                                 &heap, spec.active, static_cast<unsigned>(spec.items), 4U, kept.get());
+  result.detail["atomics per allocation"] = static_cast<double>(allocations.changes) / requests;
+
+  muster_test::objects alive;
+  for (void* const at : kept)
+    if (at != nullptr) alive[reinterpret_cast<std::uintptr_t>(at)] = 4;
+  if (alive.size() != result.items) result.error = "there was no memory";
+  for (void* const at : filling)
+    if (at != nullptr) alive[reinterpret_cast<std::uintptr_t>(at)] = heap_filling;
+  result.error = muster_test::wrong_in(heap, alive);
+  if (failed[0].load(std::memory_order_relaxed) != 0) result.error = "an object was not there, or was another's";
+  if (alive.size() != spec.filled + result.items) result.error = "the heap could not be filled";
+  if (heap.noticed().twice + heap.noticed().invalid != 0) result.error = "an object was not known when it was freed";
+  return result;
+}
+
+struct nothing : gpu::xmalloc_options {
+  static constexpr bool coalesce = false;
+  static constexpr bool buffer = false;
+};
+struct only_coalescing : gpu::xmalloc_options {
+  static constexpr bool buffer = false;
+};
+template <unsigned Fifos>
+struct with_fifos : gpu::xmalloc_options {
+  static constexpr unsigned fifos = Fifos;
+  static constexpr gpu::fifo_choice choice = gpu::fifo_choice::hash;
+};
+struct only_buffers : with_fifos<16> {
+  static constexpr bool coalesce = false;
+};
+
+contender one(std::string name, std::string role, std::string note, unsigned topics, outcome (*run)(const heap_spec&)) {
+  contender c;
+  c.name = std::move(name);
+  c.family = "muster";
+  c.role = std::move(role);
+  c.note = std::move(note);
+  c.topics = topics;
+  c.heap = run;
+  return c;
+}
+
+}  // namespace
+
+void add_heap(catalogue& to) {
+  const auto add = [&](const char* name, const char* role, const char* note, unsigned topics,
+                       outcome (*run)(const heap_spec&)) { to.all.push_back(one(name, role, note, topics, run)); };
+  add("base alone", "baseline", "page_base, with XMalloc's headers", heap_layers | heap_coalescing, run_heap<nothing>);
+  add("coalescing", "paper", "", heap_layers | heap_coalescing | heap_fifos, run_heap<only_coalescing>);
+  add("16 FIFOs", "paper", "without coalescing", heap_layers, run_heap<only_buffers>);
+  add("coalescing, 16 FIFOs", "paper", "", heap_layers | heap_fifos, run_heap<with_fifos<16>>);
+  add("coalescing, 1 FIFO", "paper", "", heap_fifos, run_heap<with_fifos<1>>);
+  add("coalescing, 4 FIFOs", "paper", "", heap_fifos, run_heap<with_fifos<4>>);
+}
+
+}  // namespace muster::bench

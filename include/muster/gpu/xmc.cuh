@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// xmc.cuh: XMalloc as the paper shows it: xmcInit on the host, xmcMalloc and xmcFree in kernels.
+//
+// Heap       one for the process, on CUDA's malloc, of the device that is current when it begins. Objects stay from
+//            kernel to kernel.
+// Mixing     with malloc and free of kernels is allowed: xmcFree for what xmcMalloc has given, free for all else.
+// Files      a device program that is not relocatable has variables of its own in each file, so each file with such
+//            kernels calls xmcInit itself; all get the same heap.
+// Without a GPU (lane.cuh), the base is the C library's malloc.
+// Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 4 and Figure 1.
+#pragma once
+
+#include <muster/gpu/bases.hpp>    // malloc_base
+#include <muster/gpu/xmalloc.hpp>  // xmalloc
+
+#include <cstddef>    // std::size_t
+#include <cstdint>    // std::uint64_t
+#include <mutex>      // who makes the heap
+#include <new>        // placement
+#include <stdexcept>  // std::runtime_error
+#include <string>     // messages
+
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>
+#endif
+
+namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
+
+/// What xmcInit makes.
+struct xmc_heap {
+  MUSTER_GPU explicit xmc_heap(std::uint64_t bytes) : base(bytes), heap(base) {}
+  malloc_base base;
+  xmalloc<malloc_base> heap;
+};
+
+#if defined(__CUDACC__)
+
+#define MUSTER_XMC static __device__ __forceinline__
+
+static __device__ xmc_heap* xmc_of_this_file = nullptr;
+
+template <class Heap>
+__global__ void make_xmc_heap(Heap* place, std::uint64_t bytes) {
+  ::new (static_cast<void*>(place)) Heap(bytes);
+}
+
+inline void require_cuda(cudaError_t status, const char* what) {
+  if (status != cudaSuccess)
+    throw std::runtime_error(std::string("xmcInit: ") + what + ": " + cudaGetErrorString(status));
+}
+
+inline int xmc_device() {
+  int number = 0;
+  require_cuda(cudaGetDevice(&number), "no device");
+  return number;
+}
+
+inline xmc_heap* new_xmc_heap(std::uint64_t bytes) {
+  require_cuda(cudaDeviceSetLimit(cudaLimitMallocHeapSize, bytes),
+               "the size of the device's heap cannot be set (call xmcInit before the first kernel that uses malloc)");
+  void* place = nullptr;
+  require_cuda(cudaMalloc(&place, sizeof(xmc_heap)), "no memory on the device");
+  make_xmc_heap<xmc_heap><<<1, 1>>>(static_cast<xmc_heap*>(place), bytes);
+  require_cuda(cudaGetLastError(), "this program has no code for this device");
+  require_cuda(cudaDeviceSynchronize(), "the heap cannot be made");
+  return static_cast<xmc_heap*>(place);
+}
+
+#else
+
+#define MUSTER_XMC [[maybe_unused]] static inline
+
+static xmc_heap* xmc_of_this_file = nullptr;
+
+inline xmc_heap* new_xmc_heap(std::uint64_t bytes) { return new xmc_heap(bytes); }
+inline int xmc_device() { return 0; }
+
+#endif
+
+/// The heap of the process; made by the first call.
+inline xmc_heap* xmc_of_process(std::uint64_t bytes) {
+  static std::mutex mutex;
+  static xmc_heap* heap = nullptr;
+  static std::uint64_t size = 0;
+  static int device = 0;
+  const std::lock_guard lock(mutex);
+  if (heap == nullptr) {
+    heap = new_xmc_heap(bytes);
+    size = bytes;
+    device = xmc_device();
+  }
+  if (device != xmc_device())
+    throw std::runtime_error("xmcInit: the heap is on device " + std::to_string(device) + ", and there is only one");
+  if (size != bytes)
+    throw std::runtime_error("xmcInit: the heap has " + std::to_string(size) + " bytes already, and cannot be given " +
+                             std::to_string(bytes) + "; its size is what the first call says");
+  return heap;
+}
+
+/// Makes the heap, of so many bytes, or finds it. Before the file's first kernel that uses it. Throws
+/// std::runtime_error when CUDA reports an error, or when the heap has another size.
+static inline void xmcInit(std::uint64_t bytes = std::uint64_t{500} << 20U) {
+  xmc_heap* const heap = xmc_of_process(bytes);
+#if defined(__CUDACC__)
+  require_cuda(cudaMemcpyToSymbol(xmc_of_this_file, &heap, sizeof(heap)), "the device cannot be told of the heap");
+#else
+  xmc_of_this_file = heap;
+#endif
+}
+
+/// In kernels: the heap, for those who want to know what it has noticed; null before xmcInit.
+MUSTER_XMC xmc_heap* xmcHeap() { return xmc_of_this_file; }
+
+/// In kernels: so many bytes, aligned to 16; null when there is no room, for 0, and before xmcInit.
+MUSTER_XMC void* xmcMalloc(std::size_t bytes) {
+  xmc_heap* const all = xmcHeap();
+  return all == nullptr ? nullptr : all->heap.allocate(bytes);
+}
+
+/// In kernels: of what xmcMalloc has given; null is nothing.
+MUSTER_XMC void xmcFree(void* object) {
+  xmc_heap* const all = xmcHeap();
+  if (all != nullptr) all->heap.free(object);
+}
+
+#undef MUSTER_XMC
+
+}  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What tools/device_code.py compiles and measures: the calls of users, each in a kernel of its own.
+#include <muster/gpu/page_base.hpp>
+#include <muster/gpu/xmalloc.hpp>
+#include <muster/gpu/xmc.cuh>
+
+namespace mg = muster::gpu;
+
+extern "C" {
+
+__global__ void xmalloc_allocate(mg::xmalloc<mg::malloc_base>* heap, std::size_t bytes, void** out) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] = heap->allocate(bytes);
+}
+__global__ void xmalloc_free(mg::xmalloc<mg::malloc_base>* heap, void** all) {
+  heap->free(all[blockIdx.x * blockDim.x + threadIdx.x]);
+}
+__global__ void xmalloc_on_pages_allocate(mg::xmalloc<mg::page_base>* heap, std::size_t bytes, void** out) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] = heap->allocate(bytes);
+}
+__global__ void xmalloc_on_pages_free(mg::xmalloc<mg::page_base>* heap, void** all) {
+  heap->free(all[blockIdx.x * blockDim.x + threadIdx.x]);
+}
+__global__ void page_base_allocate(mg::page_base* base, std::size_t bytes, void** out) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] = base->allocate(bytes);
+}
+__global__ void xmc_allocate_write_free() {
+  auto* const mine = static_cast<int*>(mg::xmcMalloc(sizeof(int)));
+  if (mine != nullptr) *mine = 1;
+  mg::xmcFree(mine);
+}
+__global__ void cuda_allocate_write_free() {
+  auto* const mine = static_cast<int*>(malloc(sizeof(int)));
+  if (mine != nullptr) *mine = 1;
+  free(mine);
+}
+
+}  // extern "C"
