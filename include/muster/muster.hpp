@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// muster.hpp: everything.
+// muster.hpp: everything but muster/gpu.hpp, which is for kernels.
 #pragma once
 
 #include <muster/base/parallelism.hpp>  // IWYU pragma: export

@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// gpu.hpp: everything of the part `gpu`, for kernels.
+#pragma once
+
+#include <muster/gpu/bases.hpp>      // IWYU pragma: export
+#include <muster/gpu/fifo.hpp>       // IWYU pragma: export
+#include <muster/gpu/lane.cuh>       // IWYU pragma: export
+#include <muster/gpu/page_base.hpp>  // IWYU pragma: export
+#include <muster/gpu/xmalloc.hpp>    // IWYU pragma: export
+#include <muster/gpu/xmc.cuh>        // IWYU pragma: export
