@@ -11,7 +11,8 @@
 
 #include "driver/stream.hpp"
 
-#include <muster/base/arch.hpp>  // isolation_size, line_size
+#include <muster/base/arch.hpp>   // isolation_size, line_size
+#include <muster/queue/ring.hpp>  // layout
 
 #include <atomic>
 #include <bit>
@@ -22,7 +23,7 @@
 
 namespace muster::bench {
 
-template <class T>
+template <class T, class Layout = layout::aligned>
 class ffq_mpmc_paper {
  public:
   static constexpr ending ends_by = ending::poisoned;
@@ -68,7 +69,7 @@ class ffq_mpmc_paper {
     std::atomic<std::int64_t> rank{0};
     std::atomic<std::int64_t> gap{0};
   };
-  struct alignas(line_size) cell {
+  struct alignas(Layout::own_line ? line_size : alignof(state)) cell {
     state now;
     T data{};
   };
@@ -84,7 +85,13 @@ class ffq_mpmc_paper {
     return done;
   }
 
-  cell& at(std::int64_t rank) { return cells_[static_cast<std::size_t>(rank & (size_ - 1))]; }
+  cell& at(std::int64_t rank) {
+    const std::int64_t place = rank & (size_ - 1);
+    if constexpr (!Layout::rotates) return cells_[static_cast<std::size_t>(place)];
+    // The paper's randomization (IV-A): the bits of the place, rotated by four.
+    const std::int64_t rotated = (place << 4U | place >> (bits_ > 4 ? bits_ - 4 : 0)) & (size_ - 1);
+    return cells_[static_cast<std::size_t>(bits_ > 4 ? rotated : place)];
+  }
 
   void enqueue(T&& value) {
     for (;;) {
@@ -127,6 +134,7 @@ class ffq_mpmc_paper {
   }
 
   const std::int64_t size_;
+  const unsigned bits_ = static_cast<unsigned>(std::countr_zero(static_cast<std::uint64_t>(size_)));
   const std::unique_ptr<cell[]> cells_;
   alignas(isolation_size) std::atomic<std::int64_t> head_;
   alignas(isolation_size) std::atomic<std::int64_t> tail_;

@@ -27,12 +27,13 @@ struct stream_spec {
   std::vector<int> pus;  // producers first
 };
 
-/// Requests to consumers through one queue, answers back through one queue per consumer.
+/// Requests of each producer to consumers of its own through one queue, answers back through one queue per consumer.
 struct exchange_spec {
   std::size_t capacity = 4096;
-  unsigned consumers = 1;
+  unsigned producers = 1;
+  unsigned consumers = 1;  // of each producer
   std::uint64_t items = 0;
-  std::vector<int> pus;  // the producer first
+  std::vector<int> pus;  // producers first
 };
 
 /// Paced items to two consumers, one of which now and then falls asleep in the middle of taking one.
@@ -102,6 +103,7 @@ enum topic : unsigned {
   heap_layers = 65536,
   heap_coalescing = 131072,
   heap_fifos = 262144,
+  queue_layouts = 524288,
 };
 
 struct contender {

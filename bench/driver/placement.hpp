@@ -37,6 +37,9 @@ class placement {
   /// Units for a run, producers first; -1 means not pinned.
   std::vector<int> assign(unsigned producers, unsigned consumers) const;
 
+  /// Another placement on the same units. Throws std::invalid_argument when the machine lacks what the policy needs.
+  placement with(policy wanted) const { return placement(wanted, spread_); }
+
   /// Units that runs may use: at least 1.
   unsigned units() const { return static_cast<unsigned>(spread_.size()); }
   policy chosen() const { return policy_; }

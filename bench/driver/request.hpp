@@ -4,73 +4,105 @@
 // request.hpp: the micro-benchmark of the FFQ paper (section V.A): one producer sends requests through one queue to
 // its consumers; each consumer answers through a queue of its own, which the producer empties.
 //
-// At most `capacity` requests are in flight, so that no push waits for room: the paper assumes such a flow control.
+// At most `capacity` requests of a producer are in flight, so that no push waits for room: the paper assumes such a
+// flow control. Several producers have queues and consumers of their own, and share nothing but the machine.
 #pragma once
 
 #include "driver/stream.hpp"
 
+#include <memory>
+#include <vector>
+
 namespace muster::bench {
+
+/// One producer, its consumers, and their queues.
+template <class Requests, class Answers, class Take>
+class exchange_group {
+ public:
+  exchange_group(const exchange_spec& spec, std::uint64_t items)
+      : spec_(spec), items_(items), ask_(spec.capacity, 1, spec.consumers), requests_(spec.consumers, receipt(1)) {
+    for (unsigned i = 0; i < spec.consumers; ++i) reply_.push_back(std::make_unique<Answers>(spec.capacity, 1, 1));
+  }
+
+  void produce(start_line& line) {
+    constexpr std::uint64_t burst = 64;  // pushes between two looks at the answers
+    typename Requests::producer to(ask_, 0);
+    std::vector<std::unique_ptr<typename Answers::consumer>> from;
+    for (auto& q : reply_) from.push_back(std::make_unique<typename Answers::consumer>(*q, 0));
+    receipt own(1);
+    line.arrive_and_wait();
+    patience p;
+    std::uint64_t sent = 0;
+    std::uint64_t back = 0;
+    while (back < items_) {
+      const std::uint64_t room = std::min(spec_.capacity - (sent - back), items_ - sent);
+      const std::uint64_t now = std::min(room, burst);
+      for (std::uint64_t i = 0; i < now; ++i) to.push(make_item(0, ++sent));
+      const std::uint64_t before = back;
+      for (auto& f : from) {
+        for (item value = 0; f->try_pop(value); ++back) own.add(value);
+      }
+      if (now != 0 || back != before) {
+        p.reset();
+      } else {
+        p.wait();
+      }
+    }
+    finish<item>(ask_, to, spec_.consumers, over_);
+    answers_.front() = own;
+  }
+
+  void consume(unsigned index, start_line& line) {
+    typename Requests::consumer from(ask_, index);
+    typename Answers::producer to(*reply_[index], 0);
+    receipt own(1);
+    line.arrive_and_wait();
+    Take::template all<Requests, item>(from, over_, [&](item value) {
+      own.add(value);
+      to.push(value);
+    });
+    requests_[index] = own;
+  }
+
+  /// What was wrong; empty: nothing.
+  std::string error() const {
+    const verdict asked = judge(requests_, {items_}, true);
+    // Answers of different consumers overtake each other; with one consumer they must not.
+    const verdict answered = judge(answers_, {items_}, spec_.consumers == 1);
+    if (!asked.error.empty()) return "requests: " + asked.error;
+    return answered.error.empty() ? "" : "answers: " + answered.error;
+  }
+
+ private:
+  const exchange_spec& spec_;
+  const std::uint64_t items_;
+  end_flag over_{false};
+  Requests ask_;
+  std::vector<std::unique_ptr<Answers>> reply_;
+  std::vector<receipt> requests_;
+  std::vector<receipt> answers_{receipt(1)};
+};
 
 template <class Requests, class Answers, class Take = take_one>
 outcome run_exchange(const exchange_spec& spec) {
-  constexpr std::uint64_t burst = 64;  // pushes between two looks at the answers
-  end_flag over{false};
-  std::vector<receipt> requests(spec.consumers, receipt(1));
-  std::vector<receipt> answers(1, receipt(1));
-
   reset_peak_memory();
-  const auto ask = std::make_unique<Requests>(spec.capacity, 1, spec.consumers);
-  std::vector<std::unique_ptr<Answers>> reply;
-  for (unsigned i = 0; i < spec.consumers; ++i) reply.push_back(std::make_unique<Answers>(spec.capacity, 1, 1));
-
+  std::vector<std::unique_ptr<exchange_group<Requests, Answers, Take>>> groups;
+  for (unsigned g = 0; g < spec.producers; ++g) {
+    const std::uint64_t share = spec.items / spec.producers + (g < spec.items % spec.producers ? 1 : 0);
+    groups.push_back(std::make_unique<exchange_group<Requests, Answers, Take>>(spec, share));
+  }
   outcome result = run_crew(spec.pus, [&](unsigned index, start_line& line) {
-    if (index == 0) {
-      typename Requests::producer to(*ask, 0);
-      std::vector<std::unique_ptr<typename Answers::consumer>> from;
-      for (auto& q : reply) from.push_back(std::make_unique<typename Answers::consumer>(*q, 0));
-      receipt own(1);
-      line.arrive_and_wait();
-      patience p;
-      std::uint64_t sent = 0;
-      std::uint64_t back = 0;
-      while (back < spec.items) {
-        const std::uint64_t room = std::min(spec.capacity - (sent - back), spec.items - sent);
-        const std::uint64_t now = std::min(room, burst);
-        for (std::uint64_t i = 0; i < now; ++i) to.push(make_item(0, ++sent));
-        const std::uint64_t before = back;
-        for (auto& f : from) {
-          for (item value = 0; f->try_pop(value); ++back) own.add(value);
-        }
-        if (now != 0 || back != before) {
-          p.reset();
-        } else {
-          p.wait();
-        }
-      }
-      finish<item>(*ask, to, spec.consumers, over);
-      answers.front() = own;
+    if (index < spec.producers) {
+      groups[index]->produce(line);
     } else {
-      typename Requests::consumer from(*ask, index - 1);
-      typename Answers::producer to(*reply[index - 1], 0);
-      receipt own(1);
-      line.arrive_and_wait();
-      Take::template all<Requests, item>(from, over, [&](item value) {
-        own.add(value);
-        to.push(value);
-      });
-      requests[index - 1] = own;
+      const unsigned consumer = index - spec.producers;
+      groups[consumer / spec.consumers]->consume(consumer % spec.consumers, line);
     }
   });
   result.peak_memory = peak_memory();
   result.items = spec.items;
-  const verdict asked = judge(requests, {spec.items}, true);
-  // Answers of different consumers overtake each other; with one consumer they must not.
-  const verdict answered = judge(answers, {spec.items}, spec.consumers == 1);
-  if (!asked.error.empty()) {
-    result.error = "requests: " + asked.error;
-  } else if (!answered.error.empty()) {
-    result.error = "answers: " + answered.error;
-  }
+  for (const auto& g : groups)
+    if (result.error.empty()) result.error = g->error();
   return result;
 }
 

@@ -24,6 +24,11 @@ contender one(std::string name, unsigned topics) {
   return c;
 }
 
+template <template <class, class, class> class Queue, class Layout>
+outcome run_laid_out(const exchange_spec& spec) {
+  return run_exchange<ours<Queue<item, Layout, wait::spin_then_park>>, spsc>(spec);
+}
+
 }  // namespace
 
 void add_ours(catalogue& to) {
@@ -66,6 +71,20 @@ void add_ours(catalogue& to) {
   c.stream = run_stream<mpmc>;
   c.stall = run_stall<ours<mpmc_queue<sluggish>>>;
   to.all.push_back(c);
+
+  const auto laid_out = [&](const char* name, outcome (*run)(const exchange_spec&)) {
+    contender l = one(name, queue_layouts);
+    l.exchange = run;
+    to.all.push_back(l);
+  };
+  laid_out("mpmc_queue, not aligned", run_laid_out<mpmc_queue, layout::packed>);
+  laid_out("mpmc_queue, aligned", run_laid_out<mpmc_queue, layout::aligned>);
+  laid_out("mpmc_queue, randomized", run_laid_out<mpmc_queue, layout::rotated>);
+  laid_out("mpmc_queue, both", run_laid_out<mpmc_queue, layout::aligned_rotated>);
+  laid_out("spmc_queue, not aligned", run_laid_out<spmc_queue, layout::packed>);
+  laid_out("spmc_queue, aligned", run_laid_out<spmc_queue, layout::aligned>);
+  laid_out("spmc_queue, randomized", run_laid_out<spmc_queue, layout::rotated>);
+  laid_out("spmc_queue, both", run_laid_out<spmc_queue, layout::aligned_rotated>);
 
   c = one("mpmc_queue try_pop", many_to_many);
   c.stream = run_stream<mpmc, take_if_there>;
