@@ -148,18 +148,13 @@ const char* name_of(collective op) {
 /// Lanes with stacks, for the next launch: to make one costs more than most kernels.
 class lane_pool {
  public:
-  static lane_pool& shared() {
-    static auto* const one = new lane_pool;
-    return *one;
-  }
+  static lane_pool& shared();
   std::unique_ptr<lane> take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!kept_.empty()) {
-        std::unique_ptr<lane> l = std::move(kept_.back());
-        kept_.pop_back();
-        return l;
-      }
+    const std::lock_guard lock(mutex_);
+    if (!kept_.empty()) {
+      std::unique_ptr<lane> l = std::move(kept_.back());
+      kept_.pop_back();
+      return l;
     }
     auto made = std::make_unique<lane>();
     made->stack = muster::stack_pool::shared().take({.size = stack_size, .guard = true});
@@ -187,6 +182,16 @@ class lane_pool {
   std::mutex mutex_;
   std::vector<std::unique_ptr<lane>> kept_;
 };
+
+/// Never destroyed; and there before any thread, so that nothing has to order its beginning.
+union lasting_pool {
+  constexpr lasting_pool() : pool() {}
+  ~lasting_pool() {}
+  lane_pool pool;
+};
+constinit lasting_pool all_lanes;
+
+lane_pool& lane_pool::shared() { return all_lanes.pool; }
 
 /// One multiprocessor.
 class machine {
