@@ -253,6 +253,16 @@ TEST_F(simt, a_thread_of_the_host_is_a_warp_of_one_lane) {
   EXPECT_EQ(mg::block_size().x, 1U);
 }
 
+TEST_F(simt, the_one_order_of_a_compare_exchange_is_as_strong_as_both) {
+  constexpr auto acquire = std::memory_order_acquire, release = std::memory_order_release;
+  constexpr auto acq_rel = std::memory_order_acq_rel;
+  for (const auto order : {relaxed, acquire, release, acq_rel}) EXPECT_EQ(mg::order_for_both(order, relaxed), order);
+  EXPECT_EQ(mg::order_for_both(relaxed, acquire), acquire);
+  EXPECT_EQ(mg::order_for_both(acquire, acquire), acquire);
+  EXPECT_EQ(mg::order_for_both(release, acquire), acq_rel);
+  EXPECT_EQ(mg::order_for_both(acq_rel, acquire), acq_rel);
+}
+
 MUSTER_KERNEL void note_the_order(mg::atomic<std::uint32_t>* next, std::uint32_t* order) {
   for (unsigned i = 0; i < 4; ++i) order[next->fetch_add(1, relaxed)] = number_in_grid();
 }

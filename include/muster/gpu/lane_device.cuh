@@ -120,14 +120,14 @@ class atomic {
   MUSTER_GPU T fetch_and(T value, std::memory_order order) {
     MUSTER_GPU_EITHER(ptx_and(&value_, value, order), __atomic_fetch_and(&value_, value, static_cast<int>(order)));
   }
-  MUSTER_GPU bool compare_exchange_strong(T& expected, T desired, std::memory_order order,
-                                          [[maybe_unused]] std::memory_order failure) {
+  MUSTER_GPU bool compare_exchange_strong(T& expected, T desired, std::memory_order success,
+                                          std::memory_order failure) {
 #if defined(__CUDA_ARCH__)
     const T wanted = expected;
-    expected = ptx_cas(&value_, wanted, desired, order);
+    expected = ptx_cas(&value_, wanted, desired, order_for_both(success, failure));
     return expected == wanted;
 #else
-    return __atomic_compare_exchange_n(&value_, &expected, desired, false, static_cast<int>(order),
+    return __atomic_compare_exchange_n(&value_, &expected, desired, false, static_cast<int>(success),
                                        static_cast<int>(failure));
 #endif
   }

@@ -6,6 +6,7 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
+#include <atomic>   // std::memory_order
 #include <cstdint>  // std::uint32_t
 
 namespace muster::inline MUSTER_ABI::gpu {
@@ -19,5 +20,15 @@ using lane_mask = std::uint32_t;
 struct index3 {
   unsigned x = 1, y = 1, z = 1;
 };
+
+/// For machines whose compare-exchange has one order, whether it succeeds or fails. Neither is sequentially consistent.
+#if defined(__CUDACC__)
+__host__ __device__
+#endif
+    constexpr std::memory_order
+    order_for_both(std::memory_order success, std::memory_order failure) {
+  if (failure == std::memory_order_relaxed || success == std::memory_order_acq_rel) return success;
+  return success == std::memory_order_release ? std::memory_order_acq_rel : std::memory_order_acquire;
+}
 
 }  // namespace muster::inline MUSTER_ABI::gpu
