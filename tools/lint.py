@@ -43,7 +43,7 @@ INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.
 LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/", "gpu/")
-UNLABELLED = ("base/real.hpp", "gpu/lane_device.cuh")
+UNLABELLED = ("base/real.hpp", "gpu/lane_device.cuh", "gpu/lane_types.hpp")
 STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
 FENCE = re.compile(r"\bsync\s*::\s*(light_fence|heavy_fence|full_fence)\s*\(")
 ATOMIC_CALL = re.compile(r"(?:\.|->)\s*(?:load|store|exchange|fetch_\w+|compare_exchange_\w+|test_and_set)\s*\(")

@@ -419,6 +419,28 @@ TEST_F(xmalloc, notices_what_is_freed_twice_and_what_is_not_its_own) {
   }
 }
 
+template <class Heap>
+MUSTER_KERNEL void free_the_same(Heap* heap, object* all, unsigned many) {
+  heap->free(all[mg::lane_id() % many].at);
+}
+
+TEST_F(xmalloc, tells_all_but_one_of_those_who_free_the_same_at_once) {
+  using heap_type = paged_heap<>::type;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    muster_simt::current().seed = seed;
+    const paged_heap heap(mebibyte);
+    device_array<std::uint64_t> bytes(32);
+    device_array<object> all(32);
+    for (unsigned i = 0; i < 32; ++i) bytes[i] = i < 2 ? 100 : 400;  // two together, others alone
+    launch({1}, {32}, allocate<heap_type>, heap.get(), bytes.get(), all.get(), 32U);
+    launch({1}, {32}, free_the_same<heap_type>, heap.get(), all.get(), 4U);
+    EXPECT_EQ(heap->noticed().twice, 28U);
+    EXPECT_EQ(heap->noticed().invalid, 0U);
+    for (unsigned i = 0; i < 4; ++i) all[i] = {nullptr, 0};
+    EXPECT_EQ(heap.wrong(alive_of(all)), "");
+  }
+}
+
 #if !defined(__CUDACC__)
 
 /// Counts what reaches the base.

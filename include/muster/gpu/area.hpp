@@ -35,7 +35,8 @@ struct area {
   static constexpr std::size_t header = 8;
 };
 
-enum class freeing { last, not_last, twice, invalid };
+/// What it was that somebody frees.
+enum class freed { together, alone, twice, invalid };
 
 /// Right before an object.
 class compartment {
@@ -59,18 +60,16 @@ class compartment {
     return reinterpret_cast<compartment*>(static_cast<char*>(object) - header);
   }
 
-  /// Marks it as freed. Says whether it was alive, and whether it was alone.
-  MUSTER_GPU freeing free(bool& alone) {
+  /// Marks it as freed, if it was alive.
+  MUSTER_GPU freed free() {
+    const std::uint32_t together = tag(shared_tag), alone = tag(alone_tag);
     // Relaxed: that others have done with the object is for the caller to know.
     std::uint32_t found = tag_.load(std::memory_order_relaxed);
-    for (const std::uint32_t kind : {shared_tag, alone_tag}) {
-      alone = kind == alone_tag;
-      if (found == tag(kind) &&
-          tag_.compare_exchange_strong(found, ~found, std::memory_order_relaxed, std::memory_order_relaxed))
-        return freeing::not_last;
-      if (found == ~tag(kind)) return freeing::twice;
-    }
-    return freeing::invalid;
+    const bool alive = found == together || found == alone;
+    // Of two who free it at once, one is told by the exchange.
+    if (alive && tag_.compare_exchange_strong(found, ~found, std::memory_order_relaxed, std::memory_order_relaxed))
+      return found == together ? freed::together : freed::alone;
+    return found == ~together || found == ~alone ? freed::twice : freed::invalid;
   }
   MUSTER_GPU area* its_area() { return reinterpret_cast<area*>(reinterpret_cast<char*>(this) - offset_); }
 

@@ -80,13 +80,6 @@ class fifo {
     }
   }
 
-  /// How many messages there were at some time during the call; when others push and pop, about.
-  MUSTER_GPU unsigned size() const {
-    // (1)
-    const std::uint32_t head = head_.load(std::memory_order_acquire);
-    return number_of(tail_.load(std::memory_order_relaxed)) - head + 1;
-  }
-
   /// Calls f(payload) for each message, the oldest first. While nobody pushes or pops.
   template <class F>
   void each(F f) const {

@@ -68,8 +68,8 @@ MUSTER_GPU T* shuffle(lane_mask among, T* value, unsigned from) {
   return reinterpret_cast<T*>(shuffle_word(among, reinterpret_cast<std::uint64_t>(value), from));
 }
 
-/// The sum of what those of the lanes have given that come before the caller's. Five rounds of two shuffles, fewer for
-/// few lanes.
+/// The sum of what those of the lanes have given that come before the caller's. A shuffle for each power of two that is
+/// smaller than their number.
 MUSTER_GPU std::uint32_t exclusive_sum(lane_mask among, std::uint32_t value) {
   // After round r, `sum` is that of the 2^r lanes up to the caller's, and `before` the lane that comes before these.
   std::uint32_t sum = value;

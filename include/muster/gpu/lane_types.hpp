@@ -9,6 +9,12 @@
 #include <atomic>   // std::memory_order
 #include <cstdint>  // std::uint32_t
 
+#if defined(__CUDACC__)
+#define MUSTER_GPU_CONSTANT __host__ __device__ constexpr
+#else
+#define MUSTER_GPU_CONSTANT constexpr
+#endif
+
 namespace muster::inline MUSTER_ABI::gpu {
 
 inline constexpr unsigned warp_size = 32;
@@ -22,11 +28,7 @@ struct index3 {
 };
 
 /// For machines whose compare-exchange has one order, whether it succeeds or fails. Neither is sequentially consistent.
-#if defined(__CUDACC__)
-__host__ __device__
-#endif
-    constexpr std::memory_order
-    order_for_both(std::memory_order success, std::memory_order failure) {
+MUSTER_GPU_CONSTANT std::memory_order order_for_both(std::memory_order success, std::memory_order failure) {
   if (failure == std::memory_order_relaxed || success == std::memory_order_acq_rel) return success;
   return success == std::memory_order_release ? std::memory_order_acq_rel : std::memory_order_acquire;
 }

@@ -94,14 +94,11 @@ class xmalloc {
     if (at % compartment::alignment != 0 || !base_.owns(object) || !base_.owns(static_cast<char*>(object) - 16))
       return note(invalid_);
     compartment* const its = compartment::of(object);
-    bool alone = false;
-    switch (its->free(alone)) {
-      case freeing::twice: return note(twice_);
-      case freeing::invalid: return note(invalid_);
-      default: break;
-    }
+    const freed what = its->free();
+    if (what == freed::twice) return note(twice_);
+    if (what == freed::invalid) return note(invalid_);
     area* const from = its->its_area();
-    if (alone) return give_back(from);
+    if (what == freed::alone) return give_back(from);
     // Those who free compartments of one area are counted at once.
     const lane_mask together = match_any(active_mask(), reinterpret_cast<std::uint64_t>(from));
     sync_warp(together);
