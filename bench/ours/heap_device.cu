@@ -67,6 +67,8 @@ outcome run_heap(const heap_spec& spec) {
   if (spec.filled != 0)
     launch(blocks(spec.filled), {heap_block_threads}, fill_heap<Heap>, heap, static_cast<unsigned>(spec.filled),
            filling.get());
+  // The first launch of a kernel loads its code.
+  launch({1}, {heap_block_threads}, allocate_write_free<Heap>, heap, spec.active, heap_block_threads, 4U, failed.get());
   cudaEvent_t begin{}, end{};
   must(cudaEventCreate(&begin), "no event");
   must(cudaEventCreate(&end), "no event");

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ffq/fig2-layout: Figure 2 of the FFQ paper: what it brings to give cells lines of their own, and to scatter them.
-#include "driver/experiment.hpp"
+#include "experiments/ffq/exchange_points.hpp"
 
 #include <array>
 #include <string>
@@ -56,14 +56,10 @@ study prepare(const setting& s) {
     for (const shape& of : shapes) {
       const unsigned threads = of.producers * (1 + of.consumers);
       if (s.work.kind != profile::full && threads > 16 * s.place.units()) continue;
-      configuration one;
-      one.line = line;
-      one.x = of.name;
-      one.maybe_slow = threads > s.place.units();
-      one.run = [c, of, pus = s.place.assign(of.producers, of.producers * of.consumers)](std::uint64_t items) {
-        return c->exchange({.producers = of.producers, .consumers = of.consumers, .items = items, .pus = pus});
-      };
-      made.configurations.push_back(std::move(one));
+      const exchange_spec spec{.producers = of.producers,
+                               .consumers = of.consumers,
+                               .pus = s.place.assign(of.producers, of.producers * of.consumers)};
+      add_exchange_point(made, *c, line, of.name, spec, threads > s.place.units());
     }
   }
   made.value = mega_items;

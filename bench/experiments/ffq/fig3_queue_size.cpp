@@ -3,7 +3,7 @@
 //
 // ffq/fig3-queue-size: Figure 3 of the FFQ paper: requests and answers between one producer and one consumer, by the
 // size of the queues.
-#include "driver/experiment.hpp"
+#include "experiments/ffq/exchange_points.hpp"
 
 namespace muster::bench {
 namespace {
@@ -21,14 +21,7 @@ study prepare(const setting& s) {
     const std::size_t line = made.add_line(*c);
     for (unsigned bits = 4; bits <= 20; bits += 2) {
       const std::size_t capacity = std::size_t{1} << bits;
-      configuration one;
-      one.line = line;
-      one.x = capacity;
-      one.least_items = 4 * capacity;
-      one.run = [c, capacity, pus = s.place.assign(1, 1)](std::uint64_t items) {
-        return c->exchange({.capacity = capacity, .items = items, .pus = pus});
-      };
-      made.configurations.push_back(one);
+      add_exchange_point(made, *c, line, capacity, {.capacity = capacity, .pus = s.place.assign(1, 1)}, false);
     }
   }
   made.value = mega_items;

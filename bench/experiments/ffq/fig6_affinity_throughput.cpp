@@ -3,7 +3,7 @@
 //
 // ffq/fig6-affinity-throughput: Figure 6 of the FFQ paper: where a producer and its consumer should run, by the size of
 // their queues.
-#include "driver/experiment.hpp"
+#include "experiments/ffq/exchange_points.hpp"
 
 #include <fmt/format.h>
 
@@ -68,15 +68,7 @@ study prepare(const setting& s) {
       const std::size_t line = made.add_line(here);
       for (unsigned bits = 2; bits <= 20; bits += 2) {
         const std::size_t capacity = std::size_t{1} << bits;
-        configuration one;
-        one.line = line;
-        one.x = capacity;
-        one.least_items = 4 * capacity;
-        one.maybe_slow = a.how == policy::same_thread;
-        one.run = [c, capacity, pus](std::uint64_t items) {
-          return c->exchange({.capacity = capacity, .items = items, .pus = pus});
-        };
-        made.configurations.push_back(std::move(one));
+        add_exchange_point(made, *c, line, capacity, {.capacity = capacity, .pus = pus}, a.how == policy::same_thread);
       }
     }
   }
