@@ -6,21 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "combine_table.hpp"
+#include "expect_right.hpp"
 
 #include <functional>
-#include <iostream>
 #include <string>
 #include <vector>
 
 namespace {
 
 using namespace muster_model_test;
-
-std::vector<mm::limits> searches_of(const combine_row& r) {
-  if (r.chances == 0) return {{.preemptions = r.preemptions, .stale = r.stale, .executions = 1'000'000}};
-  return {{.how = mm::strategy::random, .executions = r.chances},
-          {.how = mm::strategy::priorities, .executions = r.chances, .depth = 4}};
-}
 
 class combine_model : public ::testing::TestWithParam<std::size_t> {};
 
@@ -29,13 +23,8 @@ TEST_P(combine_model, has_no_execution_that_breaks_a_promise) {
   const std::function<void()> program = make_program(r);
   for (const bool asymmetric : {true, false}) {
     mm::settings().asymmetric_fences = asymmetric;
-    const std::string name = name_of(r) + (asymmetric ? "" : ", without the asymmetric fence");
-    for (const mm::limits& within : searches_of(r)) {
-      const mm::result found = mm::explore(within, program);
-      ASSERT_FALSE(found.failed) << name << '\n' << found.failed->what << '\n' << found.failed->trace;
-      EXPECT_TRUE(found.complete || r.chances != 0) << "not complete after " << found.executions << " executions";
-      std::cout << name << ": " << found.executions << " executions" << (found.complete ? ", complete" : "") << '\n';
-    }
+    expect_right(search_bounds{r.preemptions, r.stale, r.chances},
+                 name_of(r) + (asymmetric ? "" : ", without the asymmetric fence"), program);
   }
 }
 

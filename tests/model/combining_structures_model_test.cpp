@@ -12,12 +12,12 @@
 #include <muster/combine/combining_queue.hpp>
 #include <muster/combine/combining_stack.hpp>
 
+#include "expect_right.hpp"
 #include "mutant_search.hpp"
 #include "structure_programs.hpp"
 
 #include <concepts>
 #include <functional>
-#include <iostream>
 #include <string>
 #include <type_traits>
 
@@ -39,10 +39,7 @@ template <class Structure>
 class combining_structures : public ::testing::Test {
  protected:
   static void search(const mm::limits& within, const script& s) {
-    const mm::result r = mm::explore(within, program<Structure>(s));
-    ASSERT_FALSE(r.failed) << r.failed->what << '\n' << r.failed->trace;
-    EXPECT_TRUE(r.complete || within.how != mm::strategy::exhaustive) << "not complete after " << r.executions;
-    std::cout << r.executions << " executions, " << r.steps << " steps" << (r.complete ? ", complete" : "") << '\n';
+    expect_right(within, s.text(), program<Structure>(s));
   }
 };
 

@@ -10,12 +10,12 @@
 #include <muster/fork/engine/watermark.hpp>
 #include <muster/fork/impl/open_count.hpp>
 
+#include "expect_right.hpp"
 #include "muster_model/explore.hpp"
 #include "mutant_search.hpp"
 
 #include <cstdint>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -298,14 +298,7 @@ std::function<void()> program(const script& s) {
   return [s] { game(s).play(); };
 }
 
-void search(const mm::limits& within, const std::string& name, const std::function<void()>& what) {
-  const mm::result r = mm::explore(within, what);
-  ASSERT_FALSE(r.failed) << name << ' ' << r.failed->what << '\n' << r.failed->trace;
-  EXPECT_TRUE(r.complete || within.how != mm::strategy::exhaustive) << "not complete after " << r.executions;
-  std::cout << r.executions << " executions, " << r.steps << " steps" << (r.complete ? ", complete" : "") << '\n';
-}
-
-void search(const mm::limits& within, const script& s) { search(within, s.tree, program(s)); }
+void search(const mm::limits& within, const script& s) { muster_model_test::expect_right(within, s.tree, program(s)); }
 
 TEST(forks, are_executed_once_when_a_thief_asks) {
   for (const char* thief : {"s", "as", "asas"}) {
@@ -337,17 +330,17 @@ TEST(forks, wake_who_sleeps) {
 
 TEST(forks, that_come_out_of_a_stolen_half_are_told_from_others) {
   const auto play = [] { leapfrog().play(); };
-  search({.preemptions = 2, .stale = 1}, "leapfrog", play);
+  muster_model_test::expect_right(mm::limits{.preemptions = 2, .stale = 1}, "leapfrog", play);
   for (const auto how : {mm::strategy::random, mm::strategy::priorities})
-    search({.how = how, .executions = 20000, .depth = 4}, "leapfrog", play);
+    muster_model_test::expect_right(mm::limits{.how = how, .executions = 20000, .depth = 4}, "leapfrog", play);
 }
 
 TEST(offers, are_executed_once_and_the_scope_outlives_them) {
   for (const bool owner_helps : {true, false}) {
     const auto play = [=] { keep_two(owner_helps); };
-    search({.preemptions = owner_helps ? 2 : 1, .stale = 1}, "keep two", play);
+    muster_model_test::expect_right(mm::limits{.preemptions = owner_helps ? 2 : 1, .stale = 1}, "keep two", play);
     for (const auto how : {mm::strategy::random, mm::strategy::priorities})
-      search({.how = how, .executions = 20000, .depth = 4}, "keep two", play);
+      muster_model_test::expect_right(mm::limits{.how = how, .executions = 20000, .depth = 4}, "keep two", play);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <muster/combine/psim.hpp>
 
+#include "expect_right.hpp"
 #include "muster_model/explore.hpp"
 
 #include <algorithm>
@@ -155,10 +156,7 @@ std::function<void()> program(const setup& s) {
 }
 
 void search(const mm::limits& within, const setup& s) {
-  const mm::result r = mm::explore(within, program<1>(s));
-  ASSERT_FALSE(r.failed) << r.failed->what << '\n' << r.failed->trace;
-  EXPECT_TRUE(r.complete || within.how != mm::strategy::exhaustive) << "not complete after " << r.executions;
-  std::cout << r.executions << " executions, " << r.steps << " steps" << (r.complete ? ", complete" : "") << '\n';
+  muster_model_test::expect_right(within, "additions", program<1>(s));
 }
 
 class psim : public ::testing::TestWithParam<bool> {

@@ -13,6 +13,7 @@
 #include <muster/combine/psim_queue.hpp>
 #include <muster/combine/psim_stack.hpp>
 
+#include "expect_right.hpp"
 #include "mutant_search.hpp"
 #include "structure_programs.hpp"
 
@@ -44,12 +45,7 @@ template <class Structure>
 class psim_structures : public ::testing::Test {
  protected:
   static void search(const mm::limits& within, const script& s) {
-    for (const bool alone_first : {true, false}) {
-      const mm::result r = mm::explore(within, program<Structure>(s, alone_first));
-      ASSERT_FALSE(r.failed) << r.failed->what << '\n' << r.failed->trace;
-      EXPECT_TRUE(r.complete || within.how != mm::strategy::exhaustive) << "not complete after " << r.executions;
-      std::cout << r.executions << " executions, " << r.steps << " steps" << (r.complete ? ", complete" : "") << '\n';
-    }
+    for (const bool alone_first : {true, false}) expect_right(within, s.text(), program<Structure>(s, alone_first));
   }
 };
 

@@ -32,6 +32,12 @@ using number = std::uint64_t;
 struct script {
   std::string before;
   std::vector<std::string> threads;
+
+  std::string text() const {
+    std::string all = before;
+    for (const std::string& one : threads) all += " | " + one;
+    return all;
+  }
 };
 
 /// `Spec`: what a history must look like.
