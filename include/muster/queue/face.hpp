@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// face.hpp: what the three queues have in common for their users: the spellings of push and pop.
+// face.hpp: what the queues have in common for their users: the spellings of push and pop.
 //
 // Each queue implements emplace_within, try_emplace, pop, pop_within, try_pop, push_n, pop_n, try_push_n, try_pop_n,
-// close, is_closed, capacity, size_approx and check; the other operations are these under names and limits.
+// close, is_closed, capacity, size_approx and check; the other operations are these under names and limits. push_face
+// and pop_face are for those who do only one of the two.
 // Names and statuses are those of the ISO C++ proposal P0260. docs/contracts/queue.md has a row for every operation.
 #pragma once
 
@@ -70,10 +71,15 @@ auto attempt_until(std::chrono::time_point<Clock, Duration> when, Attempt attemp
   }
 }
 
+/// Whether an operation with a limit has ended by it.
+constexpr bool gave_up(queue_status status) noexcept {
+  return status == queue_status::full || status == queue_status::empty || status == queue_status::busy;
+}
+
 }  // namespace detail
 
 template <class Queue, class T>
-class queue_face {
+class push_face {
  public:
   using value_type = T;
 
@@ -102,12 +108,13 @@ class queue_face {
   template <class Clock, class Duration>
   queue_status push_until(const T& item, std::chrono::time_point<Clock, Duration> when) {
     return detail::attempt_until(
-        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, item); }, gave_up);
+        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, item); }, detail::gave_up);
   }
   template <class Clock, class Duration>
   queue_status push_until(T&& item, std::chrono::time_point<Clock, Duration> when) {
     return detail::attempt_until(
-        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, std::move(item)); }, gave_up);
+        when, [&](deadline until) { return self().emplace_within(wait_limit{until}, std::move(item)); },
+        detail::gave_up);
   }
   /// push, but gives up when a stop is requested: success, closed, or what was in the way, full or busy.
   queue_status push(const T& item, std::stop_token stop) {
@@ -116,6 +123,19 @@ class queue_face {
   queue_status push(T&& item, std::stop_token stop) {
     return self().emplace_within(wait_limit{no_deadline, &stop}, std::move(item));
   }
+
+ protected:
+  push_face() = default;
+  ~push_face() = default;
+
+ private:
+  Queue& self() noexcept { return static_cast<Queue&>(*this); }
+};
+
+template <class Queue, class T>
+class pop_face {
+ public:
+  using value_type = T;
 
   /// pop, but gives up when the time is over: an item, closed, or what was in the way, empty or busy.
   template <class Rep, class Period>
@@ -126,20 +146,27 @@ class queue_face {
   queue_result<T> pop_until(std::chrono::time_point<Clock, Duration> when) {
     return detail::attempt_until(
         when, [&](deadline until) { return self().pop_within(wait_limit{until}); },
-        [](const queue_result<T>& result) { return gave_up(result.status()); });
+        [](const queue_result<T>& result) { return detail::gave_up(result.status()); });
   }
   /// pop, but gives up when a stop is requested: an item, closed, or what was in the way, empty or busy.
   queue_result<T> pop(std::stop_token stop) { return self().pop_within(wait_limit{no_deadline, &stop}); }
 
  protected:
-  queue_face() = default;
-  ~queue_face() = default;
+  pop_face() = default;
+  ~pop_face() = default;
 
  private:
-  static bool gave_up(queue_status status) {
-    return status == queue_status::full || status == queue_status::empty || status == queue_status::busy;
-  }
   Queue& self() noexcept { return static_cast<Queue&>(*this); }
+};
+
+template <class Queue, class T>
+class queue_face : public push_face<Queue, T>, public pop_face<Queue, T> {
+ public:
+  using value_type = T;
+
+ protected:
+  queue_face() = default;
+  ~queue_face() = default;
 };
 
 }  // namespace muster::inline MUSTER_ABI

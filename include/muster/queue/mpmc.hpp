@@ -35,7 +35,8 @@ namespace muster::inline MUSTER_ABI {
 template <class T, class Layout = layout::packed, class Wait = wait::spin_then_park>
 class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   using face = queue_face<mpmc_queue, T>;
-  friend face;
+  friend push_face<mpmc_queue, T>;
+  friend pop_face<mpmc_queue, T>;
 
  public:
   /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.

@@ -37,7 +37,8 @@ namespace muster::inline MUSTER_ABI {
 template <class T, class Layout = layout::packed, class Wait = wait::spin_then_park>
 class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   using face = queue_face<spmc_queue, T>;
-  friend face;
+  friend push_face<spmc_queue, T>;
+  friend pop_face<spmc_queue, T>;
 
  public:
   /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
@@ -126,6 +127,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_COLD bool await_ticket(rank_t& rank);
   queue_result<T> pop_within(const wait_limit& limit);
   MUSTER_COLD bool await_head(const wait_limit& limit);
+  queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   queue_result<T> take(rank_t rank);
   template <class OutputIt>

@@ -74,32 +74,40 @@ queue_result<T> MUSTER_SPMC_QUEUE::take(rank_t rank) {
   return detail::take(c.item, [&c] { c.word.store(0, std::memory_order_release); });
 }
 
-// Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success; or why there are none.
+// Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success, closed, or empty when the rank
+// `first` was not resolved.
 MUSTER_SPMC
-queue_status MUSTER_SPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+queue_status MUSTER_SPMC_QUEUE::claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept {
   for (;;) {
-    rank_t head = head_.load(std::memory_order_relaxed);
-    const outlook first_look = look(head);
+    first = head_.load(std::memory_order_relaxed);
+    const outlook first_look = look(first);
     if (first_look == outlook::over) return queue_status::closed;
-    if (first_look == outlook::unknown) {
-      // When the queue is being closed, the end is known and our rank is before it, or it is about to be known.
-      const bool is_closing = (consumers_.flags() & closing) != 0;
-      // (8) full_fence: pairs with (7).
-      sync::full_fence();
-      // When head_ has not moved since: at the moment of the look the queue had no item.
-      if (look(head) != outlook::unknown || head_.load(std::memory_order_relaxed) != head) continue;
-      return is_closing ? queue_status::busy : queue_status::empty;
-    }
+    if (first_look == outlook::unknown) return queue_status::empty;
     // The producer resolves in order: when a rank is resolved, so are all before it.
-    std::size_t run = std::min(most, cells_.cells());
-    while (run > 1 && !resolved(head + run - 1)) run /= 2;
-    if (head_.compare_exchange_strong(head, head + run, std::memory_order_relaxed)) {
+    count = std::min(most, cells_.cells());
+    while (count > 1 && !resolved(first + count - 1)) count /= 2;
+    rank_t head = first;
+    if (head_.compare_exchange_strong(head, first + count, std::memory_order_relaxed)) {
       claimed();
-      first = head;
-      count = run;
       return queue_status::success;
     }
     sync::relax();
+  }
+}
+
+// The same, and when there are none, why: closed, empty at one moment, or busy.
+MUSTER_SPMC
+queue_status MUSTER_SPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+  for (;;) {
+    const queue_status claim = claim_resolved(most, first, count);
+    if (claim != queue_status::empty) return claim;
+    // When the queue is being closed, the end is known and our rank is before it, or it is about to be known.
+    const bool is_closing = (consumers_.flags() & closing) != 0;
+    // (8) full_fence: pairs with (7).
+    sync::full_fence();
+    // When head_ has not moved since: at the moment of the look the queue had no item.
+    if (look(first) != outlook::unknown || head_.load(std::memory_order_relaxed) != first) continue;
+    return is_closing ? queue_status::busy : queue_status::empty;
   }
 }
 
