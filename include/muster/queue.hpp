@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// queue.hpp: all queues. Each of the headers below can be included by itself.
+// queue.hpp: the queues of one process. Each of the headers below can be included by itself, and so can
+// queue/shared.hpp, the queue between processes.
 #pragma once
 
 #include <muster/queue/mpmc.hpp>  // IWYU pragma: export

@@ -7,20 +7,17 @@
 #include <gtest/gtest.h>
 #include <muster/queue.hpp>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "dying_child.hpp"
 #include "shared_region.hpp"
 
 namespace muster_test {
 namespace {
 
-using number = std::uint64_t;
 using status = muster::queue_status;
 template <class Wait>
 using spsc = muster::spsc_queue<number, muster::layout::packed, Wait>;
@@ -29,41 +26,12 @@ using spmc = muster::spmc_queue<number, muster::layout::packed, Wait>;
 template <class Wait>
 using mpmc = muster::mpmc_queue<number, muster::layout::packed, Wait>;
 
-/// What the child has done, in memory that survives it.
-struct diary {
-  number tried = 0;   // pushes begun
-  number pushed = 0;  // pushes that returned success
-  number pops = 0;
-  number popped[64] = {};
-
-  std::vector<number> items() const { return {popped, popped + pops}; }
-};
-
 template <class Queue>
 class scene {
  public:
   explicit scene(std::size_t capacity)
       : queue(region_.make<Queue>(capacity, muster::queue_options{.threads = 4, .first_rank = ~muster::rank_t{0} - 2})),
         child(region_.make<diary>()) {}
-
-  /// Runs `work` in a child that dies before its n-th operation. `meanwhile` is called until it has ended. Returns
-  /// whether it died.
-  template <class Work, class Meanwhile>
-  bool child_dies(number n, Work work, Meanwhile meanwhile) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      muster_chaos::die_at(n);
-      work();
-      ::_exit(0);
-    }
-    int ended = 0;
-    while (::waitpid(pid, &ended, WNOHANG) == 0) meanwhile();
-    return WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL;
-  }
-  template <class Work>
-  bool child_dies(number n, Work work) {
-    return child_dies(n, work, [] { ::usleep(50); });
-  }
 
   void child_pops(number most) {
     for (number i = 0; i < most; ++i)
@@ -143,7 +111,7 @@ TYPED_TEST(death_of_a_consumer, costs_one_item_and_one_cell) {
   for (bool died = true; died; ++n) {
     scene<TypeParam> s(4);
     for (number i = 1; i <= 4; ++i) ASSERT_EQ(s.queue.try_push(i), status::success);
-    died = s.child_dies(n, [&] { s.child_pops(3); });
+    died = child_dies(n, [&] { s.child_pops(3); });
     status last{};
     const std::vector<number> rest = s.drain(last);
     EXPECT_EQ(last, status::empty);
@@ -159,7 +127,7 @@ TYPED_TEST(death_of_a_consumer, in_a_bulk_pop_costs_what_it_claimed) {
   for (number n = 1; n < 1'000; ++n) {
     scene<TypeParam> s(4);
     for (number i = 1; i <= 4; ++i) ASSERT_EQ(s.queue.try_push(i), status::success);
-    const bool died = s.child_dies(n, [&] { s.child.pops = s.queue.try_pop_n(s.child.popped, 3); });
+    const bool died = child_dies(n, [&] { s.child.pops = s.queue.try_pop_n(s.child.popped, 3); });
     status last{};
     const std::vector<number> rest = s.drain(last);
     EXPECT_EQ(last, status::empty);
@@ -180,7 +148,7 @@ TYPED_TEST(death_of_a_consumer, disturbs_nobody_meanwhile) {
       if (pushed % 3 != 0) return;
       if (const auto item = s.queue.try_pop()) own.push_back(*item);
     };
-    EXPECT_TRUE(s.child_dies(
+    EXPECT_TRUE(child_dies(
         n,
         [&] {
           for (;;) s.child_pops(s.child.pops < 64 ? 1 : 0), muster_chaos::point();
@@ -205,7 +173,7 @@ TYPED_TEST(death_of_a_producer, costs_its_item) {
   number n = 1;
   for (bool died = true; died; ++n) {
     scene<TypeParam> s(4);
-    died = s.child_dies(n, [&] { s.child_pushes(1, 3); });
+    died = child_dies(n, [&] { s.child_pushes(1, 3); });
     status last{};
     const std::vector<number> got = s.drain(last);
     // What was pushed is there; what was begun may be.
@@ -231,7 +199,7 @@ TEST(death_of_the_only_consumer, leaves_the_producer_its_room) {
   for (bool died = true; died; ++n) {
     scene<spsc<muster::wait::park>> s(4);
     for (number i = 1; i <= 4; ++i) ASSERT_EQ(s.queue.try_push(i), status::success);
-    died = s.child_dies(n, [&] { s.child_pops(3); });
+    died = child_dies(n, [&] { s.child_pops(3); });
     number room = 0;
     while (s.queue.try_push(10 + room) == status::success) ++room;
     EXPECT_GE(room, s.child.pops);
@@ -247,7 +215,7 @@ TYPED_TEST(death_of_a_producer, or_of_whoever_closes_waits_for_nobody) {
   for (bool died = true; died; ++n) {
     scene<TypeParam> s(4);
     for (number i = 1; i <= 3; ++i) ASSERT_EQ(s.queue.try_push(i), status::success);
-    died = s.child_dies(n, [&] { s.queue.close(); });
+    died = child_dies(n, [&] { s.queue.close(); });
     const status push = s.queue.try_push(4);
     EXPECT_TRUE(push == status::success || push == status::closed);
     EXPECT_EQ(push == status::closed, s.queue.is_closed());

@@ -7,6 +7,7 @@
 #include <muster/fiber.hpp>
 #include <muster/fork.hpp>
 #include <muster/queue.hpp>
+#include <muster/queue/shared.hpp>
 #include <muster/version.hpp>
 
 #include <cstddef>
@@ -23,6 +24,11 @@ template class muster::mpmc_queue<std::uint64_t>;
 template class muster::spsc_queue<std::string, muster::layout::packed, muster::wait::park>;
 template class muster::spmc_queue<std::string, muster::layout::aligned, muster::wait::spin>;
 template class muster::mpmc_queue<std::string, muster::layout::rotated, muster::wait::spin_then_park>;
+
+template class muster::shared_queue<std::uint64_t, muster::shape::spsc>;
+template class muster::shared_queue<std::uint64_t, muster::shape::spmc, muster::wait::park>;
+template class muster::shared_queue<std::uint64_t, muster::shape::mpmc, muster::wait::spin>;
+template class muster::shared_queue<std::uint64_t, muster::shape::lanes>;
 
 template class muster::osci<std::string>;
 template class muster::osci_shared<std::string>;

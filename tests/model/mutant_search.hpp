@@ -37,6 +37,7 @@ struct mutant_program {
   bool asymmetric;
   std::function<void()> run;
   std::map<mm::strategy, std::uint64_t> right;  // the unchanged program has passed so many executions
+  int freeze = -1;                              // this thread may stop for ever
 };
 
 /// A change that needs one program and many executions by priorities.
@@ -62,8 +63,8 @@ struct mutant_search {
     bool rereads = false;  // in one of them it reads what it has read before
   };
 
-  static mm::limits within(mm::strategy how, std::uint64_t executions) {
-    return {.how = how, .executions = executions, .steps = 2000, .depth = 4};
+  static mm::limits within(const program& p, mm::strategy how, std::uint64_t executions) {
+    return {.how = how, .executions = executions, .steps = 2000, .depth = 4, .freeze = p.freeze};
   }
   static bool notices(program& p, const mm::mutation& m, mm::strategy how, std::uint64_t executions);
   static std::string killer_of(const mm::mutation& m, const std::vector<program*>& users, std::uint64_t most);
@@ -73,11 +74,11 @@ struct mutant_search {
 /// Whether the program notices the change, and the same search finds nothing in the unchanged program.
 inline bool mutant_search::notices(program& p, const mm::mutation& m, mm::strategy how, std::uint64_t executions) {
   mm::settings().asymmetric_fences = p.asymmetric;
-  const mm::result changed = mm::explore(within(how, executions), p.run, &m);
+  const mm::result changed = mm::explore(within(p, how, executions), p.run, &m);
   if (!changed.failed) return false;
   if (p.right[how] < changed.executions) {
     p.right[how] = changed.executions;
-    const mm::result unchanged = mm::explore(within(how, changed.executions), p.run);
+    const mm::result unchanged = mm::explore(within(p, how, changed.executions), p.run);
     EXPECT_FALSE(unchanged.failed) << p.name << " fails without a change: " << unchanged.failed->what;
   }
   return true;
@@ -98,7 +99,7 @@ inline std::map<mm::operation_site, mutant_search::place> mutant_search::find_pl
   std::map<mm::operation_site, place> places;
   for (program& p : programs) {
     mm::settings().asymmetric_fences = p.asymmetric;
-    for (const mm::operation_site& site : mm::operations_of(within(mm::strategy::random, 100), p.run)) {
+    for (const mm::operation_site& site : mm::operations_of(within(p, mm::strategy::random, 100), p.run)) {
       if (std::none_of(files.begin(), files.end(),
                        [&](const std::string& f) { return site.file.find(f) != std::string::npos; }))
         continue;

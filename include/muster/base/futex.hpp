@@ -68,31 +68,37 @@ inline int futex_wake(const void* word, int count, std::uint32_t bits, futex_sco
 
 namespace detail {
 
-// membarrier(2). The numbers are the kernel's ABI; they are written out because Debian's oldest headers lack the name.
-inline constexpr int membarrier_private_expedited = 1 << 3;
-inline constexpr int membarrier_register_private_expedited = 1 << 4;
+// membarrier(2). The numbers are the kernel's ABI; they are written out because Debian's oldest headers lack the names.
+struct membarrier_commands {
+  int fence, join;  // whoever has joined is reached
+};
+constexpr membarrier_commands membarrier_of(futex_scope scope) noexcept {
+  return scope == futex_scope::process ? membarrier_commands{1 << 3, 1 << 4} : membarrier_commands{1 << 1, 1 << 2};
+}
 
 inline bool membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
-inline bool register_membarrier() noexcept {
-  return membarrier(membarrier_register_private_expedited) && membarrier(membarrier_private_expedited);
-}
-
 }  // namespace detail
 
-/// True when heavy_fence() reaches the other threads of the process, so that their side needs no fence at all. False
-/// on kernels before 4.14 and where a sandbox forbids membarrier(2).
-inline bool asymmetric_fences() noexcept {
-  static const bool available = detail::register_membarrier();
-  return available;
+/// Makes this process one that heavy_fence() of that scope reaches. A child of fork() has to join anew.
+inline bool join_heavy_fences(futex_scope scope) noexcept {
+  return detail::membarrier(detail::membarrier_of(scope).join) &&
+         detail::membarrier(detail::membarrier_of(scope).fence);
 }
 
-/// After it, every other thread of the process has passed a full fence since the call began. Costs microseconds. Only
+/// True when heavy_fence() reaches the other threads of the process, or of all processes that have joined, so that
+/// their side needs no fence at all. False on old kernels (4.14, 4.16) and where a sandbox forbids membarrier(2).
+inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept {
+  static const bool available = join_heavy_fences(futex_scope::process);
+  return scope == futex_scope::process ? available : join_heavy_fences(scope);
+}
+
+/// After it, every other thread that it reaches has passed a full fence since the call began. Costs microseconds. Only
 /// where asymmetric_fences() is true.
-inline void heavy_fence() noexcept {
-  if (detail::membarrier(detail::membarrier_private_expedited)) return;
+inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept {
+  if (detail::membarrier(detail::membarrier_of(scope).fence)) return;
   // A child of fork() may have lost the registration.
-  if (!detail::register_membarrier()) fail_check("membarrier(2) worked and then stopped working", __FILE__, __LINE__);
+  if (!join_heavy_fences(scope)) fail_check("membarrier(2) worked and then stopped working", __FILE__, __LINE__);
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -49,8 +49,10 @@ inline void light_fence() noexcept { std::atomic_signal_fence(std::memory_order_
 /// path that publishes an item.
 inline void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-inline void heavy_fence() noexcept { MUSTER_ABI::heavy_fence(); }
-inline bool asymmetric_fences() noexcept { return MUSTER_ABI::asymmetric_fences(); }
+inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept { MUSTER_ABI::heavy_fence(scope); }
+inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept {
+  return MUSTER_ABI::asymmetric_fences(scope);
+}
 
 inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
                                deadline until, futex_scope scope) noexcept {

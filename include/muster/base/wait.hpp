@@ -94,7 +94,7 @@ class event_mask {
   static constexpr std::uint32_t flag(unsigned n) noexcept { return 1U << (keys + n); }
 
   explicit event_mask(futex_scope scope = futex_scope::process) noexcept
-      : asymmetric_(scope == futex_scope::process && sync::asymmetric_fences()), scope_(scope) {}
+      : asymmetric_(sync::asymmetric_fences(scope)), scope_(scope) {}
   event_mask(const event_mask&) = delete;
   event_mask& operator=(const event_mask&) = delete;
 
@@ -112,6 +112,9 @@ class event_mask {
 
   /// Sets a flag and wakes everybody. Returns whether this call set it. Ordered like an event on both sides.
   bool raise(std::uint32_t flag_bit) noexcept;
+  /// Whether after_event() needs no fence because sleepers make it. Of a shared one: every process that uses it must
+  /// be one that join_heavy_fences().
+  bool asymmetric() const noexcept { return asymmetric_; }
   /// The flags, and whatever was written before they were raised.
   std::uint32_t flags() const noexcept;
 
@@ -182,7 +185,7 @@ inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
   // the flag, and whoever sees the flag sees what was written before it.
   const std::uint32_t before = word_.fetch_or(flag_bit, std::memory_order_acq_rel);
   // (8) heavy_fence: pairs with (7).
-  if (asymmetric_) sync::heavy_fence();
+  if (asymmetric_) sync::heavy_fence(scope_);
   wake_all();
   return (before & flag_bit) == 0;
 }
@@ -213,7 +216,7 @@ bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
     const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
     // (3) acquire: pairs with (1), (2). Of this operation and the other, the second sees the first.
     word_.fetch_or(bit(key), std::memory_order_acquire);
-    if (asymmetric_) sync::heavy_fence();  // (8)
+    if (asymmetric_) sync::heavy_fence(scope_);  // (8)
     if (ready()) return true;              // our bit stays: it costs one superfluous wake
     if (sync::futex_wait(epoch_, epoch, bit(key), until, scope_) == futex_reason::timed_out) return ready();
     if (ready()) return true;

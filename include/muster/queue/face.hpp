@@ -37,11 +37,12 @@ struct wait_limit {
     return found;
   }
 
-  /// Waits for ready() by looking once a millisecond, for what makes no event. True when ready() or after one
-  /// millisecond, whichever is first; false when the limit came.
+  /// Waits for ready() by looking once an interval, for what makes no event. True when ready() or after one interval,
+  /// whichever is first; false when the limit came.
   template <class Policy, class Ready>
-  bool poll(event_mask& events, std::uint32_t key, Ready ready) const {
-    const deadline round = deadline_clock::now() + std::chrono::milliseconds(1);
+  bool poll(event_mask& events, std::uint32_t key, Ready ready,
+            std::chrono::milliseconds interval = std::chrono::milliseconds(1)) const {
+    const deadline round = deadline_clock::now() + interval;
     return wait_limit{std::min(until, round), stop}.await<Policy>(events, key, ready) || (round < until && !stopped());
   }
 };

@@ -144,6 +144,12 @@ bool engine::join(unsigned other) {
   return true;
 }
 
+bool engine::has_stopped(unsigned thread) {
+  if (!threads_[thread].frozen) return false;
+  threads_[current_].known.now.join(threads_[thread].known.now);
+  return true;
+}
+
 void engine::fail(const std::string& why) {
   const heap::untracked aside;
   if (failure_.empty()) failure_ = why;

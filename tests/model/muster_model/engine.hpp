@@ -69,6 +69,8 @@ class engine {
   // ------------------------------------------------------------------------------------------------ for the program
   unsigned spawn(std::function<void()> body);
   bool join(unsigned thread);  // false: the thread has stopped for ever
+  /// Whether a thread has stopped for ever. Whoever is told knows all that it did.
+  bool has_stopped(unsigned thread);
   [[noreturn]] void fail(const std::string& why);
   /// Of a cell. A thread that does nothing else for long is taken to be caught in a loop.
   void plain_access() {

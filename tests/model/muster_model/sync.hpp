@@ -161,10 +161,12 @@ inline void relax() {}
 /// The same reads again would give the same answers: the thread goes on when one of them has changed.
 inline void yield(where site = where::current()) { engine::running().spin(site); }
 
-inline bool asymmetric_fences() { return muster_model::settings().asymmetric_fences; }
+inline bool asymmetric_fences(futex_scope = futex_scope::process) { return muster_model::settings().asymmetric_fences; }
 inline void light_fence() {}
 inline void full_fence(where site = where::current()) { engine::running().fence(std::memory_order_seq_cst, site); }
-inline void heavy_fence(where site = where::current()) { engine::running().heavy_fence(site); }
+inline void heavy_fence(futex_scope = futex_scope::process, where site = where::current()) {
+  engine::running().heavy_fence(site);
+}
 
 inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
                                deadline until, futex_scope, where site = where::current()) {

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// mapping.hpp: memory that several processes see: a file, or memory without a name (memfd) that is handed on by its
+// descriptor. Linux.
+//
+// A new file appears under its name when fill() has returned, never half made: it is made without a name and linked.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <fcntl.h>     // open, F_ADD_SEALS
+#include <sys/mman.h>  // mmap, memfd_create
+#include <sys/stat.h>  // fstat
+#include <unistd.h>    // ftruncate, linkat
+
+#include <cerrno>        // errno
+#include <cstddef>       // std::size_t
+#include <filesystem>    // std::filesystem::path
+#include <string>        // messages
+#include <system_error>  // std::system_error
+#include <utility>       // std::exchange
+
+namespace muster::inline MUSTER_ABI {
+
+/// A descriptor and the memory behind it. Throws std::system_error with what to do.
+class mapping {
+ public:
+  mapping(mapping&& other) noexcept
+      : file_(std::exchange(other.file_, -1)), start_(std::exchange(other.start_, nullptr)), size_(other.size_) {}
+  mapping& operator=(mapping&&) = delete;
+  ~mapping() {
+    if (start_ != nullptr) ::munmap(start_, size_);
+    if (file_ >= 0) ::close(file_);
+  }
+
+  /// Memory without a name; its size is sealed.
+  template <class Fill>
+  static mapping make_anonymous(std::size_t size, Fill fill) {
+    mapping made(::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING), "memfd_create");
+    made.fill(size, fill);
+    // Nobody can take the memory away from under the others. Kernels without seals cannot promise it.
+    ::fcntl(made.file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return made;
+  }
+  /// A new file.
+  template <class Fill>
+  static mapping make_file(const std::filesystem::path& path, std::size_t size, Fill fill) {
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    const bool nameless = file >= 0;
+    // File systems without files without names have this one under a name of its own for a moment.
+    std::filesystem::path before = path;
+    if (!nameless) {
+      before += ".new-" + std::to_string(::getpid());
+      file = ::open(before.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    }
+    mapping made(file, "cannot make a file in " + folder.string());
+    made.fill(size, fill);
+    const std::string from = nameless ? "/proc/self/fd/" + std::to_string(file) : before.string();
+    const int linked = ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW);
+    const int why = errno;
+    if (!nameless) ::unlink(before.c_str());
+    if (linked != 0)
+      fail(why, "cannot make " + path.string() +
+                    (why == EEXIST ? ": it is there already; open it, or delete it if nobody uses it" : ""));
+    return made;
+  }
+  /// A file that is there.
+  static mapping open_file(const std::filesystem::path& path, bool writable = true) {
+    mapping there(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC), "cannot open " + path.string());
+    there.map(there.size_of_file(), writable);
+    return there;
+  }
+  /// What a descriptor stands for; the descriptor itself stays the caller's.
+  static mapping open_descriptor(int descriptor, bool writable = true) {
+    mapping there(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0), "no descriptor of shared memory");
+    there.map(there.size_of_file(), writable);
+    return there;
+  }
+
+  unsigned char* start() const noexcept { return static_cast<unsigned char*>(start_); }
+  std::size_t size() const noexcept { return size_; }
+  int descriptor() const noexcept { return file_; }
+
+ private:
+  mapping(int file, const std::string& what) : file_(file) {
+    if (file < 0) fail(errno, what);
+  }
+
+  [[noreturn]] static void fail(int error, const std::string& what) {
+    throw std::system_error(error, std::generic_category(), what);
+  }
+
+  std::size_t size_of_file() const {
+    struct stat found{};
+    if (::fstat(file_, &found) != 0) fail(errno, "cannot ask for the size of shared memory");
+    return static_cast<std::size_t>(found.st_size);
+  }
+
+  template <class Fill>
+  void fill(std::size_t size, Fill fill) {
+    // Allocated now, so that a full file system says so here and not by a signal in the middle of a push.
+    if (const int error = ::posix_fallocate(file_, 0, static_cast<off_t>(size)); error != 0)
+      fail(error, "no room for " + std::to_string(size) + " bytes of shared memory");
+    map(size, true);
+    fill(start());
+  }
+
+  void map(std::size_t size, bool writable) {
+    if (size == 0) return;
+    void* const at = ::mmap(nullptr, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, file_, 0);
+    if (at == MAP_FAILED) fail(errno, "cannot map " + std::to_string(size) + " bytes of shared memory");
+    start_ = at;
+    size_ = size;
+  }
+
+  int file_;
+  void* start_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/shared_consumers.hpp: the definitions of shared_engine's consumers, and close().
+#pragma once
+
+#include <muster/queue/impl/shared_engine.hpp>  // the class and the macros
+
+namespace muster::inline MUSTER_ABI::detail {
+
+MUSTER_SHARED
+auto MUSTER_SHARED_ENGINE::look(unsigned ring, rank_t rank, rank_t& next) const noexcept -> outlook {
+  const cell& c = at(ring, rank);
+  // (4) acquire: pairs with (7).
+  rank_t now = c.word.load(std::memory_order_acquire);
+  if (before(word::rank_of(now), rank)) {
+    // (5) acquire: pairs with (3).
+    if (before(c.gap.load(std::memory_order_acquire), rank)) {
+      const bool over =
+          (header_->consumers.flags() & closed) != 0 && !before(rank, ends_[ring].end.load(std::memory_order_relaxed));
+      return over ? outlook::over : outlook::unclaimed;
+    }
+    // (6) seq_cst: pairs with (1). An acquire is not enough: see impl/mpmc.hpp.
+    now = c.word.load(std::memory_order_seq_cst);
+    if (before(word::rank_of(now), rank)) return next = rank + step, outlook::passed;
+  }
+  if (word::rank_of(now) == rank) {
+    if (word::state_of(now) == word::published) return outlook::ready;
+    if (word::state_of(now) == word::written) return outlook::written;
+  }
+  next = after(rank, word::rank_of(now));
+  return outlook::passed;
+}
+
+// Moves `rank` on to the first one that is not done with.
+MUSTER_SHARED
+auto MUSTER_SHARED_ENGINE::walk(unsigned ring, rank_t& rank) const noexcept -> outlook {
+  for (rank_t next = 0;; rank = next)
+    if (const outlook seen = look(ring, rank, next); seen != outlook::passed) return seen;
+}
+
+// Claims the first item there is: success, or why there is none. Never waits for another thread.
+MUSTER_SHARED
+queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t& rank) {
+  shared_ends& e = ends_[ring];
+  rank = e.head.load(std::memory_order_relaxed);
+  for (;;) {
+    switch (walk(ring, rank)) {
+      case outlook::passed: break;  // walk() goes on
+      case outlook::written: return queue_status::busy;
+      case outlook::over: return queue_status::closed;
+      case outlook::unclaimed:
+        if (!is_closed()) return queue_status::empty;
+        // Whoever closes may have died in the middle of it.
+        if ((header_->consumers.flags() & closed) == 0) help_to_close();
+        break;
+      case outlook::ready: {
+        if constexpr (Shape::one_consumer) return queue_status::success;
+        rank_t known = word::make(rank, word::published);
+        // (12) acquire: pairs with (7), as (4) does: the item that we claim is the one that we have seen.
+        if (!at(ring, rank)
+                 .word.compare_exchange_strong(known, word::make(rank, word::taken, me), std::memory_order_acquire,
+                                               std::memory_order_relaxed))
+          break;
+        // A late store can set the hint back; whoever follows walks over the ranks between.
+        e.head.store(rank + step, std::memory_order_relaxed);
+        signal_room();
+        return queue_status::success;
+      }
+    }
+  }
+}
+
+MUSTER_SHARED
+T MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t rank) noexcept {
+  cell& c = at(ring, rank);
+  shared_seat& s = seats_[me];
+  T item = c.item.get();
+  s.last.store(rank, std::memory_order_relaxed);
+  s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // (8) release: pairs with (11), and, for whoever clears up after us, with (13).
+  c.word.store(rank, std::memory_order_release);
+  if constexpr (Shape::one_consumer) {
+    ends_[ring].head.store(rank + step, std::memory_order_relaxed);
+    signal_room();
+  }
+  return item;
+}
+
+MUSTER_SHARED
+bool MUSTER_SHARED_ENGINE::has_news(unsigned ring) const noexcept {
+  rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
+  const outlook seen = walk(ring, rank);
+  return seen == outlook::unclaimed ? is_closed() : seen != outlook::written;
+}
+
+MUSTER_SHARED
+template <class Ready>
+bool MUSTER_SHARED_ENGINE::await_item(const wait_limit& limit, Ready ready) {
+  return await(limit, header_->consumers, item_key, ready);
+}
+
+// ------------------------------------------------------------------------------------------------------------ the rest
+
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::close() {
+  if (!is_closed() || (header_->consumers.flags() & closed) == 0) help_to_close();
+}
+
+// Any number of threads may do this at once, and each may die in it. They may find different ends, between which there
+// are gaps only: a push that claims a rank after the flag is there makes it one.
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::help_to_close() {
+  header_->consumers.raise(closing);
+  header_->producers.wake_all();
+  for (unsigned ring = 0; ring < facts_.rings; ++ring) {
+    // Relaxed: the claims that missed the flag are visible now, and by (9) those before them.
+    rank_t rank = ends_[ring].tail.load(std::memory_order_relaxed);
+    for (;;) {
+      const cell& c = at(ring, rank);
+      const rank_t known = word::rank_of(c.word.load(std::memory_order_relaxed));
+      if (!before(known, rank)) {
+        rank = after(rank, known);
+      } else if (!before(c.gap.load(std::memory_order_relaxed), rank)) {
+        rank += step;
+      } else {
+        break;
+      }
+    }
+    ends_[ring].end.store(rank, std::memory_order_relaxed);
+  }
+  header_->consumers.raise(closed);
+}
+
+MUSTER_SHARED
+std::size_t MUSTER_SHARED_ENGINE::size_approx() const noexcept {
+  std::size_t items = 0;
+  for (unsigned ring = 0; ring < facts_.rings; ++ring) {
+    const rank_t head = ends_[ring].head.load(std::memory_order_relaxed);
+    const rank_t tail = ends_[ring].tail.load(std::memory_order_relaxed);
+    if (before(head, tail)) items += std::min<std::size_t>((tail - head) / step, facts_.capacity);
+  }
+  return items;
+}
+
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::check() const {
+  for (unsigned ring = 0; ring < facts_.rings; ++ring) {
+    std::size_t items = 0, full = 0;
+    rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
+    outlook seen = walk(ring, rank);
+    for (; seen == outlook::ready; seen = walk(ring, rank)) ++items, rank += step;
+    MUSTER_CHECK(seen != outlook::written, "shared_queue: a rank is claimed and never published");
+    MUSTER_CHECK(items <= facts_.capacity, "shared_queue: more items than the capacity");
+    for (std::size_t i = 0; i < facts_.cells; ++i)
+      full += word::state_of(cells_of(ring)[i].word.load(std::memory_order_relaxed)) == word::published;
+    MUSTER_CHECK(items == full, "shared_queue: a cell holds an item that no pop would find");
+  }
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail
+
+#include <muster/queue/impl/shared_recovery.hpp>  // the rest of the definitions

@@ -1,0 +1,302 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/shared_engine.hpp: the queue in a region of shared memory: one ring of cells, or one for each producer. What
+// happens after a death is in impl/shared_recovery.hpp.
+//
+// It is mpmc_queue (impl/mpmc.hpp explains ranks, gaps, and why two stores and two loads are sequentially consistent)
+// with two differences, because whoever is inside may be killed:
+//   1. Consumers claim in the cell, too: published(r) becomes taken(r) by compare-exchange, and head is a hint, like
+//      tail. A claim by fetch-add would be known to the dead only.
+//   2. A claim names its owner's seat, in the same word. So nothing that the dead have left behind has to be guessed:
+//      a cell is written or taken by somebody who lives, or it is not.
+// Where there is one producer or one consumer, its claim is a plain store, or none: a consumer that is alone copies the
+// item and then frees the cell, so that its successor finds what it had not freed.
+//
+// A rank r of a ring, at its cell c:
+//   c.word of r, published: the item is there. Written: its producer is at work, and nobody may pass it.
+//   c.word of r, taken or free, or of a later rank: r is done with.
+//   c.word of an earlier rank, c.gap >= r: no item will have rank r.
+//   c.word of an earlier rank, c.gap < r: nobody has claimed r, nor any later rank.
+#pragma once
+
+#include <muster/queue/face.hpp>                // wait_limit
+#include <muster/queue/impl/shared_region.hpp>  // what lies where
+
+#include <algorithm>  // std::min
+#include <memory>     // std::construct_at
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// What clearing up after a seat came to. left: nothing is done to items that a dead consumer has claimed.
+enum class cleared : unsigned char { nobody_dead, done, left, by_another };
+/// For clear_up(): such items stay where they are.
+struct leave_items {};
+
+/// `Life` knows which process this is, whether one lives, and whether anybody can die: processes, but for tests.
+template <class T, class Shape, class Wait, class Life>
+class shared_engine {
+  using word = shared_word;
+  using cell = shared_cell<T>;
+  static constexpr rank_t step = word::step;
+
+ public:
+  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may claim a rank and keep it
+  static constexpr std::uint32_t closed = event_mask::flag(1);   // and every ring's end is known
+  static constexpr std::chrono::milliseconds patience{50};       // before a waiting thread looks for the dead
+
+  /// Where a ring was when a port looked last. A port's own.
+  struct view {
+    rank_t head = 0;  // a value that head has had
+  };
+
+  shared_engine(unsigned char* region, const shared_facts& f) noexcept
+      : facts_(f),
+        header_(reinterpret_cast<shared_header*>(region)),
+        seats_(reinterpret_cast<shared_seat*>(region + f.seats_at)),
+        ends_(reinterpret_cast<shared_ends*>(region + f.ends_at)),
+        ring_bytes_((f.size - f.cells_at) / f.rings),
+        cells_(region + f.cells_at) {}
+
+  static void construct(unsigned char* region, const shared_facts& f, rank_t first);
+
+  const shared_facts& facts() const noexcept { return facts_; }
+  shared_header& header() const noexcept { return *header_; }
+  shared_seat& seat(unsigned s) const noexcept { return seats_[s]; }
+  shared_ends& ends(unsigned ring) const noexcept { return ends_[ring]; }
+
+  // ---------------------------------------------------------------------------------------------------- producers
+  queue_status claim_place(unsigned ring, unsigned me, view& seen, rank_t& rank) noexcept;
+  void publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept;
+  bool await_room(const wait_limit& limit, queue_status why, unsigned ring, view& seen);
+
+  // ---------------------------------------------------------------------------------------------------- consumers
+  queue_status claim_item(unsigned ring, unsigned me, rank_t& rank);
+  T take(unsigned ring, unsigned me, rank_t rank) noexcept;
+  template <class Ready>
+  bool await_item(const wait_limit& limit, Ready ready);
+  /// Whether a pop would say something else than that the ring is empty.
+  bool has_news(unsigned ring) const noexcept;
+
+  // ------------------------------------------------------------------------------------------------------ the rest
+  void close();
+  void help_to_close();
+  bool is_closed() const noexcept { return (header_->consumers.flags() & closing) != 0; }
+  std::size_t size_approx() const noexcept;
+  void check() const;
+
+  // ------------------------------------------------------------------------------------------------------- recovery
+  unsigned sit_down(std::uint64_t process, std::uint32_t role);
+  bool own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process);
+  void stand_up(unsigned me);
+  template <class Give>
+  cleared clear_up(unsigned s, std::uint64_t process, Give give);
+  void help(unsigned ring, std::uint64_t process);
+
+ private:
+  static constexpr std::uint32_t item_key = 0, room_key = 0;
+
+  cell& at(unsigned ring, rank_t rank) const noexcept {
+    return cells_of(ring)[static_cast<std::size_t>(rank / step) & (facts_.cells - 1)];
+  }
+  cell* cells_of(unsigned ring) const noexcept { return reinterpret_cast<cell*>(cells_ + ring * ring_bytes_); }
+  rank_t span() const noexcept { return step * facts_.cells; }
+  rank_t room_end(rank_t head) const noexcept { return head + step * facts_.capacity; }
+
+  /// The rank to look at after `rank`, when its cell's word is of `known`, this rank or a later one: whoever claimed
+  /// `known` had room for it, so everything a lap before it is done with.
+  rank_t after(rank_t rank, rank_t known) const noexcept {
+    const rank_t lap = known - span() + step;
+    return before(rank + step, lap) ? lap : rank + step;
+  }
+
+  enum class outlook { ready, passed, written, over, unclaimed };
+  outlook look(unsigned ring, rank_t rank, rank_t& next) const noexcept;
+  outlook walk(unsigned ring, rank_t& rank) const noexcept;
+  bool claim(cell& c, rank_t rank, rank_t known, unsigned me) noexcept;
+  bool has_room(unsigned ring, rank_t rank, view& seen) noexcept;
+  void make_gap(cell& c, rank_t rank) noexcept;
+  void give_back(cell& c, rank_t rank) noexcept;
+  template <class Ready>
+  static bool await(const wait_limit& limit, event_mask& events, std::uint32_t key, Ready ready);
+  void signal_item() noexcept;
+  void signal_room() noexcept;
+
+  const shared_facts facts_;  // a copy that nobody else can change
+  shared_header* header_;
+  shared_seat* seats_;
+  shared_ends* ends_;
+  std::size_t ring_bytes_;
+  unsigned char* cells_;
+};
+
+#define MUSTER_SHARED template <class T, class Shape, class Wait, class Life>
+#define MUSTER_SHARED_ENGINE shared_engine<T, Shape, Wait, Life>
+
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::construct(unsigned char* region, const shared_facts& f, rank_t first) {
+  std::construct_at(reinterpret_cast<shared_header*>(region))->facts = f;
+  for (std::size_t s = 0; s < f.seats; ++s) std::construct_at(reinterpret_cast<shared_seat*>(region + f.seats_at) + s);
+  for (std::size_t i = 0; i < f.rings; ++i) {
+    shared_ends& e = *std::construct_at(reinterpret_cast<shared_ends*>(region + f.ends_at) + i);
+    e.head.store(first * step, std::memory_order_relaxed);
+    e.tail.store(first * step, std::memory_order_relaxed);
+    e.end.store(first * step, std::memory_order_relaxed);
+  }
+  shared_engine made(region, f);
+  for (unsigned ring = 0; ring < f.rings; ++ring) {
+    for (std::size_t i = 0; i < f.cells; ++i) std::construct_at(made.cells_of(ring) + i);
+    // As if the ranks of the lap before the first had been pushed and popped.
+    for (rank_t i = 1; i <= f.cells; ++i) {
+      const rank_t rank = (first - i) * step;
+      made.at(ring, rank).word.store(rank, std::memory_order_relaxed);
+      made.at(ring, rank).gap.store(rank, std::memory_order_relaxed);
+    }
+  }
+}
+
+// --------------------------------------------------------------------------------------------------------- producers
+
+// Claims the first rank that can be had: success, or why there is none. Never waits.
+MUSTER_SHARED
+queue_status MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view& seen, rank_t& rank) noexcept {
+  if (is_closed()) return queue_status::closed;
+  shared_ends& e = ends_[ring];
+  // (9) acquire: pairs with (10). Whoever takes the hint knows of the claims before it, as if it had walked there.
+  rank = e.tail.load(std::memory_order_acquire);
+  for (std::size_t gaps = 0;;) {
+    cell& c = at(ring, rank);
+    // (11) acquire: pairs with (8): the consumer has moved the old item out before we overwrite it.
+    const rank_t now = c.word.load(std::memory_order_acquire);
+    const rank_t known = word::rank_of(now);
+    if (!before(known, rank)) {
+      rank = after(rank, known);
+    } else if (const bool room = has_room(ring, rank, seen); !room || gaps == facts_.cells) {
+      e.tail.store(rank, std::memory_order_release);  // (10): whoever waits for room must ask for this rank
+      return is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full;
+    } else if (word::state_of(now) != word::free) {
+      if constexpr (Shape::one_consumer) return queue_status::full;  // the only consumer is about to free it
+      // A stopped consumer holds the cell for an earlier rank, or a stopped producer.
+      make_gap(c, rank);
+      rank += step;
+      ++gaps;
+    } else if (claim(c, rank, now, me)) [[likely]] {
+      // (10) release: pairs with (9). A late store can set the hint back; producers then walk over the ranks between.
+      e.tail.store(rank + step, std::memory_order_release);
+      if ((header_->consumers.after_event() & closing) == 0) [[likely]]
+        return queue_status::success;
+      make_gap(c, rank);
+      give_back(c, rank);
+      return queue_status::closed;
+    } else if constexpr (Shape::one_producer) {
+      rank += step;
+    }
+    // After a claim that failed, the same rank again: it may still be free.
+  }
+}
+
+// False when the rank has been claimed by another or passed over.
+MUSTER_SHARED
+bool MUSTER_SHARED_ENGINE::claim(cell& c, rank_t rank, rank_t known, unsigned me) noexcept {
+  if constexpr (Shape::one_producer) {
+    // Nobody else claims, and gaps are our own; or they are of a dead predecessor, and then older than our seat.
+    if (!before(c.gap.load(std::memory_order_relaxed), rank)) return false;
+    c.word.store(word::make(rank, word::written, me), std::memory_order_relaxed);
+    return true;
+  }
+  // (1) seq_cst: pairs with (6).
+  if (!c.word.compare_exchange_strong(known, word::make(rank, word::written, me), std::memory_order_seq_cst,
+                                      std::memory_order_relaxed))
+    return false;
+  // (2) seq_cst: pairs with (3). Not to be weakened, nor left out: see impl/mpmc.hpp.
+  if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
+    return true;
+  give_back(c, rank);
+  return false;
+}
+
+// Frees the cell of a claimed rank that is a gap.
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::give_back(cell& c, rank_t rank) noexcept {
+  c.word.store(rank, std::memory_order_release);  // (8)
+  signal_item();
+  signal_room();
+}
+
+// Whether an item of this rank fits. Looks at head only when what is known does not answer it.
+MUSTER_SHARED
+bool MUSTER_SHARED_ENGINE::has_room(unsigned ring, rank_t rank, view& seen) noexcept {
+  if (before(rank, room_end(seen.head))) [[likely]]
+    return true;
+  const rank_t hint = ends_[ring].head.load(std::memory_order_relaxed);
+  seen.head = hint;
+  if (!before(rank, room_end(hint))) {
+    // The hint may be late, and with nothing but gaps at the front nobody might ever pass them.
+    walk(ring, seen.head);
+    if (seen.head != hint) ends_[ring].head.store(seen.head, std::memory_order_relaxed);
+  }
+  return before(rank, room_end(seen.head));
+}
+
+// After claim_place() in vain: waits for room, or for the cell after the last, or the end. False when the limit came
+// first.
+MUSTER_SHARED
+bool MUSTER_SHARED_ENGINE::await_room(const wait_limit& limit, queue_status why, unsigned ring, view& seen) {
+  const bool this_cell = Shape::one_consumer || why == queue_status::busy;
+  const auto ready = [&] {
+    const rank_t rank = ends_[ring].tail.load(std::memory_order_relaxed);
+    if (is_closed()) return true;
+    if (!has_room(ring, rank, seen)) return false;
+    return !this_cell || word::state_of(at(ring, rank).word.load(std::memory_order_relaxed)) == word::free;
+  };
+  // Nobody tells that a cell is free.
+  if (!Shape::one_consumer && this_cell) return limit.template poll<Wait>(header_->producers, room_key, ready);
+  return await(limit, header_->producers, room_key, ready);
+}
+
+// Waits for ready(), or, as whoever should tell us may have died, for a while. False when the limit came first.
+MUSTER_SHARED
+template <class Ready>
+bool MUSTER_SHARED_ENGINE::await(const wait_limit& limit, event_mask& events, std::uint32_t key, Ready ready) {
+  if constexpr (Life::mortal) return limit.template poll<Wait>(events, key, ready, patience);
+  return limit.template await<Wait>(events, key, ready);
+}
+
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept {
+  cell& c = at(ring, rank);
+  std::construct_at(&c.item.ref(), item);
+  // (7) release: pairs with (4), (12). The item is complete before its consumer can see it.
+  c.word.store(word::make(rank, word::published), std::memory_order_release);
+  seats_[me].items.store(seats_[me].items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  signal_item();
+}
+
+// No item will have this rank, unless its producer is writing it already.
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::make_gap(cell& c, rank_t rank) noexcept {
+  rank_t known = c.gap.load(std::memory_order_relaxed);
+  while (before(known, rank)) {
+    // (3) seq_cst: pairs with (2) and, as a release, with (5).
+    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_seq_cst, std::memory_order_relaxed)) break;
+  }
+  signal_item();
+}
+
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::signal_item() noexcept {
+  if constexpr (Wait::parks)
+    if (event_mask::wakes(header_->consumers.after_event(), item_key)) [[unlikely]]
+      header_->consumers.wake(item_key);
+}
+
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::signal_room() noexcept {
+  if constexpr (Wait::parks)
+    if (event_mask::wakes(header_->producers.after_event(), room_key)) [[unlikely]]
+      header_->producers.wake_one(room_key);
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail
+
+#include <muster/queue/impl/shared_consumers.hpp>  // the rest of the definitions

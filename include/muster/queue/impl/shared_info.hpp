@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/shared_info.hpp: what shared memory says of itself: whether it is a queue, which, and who uses it.
+#pragma once
+
+#include <muster/queue/shared.hpp>  // shared_queue_info, shared_queue_error
+
+#include <bit>      // std::has_single_bit
+#include <cstring>  // std::memcpy
+
+namespace muster::inline MUSTER_ABI {
+namespace detail {
+
+inline constexpr std::uint32_t producer_role = 1, consumer_role = 2;
+
+template <std::size_t Size>
+void copy_text(std::string_view text, std::array<char, Size>& into) {
+  into = {};
+  std::copy_n(text.data(), std::min(text.size(), Size - 1), into.data());
+}
+
+template <std::size_t Size>
+std::string text_of(const std::array<char, Size>& text) {
+  return std::string(text.data(), ::strnlen(text.data(), Size));
+}
+
+/// The facts of a region, once they are known to describe one that can be used by this process.
+inline shared_facts read_facts(const mapping& memory, const std::string& name) {
+  const auto refuse = [&](const std::string& why) { throw shared_queue_error(name + ": " + why); };
+  shared_facts f;
+  if (memory.size() < sizeof(shared_header))
+    refuse(std::to_string(memory.size()) + " bytes are too few for a queue; it was truncated, or is something else");
+  std::memcpy(&f, memory.start(), sizeof(f));
+  if (f.magic != shared_magic) refuse("this is no queue of muster");
+  if (f.version != shared_version)
+    refuse("the queue has version " + std::to_string(f.version) + " of the layout, and this program " +
+           std::to_string(shared_version) + "; build both against the same muster");
+  if (f.size != memory.size())
+    refuse("the queue has " + std::to_string(f.size) + " bytes, and the file " + std::to_string(memory.size()) +
+           "; it was truncated, delete it and create another");
+  const std::uint64_t most = f.size / 16;
+  if (!std::has_single_bit(f.cells) || f.capacity == 0 || f.capacity > f.cells || f.cells > most || f.rings == 0 ||
+      f.rings > most || f.seats < 2 || f.seats > shared_word::most_seats || f.item_size == 0 || f.item_size > f.size ||
+      f.rings > f.size / f.cells)
+    refuse("the queue's header is damaged; delete it and create another");
+  if (f.boot != boot_identity())
+    refuse("the queue is from before this machine was started anew, and nobody knows who had died in it; delete it");
+  if (f.name_space != process_name_space())
+    refuse("the queue belongs to another process name space, where processes have other numbers; share that, too");
+  return f;
+}
+
+/// Throws unless what is there is what was expected.
+inline void compare_facts(const shared_facts& there, const shared_facts& wanted, const std::string& name) {
+  const auto compare = [&](const char* what, const auto& have, const auto& want) {
+    if (have != want)
+      throw shared_queue_error(name + ": the queue's " + what + " is " + have + ", and this program's " + want +
+                               "; open it as it was made");
+  };
+  compare("shape", text_of(there.shape), text_of(wanted.shape));
+  compare("tag", "'" + text_of(there.tag) + "'", "'" + text_of(wanted.tag) + "'");
+  compare("item", std::to_string(there.item_size) + " bytes", std::to_string(wanted.item_size) + " bytes");
+  compare("item's alignment", std::to_string(there.item_alignment), std::to_string(wanted.item_alignment));
+  compare("layout", std::to_string(there.layout), std::to_string(wanted.layout));
+  compare("size", std::to_string(there.size), std::to_string(wanted.size));
+}
+
+inline shared_queue_info describe(const unsigned char* region, const shared_facts& f) {
+  const auto& header = *reinterpret_cast<const shared_header*>(region);
+  shared_queue_info info;
+  info.shape = text_of(f.shape);
+  info.tag = text_of(f.tag);
+  info.item_size = f.item_size;
+  info.capacity = f.capacity;
+  info.lanes = f.rings;
+  info.closed = header.consumers.flags() != 0;
+  for (std::size_t i = 0; i < f.rings; ++i) {
+    const auto& ends = *(reinterpret_cast<const shared_ends*>(region + f.ends_at) + i);
+    const rank_t head = ends.head.load(std::memory_order_relaxed);
+    const rank_t tail = ends.tail.load(std::memory_order_relaxed);
+    if (before(head, tail)) info.items += std::min<std::uint64_t>((tail - head) / shared_word::step, f.capacity);
+  }
+  for (std::size_t s = 1; s < f.seats; ++s) {
+    const auto& seat = *(reinterpret_cast<const shared_seat*>(region + f.seats_at) + s);
+    const std::uint64_t holder = seat.holder.load(std::memory_order_relaxed);
+    if (holder == 0) continue;
+    shared_queue_participant one;
+    one.produces = seat.role.load(std::memory_order_relaxed) == producer_role;
+    one.process = number_of(holder);
+    one.alive = is_alive(holder);
+    one.items = seat.items.load(std::memory_order_relaxed);
+    one.last_rank = seat.last.load(std::memory_order_relaxed) / shared_word::step;
+    info.participants.push_back(one);
+  }
+  return info;
+}
+
+}  // namespace detail
+
+inline shared_queue_info inspect_shared_queue(const std::filesystem::path& path) {
+  const mapping memory = mapping::open_file(path, false);
+  const detail::shared_facts f = detail::read_facts(memory, path.string());
+  if (f.layout == 0 || f.cells_at > f.size || f.ends_at + f.rings * sizeof(detail::shared_ends) > f.cells_at ||
+      f.seats_at + f.seats * sizeof(detail::shared_seat) > f.ends_at)
+    throw shared_queue_error(path.string() + ": the queue's header is damaged; delete it and create another");
+  return detail::describe(memory.start(), f);
+}
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/shared_recovery.hpp: seats, and clearing up after a process that has died in one.
+//
+// One keeper at a time clears up a seat: it writes its process into seat.keeper, and whoever finds a dead one there
+// takes its place. So nobody still clears up when the seat is given to somebody else, and a keeper that is killed is
+// followed by another. Each step may be done twice:
+//   a cell written by the dead     its rank becomes a gap, then the cell is free
+//   a cell taken by the dead       its item, which no pop has returned, is given to the caller; then the cell is free
+// Nobody waits for it: consumers wait for a cell that the dead have written, and clear that up themselves (help()).
+#pragma once
+
+#include <muster/queue/guards.hpp>                 // finally
+#include <muster/queue/impl/shared_consumers.hpp>  // the class and the macros
+
+#include <type_traits>  // std::is_same_v
+
+namespace muster::inline MUSTER_ABI::detail {
+
+// A free seat, now `process`'s; 0: there is none.
+MUSTER_SHARED
+unsigned MUSTER_SHARED_ENGINE::sit_down(std::uint64_t process, std::uint32_t role) {
+  for (unsigned s = 1; s < facts_.seats; ++s) {
+    std::uint64_t nobody = 0;
+    // (14) acquire: pairs with (15).
+    if (seats_[s].holder.load(std::memory_order_relaxed) != 0 ||
+        !seats_[s].holder.compare_exchange_strong(nobody, process, std::memory_order_acquire,
+                                                  std::memory_order_relaxed))
+      continue;
+    seats_[s].last.store(0, std::memory_order_relaxed);
+    seats_[s].items.store(0, std::memory_order_relaxed);
+    seats_[s].role.store(role, std::memory_order_relaxed);
+    return s;
+  }
+  return 0;
+}
+
+// Makes a seat the only one of its kind. False when somebody else is, and lives, or has left items.
+MUSTER_SHARED
+bool MUSTER_SHARED_ENGINE::own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process) {
+  for (;;) {
+    std::uint32_t owner = 0;
+    // (16) acquire: pairs with (17). We go on where the one before us has stopped.
+    if (place.compare_exchange_strong(owner, me, std::memory_order_acquire, std::memory_order_acquire)) return true;
+    const cleared before_us = clear_up(owner, process, leave_items{});
+    if (before_us != cleared::done && place.load(std::memory_order_relaxed) == owner) return false;
+  }
+}
+
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::stand_up(unsigned me) {
+  for (unsigned ring = 0; ring < facts_.rings; ++ring)
+    for (sync::atomic<std::uint32_t>* place : {&ends_[ring].producer, &ends_[ring].consumer}) {
+      std::uint32_t owner = me;
+      // (17) release: pairs with (16).
+      place->compare_exchange_strong(owner, 0, std::memory_order_release, std::memory_order_relaxed);
+    }
+  seats_[me].role.store(0, std::memory_order_relaxed);
+  seats_[me].holder.store(0, std::memory_order_release);  // (15) release: pairs with (14).
+}
+
+// If whoever holds seat `s` is dead: clears up. `give(item)` for each item that it had claimed.
+MUSTER_SHARED
+template <class Give>
+cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give give) {
+  shared_seat& seat = seats_[s];
+  const auto is_dead = [&] {
+    const std::uint64_t holder = seat.holder.load(std::memory_order_relaxed);
+    return holder != 0 && !Life::alive(holder);
+  };
+  if (!is_dead()) return cleared::nobody_dead;
+  std::uint64_t keeper = seat.keeper.load(std::memory_order_relaxed);
+  if (keeper != 0 && Life::alive(keeper)) return cleared::by_another;
+  // (18) acquire: pairs with (19). A keeper before us has done its work, or is dead.
+  if (!seat.keeper.compare_exchange_strong(keeper, process, std::memory_order_acquire, std::memory_order_relaxed))
+    return cleared::by_another;
+  const finally done([&] { seat.keeper.store(0, std::memory_order_release); });  // (19) release: pairs with (18).
+  if (!is_dead()) return cleared::nobody_dead;
+
+  bool left = false;
+  for (unsigned ring = 0; ring < facts_.rings; ++ring)
+    for (std::size_t i = 0; i < facts_.cells; ++i) {
+      cell& c = cells_of(ring)[i];
+      // (13) acquire: pairs with (8).
+      const rank_t now = c.word.load(std::memory_order_acquire);
+      if (word::seat_of(now) != s) continue;
+      if (word::state_of(now) == word::written) {
+        make_gap(c, word::rank_of(now));
+        give_back(c, word::rank_of(now));
+      } else if constexpr (std::is_same_v<Give, leave_items>) {
+        left = true;
+      } else {
+        give(c.item.get());
+        give_back(c, word::rank_of(now));
+      }
+    }
+  if (left) return cleared::left;
+  stand_up(s);
+  return cleared::done;
+}
+
+// After a wait in vain: clears up what has died in the way of consumers.
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::help(unsigned ring, std::uint64_t process) {
+  rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
+  if (walk(ring, rank) != outlook::written) return;
+  const unsigned owner = word::seat_of(at(ring, rank).word.load(std::memory_order_relaxed));
+  if (owner != 0) clear_up(owner, process, leave_items{});
+}
+
+#undef MUSTER_SHARED
+#undef MUSTER_SHARED_ENGINE
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// shared.hpp: bounded FIFO queue of trivially copyable items between processes, in a file or in memory that is handed
+// on by its descriptor.
+//
+// Shapes     shape::spsc, spmc, mpmc: one strict FIFO. shape::lanes: a FIFO for each producer, behind one face.
+// Order      linearizable FIFO; of lanes, for each producer. Threads that overlap may finish out of order.
+// Progress   try_push and try_pop never wait for another thread and are lock-free; push waits only for room, pop only
+//            for an item. try_pop says busy while the first item is still being written.
+// Preempted  a consumer stopped in a pop holds one cell, which producers skip (spsc: the producer waits when it comes
+//            to it). A producer stopped in a push delays the pops that must not pass its item.
+// Killed     at any moment, by whatever: what it held is known by its seat. Consumers in the way of a dead producer
+//            clear up after it within 50 ms of waiting, or trying; its unfinished push is a gap. The item that a dead
+//            consumer had claimed and not returned stays, in nobody's way, until recover() gives it to somebody. No
+//            item is lost but the one that a pop had returned already; participants() names its rank. Who clears up
+//            may be killed as well.
+// Memory     64 to 128 bytes, cells of 16 bytes beside the item: capacity + seats (spsc: capacity), rounded up to a
+//            power of two; a ring for each lane. All of it is allocated by create().
+// Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; what
+//            the system refuses is a std::system_error. Each says what to do.
+// Trust      processes that share a queue trust each other. Whatever the memory holds, no index leaves it; but a
+//            process that writes nonsense spoils the others' items. A file that is truncated while it is in use kills
+//            by SIGBUS, as every mapped file; memory without a name cannot be truncated.
+// Use it     between processes. Within one: spsc_queue, spmc_queue, mpmc_queue, which take any type and are faster.
+// Source     FFQ^m (see mpmc.hpp). New: claims that name their owner, in the word that they change; seats; recovery.
+#pragma once
+
+#include <muster/base/mapping.hpp>              // mapping
+#include <muster/base/process.hpp>              // is_alive
+#include <muster/queue/face.hpp>                // push_face, pop_face
+#include <muster/queue/impl/shared_engine.hpp>  // the rings
+
+#include <array>        // the digest of the tag
+#include <cstdint>      // std::uint64_t
+#include <filesystem>   // names
+#include <memory>       // std::shared_ptr
+#include <optional>     // ports that may be refused
+#include <stdexcept>    // std::runtime_error
+#include <string>       // messages
+#include <type_traits>  // what an item must be
+#include <vector>       // participants
+
+namespace muster::inline MUSTER_ABI {
+
+/// Who pushes, and who pops.
+namespace shape {
+
+struct spsc {
+  static constexpr const char* name = "spsc";
+  static constexpr bool one_producer = true, one_consumer = true, many_rings = false;
+};
+struct spmc {
+  static constexpr const char* name = "spmc";
+  static constexpr bool one_producer = true, one_consumer = false, many_rings = false;
+};
+struct mpmc {
+  static constexpr const char* name = "mpmc";
+  static constexpr bool one_producer = false, one_consumer = false, many_rings = false;
+};
+/// Many producers with a ring each, many consumers.
+struct lanes {
+  static constexpr const char* name = "lanes";
+  static constexpr bool one_producer = true, one_consumer = false, many_rings = true;
+};
+
+}  // namespace shape
+
+/// What a queue between processes may be told when it is made.
+struct shared_queue_options {
+  /// Ports at once, in all processes; ports of the dead count until somebody has cleared up. At most 1023.
+  std::size_t ports = 62;
+  /// Of shape::lanes: producers at once.
+  std::size_t lanes = 16;
+  /// Whoever opens the queue must name the same. At most 31 characters.
+  std::string tag = {};
+  /// The rank of the first item. For tests that want to see the ranks wrap.
+  rank_t first_rank = 0;
+};
+
+/// What opens is not what was expected, or a port cannot be had. what() says what to do.
+class shared_queue_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A port that somebody has opened and not closed.
+struct shared_queue_participant {
+  bool produces = false;
+  bool alive = false;
+  pid_t process = 0;
+  std::uint64_t items = 0;      // pushed, or returned by pop
+  std::uint64_t last_rank = 0;  // of a consumer: the item that was returned last; its process may have died with it
+};
+
+/// What a queue says of itself. All counts are of some recent moment.
+struct shared_queue_info {
+  std::string shape;
+  std::string tag;
+  std::size_t item_size = 0;
+  std::size_t capacity = 0;  // of a lane
+  std::size_t lanes = 0;
+  std::size_t items = 0;  // gaps and pushes in progress count
+  bool closed = false;
+  std::vector<shared_queue_participant> participants;
+};
+
+/// Reads a queue's file and changes nothing: the processes that use it do not notice. Throws as open() does.
+shared_queue_info inspect_shared_queue(const std::filesystem::path& path);
+
+namespace detail {
+
+struct real_life {
+  static constexpr bool mortal = true;
+  static std::uint64_t self() { return this_process(); }
+  static bool alive(std::uint64_t process) { return is_alive(process); }
+};
+
+}  // namespace detail
+
+template <class T, class Shape = shape::mpmc, class Wait = wait::spin_then_park>
+class shared_queue {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T>,
+                "what goes from process to process is bytes: the item must be trivially copyable");
+  static_assert(alignof(T) <= isolation_size, "the item asks for more alignment than the queue's memory has");
+  using engine = detail::shared_engine<T, Shape, Wait, detail::real_life>;
+  struct state;
+
+ public:
+  class producer_port;
+  class consumer_port;
+
+  /// A new queue of exactly `capacity` items (lanes: for each producer) in a new file, which must not be there yet;
+  /// under /dev/shm it never goes to a disk. The file stays until somebody deletes it.
+  static shared_queue create(const std::filesystem::path& path, std::size_t capacity,
+                             const shared_queue_options& options = {});
+  /// A new queue in memory without a name, which lives as long as somebody has its descriptor or a mapping.
+  static shared_queue create_anonymous(std::size_t capacity, const shared_queue_options& options = {});
+  /// A queue that is there. The item, the shape and the tag must be those it was made with.
+  static shared_queue open(const std::filesystem::path& path, const std::string& tag = {});
+  /// The same by a descriptor that was inherited, or received over a socket. It stays the caller's.
+  static shared_queue attach(int descriptor, const std::string& tag = {});
+
+  /// To hand on.
+  int descriptor() const noexcept;
+
+  /// What one thread pushes, or pops, with. A child of fork() opens ports of its own, and must not use or destroy those
+  /// of its parent. Throws when all ports are in use, or the only producer or consumer is somebody else.
+  producer_port producer();
+  consumer_port consumer();
+  /// The same, but empty instead of an exception.
+  std::optional<producer_port> try_producer();
+  std::optional<consumer_port> try_consumer();
+
+  /// Clears up after every process that has died: closes its ports, and calls give(const T&) for each item that a pop
+  /// had claimed and not returned. Returns how many ports. When the process dies in here, or give throws, the items not
+  /// yet given, and that one, are given to the next who asks. Any process, at any time.
+  template <class Give>
+  std::size_t recover(Give give);
+
+  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any process, any number of
+  /// times. A process that dies in here has closed the queue, or not.
+  void close();
+  bool is_closed() const noexcept;
+  std::size_t capacity() const noexcept;
+  /// Items in the queue at some recent moment; gaps and pushes in progress count.
+  std::size_t size_approx() const noexcept;
+  shared_queue_info info() const;
+
+  /// Asserts the invariants. Only while no thread is inside an operation, and nobody dead is left to clear up after.
+  void check() const;
+
+ private:
+  explicit shared_queue(std::shared_ptr<state> s) : state_(std::move(s)) {}
+  static detail::shared_facts plan(std::size_t capacity, const shared_queue_options& options);
+  static shared_queue adopt(mapping memory, const std::string& name, const std::string& tag);
+  std::string why_no_port(bool produces) const;
+
+  std::shared_ptr<state> state_;
+};
+
+/// Pushes: push, try_push, emplace, push_for, push_until, push(stop_token): see face.hpp. One thread at a time.
+template <class T, class Shape, class Wait>
+class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_port, T> {
+  friend push_face<producer_port, T>;
+  friend shared_queue;
+
+ public:
+  producer_port(producer_port&&) noexcept = default;
+  producer_port& operator=(producer_port&&) = delete;
+  ~producer_port();
+
+  /// success, full, closed; busy when stopped processes hold every cell. Lock-free.
+  template <class... Args>
+  queue_status try_emplace(Args&&... args);
+  /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
+  template <class InputIt>
+  std::size_t push_n(InputIt first, std::size_t count);
+
+ private:
+  producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring) noexcept;
+  template <class... Args>
+  queue_status emplace_within(const wait_limit& limit, Args&&... args);
+
+  std::shared_ptr<state> state_;
+  unsigned seat_;
+  unsigned ring_;
+  typename engine::view seen_;
+};
+
+/// Pops: pop_for, pop_until, pop(stop_token): see face.hpp. One thread at a time.
+template <class T, class Shape, class Wait>
+class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_port, T> {
+  friend pop_face<consumer_port, T>;
+  friend shared_queue;
+
+ public:
+  consumer_port(consumer_port&&) noexcept = default;
+  consumer_port& operator=(consumer_port&&) = delete;
+  ~consumer_port();
+
+  using pop_face<consumer_port, T>::pop;
+  /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
+  queue_result<T> pop() { return pop_within(wait_limit{}); }
+  /// Takes the first item if there is one: an item, empty or closed; busy while it is still being written. Lock-free.
+  /// Of lanes, empty means that each was empty when it was looked at.
+  queue_result<T> try_pop();
+  /// Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
+  template <class OutputIt>
+  std::size_t pop_n(OutputIt out, std::size_t count);
+
+ private:
+  consumer_port(std::shared_ptr<state> s, unsigned seat) noexcept;
+  queue_result<T> pop_within(const wait_limit& limit);
+  void help();
+
+  static constexpr unsigned turn = 64;  // items in a row from one lane, while others may have some
+
+  std::shared_ptr<state> state_;
+  unsigned seat_;
+  unsigned ring_ = 0;
+  unsigned in_a_row_ = 0;
+  deadline help_at_ = no_deadline;  // when a try that is busy looks for the dead
+};
+
+}  // namespace muster::inline MUSTER_ABI
+
+#include <muster/queue/impl/shared.hpp>  // definitions

@@ -1,0 +1,424 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The queue between processes under the checker, where a process is a thread, and one that has stopped for ever is
+// dead: its rings (impl/shared_engine.hpp) in all histories, and what is left when somebody dies before any of its
+// operations.
+#include <gtest/gtest.h>
+#include <muster/queue/shared.hpp>
+
+#include "expect_right.hpp"
+#include "mutant_search.hpp"
+#include "queue_programs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace muster_model_test;
+using muster::queue_status;
+namespace shape = muster::shape;
+namespace detail = muster::detail;
+
+using number = std::uint64_t;
+
+constexpr number dead_from_the_beginning = 100;
+
+/// Process n + 1 is thread n. Where nobody dies, nobody looks after a while whether somebody has, which would hide a
+/// wake-up that is lost.
+template <bool Mortal>
+struct model_life {
+  static constexpr bool mortal = Mortal;
+  static number self() { return mm::engine::running().current() + 1; }
+  static bool alive(number process) {
+    return process != dead_from_the_beginning && !mm::engine::running().has_stopped(static_cast<unsigned>(process - 1));
+  }
+};
+
+/// A region of memory with a ring in it.
+template <class Shape, bool Mortal>
+class region {
+  using life = model_life<Mortal>;
+
+ public:
+  using rings = detail::shared_engine<number, Shape, muster::wait::park, life>;
+
+  region(std::size_t capacity, std::size_t cells, muster::rank_t first, unsigned seats)
+      : facts_(facts(capacity, cells, seats)),
+        memory_(static_cast<unsigned char*>(::operator new(facts_.size, alignment))) {
+    rings::construct(memory_, facts_, first);
+    queue = std::make_unique<rings>(memory_, facts_);
+  }
+  ~region() {
+    auto* const cells = reinterpret_cast<detail::shared_cell<number>*>(memory_ + facts_.cells_at);
+    std::destroy_n(cells, facts_.cells);
+    std::destroy_n(&queue->ends(0), facts_.rings);
+    std::destroy_n(&queue->seat(0), facts_.seats);
+    std::destroy_at(&queue->header());
+    ::operator delete(memory_, alignment);
+  }
+
+  queue_status try_push(unsigned seat, typename rings::view& seen, number value) {
+    muster::rank_t rank = 0;
+    const queue_status claim = queue->claim_place(0, seat, seen, rank);
+    if (claim == queue_status::success) queue->publish(0, seat, rank, value);
+    return claim;
+  }
+  muster::queue_result<number> try_pop(unsigned seat) {
+    muster::rank_t rank = 0;
+    const queue_status claim = queue->claim_item(0, seat, rank);
+    if (claim != queue_status::success) return claim;
+    return muster::queue_result<number>(std::in_place, queue->take(0, seat, rank));
+  }
+  /// As shared_queue's ports wait, and clear up after the dead.
+  queue_status push(unsigned seat, typename rings::view& seen, number value, const muster::wait_limit& limit = {}) {
+    for (;;) {
+      const queue_status now = try_push(seat, seen, value);
+      if (now == queue_status::success || now == queue_status::closed) return now;
+      if (limit.over() || !queue->await_room(limit, now, 0, seen)) return now;
+    }
+  }
+  muster::queue_result<number> pop(unsigned seat, const muster::wait_limit& limit = {}) {
+    for (;;) {
+      muster::queue_result<number> now = try_pop(seat);
+      if (now || now.status() == queue_status::closed) return now;
+      if (now.status() == queue_status::busy) queue->help(0, life::self());
+      if (limit.over() || !queue->await_item(limit, [&] { return queue->has_news(0); })) return now;
+    }
+  }
+
+  std::unique_ptr<rings> queue;
+
+ private:
+  static constexpr std::align_val_t alignment{muster::isolation_size};
+
+  static detail::shared_facts facts(std::size_t capacity, std::size_t cells, unsigned seats) {
+    detail::shared_facts f;
+    f.capacity = capacity;
+    f.cells = cells;
+    f.rings = 1;
+    f.seats = seats;
+    return detail::lay_out<number>(f);
+  }
+
+  const detail::shared_facts facts_;
+  unsigned char* const memory_;
+};
+
+// ------------------------------------------------------------------------------------------------------- the histories
+
+/// A region with the face of a queue of items, for queue_programs.hpp. Each thread has a seat.
+template <class Shape>
+class as_queue {
+  using place = region<Shape, false>;
+
+ public:
+  struct options {
+    std::size_t threads, cells;
+    muster::rank_t first_rank;
+  };
+  as_queue(std::size_t capacity, const options& o) : all_(capacity, o.cells, o.first_rank, mm::most_threads + 1) {
+    for (unsigned t = 0; t < mm::most_threads; ++t) {
+      all_.queue->sit_down(t + 1, 1);
+      seen_[t].head = all_.queue->ends(0).head.load(std::memory_order_relaxed);
+    }
+  }
+
+  queue_status try_push(item&& value) { return after(value, all_.try_push(seat(), seen(), value.value())); }
+  queue_status push(item&& value) { return after(value, all_.push(seat(), seen(), value.value())); }
+  queue_status push(item&& value, std::stop_token stop) {
+    return after(value, all_.push(seat(), seen(), value.value(), {muster::no_deadline, &stop}));
+  }
+  template <class Time>
+  queue_status push_for(item&& value, Time time) {
+    return after(value, all_.push(seat(), seen(), value.value(), {detail::deadline_after(time)}));
+  }
+  muster::queue_result<item> try_pop() { return as_item(all_.try_pop(seat())); }
+  muster::queue_result<item> pop() { return as_item(all_.pop(seat())); }
+  muster::queue_result<item> pop(std::stop_token stop) {
+    return as_item(all_.pop(seat(), {muster::no_deadline, &stop}));
+  }
+  template <class Time>
+  muster::queue_result<item> pop_for(Time time) {
+    return as_item(all_.pop(seat(), {detail::deadline_after(time)}));
+  }
+  queue_status emplace(refusing) { return queue_status::busy; }
+  queue_status try_emplace(refusing) { return queue_status::busy; }
+  std::size_t push_n(auto, std::size_t) { return 0; }
+  std::size_t try_push_n(auto, std::size_t) { return 0; }
+  std::size_t pop_n(auto, std::size_t) { return 0; }
+  std::size_t try_pop_n(auto, std::size_t) { return 0; }
+  void close() { all_.queue->close(); }
+  void check() const { all_.queue->check(); }
+
+ private:
+  static unsigned seat() { return mm::engine::running().current() + 1; }
+  typename place::rings::view& seen() { return seen_[seat() - 1]; }
+  static queue_status after(item& value, queue_status s) {
+    if (s == queue_status::success) value = item();
+    return s;
+  }
+  static muster::queue_result<item> as_item(const muster::queue_result<number>& r) {
+    if (!r) return r.status();
+    return muster::queue_result<item>(std::in_place, *r);
+  }
+
+  place all_;
+  std::array<typename place::rings::view, mm::most_threads> seen_;
+};
+
+struct row {
+  const char* shape;
+  std::size_t capacity;
+  const char* text;
+  search_bounds within;
+};
+
+const std::vector<row> table = {
+    {"spsc", 1, "try_push*2 | try_pop*2", {-1, -1}},
+    {"spsc", 2, "push*3 | pop*3", {2, 1}},
+    {"spsc", 1, "push*2 close | drain", {2, 1}},
+    {"spsc", 1, "close | push*2 | drain", {1, 1}},
+    {"spmc", 1, "try_push*2 | try_pop*2", {2, 1}},
+    {"spmc", 1, "push*2 | pop | pop", {1, 1}},
+    {"spmc", 2, "try_push*3 | try_pop*2 | try_pop", {1, 1}},
+    {"spmc", 1, "close | push*2 | drain", {1, 1}},
+    {"mpmc", 1, "try_push | try_push | try_pop", {2, 1}},
+    {"mpmc", 2, "try_push*2 | try_push | try_pop*2", {1, 1}},
+    {"mpmc", 1, "push | push | pop*2", {1, 1}},
+    {"mpmc", 1, "close | push | drain", {1, 1}},
+    {"spsc", 1, "push*2 | close", {-1, -1, 5'000}},
+    {"spmc", 1, "pop | close", {-1, -1, 5'000}},
+    {"mpmc", 1, "try_push | try_pop | close", {-1, -1, 5'000}},
+    {"spsc", 2, "close | push*4 | drain_for", {-1, -1, 20'000}},
+    {"spsc", 1, "stop | push_stop*2 | pop_stop*3", {-1, -1, 20'000}},
+    {"spsc", 2, "push*6 | pop*6", {-1, -1, 20'000}},
+    {"spmc", 1, "push_for*3 close | pop_for*2 | drain_for", {-1, -1, 20'000}},
+    {"spmc", 2, "close | push*3 | drain | drain", {-1, -1, 20'000}},
+    {"spmc", 1, "try_push*4 | try_pop*2 | try_pop*2 | close", {-1, -1, 20'000}},
+    {"spmc", 1, "push*4 | pop*2 | pop_stop*2", {-1, -1, 20'000}},
+    {"mpmc", 2, "push*2 | push*2 | pop*2 | pop*2", {-1, -1, 20'000}},
+    {"mpmc", 1, "close | push*2 | push*2 | drain | drain", {-1, -1, 20'000}},
+    {"mpmc", 2, "close | push*2 | try_push*2 | drain | drain_for", {-1, -1, 20'000}},
+    {"mpmc", 1, "push_stop*2 | push_stop*2 | pop*4", {-1, -1, 20'000}},
+    {"mpmc", 1, "close | push*2 | close | drain", {-1, -1, 20'000}},
+    {"mpmc", 3, "try_push*3 | try_push*2 | try_pop*3 | try_pop*2", {-1, -1, 20'000}},
+    {"mpmc", 1, "push*2 | push*2 | pop*2 | pop*2", {-1, -1, 20'000}},
+};
+
+std::function<void()> make_program(const row& r) {
+  const std::string shape = r.shape;
+  queue_setup setup;
+  setup.capacity = r.capacity;
+  setup.cells = std::max<std::size_t>(2, std::bit_ceil(r.capacity + (shape == "spsc" ? 0 : 1)));
+  setup.full_may_be_early = true;
+  if (shape == "spsc") return queue_program<as_queue<shape::spsc>>(setup, parse(r.text));
+  if (shape == "spmc") return queue_program<as_queue<shape::spmc>>(setup, parse(r.text));
+  return queue_program<as_queue<shape::mpmc>>(setup, parse(r.text));
+}
+
+std::string name_of(const row& r) { return std::string(r.shape) + " of " + std::to_string(r.capacity) + ": " + r.text; }
+
+class shared_queue_model : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(shared_queue_model, has_no_execution_that_breaks_a_promise) {
+  const row& r = table[GetParam()];
+  for (const bool asymmetric : {true, false}) {
+    mm::settings().asymmetric_fences = asymmetric;
+    expect_right(r.within, name_of(r) + (asymmetric ? "" : ", without the asymmetric fence"), make_program(r));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(programs, shared_queue_model, ::testing::Range(std::size_t{0}, table.size()));
+
+// ---------------------------------------------------------------------------------------------------------- the deaths
+
+/// Thread 1 may die before any of its operations. p pushes, o pops (both wait), t tries to pop, c closes. There is room
+/// for three.
+struct mortals {
+  const char* before;  // main does this first
+  const char* victim;
+  const char* other;
+};
+
+template <class Shape>
+class death {
+  using place = region<Shape, true>;
+
+ public:
+  explicit death(const mortals& who) : who_(who), all_(3, 4, near_the_wrap, 4) {}
+
+  /// The item of a pop that stopped after its last step is nowhere but in a register; its seat names it.
+  void play() {
+    for (unsigned seat = 1; seat <= 3; ++seat) {
+      all_.queue->sit_down(seat, 1);
+      seen_[seat].head = all_.queue->ends(0).head.load(std::memory_order_relaxed);
+    }
+    act(who_.before);
+    const unsigned victim = mm::spawn([this] { act(who_.victim); });
+    const unsigned other = mm::spawn([this] { act(who_.other); });
+    const bool died = !mm::join(victim) && mm::engine::running().has_stopped(victim);
+    if (!mm::join(other)) fail("the dead keep the other from finishing");
+    const number was_given = all_.queue->seat(2).items.load(std::memory_order_relaxed);
+    if (died) {
+      // The other may have cleared up already, unless the dead have claimed items.
+      static_cast<void>(all_.queue->clear_up(2, 1, [this](number one) { found(one); }));
+      if (all_.queue->seat(2).holder.load(std::memory_order_relaxed) != 0) fail("the seat of the dead is not free");
+    }
+    number last[4] = {};
+    for (auto item = all_.try_pop(1); item; item = all_.try_pop(1)) {
+      number& before = last[*item / 100];
+      if (*item <= before) fail("items of one producer are out of order");
+      before = *item;
+      found(*item);
+    }
+    all_.queue->check();
+    unsigned nowhere = 0;
+    for (const number value : pushed_)
+      if (value != 0 && std::count(found_.begin(), found_.end(), value) == 0) ++nowhere;
+    if (nowhere > (died && was_given > popped_[2] ? 1 : 0)) fail("an item is lost");
+  }
+
+ private:
+  [[noreturn]] static void fail(const char* what) { mm::engine::running().fail(what); }
+
+  void found(number value) {
+    if (std::count(found_.begin(), found_.end(), value) != 0) fail("an item is delivered twice");
+    *std::find(found_.begin(), found_.end(), 0) = value;
+  }
+
+  void act(const char* letters) {
+    const unsigned seat = mm::engine::running().current() + 1;
+    for (number value = 100 * seat; *letters != '\0'; ++letters) {
+      if (*letters == 'p') {
+        ++value;
+        if (all_.push(seat, seen_[seat], value) == queue_status::success)
+          *std::find(pushed_.begin(), pushed_.end(), 0) = value;
+      } else if (*letters == 'c') {
+        all_.queue->close();
+      } else {
+        const auto item = *letters == 'o' ? all_.pop(seat) : all_.try_pop(seat);
+        if (item) found(*item), ++popped_[seat];
+      }
+    }
+  }
+
+  const mortals who_;
+  place all_;
+  std::array<typename place::rings::view, 4> seen_;
+  std::array<number, 16> pushed_{}, found_{};
+  std::array<number, 4> popped_{};
+};
+
+template <class Shape>
+std::function<void()> death_program(const mortals& who) {
+  return [who] {
+    auto now = std::make_unique<death<Shape>>(who);
+    now->play();
+  };
+}
+
+/// Somebody has died with a rank that it was writing and an item that it had claimed. Two clear up after it, one of
+/// whom may die; then main does.
+class clearing {
+  using place = region<shape::mpmc, true>;
+
+ public:
+  void play() {
+    auto& rings = *all_.queue;
+    for (unsigned seat = 1; seat <= 4; ++seat) rings.sit_down(seat == 4 ? dead_from_the_beginning : seat, 1);
+    typename place::rings::view seen;
+    seen.head = rings.ends(0).head.load(std::memory_order_relaxed);
+    muster::rank_t rank = 0;
+    static_cast<void>(all_.try_push(1, seen, 1));
+    static_cast<void>(rings.claim_item(0, 4, rank));
+    static_cast<void>(rings.claim_place(0, 4, seen, rank));
+    static_cast<void>(all_.try_push(1, seen, 2));
+
+    const unsigned mortal = mm::spawn([this] { clear_up(0); });
+    const unsigned other = mm::spawn([this] {
+      clear_up(1);
+      // Whoever sits there next is not taken for the dead.
+      if (all_.queue->sit_down(3, 1) == 4 &&
+          all_.queue->clear_up(4, 3, detail::leave_items{}) != detail::cleared::nobody_dead)
+        mm::engine::running().fail("a seat is taken from a process that lives");
+    });
+    const bool died = !mm::join(mortal) && mm::engine::running().has_stopped(mortal);
+    mm::join(other);
+    clear_up(2);
+    const unsigned given = given_[0].get() + given_[1].get() + given_[2].get();
+    if (given == 0) mm::engine::running().fail("the item of the dead is lost");
+    if (given > (died ? 2 : 1)) mm::engine::running().fail("the item of the dead is given twice");
+    if (const number after = all_.queue->seat(4).holder.load(std::memory_order_relaxed); after != 0 && after != 3)
+      mm::engine::running().fail("the seat of the dead is not free");
+    const auto second = all_.try_pop(1);
+    if (!second || *second != 2) mm::engine::running().fail("what came after the dead is lost");
+    if (all_.try_pop(1).status() != queue_status::empty) mm::engine::running().fail("there is an item too many");
+    all_.queue->check();
+  }
+
+ private:
+  void clear_up(unsigned who) {
+    all_.queue->clear_up(4, mm::engine::running().current() + 1, [&](number item) {
+      if (item != 1) mm::engine::running().fail("an item that nobody had claimed is given");
+      ++given_[who].ref();
+    });
+  }
+
+  place all_{2, 4, near_the_wrap, 5};
+  std::array<muster::sync::cell<unsigned>, 3> given_{muster::sync::cell<unsigned>(0U), muster::sync::cell<unsigned>(0U),
+                                                     muster::sync::cell<unsigned>(0U)};
+};
+
+struct death_row {
+  std::string name;
+  std::function<void()> program;
+};
+
+std::vector<death_row> deaths() {
+  std::vector<death_row> all;
+  const auto add = [&]<class Shape>(Shape, const std::vector<mortals>& rows) {
+    for (const mortals& m : rows)
+      all.push_back(
+          {std::string(Shape::name) + ": " + m.before + " | " + m.victim + " | " + m.other, death_program<Shape>(m)});
+  };
+  add(shape::spsc{}, {{"", "p", "t"}, {"p", "to", "p"}, {"p", "p", "o"}});
+  add(shape::spmc{}, {{"", "pp", "tt"}, {"pp", "oo", "p"}, {"pp", "o", "t"}, {"pp", "to", "pt"}, {"ppp", "to", "t"}});
+  add(shape::mpmc{}, {{"", "p", "po"}, {"p", "po", "po"}, {"pp", "ot", "po"}, {"p", "c", "o"}, {"p", "pc", "t"}});
+  all.push_back({"mpmc: two clear up", [] {
+                   auto now = std::make_unique<clearing>();
+                   now->play();
+                 }});
+  return all;
+}
+
+TEST(shared_queue_deaths, lose_nothing_and_hold_up_nobody) {
+  for (const death_row& d : deaths()) {
+    for (const bool asymmetric : {true, false}) {
+      mm::settings().asymmetric_fences = asymmetric;
+      expect_right(mm::limits{.preemptions = 1, .stale = 0, .executions = 1'000'000, .freeze = 1}, d.name, d.program);
+      for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+        expect_right(mm::limits{.how = how, .executions = 10'000, .depth = 4, .freeze = 1}, d.name, d.program);
+    }
+  }
+}
+
+TEST(shared_queue_mutants, are_noticed_or_explained) {
+  mutant_search search;
+  for (const row& r : table) search.programs.push_back({name_of(r), true, make_program(r), {}});
+  for (const death_row& d : deaths()) search.programs.push_back({d.name, true, d.program, {}, 1});
+  search.files = {"impl/shared_"};
+  search.prefix = "shared_engine::";
+  search.executions = 4096;
+  search.run();
+}
+
+}  // namespace
