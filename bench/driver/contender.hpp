@@ -104,6 +104,9 @@ enum topic : unsigned {
   heap_coalescing = 131072,
   heap_fifos = 262144,
   queue_layouts = 524288,
+  between_processes = 1048576,  // one producer, one consumer; and
+  from_one_process = 2097152,   // one producer, several consumers
+  between_many = 4194304,
 };
 
 struct contender {
@@ -117,6 +120,7 @@ struct contender {
   bool strict = true;    // one order over all producers; a peer without it is a baseline where it matters
   std::string no_stall;  // why it cannot take part in slow_consumer, for those that cannot
   std::function<outcome(const stream_spec&)> stream;
+  std::function<outcome(const stream_spec&)> between;  // of parcels, from process to process (driver/between.hpp)
   std::function<outcome(const exchange_spec&)> exchange;
   std::function<outcome(const stall_spec&)> stall;
   unsigned fibers = 1;  // of each carrier: what suits it best, for experiments that do not vary it

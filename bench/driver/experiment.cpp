@@ -33,6 +33,7 @@ const std::vector<experiment>& experiments() {
       queue_many_to_many(),
       queue_oversubscribed(),
       queue_slow_consumer(),
+      queue_shared(),
       ffq_fig2_layout(),
       ffq_fig3_queue_size(),
       ffq_fig6_affinity_throughput(),

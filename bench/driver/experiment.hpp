@@ -42,6 +42,7 @@ experiment queue_fan_out();
 experiment queue_many_to_many();
 experiment queue_oversubscribed();
 experiment queue_slow_consumer();
+experiment queue_shared();
 experiment ffq_fig2_layout();
 experiment ffq_fig3_queue_size();
 experiment ffq_fig6_affinity_throughput();

@@ -8,7 +8,7 @@
 
 namespace muster::bench {
 
-verdict judge(const std::vector<receipt>& receipts, const std::vector<std::uint64_t>& sent, bool demand_order) {
+verdict judge(const std::vector<tally>& seen, const std::vector<std::uint64_t>& sent, bool demand_order) {
   std::uint64_t sum = 0;
   std::uint64_t folded = 0;
   for (unsigned producer = 0; producer < sent.size(); ++producer) {
@@ -23,12 +23,12 @@ verdict judge(const std::vector<receipt>& receipts, const std::vector<std::uint6
   std::uint64_t count = 0;
   std::uint64_t foreign = 0;
   verdict result;
-  for (const receipt& one : receipts) {
-    count += one.count_;
-    sum -= one.sum_;
-    folded ^= one.folded_;
-    foreign += one.foreign_;
-    result.out_of_order += one.out_of_order_;
+  for (const tally& one : seen) {
+    count += one.count;
+    sum -= one.sum;
+    folded ^= one.folded;
+    foreign += one.foreign;
+    result.out_of_order += one.out_of_order;
   }
   if (foreign != 0) {
     result.error = fmt::format("{} values arrived that nobody sent", foreign);
@@ -43,6 +43,12 @@ verdict judge(const std::vector<receipt>& receipts, const std::vector<std::uint6
         fmt::format("{} items reached a consumer before an older item of the same producer", result.out_of_order);
   }
   return result;
+}
+
+verdict judge(const std::vector<receipt>& receipts, const std::vector<std::uint64_t>& sent, bool demand_order) {
+  std::vector<tally> seen;
+  for (const receipt& one : receipts) seen.push_back(one.seen());
+  return judge(seen, sent, demand_order);
 }
 
 }  // namespace muster::bench

@@ -11,13 +11,16 @@ namespace {
 
 double seconds(const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; }
 
-}  // namespace
-
-double cpu_seconds() {
+double cpu_seconds(int whose) {
   rusage u{};
-  getrusage(RUSAGE_SELF, &u);
+  getrusage(whose, &u);
   return seconds(u.ru_utime) + seconds(u.ru_stime);
 }
+
+}  // namespace
+
+double cpu_seconds() { return cpu_seconds(RUSAGE_SELF); }
+double cpu_seconds_of_children() { return cpu_seconds(RUSAGE_CHILDREN); }
 
 void reset_peak_memory() {
   // The value 5 resets VmHWM (see proc(5)). A kernel that refuses leaves the peak since the process began.

@@ -10,6 +10,8 @@ namespace muster::bench {
 
 /// User and system time of all threads of this process so far.
 double cpu_seconds();
+/// The same of the processes that it has started and waited for.
+double cpu_seconds_of_children();
 
 /// Makes the next peak_memory() count from now, where the kernel allows it.
 void reset_peak_memory();

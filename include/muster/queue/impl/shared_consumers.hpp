@@ -57,10 +57,9 @@ queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t
       case outlook::ready: {
         if constexpr (Shape::one_consumer) return queue_status::success;
         rank_t known = word::make(rank, word::published);
-        // (12) acquire: pairs with (7), as (4) does: the item that we claim is the one that we have seen.
+        // Relaxed: the item is visible by (4).
         if (!at(ring, rank)
-                 .word.compare_exchange_strong(known, word::make(rank, word::taken, me), std::memory_order_acquire,
-                                               std::memory_order_relaxed))
+                 .word.compare_exchange_strong(known, word::make(rank, word::taken, me), std::memory_order_relaxed))
           break;
         // A late store can set the hint back; whoever follows walks over the ranks between.
         e.head.store(rank + step, std::memory_order_relaxed);
@@ -78,7 +77,7 @@ T MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t rank) noexcept {
   T item = c.item.get();
   s.last.store(rank, std::memory_order_relaxed);
   s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  // (8) release: pairs with (11), and, for whoever clears up after us, with (13).
+  // (8) release: pairs with (11), and, for whoever clears up after us, with (12).
   c.word.store(rank, std::memory_order_release);
   if constexpr (Shape::one_consumer) {
     ends_[ring].head.store(rank + step, std::memory_order_relaxed);

@@ -266,7 +266,7 @@ MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept {
   cell& c = at(ring, rank);
   std::construct_at(&c.item.ref(), item);
-  // (7) release: pairs with (4), (12). The item is complete before its consumer can see it.
+  // (7) release: pairs with (4). The item is complete before its consumer can see it.
   c.word.store(word::make(rank, word::published), std::memory_order_release);
   seats_[me].items.store(seats_[me].items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   signal_item();

@@ -23,7 +23,7 @@ MUSTER_SHARED
 unsigned MUSTER_SHARED_ENGINE::sit_down(std::uint64_t process, std::uint32_t role) {
   for (unsigned s = 1; s < facts_.seats; ++s) {
     std::uint64_t nobody = 0;
-    // (14) acquire: pairs with (15).
+    // (13) acquire: pairs with (14).
     if (seats_[s].holder.load(std::memory_order_relaxed) != 0 ||
         !seats_[s].holder.compare_exchange_strong(nobody, process, std::memory_order_acquire,
                                                   std::memory_order_relaxed))
@@ -41,7 +41,7 @@ MUSTER_SHARED
 bool MUSTER_SHARED_ENGINE::own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process) {
   for (;;) {
     std::uint32_t owner = 0;
-    // (16) acquire: pairs with (17). We go on where the one before us has stopped.
+    // (15) acquire: pairs with (16). We go on where the one before us has stopped.
     if (place.compare_exchange_strong(owner, me, std::memory_order_acquire, std::memory_order_acquire)) return true;
     const cleared before_us = clear_up(owner, process, leave_items{});
     if (before_us != cleared::done && place.load(std::memory_order_relaxed) == owner) return false;
@@ -53,11 +53,11 @@ void MUSTER_SHARED_ENGINE::stand_up(unsigned me) {
   for (unsigned ring = 0; ring < facts_.rings; ++ring)
     for (sync::atomic<std::uint32_t>* place : {&ends_[ring].producer, &ends_[ring].consumer}) {
       std::uint32_t owner = me;
-      // (17) release: pairs with (16).
+      // (16) release: pairs with (15).
       place->compare_exchange_strong(owner, 0, std::memory_order_release, std::memory_order_relaxed);
     }
   seats_[me].role.store(0, std::memory_order_relaxed);
-  seats_[me].holder.store(0, std::memory_order_release);  // (15) release: pairs with (14).
+  seats_[me].holder.store(0, std::memory_order_release);  // (14) release: pairs with (13).
 }
 
 // If whoever holds seat `s` is dead: clears up. `give(item)` for each item that it had claimed.
@@ -72,17 +72,17 @@ cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give g
   if (!is_dead()) return cleared::nobody_dead;
   std::uint64_t keeper = seat.keeper.load(std::memory_order_relaxed);
   if (keeper != 0 && Life::alive(keeper)) return cleared::by_another;
-  // (18) acquire: pairs with (19). A keeper before us has done its work, or is dead.
+  // (17) acquire: pairs with (18). A keeper before us has done its work, or is dead.
   if (!seat.keeper.compare_exchange_strong(keeper, process, std::memory_order_acquire, std::memory_order_relaxed))
     return cleared::by_another;
-  const finally done([&] { seat.keeper.store(0, std::memory_order_release); });  // (19) release: pairs with (18).
+  const finally done([&] { seat.keeper.store(0, std::memory_order_release); });  // (18) release: pairs with (17).
   if (!is_dead()) return cleared::nobody_dead;
 
   bool left = false;
   for (unsigned ring = 0; ring < facts_.rings; ++ring)
     for (std::size_t i = 0; i < facts_.cells; ++i) {
       cell& c = cells_of(ring)[i];
-      // (13) acquire: pairs with (8).
+      // (12) acquire: pairs with (8).
       const rank_t now = c.word.load(std::memory_order_acquire);
       if (word::seat_of(now) != s) continue;
       if (word::state_of(now) == word::written) {

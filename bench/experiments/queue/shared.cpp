@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// queue/shared: parcels of 64 bytes from process to process.
+#include "driver/experiment.hpp"
+#include "driver/team_points.hpp"
+
+#include <fmt/format.h>
+
+namespace muster::bench {
+namespace {
+
+study prepare(const setting& s) {
+  study made;
+  result& r = made.head;
+  r.claim =
+      "a queue in shared memory moves 64 bytes from process to process in a tenth of the time that a pipe needs, and "
+      "in "
+      "a twentieth of what Boost's needs";
+  r.setting = "capacity 4096, 64-byte items; each producer and each consumer is a process";
+  r.x = {"producers→consumers", "", "category", ""};
+  r.y = {"time per item", "ns", "", "lower"};
+  struct place {
+    unsigned producers, consumers;
+    topic who;
+  };
+  const abscissa two = "1→1";
+  for (const contender* c : s.contenders.about(between_processes)) {
+    const std::size_t line = made.add_line(*c);
+    for (const place p : {place{1, 1, between_processes}, place{1, 2, from_one_process}, place{2, 2, between_many}}) {
+      if ((c->topics & p.who) == 0) continue;
+      configuration one;
+      one.line = line;
+      one.x = fmt::format("{}→{}", p.producers, p.consumers);
+      one.run = [c, p, pus = s.place.assign(p.producers, p.consumers)](std::uint64_t items) {
+        return c->between({.producers = p.producers, .consumers = p.consumers, .items = items, .pus = pus});
+      };
+      made.configurations.push_back(one);
+    }
+  }
+  promise_at_most(r, "shared_queue, spsc", "pipe", two, 0.1, "10 times as fast");
+  promise_at_most(r, "shared_queue, spsc", "boost::interprocess::message_queue", two, 0.05, "20 times as fast");
+  made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
+  return made;
+}
+
+}  // namespace
+
+experiment queue_shared() { return {"queue/shared", "queue", "", "From process to process", prepare}; }
+
+}  // namespace muster::bench
