@@ -47,6 +47,9 @@ class registry {
   }
   static void leave(Record& r) noexcept { r.taken_.store(false); }
 
+  /// The one behind `r`, and behind the last the first: who goes on like this meets all of them, also new ones.
+  Record& after(const Record& r) const noexcept { return r.following_ != nullptr ? *r.following_ : *first_.load(); }
+
   /// All records, also those that nobody holds.
   template <class Use>
   void for_each(Use use) {

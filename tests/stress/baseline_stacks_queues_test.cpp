@@ -10,15 +10,19 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "../../bench/baselines/clh_stack.hpp"
+#include "../../bench/baselines/htm_ring.hpp"
 #include "../../bench/baselines/lcrq.hpp"
 #include "../../bench/baselines/ms_queue.hpp"
 #include "../../bench/baselines/treiber_stack.hpp"
+#include "../../bench/baselines/wf_queue.hpp"
 #include "counted.hpp"
 #include "fifo_monitor.hpp"
 #include "history.hpp"
@@ -71,6 +75,28 @@ class circle {
   std::atomic<std::size_t> running_{0};
 };
 
+/// Who gives way between two steps of an operation, too: what is rare becomes frequent.
+template <class Pause>
+struct restless : Pause {
+  static void between() {
+    static thread_local small_random chance(&chance);
+    if (chance.below(4) == 0) Pause::turn();
+  }
+};
+
+/// What transactions are to the ring, by its own lock, and one in three fails.
+struct imitated {
+  static bool available() { return true; }
+  template <class Body>
+  static bool attempt(std::atomic<bool>& lock, Body body) {
+    static thread_local small_random chance(&chance);
+    if (chance.below(3) == 0 || lock.exchange(true, std::memory_order_acquire)) return false;
+    body();
+    lock.store(false, std::memory_order_release);
+    return true;
+  }
+};
+
 enum class discipline { fifo, lifo };
 
 template <class Pause>
@@ -89,6 +115,18 @@ struct dense_lcrq_kind : lcrq<number, Pause, 16> {
   static constexpr discipline order = discipline::fifo;
   dense_lcrq_kind() : lcrq<number, Pause, 16>(8) {}
 };
+template <class Pause, unsigned Patience, std::size_t Segment, unsigned Wait>
+struct wf_kind : wf_queue<number, Pause, Segment> {
+  static constexpr discipline order = discipline::fifo;
+  static constexpr bool available = true;
+  wf_kind() : wf_queue<number, Pause, Segment>({.patience = Patience, .wait = Wait}) {}
+};
+template <class Pause, class Transactions>
+struct htm_kind : htm_ring<number, Pause, Transactions> {
+  static constexpr discipline order = discipline::fifo;
+  static constexpr bool available = true;
+  htm_kind() : htm_ring<number, Pause, Transactions>(1 << 17, {.attempts = 2}) {}  // room for all of a test's items
+};
 template <class Pause>
 struct treiber_kind : treiber_stack<number, Pause> {
   static constexpr discipline order = discipline::lifo;
@@ -105,16 +143,18 @@ struct clh_kind : clh_stack<number, Pause> {
 template <class Pause>
 using kinds =
     ::testing::Types<ms_kind<Pause>, lcrq_kind<Pause, 2, 0>, lcrq_kind<Pause, 2, 2>, lcrq_kind<Pause, 4, 0>,
-                     lcrq_kind<Pause, 1024, 16>, dense_lcrq_kind<Pause>, treiber_kind<Pause>,
-                     clh_kind<Pause, elimination::when::never, 1>, clh_kind<Pause, elimination::when::crowded, 2>,
-                     clh_kind<Pause, elimination::when::always, 1>, clh_kind<Pause, elimination::when::always, 3>>;
+                     lcrq_kind<Pause, 1024, 16>, dense_lcrq_kind<Pause>, wf_kind<Pause, 10, 1024, 16>,
+                     wf_kind<restless<Pause>, 0, 2, 0>, wf_kind<restless<Pause>, 1, 16, 2>, htm_kind<Pause, rtm>,
+                     htm_kind<Pause, imitated>, treiber_kind<Pause>, clh_kind<Pause, elimination::when::never, 1>,
+                     clh_kind<Pause, elimination::when::crowded, 2>, clh_kind<Pause, elimination::when::always, 1>,
+                     clh_kind<Pause, elimination::when::always, 3>>;
 
 struct names {
   template <class Kind>
   static std::string GetName(int index) {
-    static constexpr std::array<const char*, 11> all = {"ms",          "lcrq_2",     "lcrq_2_waiting", "lcrq_4",
-                                                        "lcrq_1024",   "lcrq_dense", "treiber",        "clh",
-                                                        "clh_crowded", "clh_1",      "clh_3"};
+    static constexpr std::array<const char*, 16> all = {
+        "ms",           "lcrq_2", "lcrq_2_waiting", "lcrq_4",  "lcrq_1024", "lcrq_dense",  "wf",    "wf_0",
+        "wf_1_waiting", "htm",    "htm_imitated",   "treiber", "clh",       "clh_crowded", "clh_1", "clh_3"};
     return all.at(static_cast<std::size_t>(index));
   }
 };
@@ -399,6 +439,69 @@ TEST(baseline_lcrq, refuses_the_reserved_value) {
   lcrq<> queue(4);
   lcrq<>::handle own(queue);
   EXPECT_DEATH(own.push(lcrq<>::empty), "cannot hold");
+}
+
+TEST(baseline_htm_ring, refuses_what_has_no_room) {
+  htm_ring<> ring(3);  // that is four
+  htm_ring<>::handle own(ring);
+  number value = 0;
+  for (number round = 0; round < 10; ++round) {
+    for (number i = 0; i < 4; ++i) EXPECT_TRUE(own.try_push(10 * round + i));
+    EXPECT_FALSE(own.try_push(99));
+    for (number i = 0; i < 4; ++i) {
+      ASSERT_TRUE(own.pop(value));
+      ASSERT_EQ(value, 10 * round + i);
+    }
+    EXPECT_FALSE(own.pop(value));
+  }
+}
+
+/// Transactions that always succeed, or never.
+template <bool Succeed>
+struct certain {
+  static bool available() { return true; }
+  template <class Body>
+  static bool attempt(std::atomic<bool>&, Body body) {
+    ++tried;
+    if (Succeed) body();
+    return Succeed;
+  }
+  static inline unsigned tried = 0;
+};
+
+TEST(baseline_htm_ring, takes_the_lock_when_its_transactions_have_failed) {
+  htm_ring<number, cpu_turn, certain<false>> ring(2, {.attempts = 3});
+  decltype(ring)::handle own(ring);
+  number value = 0;
+  own.push(7);
+  EXPECT_TRUE(own.pop(value));
+  EXPECT_EQ(value, 7U);
+  EXPECT_EQ(certain<false>::tried, 6U);
+  EXPECT_EQ(own.locked(), 2U);
+}
+
+TEST(baseline_htm_ring, takes_no_lock_when_its_transactions_succeed) {
+  htm_ring<number, cpu_turn, certain<true>> ring(2);
+  decltype(ring)::handle own(ring);
+  number value = 0;
+  own.push(7);
+  EXPECT_TRUE(own.pop(value));
+  EXPECT_EQ(value, 7U);
+  EXPECT_FALSE(own.pop(value));
+  EXPECT_EQ(own.locked(), 0U);
+}
+
+TEST(baseline_htm_ring, knows_whether_transactions_can_be_used) {
+  using namespace std::string_literals;
+  EXPECT_NE(rtm::why_not({}), ""s);
+  EXPECT_EQ(rtm::why_not({.listed = true, .committed = true}), ""s);
+  EXPECT_NE(rtm::why_not({.listed = true}), ""s);
+  EXPECT_NE(rtm::why_not({.listed = true, .always_aborts = true}), ""s);
+  std::ifstream file("/proc/cpuinfo");
+  const std::string about{std::istreambuf_iterator<char>(file), {}};
+  if (about.find(" rtm") == std::string::npos) {
+    EXPECT_FALSE(rtm::available()) << "Linux does not list RTM";
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
