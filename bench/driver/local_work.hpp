@@ -11,8 +11,9 @@
 
 namespace muster::bench {
 
-/// The loop counter lives in memory, so that an iteration costs a store and a load, whatever the compiler.
-inline void dummy_iterations(std::uint32_t n) noexcept {
+/// The loop counter lives in memory, so that an iteration costs a store and a load, whatever the compiler. Never
+/// inlined: what these cost depends on how the counter is addressed, twofold, and must be the same for all.
+[[gnu::noinline]] inline void dummy_iterations(std::uint32_t n) noexcept {
   for (volatile std::uint32_t i = 0; i < n;) {
     const std::uint32_t next = i + 1;
     i = next;
