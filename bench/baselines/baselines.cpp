@@ -7,6 +7,7 @@
 #include "baselines/half_buffers.hpp"
 #include "baselines/mutex_ring.hpp"
 #include "driver/request.hpp"
+#include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
@@ -51,6 +52,34 @@ outcome run_fetch_add(const stream_spec& spec) {
   return result;
 }
 
+/// The same for threads that push and pop: each one fetch-add, on two words. What a thread pushes it finds with itself.
+class two_counters {
+ public:
+  explicit two_counters(const team_spec&) {}
+
+  class handle {
+   public:
+    handle(two_counters& all, unsigned, unsigned) : all_(all) {}
+    void push(item value) {
+      all_.tail_.value.fetch_add(1, std::memory_order_relaxed);
+      own_ = value;
+    }
+    bool pop(item& value) {
+      all_.head_.value.fetch_add(1, std::memory_order_relaxed);
+      value = own_;
+      return true;
+    }
+
+   private:
+    two_counters& all_;
+    item own_ = 0;
+  };
+
+ private:
+  counter head_;
+  counter tail_;
+};
+
 /// The producer of the slow-consumer experiment alone: how late this machine lets it be when nothing is in its way.
 outcome run_schedule(const stall_spec& spec) {
   std::vector<std::uint64_t> late(spec.items);
@@ -79,19 +108,27 @@ void add_baselines(catalogue& to) {
   to.all.push_back(c);
 
   c = baseline("FFQ^s as printed", "Algorithm 1 with erratum, aligned cells; flow control outside",
-               one_to_one | fan_out | slow_consumer | topic::exchange);
+               one_to_one | fan_out | slow_consumer | topic::exchange | pairs_alone);
   c.family = "ffq paper";
   c.role = "paper";
   c.stream = run_stream<ffq_spmc_paper<item>>;
   c.stall = run_stall<ffq_spmc_paper<sluggish>>;
   c.exchange = run_exchange<ffq_spmc_paper<item, ffq_packed_cell>, ffq_spmc_paper<item, ffq_packed_cell, false>>;
+  c.team = run_pairs<both_ends<ffq_spmc_paper<item>>>;
+  to.all.push_back(c);
+
+  c = baseline("FFQ^s as printed, one consumer", "the same without the atomic increment of head", pairs_alone);
+  c.family = "ffq paper";
+  c.role = "paper";
+  c.team = run_pairs<both_ends<ffq_spmc_paper<item, ffq_aligned_cell, false>>>;
   to.all.push_back(c);
 
   c = baseline("raw fetch-add",
                "no queue: each consumer one fetch-add per item on one word; several producers likewise",
-               fan_out | many_to_many);
+               fan_out | many_to_many | queue_pairs);
   c.role = "limit";
   c.stream = run_fetch_add;
+  c.team = run_pairs<two_counters>;
   to.all.push_back(c);
 
   c = baseline("schedule alone", "no queue: how late the machine lets the producer be", slow_consumer);

@@ -4,6 +4,7 @@
 // FFQ^m as printed, as a contender. Compiled on x86-64 only.
 #include "baselines/ffq_mpmc_paper.hpp"
 #include "driver/request.hpp"
+#include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 #include "ours/adapter.hpp"
 
@@ -26,8 +27,9 @@ void add_ffq_mpmc(catalogue& to) {
   c.family = "ffq paper";
   c.role = "paper";
   c.note = "Algorithm 2 with erratum, cmpxchg16b, aligned cells; flow control outside";
-  c.topics = fan_out | many_to_many | slow_consumer;
+  c.topics = fan_out | many_to_many | slow_consumer | queue_pairs;
   c.stream = run_stream<ffq_mpmc_paper<item>>;
+  c.team = run_pairs<both_ends<ffq_mpmc_paper<item>>>;
   c.stall = run_stall<ffq_mpmc_paper<sluggish>>;
   to.all.push_back(c);
 

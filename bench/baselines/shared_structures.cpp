@@ -3,10 +3,12 @@
 //
 // Other papers' queues and stacks, used by fibers in pairs of push and pop, as contenders.
 #include "baselines/clh_stack.hpp"
+#include "baselines/htm_ring.hpp"
 #include "baselines/lcrq.hpp"
 #include "baselines/ms_queue.hpp"
 #include "baselines/osci_paper_structures.hpp"
 #include "baselines/treiber_stack.hpp"
+#include "baselines/wf_queue.hpp"
 #include "driver/shared_pairs.hpp"
 
 #include <deque>
@@ -123,11 +125,21 @@ void add(catalogue& to, contender c, unsigned fibers = 1) {
 
 template <std::size_t RingSize>
 void add_lcrq(catalogue& to, const std::string& size) {
-  contender c = one("LCRQ, rings of " + size, shared_queue, "baseline", "Morrison and Afek");
+  const unsigned topics = RingSize == 1024 ? shared_queue | queue_pairs : shared_queue;
+  contender c = one("LCRQ, rings of " + size, topics, "baseline", "Morrison and Afek");
   if constexpr (lcrq<item>::available) {
     add<with_handles<lcrq<item, team_turn>, RingSize>>(to, c);
   } else {
     to.missing.push_back({c.name, "", "left out: it needs cmpxchg16b, which only x86-64 has"});
+  }
+}
+
+void add_htm_ring(catalogue& to) {
+  const contender c = one("HTM ring", queue_pairs, "baseline", "capacity 4096; a hardware transaction per operation");
+  if (rtm::available()) {
+    add<with_handles<htm_ring<item, team_turn>, 4096>>(to, c);
+  } else {
+    to.missing.push_back({c.name, "", std::string("left out: ") + rtm::why_not()});
   }
 }
 
@@ -136,11 +148,15 @@ void add_lcrq(catalogue& to, const std::string& size) {
 void add_shared_structures(catalogue& to) {
   add<printed<osci_paper_queue<item, team_turn>>>(
       to, one("OsciQueue as printed", shared_queue, "paper", "two objects of Osci as printed"), 64);
-  add<with_handles<ms_queue<item, team_turn>>>(to, one("Michael-Scott queue", shared_queue, "baseline", "lock-free"));
+  add<with_handles<ms_queue<item, team_turn>>>(
+      to, one("Michael-Scott queue", shared_queue | queue_pairs, "baseline", "lock-free"));
+  add<with_handles<wf_queue<item, team_turn>>>(
+      to, one("WF-10", queue_pairs, "baseline", "Yang and Mellor-Crummey's wfqueue, wait-free"));
   add_lcrq<64>(to, "2^6");
   add_lcrq<1024>(to, "2^10");
   add_lcrq<16384>(to, "2^14");
-  add<locked<sequential_queue>>(to, one("std::mutex, std::deque", shared_queue, "peer", ""));
+  add_htm_ring(to);
+  add<locked<sequential_queue>>(to, one("std::mutex, std::deque", shared_queue | queue_pairs, "peer", ""));
 
   add<printed<osci_paper_stack<item, team_turn>>>(
       to, one("OsciStack as printed", shared_stack, "paper", "an object of Osci as printed"), 64);
@@ -150,7 +166,7 @@ void add_shared_structures(catalogue& to) {
   add<locked<sequential_stack>>(to, one("std::mutex, std::vector", shared_stack, "peer", ""));
 
   const std::string note = "every carrier a structure of its own: one thread alone, times the processors";
-  contender c = one("ideal", shared_queue, "limit", note);
+  contender c = one("ideal", shared_queue | queue_pairs, "limit", note);
   c.team = run_ideal_pairs<sequential_queue>;
   to.all.push_back(c);
   c = one("ideal", shared_stack, "limit", note);

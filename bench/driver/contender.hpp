@@ -52,6 +52,7 @@ struct team_spec {
   unsigned carriers = 1;
   unsigned fibers = 1;      // of each carrier; 1: none, the thread itself works
   unsigned work = 0;        // dummy iterations between two operations, up to so many (driver/local_work.hpp)
+  unsigned least_work = 1;  // and at least so many
   std::uint64_t items = 0;  // operations in all, split evenly
   bool latency = false;     // times some of the operations
   bool events = false;      // counts cache misses and stalled cycles, where that is allowed
@@ -107,6 +108,8 @@ enum topic : unsigned {
   between_processes = 1048576,  // one producer, one consumer; and
   from_one_process = 2097152,   // one producer, several consumers
   between_many = 4194304,
+  queue_pairs = 8388608,    // by any number of threads
+  pairs_alone = 268435456,  // by one thread, as they have one producer
 };
 
 struct contender {

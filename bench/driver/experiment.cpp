@@ -37,6 +37,7 @@ const std::vector<experiment>& experiments() {
       ffq_fig2_layout(),
       ffq_fig3_queue_size(),
       ffq_fig6_affinity_throughput(),
+      ffq_fig8_comparison(),
       osci_fig3_techniques(),
       osci_fig4_local_work(),
       osci_table2_user_threads(),

@@ -46,6 +46,7 @@ experiment queue_shared();
 experiment ffq_fig2_layout();
 experiment ffq_fig3_queue_size();
 experiment ffq_fig6_affinity_throughput();
+experiment ffq_fig8_comparison();
 experiment osci_table2_user_threads();
 experiment osci_fig2_fibers();
 experiment osci_fig3_techniques();

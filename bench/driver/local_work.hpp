@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // local_work.hpp: what a thread does between two operations on a shared object: dummy iterations, a random number of
-// them. One function for all contenders. It is that of the "Lock Oscillation" experiments: uniform in [1, limit).
+// them. One function for all contenders. It is that of the "Lock Oscillation" experiments: uniform in [least, limit).
 #pragma once
 
 #include <algorithm>
@@ -37,14 +37,15 @@ class dice {
 
 class local_work {
  public:
-  local_work(unsigned limit, std::uint64_t seed) noexcept : limit_(limit), dice_(seed) {}
+  local_work(unsigned least, unsigned limit, std::uint64_t seed) noexcept : least_(least), limit_(limit), dice_(seed) {}
 
   void operator()() noexcept {
-    if (limit_ > 1) dummy_iterations(1 + dice_.below(limit_ - 1));
+    if (limit_ > least_) dummy_iterations(least_ + dice_.below(limit_ - least_));
     else dummy_iterations(limit_);
   }
 
  private:
+  const unsigned least_;
   const unsigned limit_;
   dice dice_;
 };

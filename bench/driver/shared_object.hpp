@@ -56,7 +56,7 @@ template <class Handle>
 void multiply_all(Handle& mine, const team_spec& spec, std::uint64_t n, std::uint64_t seed, sighting& seen,
                   const start_gate& gate) {
   constexpr unsigned one_in = 16;  // operations are timed: more would be measuring the clock
-  local_work work(spec.work, seed);
+  local_work work(spec.least_work, spec.work, seed);
   dice choose(~seed);
   std::uint64_t sum = 0;
   gate.wait();

@@ -13,6 +13,7 @@
 
 #include "driver/item.hpp"
 #include "driver/local_work.hpp"
+#include "driver/stream.hpp"
 #include "driver/team.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
@@ -48,7 +49,7 @@ inline std::string judge_traffic(const std::vector<traffic>& all) {
 template <class Handle>
 void push_and_pop(Handle& mine, const team_spec& spec, std::uint64_t pairs, unsigned number, traffic& to,
                   const start_gate& gate) {
-  local_work work(spec.work, number);
+  local_work work(spec.least_work, spec.work, number);
   traffic own;
   gate.wait();
   for (std::uint64_t n = 1; n <= pairs; ++n) {
@@ -86,6 +87,31 @@ outcome run_pairs(const team_spec& spec) {
   result.error = judge_traffic(seen);
   return result;
 }
+
+/// A queue of driver/stream.hpp as a structure: each handle is one of its producers and one of its consumers.
+template <class Queue>
+class both_ends {
+ public:
+  explicit both_ends(const team_spec& spec) : queue_(4096, spec.carriers, spec.carriers) {}
+
+  class handle {
+   public:
+    handle(both_ends& q, unsigned carrier, unsigned) : to_(q.queue_, carrier), from_(q.queue_, carrier) {}
+    void push(item value) { to_.push(value); }
+    bool pop(item& value) {
+      if constexpr (Queue::ends_by == ending::poisoned) return value = from_.pop(), true;
+      else if constexpr (Queue::ends_by == ending::closed) return from_.pop(value);
+      else return from_.try_pop(value);
+    }
+
+   private:
+    typename Queue::producer to_;
+    typename Queue::consumer from_;
+  };
+
+ private:
+  Queue queue_;
+};
 
 /// Every carrier has a structure of its own, of class Own with push(item) and bool pop(item&), and no fibers.
 template <class Own>

@@ -11,7 +11,6 @@
 #include <muster/combine/combining_stack.hpp>
 #include <muster/combine/psim_queue.hpp>
 #include <muster/combine/psim_stack.hpp>
-#include <muster/queue/mpmc.hpp>
 
 namespace muster::bench {
 namespace {
@@ -47,31 +46,6 @@ class without_yield : public Structure {
       : Structure(options, psim_options{.yield_after_announcing = false}) {}
 };
 
-class bounded {
- public:
-  explicit bounded(const team_spec& spec) : queue_(4096, queue_options{.threads = std::max(64U, spec.carriers)}) {}
-
-  class handle {
-   public:
-    handle(bounded& q, unsigned, unsigned) : queue_(q.queue_) {}
-    void push(item value) {
-      if (queue_.push(value) != queue_status::success) throw std::logic_error("push on an open queue failed");
-    }
-    bool pop(item& value) {
-      auto found = queue_.pop();
-      if (!found) return false;
-      value = *found;
-      return true;
-    }
-
-   private:
-    mpmc_queue<item>& queue_;
-  };
-
- private:
-  mpmc_queue<item> queue_;
-};
-
 template <class Structure>
 void add(catalogue& to, unsigned topics, std::string name, std::string role, unsigned fibers, std::string note) {
   contender c;
@@ -87,8 +61,8 @@ void add(catalogue& to, unsigned topics, std::string name, std::string role, uns
 
 template <template <class...> class Algorithm>
 void add_both(catalogue& to, const std::string& name, const std::string& role, unsigned fibers,
-              const std::string& paper_name) {
-  add<shared<combining_queue<item, Algorithm>>>(to, shared_queue, "combining_queue<" + name + ">", role, fibers,
+              const std::string& paper_name, unsigned also = 0) {
+  add<shared<combining_queue<item, Algorithm>>>(to, shared_queue | also, "combining_queue<" + name + ">", role, fibers,
                                                 paper_name.empty() ? "" : paper_name + "Queue");
   add<shared<combining_stack<item, Algorithm>>>(to, shared_stack, "combining_stack<" + name + ">", role, fibers,
                                                 paper_name.empty() ? "" : paper_name + "Stack");
@@ -105,12 +79,11 @@ void add_wait_free(catalogue& to, unsigned topics, const std::string& name, cons
 
 void add_combine_structures(catalogue& to) {
   add_both<osci>(to, "osci", "ours", 64, "the paper's Osci");
-  add_both<cc_synch>(to, "cc_synch", "baseline", 8, "the paper's CC-");
+  add_both<cc_synch>(to, "cc_synch", "baseline", 8, "the paper's CC-", queue_pairs);
   add_both<dsm_synch>(to, "dsm_synch", "baseline", 8, "");
   add_both<flat_combining>(to, "flat_combining", "baseline", 32, "");
   add_wait_free<psim_queue>(to, shared_queue, "psim_queue", "SimQueue");
   add_wait_free<psim_stack>(to, shared_stack, "psim_stack", "SimStack");
-  add<bounded>(to, shared_queue, "mpmc_queue", "ours", 1, "bounded, capacity 4096");
 }
 
 }  // namespace muster::bench

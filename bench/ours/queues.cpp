@@ -3,6 +3,7 @@
 //
 // The library's queues as contenders.
 #include "driver/request.hpp"
+#include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 #include "ours/adapter.hpp"
 
@@ -32,8 +33,9 @@ outcome run_laid_out(const exchange_spec& spec) {
 }  // namespace
 
 void add_ours(catalogue& to) {
-  contender c = one("spsc_queue", one_to_one | topic::exchange);
+  contender c = one("spsc_queue", one_to_one | topic::exchange | pairs_alone);
   c.stream = run_stream<spsc>;
+  c.team = run_pairs<both_ends<spsc>>;
   c.exchange = run_exchange<spsc, spsc>;
   to.all.push_back(c);
 
@@ -42,8 +44,9 @@ void add_ours(catalogue& to) {
   c.stream = run_stream<spsc, take_eight, give_eight>;
   to.all.push_back(c);
 
-  c = one("spmc_queue", one_to_one | fan_out | oversubscribed | slow_consumer | topic::exchange);
+  c = one("spmc_queue", one_to_one | fan_out | oversubscribed | slow_consumer | topic::exchange | pairs_alone);
   c.stream = run_stream<spmc>;
+  c.team = run_pairs<both_ends<spmc>>;
   c.exchange = run_exchange<spmc, spmc>;
   c.stall = run_stall<ours<spmc_queue<sluggish>>>;
   to.all.push_back(c);
@@ -67,8 +70,10 @@ void add_ours(catalogue& to) {
   c.exchange = run_exchange<spmc, spsc>;
   to.all.push_back(c);
 
-  c = one("mpmc_queue", one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer);
+  c = one("mpmc_queue",
+          one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | shared_queue | queue_pairs);
   c.stream = run_stream<mpmc>;
+  c.team = run_pairs<both_ends<mpmc>>;
   c.stall = run_stall<ours<mpmc_queue<sluggish>>>;
   to.all.push_back(c);
 

@@ -134,7 +134,7 @@ void add_boost(catalogue& to) {
   c.note = "Michael and Scott's, over a pool of nodes";
   c.stream = {};
   c.name = "boost lockfree::queue";
-  c.topics = shared_queue;
+  c.topics = shared_queue | queue_pairs;
   c.team = run_pairs<boost_pairs<boost::lockfree::queue<item>>>;
   to.all.push_back(c);
 

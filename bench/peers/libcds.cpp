@@ -86,8 +86,8 @@ void add(catalogue& to, unsigned topics, const char* name, const char* note) {
 }  // namespace
 
 void add_libcds(catalogue& to) {
-  add<combining_queue_of_cds>(to, shared_queue, "cds::container::FCQueue", "flat combining");
-  add<michael_scott_queue>(to, shared_queue, "cds::container::MSQueue", "lock-free; hazard pointers");
+  add<combining_queue_of_cds>(to, shared_queue | queue_pairs, "cds::container::FCQueue", "flat combining");
+  add<michael_scott_queue>(to, shared_queue | queue_pairs, "cds::container::MSQueue", "lock-free; hazard pointers");
   add<combining_stack_of_cds>(to, shared_stack, "cds::container::FCStack", "flat combining");
   add<treiber_stack_of_cds>(to, shared_stack, "cds::container::TreiberStack",
                             "lock-free, with elimination; hazard pointers");

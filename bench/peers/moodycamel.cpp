@@ -3,6 +3,7 @@
 #include "peers/moodycamel.hpp"
 
 #include "driver/request.hpp"
+#include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 
 namespace muster::bench {
@@ -14,8 +15,9 @@ void add_moodycamel(catalogue& to) {
   c.strict = false;
   c.name = "moodycamel ConcurrentQueue";
   c.note = "enqueue and try_dequeue with tokens; unbounded: its producers never wait; FIFO per producer only";
-  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange;
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs;
   c.stream = run_stream<moodycamel_tokens<item>>;
+  c.team = run_pairs<both_ends<moodycamel_tokens<item>>>;
   c.exchange = run_exchange<moodycamel_tokens<item>, moodycamel_tokens<item>>;
   c.stall = run_stall<moodycamel_tokens<sluggish>>;
   to.all.push_back(c);
@@ -27,6 +29,7 @@ void add_moodycamel(catalogue& to) {
   c.stream = run_stream<moodycamel_tokens<item>, take_eight>;
   c.exchange = {};
   c.stall = {};
+  c.team = {};
   to.all.push_back(c);
 }
 

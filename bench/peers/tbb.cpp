@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // oneTBB's concurrent_bounded_queue: tickets over eight micro-queues of pages, blocking push and pop. Strict FIFO.
+#include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 
 #include <oneapi/tbb/concurrent_queue.h>
@@ -67,8 +68,9 @@ void add_tbb(catalogue& to) {
 
   c.name = "tbb concurrent_bounded_queue try";
   c.note = "try_push and try_pop, waiting outside";
-  c.topics = one_to_one | fan_out | many_to_many | oversubscribed;
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | queue_pairs;
   c.stream = run_stream<tbb_bounded<item, true>>;
+  c.team = run_pairs<both_ends<tbb_bounded<item, true>>>;
   c.stall = {};
   to.all.push_back(c);
 }

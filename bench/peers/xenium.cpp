@@ -86,26 +86,6 @@ class ramalhete {
   queue_type queue_;
 };
 
-/// Push and pop by one thread.
-class ramalhete_pairs {
- public:
-  explicit ramalhete_pairs(const team_spec&) : queue_(0, 0, 0) {}
-
-  class handle {
-   public:
-    handle(ramalhete_pairs& q, unsigned, unsigned) : to_(q.queue_, 0), from_(q.queue_, 0) {}
-    void push(item value) { to_.push(value); }
-    bool pop(item& value) { return from_.try_pop(value); }
-
-   private:
-    ramalhete::producer to_;
-    ramalhete::consumer from_;
-  };
-
- private:
-  ramalhete queue_;
-};
-
 }  // namespace
 
 void add_xenium(catalogue& to) {
@@ -114,26 +94,21 @@ void add_xenium(catalogue& to) {
   c.role = "peer";
   c.name = "xenium vyukov_bounded_queue";
   c.note = "weak try_push and try_pop, waiting outside";
-  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange;
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs;
   c.stream = run_stream<vyukov<item>>;
+  c.team = run_pairs<both_ends<vyukov<item>>>;
   c.exchange = run_exchange<vyukov<item>, vyukov<item>>;
   c.stall = run_stall<vyukov<sluggish>>;
   to.all.push_back(c);
 
   c.name = "xenium ramalhete_queue";
   c.note = "unbounded: its producers never wait; epoch-based reclamation";
-  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer;
+  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | shared_queue | queue_pairs;
   c.no_stall = "stores pointers, whose copy cannot be interrupted";
   c.stream = run_stream<ramalhete>;
+  c.team = run_pairs<both_ends<ramalhete>>;
   c.exchange = {};
   c.stall = {};
-  to.all.push_back(c);
-
-  c.note = "unbounded; epoch-based reclamation";
-  c.topics = shared_queue;
-  c.no_stall = {};
-  c.stream = {};
-  c.team = run_pairs<ramalhete_pairs>;
   to.all.push_back(c);
 }
 
