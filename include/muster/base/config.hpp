@@ -3,7 +3,8 @@
 //
 // config.hpp: the porting header. Which build of the seam is compiled, and the two kinds of check.
 //
-// MUSTER_MODEL and MUSTER_CHAOS choose what stands behind base/sync.hpp; without them it is the C++ standard library.
+// MUSTER_MODEL, MUSTER_CHAOS and MUSTER_SIMULATION choose what stands behind base/sync.hpp; without them it is the C++
+// standard library.
 // Each choice lives in an inline namespace of its own, so that object files of different choices cannot be linked
 // together by mistake. No choice and no flag changes the layout of a public type.
 #pragma once
@@ -21,7 +22,7 @@
 #endif
 #endif
 #if defined(MUSTER_FORK_BARRIER) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && \
-    !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS)
+    !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS) && !defined(MUSTER_SIMULATION)
 #define MUSTER_BARRIER
 #endif
 
@@ -29,6 +30,8 @@
 #define MUSTER_ABI v0_model
 #elif defined(MUSTER_CHAOS)
 #define MUSTER_ABI v0_chaos
+#elif defined(MUSTER_SIMULATION)
+#define MUSTER_ABI v0_simulation
 #elif defined(MUSTER_BARRIER)
 #define MUSTER_ABI v0_barrier
 #else

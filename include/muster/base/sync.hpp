@@ -6,8 +6,9 @@
 // Every structure names sync::atomic, sync::cell, sync::relax, sync::yield, sync::light_fence, sync::heavy_fence,
 // sync::full_fence, sync::futex_wait and sync::futex_wake, and nothing else that threads share; sync::thread_index,
 // sync::innermost and sync::kept_part_of for what belongs to one thread. What stands behind the
-// names is chosen for the whole program: the standard library, the model checker (MUSTER_MODEL), or the standard
-// library with delays and crashes (MUSTER_CHAOS). So the text that is checked is the text that is shipped.
+// names is chosen for the whole program: the standard library, the model checker (MUSTER_MODEL), the standard library
+// with delays and crashes (MUSTER_CHAOS), or a machine that is simulated (MUSTER_SIMULATION). So the text that is
+// checked is the text that is shipped.
 #pragma once
 
 #if defined(MUSTER_MODEL)
@@ -19,6 +20,11 @@ namespace sync = model;
 #include <muster_chaos/sync.hpp>  // IWYU pragma: export
 namespace muster::inline MUSTER_ABI {
 namespace sync = chaos;
+}
+#elif defined(MUSTER_SIMULATION)
+#include <muster_simulation/sync.hpp>  // IWYU pragma: export
+namespace muster::inline MUSTER_ABI {
+namespace sync = simulation;
 }
 #else
 #include <muster/base/real.hpp>  // IWYU pragma: export
