@@ -13,15 +13,14 @@
 #include "turn.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
+#include <muster/base/sync.hpp>  // sync::atomic
 
-#include <atomic>
-
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class Pause = cpu_turn>
 class clh_lock {
   struct alignas(isolation_size) node {
-    std::atomic<bool> locked{false};
+    sync::atomic<bool> locked{false};
   };
 
  public:
@@ -60,7 +59,7 @@ class clh_lock {
   };
 
  private:
-  alignas(isolation_size) std::atomic<node*> tail_;
+  alignas(isolation_size) sync::atomic<node*> tail_;
 };
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

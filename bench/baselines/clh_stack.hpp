@@ -24,14 +24,14 @@
 #include "turn.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size, line_size
+#include <muster/base/sync.hpp>  // sync::atomic, sync::new_identity
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 struct elimination {
   enum class when {
@@ -57,7 +57,7 @@ class clh_stack {
   // The owner may take an offer back by changing it to idle.
   enum : word { idle = 0, wants = 1, has = 2, taken = 3 };
   struct alignas(isolation_size) offer : registered<offer> {
-    std::atomic<word> now{idle};
+    sync::atomic<word> now{idle};
   };
 
  public:
@@ -97,12 +97,12 @@ class clh_stack {
     std::size_t spares_ = 0;
     node* spare_ = nullptr;
     std::uint64_t eliminated_ = 0;
-    small_random dice_{this};
+    small_random dice_{sync::new_identity()};
   };
 
  private:
   struct alignas(isolation_size) place {
-    std::atomic<offer*> who{nullptr};  // the last one that came by; it may have left
+    sync::atomic<offer*> who{nullptr};  // the last one that came by; it may have left
   };
 
   static constexpr std::size_t most_spares = 1024;
@@ -201,4 +201,4 @@ bool clh_stack<T, Pause>::handle::settle(node*& given) noexcept {
   return true;
 }
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

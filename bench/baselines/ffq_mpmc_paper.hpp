@@ -9,19 +9,20 @@
 // ffq_spmc_paper.hpp, here with room for every producer that has looked and not yet taken its rank.
 #pragma once
 
+#include "baselines/double_word.hpp"
 #include "driver/stream.hpp"
 
 #include <muster/base/arch.hpp>   // isolation_size, line_size
+#include <muster/base/sync.hpp>   // sync::atomic, sync::cell
 #include <muster/queue/ring.hpp>  // layout
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class T, class Layout = layout::aligned>
 class ffq_mpmc_paper {
@@ -66,24 +67,13 @@ class ffq_mpmc_paper {
 
  private:
   struct alignas(16) state {
-    std::atomic<std::int64_t> rank{0};
-    std::atomic<std::int64_t> gap{0};
+    sync::atomic<std::int64_t> rank{0};
+    sync::atomic<std::int64_t> gap{0};
   };
   struct alignas(Layout::own_line ? line_size : alignof(state)) cell {
     state now;
-    T data{};
+    sync::cell<T> data;
   };
-
-  /// Changes <rank, gap> from <old_rank, old_gap> to <new_rank, new_gap> if nobody else has.
-  static bool exchange(state& s, std::int64_t old_rank, std::int64_t old_gap, std::int64_t new_rank,
-                       std::int64_t new_gap) {
-    bool done = false;
-    asm volatile("lock cmpxchg16b %1"
-                 : "=@ccz"(done), "+m"(s), "+a"(old_rank), "+d"(old_gap)
-                 : "b"(new_rank), "c"(new_gap)
-                 : "memory");
-    return done;
-  }
 
   cell& at(std::int64_t rank) {
     const std::int64_t place = rank & (size_ - 1);
@@ -100,9 +90,9 @@ class ffq_mpmc_paper {
       for (std::int64_t gap = 0; (gap = c.now.gap.load()) < rank;) {
         const std::int64_t held = c.now.rank.load();
         if (held != 0) {
-          exchange(c.now, held, gap, held, rank);
-        } else if (exchange(c.now, 0, gap, -rank, gap)) {
-          c.data = std::move(value);
+          exchange_both(c.now, held, gap, held, rank);
+        } else if (exchange_both(c.now, std::int64_t{0}, gap, -rank, gap)) {
+          c.data.ref() = std::move(value);
           c.now.rank.store(rank, std::memory_order_release);
           return;
         }
@@ -116,7 +106,7 @@ class ffq_mpmc_paper {
     for (;;) {
       cell& c = at(rank);
       if (c.now.rank.load() == rank) {
-        T value = std::move(c.data);
+        T value = std::move(c.data.ref());
         c.now.rank.store(0, std::memory_order_release);
         return value;
       }
@@ -136,8 +126,8 @@ class ffq_mpmc_paper {
   const std::int64_t size_;
   const unsigned bits_ = static_cast<unsigned>(std::countr_zero(static_cast<std::uint64_t>(size_)));
   const std::unique_ptr<cell[]> cells_;
-  alignas(isolation_size) std::atomic<std::int64_t> head_;
-  alignas(isolation_size) std::atomic<std::int64_t> tail_;
+  alignas(isolation_size) sync::atomic<std::int64_t> head_;
+  alignas(isolation_size) sync::atomic<std::int64_t> tail_;
 };
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -30,14 +30,15 @@
 //              memory that a value points to would need an order of its own in such a build.
 #pragma once
 
+#include "double_word.hpp"
 #include "reclaim.hpp"
 #include "turn.hpp"
 
 #include <muster/base/arch.hpp>    // isolation_size, line_size
 #include <muster/base/config.hpp>  // MUSTER_CHECK
+#include <muster/base/sync.hpp>    // sync::atomic
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +46,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 struct lcrq_limits {
   unsigned attempts = 16;  // tickets that an enqueuer takes before it is starving and closes the ring
@@ -61,11 +62,7 @@ class lcrq {
   using hazards = hazard_domain<ring, 1>;
 
  public:
-#if defined(__x86_64__)
-  static constexpr bool available = true;
-#else
-  static constexpr bool available = false;
-#endif
+  static constexpr bool available = double_words;
   /// The bit pattern that cannot be pushed.
   static constexpr word empty = ~word{0};
 
@@ -108,8 +105,8 @@ class lcrq {
   // value: the item, or empty. place: the index, which only grows, and the unsafe bit. The cell of index i can take the
   // item of ticket i, or of a later ticket for the same cell; with an item in it, i is the item's ticket.
   struct alignas(CellAlign) cell {
-    alignas(16) std::atomic<word> value{empty};
-    std::atomic<word> place{0};
+    alignas(16) sync::atomic<word> value{empty};
+    sync::atomic<word> place{0};
   };
   // head, tail: the next tickets. next: the ring after this one, set once, and only when the ring is closed.
   struct ring {
@@ -119,19 +116,18 @@ class lcrq {
 
     const word mask;
     const std::unique_ptr<cell[]> cells;
-    alignas(isolation_size) std::atomic<word> head{0};
-    alignas(isolation_size) std::atomic<word> tail{0};
-    alignas(isolation_size) std::atomic<ring*> next{nullptr};
+    alignas(isolation_size) sync::atomic<word> head{0};
+    alignas(isolation_size) sync::atomic<word> tail{0};
+    alignas(isolation_size) sync::atomic<ring*> next{nullptr};
   };
 
-  static bool exchange(cell& c, word old_value, word old_place, word new_value, word new_place) noexcept;
   static void fix_state(ring& r) noexcept;
   bool enqueue(ring& r, word value) const noexcept;
   word dequeue(ring& r) const noexcept;
 
   // From head_ the rings lead over tail_ to the last one. head_ never passes tail_.
-  alignas(isolation_size) std::atomic<ring*> head_;
-  alignas(isolation_size) std::atomic<ring*> tail_;
+  alignas(isolation_size) sync::atomic<ring*> head_;
+  alignas(isolation_size) sync::atomic<ring*> tail_;
   alignas(isolation_size) const std::size_t size_;
   const lcrq_limits limits_;
   hazards hazards_{2, 1};  // rings are large: two spare ones per handle, and free ones are looked for at once
@@ -158,21 +154,6 @@ void lcrq<T, Pause, CellAlign>::ring::reset() noexcept {
   next.store(nullptr, std::memory_order_relaxed);
 }
 
-/// Changes <value, place> if nobody else has.
-template <class T, class Pause, std::size_t CellAlign>
-bool lcrq<T, Pause, CellAlign>::exchange([[maybe_unused]] cell& c, [[maybe_unused]] word old_value,
-                                         [[maybe_unused]] word old_place, [[maybe_unused]] word new_value,
-                                         [[maybe_unused]] word new_place) noexcept {
-  bool done = false;
-#if defined(__x86_64__)
-  asm volatile("lock cmpxchg16b %1"
-               : "=@ccz"(done), "+m"(c), "+a"(old_value), "+d"(old_place)
-               : "b"(new_value), "c"(new_place)
-               : "memory");
-#endif
-  return done;
-}
-
 /// False: the ring is closed.
 template <class T, class Pause, std::size_t CellAlign>
 bool lcrq<T, Pause, CellAlign>::enqueue(ring& r, word value) const noexcept {
@@ -184,7 +165,7 @@ bool lcrq<T, Pause, CellAlign>::enqueue(ring& r, word value) const noexcept {
     const word place = c.place.load();
     // An unsafe cell may be used only while the dequeuer of our ticket is still to come.
     const bool usable = (place & unsafe_bit) == 0 || r.head.load() <= ticket;
-    if (held == empty && (place & ~unsafe_bit) <= ticket && usable && exchange(c, empty, place, value, ticket)) {
+    if (held == empty && (place & ~unsafe_bit) <= ticket && usable && exchange_both(c, empty, place, value, ticket)) {
       return true;
     }
     const bool full = static_cast<std::int64_t>(ticket - r.head.load()) >= static_cast<std::int64_t>(size_);
@@ -208,14 +189,14 @@ auto lcrq<T, Pause, CellAlign>::dequeue(ring& r) const noexcept -> word {
       const word index = place & ~unsafe_bit;
       if (index > ticket) break;  // a later dequeuer of this cell was faster
       if (held != empty && index == ticket) {
-        if (exchange(c, held, place, empty, (place & unsafe_bit) | (ticket + size_))) return held;
+        if (exchange_both(c, held, place, empty, (place & unsafe_bit) | (ticket + size_))) return held;
       } else if (held != empty) {
         // An item of an earlier lap. Its dequeuer will take it; our enqueuer must not put another here after that.
-        if (exchange(c, held, place, held, place | unsafe_bit)) break;
+        if (exchange_both(c, held, place, held, place | unsafe_bit)) break;
       } else if (patience != 0 && (r.tail.load() & ~closed_bit) > ticket) {
         --patience;
         Pause::turn();
-      } else if (exchange(c, empty, place, empty, (place & unsafe_bit) | (ticket + size_))) {
+      } else if (exchange_both(c, empty, place, empty, (place & unsafe_bit) | (ticket + size_))) {
         break;
       }
     }
@@ -292,4 +273,4 @@ bool lcrq<T, Pause, CellAlign>::handle::pop(T& out) {
   return false;
 }
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

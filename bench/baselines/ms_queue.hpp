@@ -18,18 +18,18 @@
 #include "turn.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size, line_size
+#include <muster/base/sync.hpp>  // sync::atomic, sync::cell
 
-#include <atomic>
 #include <cstddef>
 #include <utility>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class T, class Pause = cpu_turn>
 class ms_queue {
   struct alignas(line_size) node {
-    T value{};
-    std::atomic<node*> next{nullptr};
+    sync::cell<T> value;
+    sync::atomic<node*> next{nullptr};
   };
   using hazards = hazard_domain<node, 2>;
 
@@ -63,7 +63,7 @@ class ms_queue {
    private:
     ms_queue& queue_;
     typename hazards::owner owner_;
-    small_random dice_{this};
+    small_random dice_{sync::new_identity()};
   };
 
  private:
@@ -72,8 +72,8 @@ class ms_queue {
 
   // From head_ a list leads over tail_ to the last node. head_ points to the dummy, the values are in the nodes behind
   // it. head_ never passes tail_, so a node that head_ has left is not to be reached any more.
-  alignas(isolation_size) std::atomic<node*> head_;
-  alignas(isolation_size) std::atomic<node*> tail_;
+  alignas(isolation_size) sync::atomic<node*> head_;
+  alignas(isolation_size) sync::atomic<node*> tail_;
   alignas(isolation_size) const backoff_limits limits_;
   hazards hazards_;
 };
@@ -81,7 +81,7 @@ class ms_queue {
 template <class T, class Pause>
 void ms_queue<T, Pause>::handle::push(T value) {
   node* const fresh = owner_.obtain();
-  fresh->value = std::move(value);
+  fresh->value.ref() = std::move(value);
   fresh->next.store(nullptr, std::memory_order_relaxed);
   backoff<Pause> race(queue_.limits_, dice_);
   for (;;) {
@@ -120,7 +120,7 @@ bool ms_queue<T, Pause>::handle::pop(T& out) {
     }
     if (queue_.head_.compare_exchange_strong(first, next)) {
       // Next is the dummy now. It may be retired before we are done, and our announcement keeps it.
-      out = std::move(next->value);
+      out = std::move(next->value.ref());
       owner_.clear(first_slot);
       owner_.clear(next_slot);
       owner_.retire(first);
@@ -130,4 +130,4 @@ bool ms_queue<T, Pause>::handle::pop(T& out) {
   }
 }
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

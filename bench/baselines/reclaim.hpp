@@ -23,15 +23,15 @@
 #include "registry.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
+#include <muster/base/sync.hpp>  // sync::atomic
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class Node, std::size_t Slots>
 class hazard_domain {
@@ -60,7 +60,7 @@ class hazard_domain {
     }
 
     /// What `from` holds, announced, and still held when the announcement was out. May be null.
-    Node* protect(std::size_t slot, const std::atomic<Node*>& from) noexcept {
+    Node* protect(std::size_t slot, const sync::atomic<Node*>& from) noexcept {
       for (Node* seen = from.load();;) {
         announce(slot, seen);
         Node* const again = from.load();
@@ -70,7 +70,7 @@ class hazard_domain {
     }
     /// The caller looks afterwards whether the node was still reachable.
     void announce(std::size_t slot, Node* n) noexcept {
-      std::atomic<Node*>& hazard = mine_.hazards[slot];
+      sync::atomic<Node*>& hazard = mine_.hazards[slot];
       if (hazard.load(std::memory_order_relaxed) != n) hazard.store(n);  // an announcement that stands need not be made
     }
     void clear(std::size_t slot) noexcept { mine_.hazards[slot].store(nullptr, std::memory_order_release); }
@@ -99,7 +99,7 @@ class hazard_domain {
       std::vector<Node*>& busy = mine_.busy;
       busy.clear();
       domain_.records_.for_each([&](record& r) {
-        for (std::atomic<Node*>& hazard : r.hazards)
+        for (sync::atomic<Node*>& hazard : r.hazards)
           if (Node* const n = hazard.load(); n != nullptr) busy.push_back(n);
       });
       std::sort(busy.begin(), busy.end());
@@ -117,7 +117,7 @@ class hazard_domain {
  private:
   // hazards: the owner writes, everybody reads. The rest is the owner's alone.
   struct record : registered<record> {
-    alignas(isolation_size) std::array<std::atomic<Node*>, Slots> hazards{};
+    alignas(isolation_size) std::array<sync::atomic<Node*>, Slots> hazards{};
     alignas(isolation_size) std::vector<Node*> retired;
     std::vector<Node*> spare;
     std::vector<Node*> busy;  // the announcements that scan() found; kept for its memory
@@ -130,4 +130,4 @@ class hazard_domain {
   registry<record> records_;
 };
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -5,17 +5,18 @@
 // until the registry ends, so anybody may look at anybody's record at any time. Joining is lock-free.
 #pragma once
 
-#include <atomic>
+#include <muster/base/sync.hpp>  // sync::atomic
+
 #include <cstddef>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 /// The base class of a record type: `struct record : registered<record>`.
 template <class Record>
 class registered {
   template <class>
   friend class registry;
-  std::atomic<bool> taken_{true};
+  sync::atomic<bool> taken_{true};
   Record* following_ = nullptr;  // constant once the record is in the list
 };
 
@@ -58,8 +59,8 @@ class registry {
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<Record*> first_{nullptr};
-  std::atomic<std::size_t> size_{0};
+  sync::atomic<Record*> first_{nullptr};
+  sync::atomic<std::size_t> size_{0};
 };
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -16,11 +16,11 @@
 #include "turn.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size, line_size
+#include <muster/base/sync.hpp>  // sync::atomic, sync::new_identity
 
-#include <atomic>
 #include <utility>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class T, class Pause = cpu_turn>
 class treiber_stack {
@@ -80,13 +80,13 @@ class treiber_stack {
    private:
     treiber_stack& stack_;
     typename hazards::owner owner_;
-    small_random dice_{this};
+    small_random dice_{sync::new_identity()};
   };
 
  private:
-  alignas(isolation_size) std::atomic<node*> top_{nullptr};
+  alignas(isolation_size) sync::atomic<node*> top_{nullptr};
   alignas(isolation_size) const backoff_limits limits_;
   hazards hazards_;
 };
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

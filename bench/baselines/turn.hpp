@@ -10,23 +10,24 @@
 // thread has its own.
 #pragma once
 
-#include <muster/base/arch.hpp>  // pause
+#include <muster/base/sync.hpp>  // sync::relax
 
 #include <algorithm>
 #include <cstdint>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 /// The default: waits on the spot.
 struct cpu_turn {
-  static void turn() noexcept { pause(); }
+  static void turn() noexcept { sync::relax(); }
 };
 
-/// Marsaglia's xorshift, one per handle. Seeded with the handle's address, so that handles differ.
+/// Marsaglia's xorshift, one per handle. Seeded with what only this handle has (sync::new_identity), so that handles
+/// differ.
 class small_random {
  public:
-  explicit small_random(const void* owner) noexcept
-      : state_((reinterpret_cast<std::uintptr_t>(owner) ^ 0x2545f4914f6cdd1dU) * 0x9e3779b97f4a7c15U | 1) {}
+  explicit small_random(std::uint64_t identity) noexcept
+      : state_((identity ^ 0x2545f4914f6cdd1dU) * 0x9e3779b97f4a7c15U | 1) {}
 
   /// From 0 to `limit` - 1; `limit` must not be 0.
   std::uint32_t below(std::uint32_t limit) noexcept {
@@ -63,4 +64,4 @@ class backoff {
   small_random& dice_;
 };
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -8,21 +8,20 @@
 // not be running at all.
 #pragma once
 
-#include <muster/base/arch.hpp>  // pause
+#include <muster/base/sync.hpp>  // sync::relax, sync::yield
 
-#include <sched.h>
 #include <atomic>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 class patience {
  public:
   void wait() {
     if (rounds_ < spins) {
       ++rounds_;
-      muster::pause();
+      sync::relax();
     } else {
-      sched_yield();
+      sync::yield();
     }
   }
   void reset() { rounds_ = 0; }
@@ -58,4 +57,4 @@ class start_line {
   std::atomic<bool> open_{false};
 };
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

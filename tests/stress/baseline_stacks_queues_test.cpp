@@ -5,6 +5,8 @@
 // histories checked for linearizability, threads that come and go, and siblings that interrupt each other only in
 // Pause::turn().
 
+#include <muster/base/sync.hpp>
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -199,7 +201,7 @@ class baseline : public ::testing::Test {
     in_threads(threads, [&](std::size_t i) {
       thread_log<Clock>& log = record.log(i);
       handle own(all());
-      small_random dice(&log);
+      small_random dice(muster::sync::new_identity());
       for (std::size_t n = 0; n < operations; ++n) {
         if (split ? i % 2 == 0 : dice.below(10) < pushes) {
           const number value = i * operations + n + 1;
@@ -341,7 +343,7 @@ TYPED_TEST(baseline_siblings, may_interrupt_each_other_when_they_wait) {
     ring.enter(i);
     {
       typename TestFixture::handle own(this->all());
-      small_random dice(&ring + i);
+      small_random dice(muster::sync::new_identity());
       number value = 0;
       for (std::size_t n = 0; n < each; ++n) {
         if (dice.below(3) == 0) circle::turn();
