@@ -9,6 +9,7 @@
 #include "driver/machine.hpp"
 #include "driver/selection.hpp"
 #include "driver/table.hpp"
+#include "simulate/calibrate.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -34,6 +36,7 @@ struct arguments {
   std::string placement = "spread";
   std::vector<std::string> only;
   std::uint64_t seed = 1;
+  std::string machine;
   std::string command;
 };
 
@@ -117,7 +120,7 @@ int run(const arguments& given) {
     studies.clear();
     steps = 0;
     for (const experiment* e : chosen) {
-      study s = e->prepare({contenders, place, work});
+      study s = e->prepare({contenders, place, work, given.machine});
       s.head.experiment = e->id;
       s.head.part = e->part;
       s.head.source = e->source;
@@ -184,6 +187,20 @@ int run(const arguments& given) {
   return others_failed.empty() ? 0 : 3;
 }
 
+/// Writes what the simulations must know of this machine.
+int write_machine(const arguments& given) {
+  const placement place(policy::spread, given.cpus.empty() ? std::vector<int>{} : parse_cpu_list(given.cpus));
+  std::ofstream out(given.machine, std::ios::app);  // what is there stays until there is something better
+  if (!out) throw std::invalid_argument(fmt::format("cannot write the machine file {}", given.machine));
+  const std::string text = muster_simulation::machine_text(calibrate(place));
+  out.close();
+  out.open(given.machine);
+  out << text << std::flush;
+  if (!out) throw std::runtime_error(fmt::format("cannot write the machine file {}", given.machine));
+  fmt::print("{}written to {}\n", text, given.machine);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -208,7 +225,11 @@ int main(int argc, char** argv) {
   running->add_option("--placement", given.placement, "spread, same-thread, sibling, same-l3, other or none")
       ->capture_default_str();
   running->add_option("--only", given.only, "only these series or libraries, separated by commas")->delimiter(',');
+  running->add_option("--machine", given.machine, "simulate the machine of this file (bench/simulate/machines)");
   running->add_option("--seed", given.seed, "for the order of runs")->capture_default_str();
+  CLI::App* calibrating = app.add_subcommand("calibrate", "measure this machine for simulations, and write its file");
+  calibrating->add_option("FILE", given.machine, "the file to write")->required();
+  calibrating->add_option("--cpus", given.cpus, "use these hardware threads, e.g. 0,2-5");
 
   try {
     app.parse(argc, argv);
@@ -216,6 +237,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
+    if (calibrating->parsed()) return write_machine(given);
     return listing->parsed() ? list(given) : run(given);
   } catch (const std::exception& e) {
     fmt::print(stderr, "muster-bench: {}\n", e.what());

@@ -21,7 +21,7 @@ function(bench_expect name program status message)
 endfunction()
 
 foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribed queue/slow-consumer
-           ffq/fig3-queue-size ffq/fig8-comparison
+           ffq/fig3-queue-size ffq/fig8-comparison ffq/fig4-simulated ffq/fig8-simulated simulate/validation queue/shared
            osci/fig3-techniques osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
            osci/table4-misses osci/fig5a-queues osci/fig5b-stacks combine/uncontended combine/async fiber/switch
            fork/overhead fork/peers fork/algorithms fork/small fork/waiting fork/urgent fork/memory fork/idle
@@ -37,6 +37,9 @@ bench_expect(unknown_series muster_bench 2 "the nearest is 'spmc_queue'" run que
 bench_expect(bad_cpus muster_bench 2 "is not a list of CPUs" run queue/fan-out --cpus zero)
 bench_expect(absent_cpu muster_bench 2 "may not run on CPU 99999" run queue/fan-out --cpus 99999)
 bench_expect(unwritable_json muster_bench 2 "cannot write beside" run queue/fan-out --json /nonexistent/result.json)
+bench_expect(absent_machine muster_bench 2 "cannot read the machine file /nonexistent/machine.json"
+  run ffq/fig8-simulated --machine /nonexistent/machine.json)
+bench_expect(unwritable_machine muster_bench 2 "cannot write the machine file" calibrate /nonexistent/machine.json)
 bench_expect(bad_placement muster_bench 2 "unknown placement" run queue/fan-out --placement sideways)
 
 bench_test(list_is_json

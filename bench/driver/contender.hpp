@@ -12,8 +12,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace muster_simulation {
+struct machine;
+}
 
 namespace muster::bench {
 
@@ -83,33 +88,49 @@ struct heap_spec {
   std::uint64_t seed = 1;
 };
 
+/// A program on the threads of a machine that is simulated; or on this one's, to see how good the simulation is.
+struct model_spec {
+  std::size_t capacity = 4096;
+  unsigned producers = 1;   // of programs that have them; the other threads are consumers
+  unsigned least_work = 0;  // nanoseconds between two operations
+  unsigned most_work = 0;
+  std::uint64_t items = 0;
+  std::uint64_t seed = 1;
+  std::vector<unsigned> threads{};                              // hardware threads
+  std::shared_ptr<const muster_simulation::machine> machine{};  // null: this one
+};
+
 /// Which experiments a contender takes part in.
 enum topic : unsigned {
-  one_to_one = 1,
-  fan_out = 2,
-  many_to_many = 4,
-  oversubscribed = 8,
-  exchange = 16,
-  slow_consumer = 32,
-  shared_object = 64,
-  shared_queue = 128,
-  shared_stack = 256,
-  fiber_switch = 512,
-  without_waiting = 1024,
-  counted = 2048,
-  fork_programs = 4096,  // all that fork and join
-  fork_calls = 8192,     // those that are nothing but forks
-  fork_algorithms = 16384,
-  fork_policies = 32768,  // how a thread shares its forks, which is counted
-  heap_layers = 65536,
-  heap_coalescing = 131072,
-  heap_fifos = 262144,
-  queue_layouts = 524288,
-  between_processes = 1048576,  // one producer, one consumer; and
-  from_one_process = 2097152,   // one producer, several consumers
-  between_many = 4194304,
-  queue_pairs = 8388608,    // by any number of threads
-  pairs_alone = 268435456,  // by one thread, as they have one producer
+  one_to_one = 1U << 0U,
+  fan_out = 1U << 1U,
+  many_to_many = 1U << 2U,
+  oversubscribed = 1U << 3U,
+  exchange = 1U << 4U,
+  slow_consumer = 1U << 5U,
+  shared_object = 1U << 6U,
+  shared_queue = 1U << 7U,
+  shared_stack = 1U << 8U,
+  fiber_switch = 1U << 9U,
+  without_waiting = 1U << 10U,
+  counted = 1U << 11U,
+  fork_programs = 1U << 12U,  // all that fork and join
+  fork_calls = 1U << 13U,     // those that are nothing but forks
+  fork_algorithms = 1U << 14U,
+  fork_policies = 1U << 15U,  // how a thread shares its forks, which is counted
+  heap_layers = 1U << 16U,
+  heap_coalescing = 1U << 17U,
+  heap_fifos = 1U << 18U,
+  queue_layouts = 1U << 19U,
+  between_processes = 1U << 20U,  // one producer, one consumer; and
+  from_one_process = 1U << 21U,   // one producer, several consumers
+  between_many = 1U << 22U,
+  queue_pairs = 1U << 23U,    // by any number of threads
+  pairs_alone = 1U << 28U,  // by one thread, as they have one producer
+  model_predicted = 1U << 24U,  // on a simulated machine, which is not timed
+  model_measured = 1U << 25U,   // the same programs on this machine
+  model_figure8 = 1U << 26U,
+  model_figure4 = 1U << 27U,
 };
 
 struct contender {
@@ -130,6 +151,7 @@ struct contender {
   std::function<outcome(const team_spec&)> team;
   std::function<outcome(const fork_spec&)> fork;
   std::function<outcome(const heap_spec&)> heap;
+  std::function<outcome(const model_spec&)> model;
   bool on_device = false;  // a heap that is timed on a GPU; others are counted on the emulation of one
 };
 

@@ -38,6 +38,8 @@ const std::vector<experiment>& experiments() {
       ffq_fig3_queue_size(),
       ffq_fig6_affinity_throughput(),
       ffq_fig8_comparison(),
+      ffq_fig4_simulated(),
+      ffq_fig8_simulated(),
       osci_fig3_techniques(),
       osci_fig4_local_work(),
       osci_table2_user_threads(),
@@ -66,6 +68,7 @@ const std::vector<experiment>& experiments() {
       xmalloc_fig5_coalescing(),
       xmalloc_fig6_buffers(),
       xmalloc_filled_heap(),
+      simulate_validation(),
   };
   return all;
 }

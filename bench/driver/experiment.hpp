@@ -17,6 +17,7 @@ struct setting {
   const catalogue& contenders;
   const placement& place;
   effort work;
+  std::string machine{};  // the file of the machine to simulate; empty: the experiment's own choice
 };
 
 struct experiment {
@@ -47,6 +48,8 @@ experiment ffq_fig2_layout();
 experiment ffq_fig3_queue_size();
 experiment ffq_fig6_affinity_throughput();
 experiment ffq_fig8_comparison();
+experiment ffq_fig4_simulated();
+experiment ffq_fig8_simulated();
 experiment osci_table2_user_threads();
 experiment osci_fig2_fibers();
 experiment osci_fig3_techniques();
@@ -75,5 +78,6 @@ experiment xmalloc_fig2_throughput();
 experiment xmalloc_fig5_coalescing();
 experiment xmalloc_fig6_buffers();
 experiment xmalloc_filled_heap();
+experiment simulate_validation();
 
 }  // namespace muster::bench

@@ -129,6 +129,7 @@ std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, p
       const configuration& c = all[i];
       bar.step(r.experiment, r.lines[c.line].name);
       if (states[i].failed) continue;  // a queue that is wrong once is wrong; its reason is kept
+      if (c.once && sample != 0) continue;
       const outcome o = attempt(c, states[i].items, e.seconds);
       states[i].failed = !o.error.empty();
       record(r.lines[c.line], point_of(c), s, o);

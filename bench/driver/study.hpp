@@ -37,6 +37,7 @@ struct configuration {
   std::uint64_t least_items = 0;  // for a steady state, e.g. several laps of a large ring
   std::uint64_t full_items = 0;   // in the full profile, instead of the effort's time, unless that takes over 4 s
   std::uint64_t fixed_items = 0;  // when not 0, nothing is calibrated
+  bool once = false;              // the outcome does not depend on chance: one sample, however many others have
   bool maybe_slow = false;        // an item may take a millisecond: the effort's least number of items is far too many
 };
 

@@ -61,17 +61,26 @@ unsigned core_count() { return static_cast<unsigned>(hwloc_get_nbobjs_by_type(ma
 
 unsigned unit_count() { return static_cast<unsigned>(hwloc_get_nbobjs_by_type(machine(), HWLOC_OBJ_PU)); }
 
+std::array<cache, 3> caches() {
+  constexpr std::array levels{HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE};
+  std::array<cache, 3> found{};
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const hwloc_obj_t at = hwloc_get_next_obj_by_type(machine(), levels[i], nullptr);
+    if (at == nullptr || at->attr == nullptr) continue;
+    found[i] = {at->attr->cache.size, hwloc_bitmap_weight(at->cpuset)};
+  }
+  return found;
+}
+
 std::string describe_caches() {
-  constexpr std::array<std::pair<hwloc_obj_type_t, const char*>, 3> levels{
-      {{HWLOC_OBJ_L1CACHE, "L1d"}, {HWLOC_OBJ_L2CACHE, "L2"}, {HWLOC_OBJ_L3CACHE, "L3"}}};
+  constexpr std::array names{"L1d", "L2", "L3"};
+  const std::array<cache, 3> all = caches();
   std::string text;
-  for (const auto& [type, name] : levels) {
-    const hwloc_obj_t cache = hwloc_get_next_obj_by_type(machine(), type, nullptr);
-    if (cache == nullptr || cache->attr == nullptr) continue;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].size == 0) continue;
     if (!text.empty()) text += ", ";
-    text += fmt::format("{} {}", name, size_text(cache->attr->cache.size));
-    const int sharers = hwloc_bitmap_weight(cache->cpuset);
-    if (sharers > 1) text += fmt::format(" shared by {}", sharers);
+    text += fmt::format("{} {}", names[i], size_text(all[i].size));
+    if (all[i].sharers > 1) text += fmt::format(" shared by {}", all[i].sharers);
   }
   return text.empty() ? "unknown" : text;
 }

@@ -4,6 +4,8 @@
 // topology.hpp: the machine's processing units and caches, as hwloc sees them.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,13 @@ std::vector<unit> allowed_units();
 
 unsigned core_count();
 unsigned unit_count();
+
+/// L1 for data, L2 and L3 of the first unit.
+struct cache {
+  std::uint64_t size = 0;  // bytes; 0: there is none, or it is not known
+  int sharers = 0;         // units
+};
+std::array<cache, 3> caches();
 
 /// For example "L1d 48 KiB, L2 2 MiB, L3 32 MiB shared by 8".
 std::string describe_caches();
