@@ -125,12 +125,12 @@ enum topic : unsigned {
   between_processes = 1U << 20U,  // one producer, one consumer; and
   from_one_process = 1U << 21U,   // one producer, several consumers
   between_many = 1U << 22U,
-  queue_pairs = 1U << 23U,    // by any number of threads
-  pairs_alone = 1U << 28U,  // by one thread, as they have one producer
-  model_predicted = 1U << 24U,  // on a simulated machine, which is not timed
-  model_measured = 1U << 25U,   // the same programs on this machine
-  model_figure8 = 1U << 26U,
-  model_figure4 = 1U << 27U,
+  queue_pairs = 1U << 23U,      // by any number of threads
+  pairs_alone = 1U << 24U,      // by one thread, as they have one producer
+  model_predicted = 1U << 25U,  // on a simulated machine, which is not timed
+  model_measured = 1U << 26U,   // the same programs on this machine
+  model_figure8 = 1U << 27U,
+  model_figure4 = 1U << 28U,
 };
 
 struct contender {

@@ -129,8 +129,8 @@ inline void relax() noexcept { engine::active().pause(); }
 inline void yield() noexcept { engine::active().yield(); }
 inline void light_fence() noexcept {}
 inline void full_fence() noexcept { engine::active().fence(); }
-inline void heavy_fence() noexcept { engine::active().heavy_fence(); }
-inline bool asymmetric_fences() noexcept { return true; }
+inline void heavy_fence(futex_scope = futex_scope::process) noexcept { engine::active().heavy_fence(); }
+inline bool asymmetric_fences(futex_scope = futex_scope::process) noexcept { return true; }
 
 inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
                                deadline until, futex_scope) noexcept {
