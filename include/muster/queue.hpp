@@ -5,6 +5,7 @@
 // queue/shared.hpp, the queue between processes.
 #pragma once
 
-#include <muster/queue/mpmc.hpp>  // IWYU pragma: export
-#include <muster/queue/spmc.hpp>  // IWYU pragma: export
-#include <muster/queue/spsc.hpp>  // IWYU pragma: export
+#include <muster/queue/lanes.hpp>  // IWYU pragma: export
+#include <muster/queue/mpmc.hpp>   // IWYU pragma: export
+#include <muster/queue/spmc.hpp>   // IWYU pragma: export
+#include <muster/queue/spsc.hpp>   // IWYU pragma: export

@@ -23,7 +23,7 @@ const std::vector<survivor> survivors = {
     {"spmc_queue::unclaimed: load repeated", true, "see slipping"},
     {"spmc_queue::await_room: load repeated", true, "the wait has a limit of a millisecond"},
     {"spmc_queue::await_head: load repeated", true, "an older rank: has moved, so that it does not wait at all"},
-    {"spmc_queue::try_pop: load repeated", true, "the rank is resolved: both looks say the same of its item"},
+    {"spmc_queue::claim_item: load repeated", true, "the rank is resolved: both looks say the same of its item"},
     {"spmc_queue::resolved: load repeated", true, "a bulk pop takes fewer items"},
     {"mpmc_queue::claim_place: load repeated", true, "an older hint: walks over the ranks between"},
     {"mpmc_queue::make_gap: load repeated", true, "the compare-exchange reads it again"},
@@ -69,11 +69,11 @@ TEST_P(mutants, are_noticed_or_explained) {
   search.survivors = survivors;
   search.needles = needles();
   search.files = {"impl/" + GetParam(), "base/wait"};
-  search.prefix = GetParam() + "_queue::";
+  search.prefix = GetParam() == "lane" ? "lane" : GetParam() + "_queue::";
   search.run();
 }
 
-INSTANTIATE_TEST_SUITE_P(of, mutants, ::testing::Values("spsc", "spmc", "mpmc"),
+INSTANTIATE_TEST_SUITE_P(of, mutants, ::testing::Values("spsc", "spmc", "mpmc", "lane"),
                          [](const auto& at) { return at.param; });
 
 }  // namespace

@@ -5,6 +5,7 @@
 // change of the queues' operations, at least one of them must notice it (mutants_test.cpp).
 #pragma once
 
+#include "lanes_programs.hpp"
 #include "queue_programs.hpp"
 
 #include <functional>
@@ -14,7 +15,7 @@
 namespace muster_model_test {
 
 struct row {
-  const char* queue;
+  const char* queue;  // lanes: two of them; lane: one
   std::size_t capacity;
   const char* text;
   int preemptions;            // −1: no bound
@@ -61,6 +62,14 @@ inline const std::vector<row> table = {
     {"mpmc", 1, "push_for*2 | pop_for | pop_for", 1, 1},
     {"mpmc", 1, "close | push | drain", 1, 1},
     {"mpmc", 2, "try_push | try_push_bad try_push | try_pop*2", 1, 1},
+    {"lanes", 1, "try_push | try_push | try_pop*2", 1, 1},
+    {"lanes", 1, "push*2 | pop*2", 2, 1},
+    {"lanes", 1, "push | push | pop*2", 1, 1},
+    {"lanes", 1, "push close | drain", 2, 1},
+    {"lanes", 1, "close | push | drain", 1, 1},
+    {"lanes", 1, "close | push | pop", 1, 1},
+    {"lane", 1, "try_push leave | try_push leave | try_pop", 1, 1},
+    {"lanes", 2, "push_n*3 | pop_n*2 pop", 1, 1},
     // By chance: the smallest programs in which an ordering matters that matters in few others.
     {"spsc", 1, "try_push | try_pop | close", -1, -1, 5'000},
     {"spsc", 1, "push*2 | close", -1, -1, 5'000},
@@ -108,6 +117,22 @@ inline const std::vector<row> table = {
     {"mpmc", 2, "push*3 | try_pop_n*2 | try_pop_n*2 | close", -1, -1, 20'000},
     {"mpmc", 1, "close | try_push*2 | try_push*2 | drain_try", -1, -1, 20'000},
     {"mpmc", 1, "push_for*3 close | push_for | pop_for*2 | drain_for", -1, -1, 20'000},
+    {"lanes", 1, "push*2 | push | pop | pop*2", -1, -1, 20'000},
+    {"lanes", 2, "push*2 | push*2 | pop*2 | pop*2", -1, -1, 20'000},
+    {"lanes", 1, "close | push*2 | push*2 | drain | drain", -1, -1, 20'000},
+    {"lanes", 2, "close | push_n*3 | drain_n*2 | drain_for", -1, -1, 20'000},
+    {"lanes", 1, "stop | push_stop*2 | pop_stop | pop_stop", -1, -1, 20'000},
+    {"lanes", 1, "push*2 | pop_stop | pop | stop", -1, -1, 20'000},
+    {"lanes", 1, "push_for*2 | push | pop_for*2 | pop_for", -1, -1, 20'000},
+    {"lanes", 4, "try_push_n*3 | pop | pop | pop", -1, -1, 20'000},
+    {"lanes", 2, "push_n*3 | push_n*2 | try_pop_n*3 | pop_n*2 drain_try | close", -1, -1, 20'000},
+    {"lanes", 1, "close | push push_bad push | drain_try | drain", -1, -1, 20'000},
+    {"lanes", 1, "close | try_push_bad | drain | drain", -1, -1, 20'000},
+    {"lanes", 1, "close | close | push*2 | drain", -1, -1, 20'000},
+    {"lanes", 1, "try_push*3 | try_push*2 | try_pop*2 | try_pop*2", -1, -1, 20'000},
+    {"lane", 2, "push*2 leave push*2 leave | push*2 leave | pop*3 | pop*3", -1, -1, 20'000},
+    {"lane", 1, "push leave | push leave | push leave close | drain", -1, -1, 20'000},
+    {"lanes", 1, "close | push leave push leave | drain | drain_for", -1, -1, 20'000},
 };
 
 /// The program of a row, with as few cells as the queue allows, so that each cell is used again.
@@ -121,7 +146,11 @@ inline std::function<void()> make_program(const row& r) {
   setup.full_may_be_early = queue == "mpmc";
   if (queue == "spsc") return queue_program<muster::spsc_queue<item, packed, park>>(setup, parse(r.text));
   if (queue == "spmc") return queue_program<muster::spmc_queue<item, packed, park>>(setup, parse(r.text));
-  return queue_program<muster::mpmc_queue<item, packed, park>>(setup, parse(r.text));
+  if (queue == "mpmc") return queue_program<muster::mpmc_queue<item, packed, park>>(setup, parse(r.text));
+  using some_lanes = muster::lanes<item, packed, park>;
+  if (queue == "lanes") return queue_program<lanes_as_queue<some_lanes, 2>>(setup, parse(r.text));
+  setup.full_may_be_early = true;  // by the items of an earlier producer
+  return queue_program<lanes_as_queue<some_lanes, 1>>(setup, parse(r.text));
 }
 
 }  // namespace muster_model_test

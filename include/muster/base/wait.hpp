@@ -100,8 +100,9 @@ class event_mask {
 
   /// After making an event with any store: the flags and the keys somebody may sleep for. Zero: nothing to do.
   MUSTER_HOT std::uint32_t after_event() noexcept;
-  /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells.
-  void wake(std::uint32_t key) noexcept;
+  /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells. Whether one was asleep;
+  /// who was about to sleep looks again.
+  bool wake(std::uint32_t key) noexcept;
   /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up: whoever is woken must use it, or
   /// see to it that another is woken.
   void wake_one(std::uint32_t key) noexcept;
@@ -140,7 +141,7 @@ class event_mask {
  private:
   static constexpr std::uint32_t key_bits = (1U << keys) - 1;
 
-  void wake_bits(std::uint32_t bits) noexcept;
+  bool wake_bits(std::uint32_t bits) noexcept;
 
   // word_: sleepers set their bit before they look a last time; wakers clear the bits they wake; the owner's flags are
   // only ever set. epoch_: wakers count it up after they have cleared bits; a sleeper that finds it changed looks again
@@ -163,16 +164,16 @@ inline std::uint32_t event_mask::after_event() noexcept {
   return word_.fetch_or(0, std::memory_order_release);
 }
 
-inline void event_mask::wake(std::uint32_t key) noexcept { wake_bits(bit(key)); }
+inline bool event_mask::wake(std::uint32_t key) noexcept { return wake_bits(bit(key)); }
 inline void event_mask::wake_all() noexcept { wake_bits(key_bits); }
 
-inline void event_mask::wake_bits(std::uint32_t bits) noexcept {
+inline bool event_mask::wake_bits(std::uint32_t bits) noexcept {
   // Relaxed: the sleepers that set their bit after this are told by the count.
   word_.fetch_and(~bits, std::memory_order_relaxed);
   // (5) release: pairs with (6). A sleeper that has read the new count sees the event in its last look; one that has
   // not does not sleep, or is woken.
   epoch_.fetch_add(1, std::memory_order_release);
-  sync::futex_wake(epoch_, INT_MAX, bits, scope_);
+  return sync::futex_wake(epoch_, INT_MAX, bits, scope_) > 0;
 }
 
 inline void event_mask::wake_one(std::uint32_t key) noexcept {

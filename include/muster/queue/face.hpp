@@ -28,13 +28,25 @@ struct wait_limit {
   bool over() const noexcept { return stopped() || (until != no_deadline && deadline_clock::now() >= until); }
 
   /// Waits for ready(), which must become true only by an event of `key` or a flag. False when the limit came first.
-  template <class Policy, class Ready>
-  bool await(event_mask& events, std::uint32_t key, Ready ready) const {
-    if (stop == nullptr) return events.await<Policy>(key, ready, until);
+  /// before_sleep() is called when looking has not helped, before the thread says that it sleeps.
+  template <class Policy, class Ready, class BeforeSleep>
+  bool await(event_mask& events, std::uint32_t key, Ready ready, BeforeSleep before_sleep) const {
+    const auto wait = [&](auto& found) {
+      const event_mask::found seen = event_mask::look<Policy>(found, until);
+      if (seen != event_mask::found::not_yet) return seen == event_mask::found::yes;
+      before_sleep();
+      return events.sleep(key, found, until);
+    };
+    if (stop == nullptr) return wait(ready);
     const std::stop_callback wake(*stop, [&events] { events.wake_all(); });
     bool found = false;
-    events.await<Policy>(key, [&] { return (found = ready()) || stop->stop_requested(); }, until);
+    auto found_or_stopped = [&] { return (found = ready()) || stop->stop_requested(); };
+    wait(found_or_stopped);
     return found;
+  }
+  template <class Policy, class Ready>
+  bool await(event_mask& events, std::uint32_t key, Ready ready) const {
+    return await<Policy>(events, key, ready, [] {});
   }
 
   /// Waits for ready() by looking once an interval, for what makes no event. True when ready() or after one interval,

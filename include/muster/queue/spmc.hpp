@@ -39,6 +39,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   using face = queue_face<spmc_queue, T>;
   friend push_face<spmc_queue, T>;
   friend pop_face<spmc_queue, T>;
+  template <class, class, class>
+  friend class lanes;
 
  public:
   /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
@@ -114,6 +116,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_COLD void make_gap(rank_t rank);
   template <class... Args>
   queue_status publish(Args&&... args);
+  template <class InputIt, class AfterRun>
+  std::size_t push_up_to(InputIt first, std::size_t count, bool waits, AfterRun after_run);
   template <class InputIt>
   std::size_t publish_run(InputIt& first, std::size_t count);
   bool announce(rank_t from, rank_t to);
@@ -128,9 +132,14 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   queue_result<T> pop_within(const wait_limit& limit);
   MUSTER_COLD bool await_head(const wait_limit& limit);
   queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept;
-  queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+  queue_status claim_exactly(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+  template <bool Exact>
+  queue_status claim(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+  template <bool Exact>
+  queue_status claim_item(rank_t& rank) noexcept;
+  outlook look_at_head() const noexcept;
   queue_result<T> take(rank_t rank);
-  template <class OutputIt>
+  template <bool Exact, class OutputIt>
   std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status);
 
   // Read-only after construction.

@@ -192,30 +192,31 @@ void MUSTER_SPMC_QUEUE::signal_rank(rank_t rank) noexcept {
 MUSTER_SPMC
 template <class InputIt>
 std::size_t MUSTER_SPMC_QUEUE::push_n(InputIt first, std::size_t count) {
-  const auto inside = producer_.enter(second_producer);
-  std::size_t done = 0;
-  while (done < count) {
-    if (reserve() == queue_status::success) [[likely]] {
-      const std::size_t run = publish_run(first, count - done);
-      done += run;
-      if (run == 0) break;
-      continue;
-    }
-    if (is_closed()) break;
-    await_room(wait_limit{});
-  }
-  return done;
+  return push_up_to(std::move(first), count, true, [] {});
 }
 
 MUSTER_SPMC
 template <class InputIt>
 std::size_t MUSTER_SPMC_QUEUE::try_push_n(InputIt first, std::size_t count) {
+  return push_up_to(std::move(first), count, false, [] {});
+}
+
+// Calls after_run() whenever items have been published, before it waits for room.
+MUSTER_SPMC
+template <class InputIt, class AfterRun>
+std::size_t MUSTER_SPMC_QUEUE::push_up_to(InputIt first, std::size_t count, bool waits, AfterRun after_run) {
   const auto inside = producer_.enter(second_producer);
   std::size_t done = 0;
-  while (done < count && reserve() == queue_status::success) {
-    const std::size_t run = publish_run(first, count - done);
-    if (run == 0) break;
-    done += run;
+  while (done < count) {
+    if (reserve() == queue_status::success) [[likely]] {
+      const std::size_t run = publish_run(first, count - done);
+      after_run();
+      done += run;
+      if (run == 0) break;
+      continue;
+    }
+    if (!waits || is_closed()) break;
+    await_room(wait_limit{});
   }
   return done;
 }

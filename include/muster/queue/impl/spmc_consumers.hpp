@@ -95,9 +95,9 @@ queue_status MUSTER_SPMC_QUEUE::claim_resolved(std::size_t most, rank_t& first, 
   }
 }
 
-// The same, and when there are none, why: closed, empty at one moment, or busy.
+// The same, but empty only when the queue had no item at one moment; or busy.
 MUSTER_SPMC
-queue_status MUSTER_SPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+queue_status MUSTER_SPMC_QUEUE::claim_exactly(std::size_t most, rank_t& first, std::size_t& count) noexcept {
   for (;;) {
     const queue_status claim = claim_resolved(most, first, count);
     if (claim != queue_status::empty) return claim;
@@ -118,15 +118,43 @@ bool MUSTER_SPMC_QUEUE::resolved(rank_t rank) const noexcept {
          !before(gap_.load(std::memory_order_acquire), rank);
 }
 
+// Exact: empty is the truth at one moment. Otherwise only nothing was seen, at less cost.
+MUSTER_SPMC
+template <bool Exact>
+queue_status MUSTER_SPMC_QUEUE::claim(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+  if constexpr (Exact) return claim_exactly(most, first, count);
+  return claim_resolved(most, first, count);
+}
+
+// Claims the first rank that has an item.
+MUSTER_SPMC
+template <bool Exact>
+queue_status MUSTER_SPMC_QUEUE::claim_item(rank_t& rank) noexcept {
+  for (;;) {
+    std::size_t count = 0;
+    const queue_status status = claim<Exact>(1, rank, count);
+    // A claimed rank without an item is a gap. Relaxed: the rank is resolved, and visible by the look before the claim.
+    if (status != queue_status::success || cells_[rank].word.load(std::memory_order_relaxed) == published(rank))
+      return status;
+  }
+}
+
 MUSTER_SPMC
 queue_result<T> MUSTER_SPMC_QUEUE::try_pop() {
+  rank_t rank = 0;
+  const queue_status status = claim_item<true>(rank);
+  if (status != queue_status::success) return status;
+  return take(rank);
+}
+
+// The case of the first rank that nobody has claimed. An item that was pushed before the call is not overlooked: whoever
+// sees the cell of a rank that was claimed freed by (4) sees that head_ has moved.
+MUSTER_SPMC
+auto MUSTER_SPMC_QUEUE::look_at_head() const noexcept -> outlook {
   for (;;) {
-    rank_t rank = 0;
-    std::size_t count = 0;
-    const queue_status claim = claim_up_to(1, rank, count);
-    if (claim != queue_status::success) return claim;
-    // A claimed rank without an item is a gap. Relaxed: the rank is resolved, and visible by the look before the claim.
-    if (cells_[rank].word.load(std::memory_order_relaxed) == published(rank)) return take(rank);
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    const outlook seen = look(head);
+    if (seen != outlook::unknown || head_.load(std::memory_order_relaxed) == head) return seen;
   }
 }
 
@@ -151,19 +179,19 @@ bool MUSTER_SPMC_QUEUE::await_head(const wait_limit& limit) {
 }
 
 MUSTER_SPMC
-template <class OutputIt>
+template <bool Exact, class OutputIt>
 std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
   constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
   std::size_t taken = 0;
   while (taken < (safe ? 1 : count)) {
     rank_t first = 0;
     std::size_t run = 0;
-    status = claim_up_to(safe ? count : 1, first, run);
+    status = claim<Exact>(safe ? count : 1, first, run);
     if (status != queue_status::success) break;
     for (rank_t rank = first; rank != first + run; ++rank) {
       cell& c = cells_[rank];
       prefetch_for_read(&cells_[rank + ahead]);
-      // As in try_pop.
+      // As in claim_item.
       if (c.word.load(std::memory_order_relaxed) != published(rank)) continue;
       // (4)
       detail::take_to(c.item, out, [&c] { c.word.store(0, std::memory_order_release); });
@@ -178,7 +206,7 @@ template <class OutputIt>
 std::size_t MUSTER_SPMC_QUEUE::try_pop_n(OutputIt out, std::size_t count) {
   std::size_t taken = 0;
   queue_status status = queue_status::success;
-  while (taken < count && status == queue_status::success) taken += take_up_to(out, count - taken, status);
+  while (taken < count && status == queue_status::success) taken += take_up_to<true>(out, count - taken, status);
   return taken;
 }
 
@@ -187,7 +215,7 @@ template <class OutputIt>
 std::size_t MUSTER_SPMC_QUEUE::pop_n(OutputIt out, std::size_t count) {
   for (;;) {
     queue_status status = queue_status::success;
-    const std::size_t taken = count == 0 ? 0 : take_up_to(out, count, status);
+    const std::size_t taken = count == 0 ? 0 : take_up_to<true>(out, count, status);
     if (taken != 0 || count == 0 || status == queue_status::closed) return taken;
     await_head(wait_limit{});
   }

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// impl/lane_set.hpp: which lanes may have items, a bit for each: what consumers look at instead of every lane.
+//
+// Between two items of a lane nobody writes: its producer sets the bit when it finds it clear, and only consumers that
+// are about to sleep clear it. A set bit may be of an empty lane. A clear one may be of a lane with items only while a
+// consumer that has cleared it has not looked again, as keep_out() demands, and then that consumer sets it.
+#pragma once
+
+#include <muster/base/arch.hpp>  // isolation_size
+#include <muster/base/sync.hpp>  // sync::atomic
+
+#include <bit>      // std::countr_zero
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uint64_t
+#include <vector>   // the words
+
+namespace muster::inline MUSTER_ABI::detail {
+
+class lane_set {
+ public:
+  /// Empty, for so many lanes. Throws std::bad_alloc.
+  explicit lane_set(std::size_t lanes)
+      : asymmetric_(sync::asymmetric_fences()), words_((lanes + lanes_per_word - 1) / lanes_per_word) {}
+
+  /// After an item has been published in the lane.
+  MUSTER_HOT void put_in(std::size_t lane) noexcept {
+    sync::atomic<std::uint64_t>& bits = words_[lane / lanes_per_word].bits;
+    if (asymmetric_) [[likely]] {
+      // (1) light_fence: pairs with the heavy fence that keep_out() demands. We see the bit cleared, or the look after that fence sees the item.
+      sync::light_fence();
+      if ((bits.load(std::memory_order_relaxed) & bit(lane)) != 0) [[likely]]
+        return;
+    }
+    // (2) release: pairs with (3). Of this operation and the other, the second in the order of the word sees the first.
+    bits.fetch_or(bit(lane), std::memory_order_release);
+  }
+
+  /// Clears the bits of the lanes of which empty(lane) is true. Afterwards the caller must execute a heavy fence, look
+  /// at all lanes, and put_in() those that have an item after all.
+  template <class Empty>
+  void keep_out(Empty empty) noexcept {
+    for (std::size_t w = 0; w < words_.size(); ++w) {
+      std::uint64_t out = 0;
+      for (std::uint64_t in = words_[w].bits.load(std::memory_order_relaxed); in != 0; in &= in - 1)
+        if (const auto at = static_cast<std::size_t>(std::countr_zero(in)); empty(w * lanes_per_word + at))
+          out |= bit(at);
+      // (3) acquire: pairs with (2).
+      if (out != 0) words_[w].bits.fetch_and(~out, std::memory_order_acquire);
+    }
+  }
+
+  /// The first lane of the set in from … to − 1; `to` when there is none.
+  std::size_t next(std::size_t from, std::size_t to) const noexcept {
+    while (from < to) {
+      const std::uint64_t in =
+          words_[from / lanes_per_word].bits.load(std::memory_order_relaxed) >> from % lanes_per_word;
+      if (in != 0) return std::min(to, from + static_cast<std::size_t>(std::countr_zero(in)));
+      from = (from / lanes_per_word + 1) * lanes_per_word;
+    }
+    return to;
+  }
+
+ private:
+  static constexpr std::size_t lanes_per_word = 64;
+  static constexpr std::uint64_t bit(std::size_t lane) noexcept { return std::uint64_t{1} << lane % lanes_per_word; }
+
+  struct alignas(isolation_size) word {
+    sync::atomic<std::uint64_t> bits{0};
+  };
+
+  const bool asymmetric_;
+  std::vector<word> words_;
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail
