@@ -6,7 +6,6 @@
 
 #include "driver/stream.hpp"
 
-#include <muster/queue/ring.hpp>    // queue_options
 #include <muster/queue/status.hpp>  // queue_status
 
 #include <algorithm>
@@ -22,32 +21,40 @@ class ours {
   using value_type = typename Queue::value_type;
   static constexpr ending ends_by = ending::closed;
 
-  ours(std::size_t capacity, unsigned producers, unsigned consumers)
-      : queue_(capacity, queue_options{.threads = std::max<std::size_t>(64, producers + consumers)}) {}
+  ours(std::size_t capacity, unsigned producers, unsigned consumers) : queue_(make(capacity, producers, consumers)) {}
 
   void close() { queue_.close(); }
 
+  // The queue itself, or a handle where it has them.
+  static decltype(auto) giver(Queue& queue) {
+    if constexpr (requires { queue.producer(); }) return queue.producer();
+    else return (queue);
+  }
+  static decltype(auto) taker(Queue& queue) {
+    if constexpr (requires { queue.consumer(); }) return queue.consumer();
+    else return (queue);
+  }
+
   class producer {
    public:
-    producer(ours& q, unsigned) : queue_(q.queue_) {}
+    producer(ours& q, unsigned) : to_(giver(q.queue_)) {}
     void push(value_type value) {
-      if (queue_.push(std::move(value)) != queue_status::success)
-        throw std::logic_error("push on an open queue failed");
+      if (to_.push(std::move(value)) != queue_status::success) throw std::logic_error("push on an open queue failed");
     }
     void push_n(const value_type* first, std::size_t n) {
-      if (queue_.push_n(first, n) != n) throw std::logic_error("push_n on an open queue came back early");
+      if (to_.push_n(first, n) != n) throw std::logic_error("push_n on an open queue came back early");
     }
 
    private:
-    Queue& queue_;
+    decltype(giver(std::declval<Queue&>())) to_;
   };
 
   class consumer {
    public:
-    consumer(ours& q, unsigned) : queue_(q.queue_) {}
-    bool pop(value_type& value) { return take(queue_.pop(), value); }
-    bool try_pop(value_type& value) { return take(queue_.try_pop(), value); }
-    std::size_t pop_n(value_type* out, std::size_t n) { return queue_.pop_n(out, n); }
+    consumer(ours& q, unsigned) : from_(taker(q.queue_)) {}
+    bool pop(value_type& value) { return take(from_.pop(), value); }
+    bool try_pop(value_type& value) { return take(from_.try_pop(), value); }
+    std::size_t pop_n(value_type* out, std::size_t n) { return from_.pop_n(out, n); }
 
    private:
     template <class Result>
@@ -56,10 +63,17 @@ class ours {
       value = std::move(*result);
       return true;
     }
-    Queue& queue_;
+    decltype(taker(std::declval<Queue&>())) from_;
   };
 
  private:
+  static Queue make(std::size_t capacity, unsigned producers, unsigned consumers) {
+    const std::size_t threads = std::max<std::size_t>(64, producers + consumers);
+    if constexpr (requires { Queue(capacity, {.producers = producers}); })
+      return Queue(capacity, {.producers = producers, .threads = threads});
+    else return Queue(capacity, {.threads = threads});
+  }
+
   Queue queue_;
 };
 

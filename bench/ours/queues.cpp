@@ -15,6 +15,7 @@ namespace {
 using spsc = ours<spsc_queue<item>>;
 using spmc = ours<spmc_queue<item>>;
 using mpmc = ours<mpmc_queue<item>>;
+using some_lanes = ours<lanes<item>>;
 
 contender one(std::string name, unsigned topics) {
   contender c;
@@ -75,6 +76,18 @@ void add_ours(catalogue& to) {
   c.stream = run_stream<mpmc>;
   c.team = run_pairs<both_ends<mpmc>>;
   c.stall = run_stall<ours<mpmc_queue<sluggish>>>;
+  to.all.push_back(c);
+
+  c = one("lanes", one_to_one | fan_out | many_to_many | oversubscribed);
+  c.strict = false;
+  c.note = "a handle and a lane of that capacity for each producer; FIFO per producer only";
+  c.stream = run_stream<some_lanes>;
+  to.all.push_back(c);
+
+  c = one("lanes pop_n(8)", many_to_many);
+  c.strict = false;
+  c.note = "up to eight items per claim; pushes are single; FIFO per producer only";
+  c.stream = run_stream<some_lanes, take_eight>;
   to.all.push_back(c);
 
   const auto laid_out = [&](const char* name, outcome (*run)(const exchange_spec&)) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lanes_programs.hpp: lanes as a queue that the scripts of queue_programs.hpp can use. A thread takes a lane at its first
-// push, waiting for one that is free, and leaves it by "leave". Every other thread consumes with a handle.
+// lanes_programs.hpp: lanes as a queue that the scripts of queue_programs.hpp can use. A thread takes a lane at its
+// first push, waiting for one that is free, and leaves it by "leave". Every other thread consumes with a handle.
 #pragma once
 
 #include "queue_programs.hpp"

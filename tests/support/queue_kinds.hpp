@@ -25,6 +25,18 @@ struct queue_kind {
 
 inline constexpr std::size_t many = 64;
 
+/// Lanes with one producer: a queue like the others, with one order of all items.
+template <class T, class Layout, class Wait>
+class one_lane : public muster::lanes<T, Layout, Wait>, public muster::lanes<T, Layout, Wait>::producer_handle {
+  using all = muster::lanes<T, Layout, Wait>;
+
+ public:
+  using typename all::value_type;
+  explicit one_lane(std::size_t capacity, const muster::queue_options& o = {})
+      : all(capacity, {.producers = 1, .threads = o.threads, .cells = o.cells, .first_rank = o.first_rank}),
+        all::producer_handle(all::producer()) {}
+};
+
 template <class Wait, class Layout = muster::layout::packed>
 using spsc = queue_kind<muster::spsc_queue, Layout, Wait, 1, 1>;
 template <class Wait, class Layout = muster::layout::packed>
@@ -36,14 +48,21 @@ using muster::wait::park;
 using muster::wait::spin;
 using muster::wait::spin_then_park;
 
+template <class Wait, class Layout = muster::layout::packed>
+struct lane : queue_kind<one_lane, Layout, Wait, 1, many> {
+  static constexpr const char* shape = "lane";
+};
+
 using all_kinds = ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>,
                                    spsc<park, muster::layout::aligned>, spmc<park>, spmc<park, muster::layout::rotated>,
                                    mpmc<park, muster::layout::aligned>, spsc<spin>,
-                                   spmc<spin, muster::layout::aligned_rotated>, mpmc<spin, muster::layout::rotated>>;
+                                   spmc<spin, muster::layout::aligned_rotated>, mpmc<spin, muster::layout::rotated>,
+                                   lane<spin_then_park>, lane<park, muster::layout::rotated>, lane<spin>>;
 
 struct kind_names {
   template <class Kind>
   static std::string GetName(int number) {
+    if constexpr (requires { Kind::shape; }) return Kind::shape + ('_' + std::to_string(number));
     const std::string shape = Kind::producers > 1 ? "mpmc" : Kind::consumers > 1 ? "spmc" : "spsc";
     return shape + "_" + std::to_string(number);
   }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -30,6 +31,21 @@ struct storm {
   std::size_t items = 1000;  // of all producers together
   bool early_close = false;  // close in the middle, while everybody pushes and pops
   bool full_may_be_early = false;
+};
+
+/// How the storm's producers reach a queue: directly, or by a handle of their own.
+template <class Queue>
+struct one_order : Queue {
+  using Queue::Queue;
+  static constexpr bool fifo_per_producer = false;
+  Queue& producer() { return *this; }
+};
+/// FIFO for each producer only: one history for each of them.
+template <class Lanes>
+struct order_per_producer : Lanes {
+  order_per_producer(std::size_t capacity, const muster::queue_options& o)
+      : Lanes(capacity, {.threads = o.threads, .first_rank = o.first_rank}) {}
+  static constexpr bool fifo_per_producer = true;
 };
 
 /// Plays one storm on a queue of uint64_t; returns what is wrong with its history, or an empty string.
@@ -59,7 +75,18 @@ class queue_storm {
     }
     queue_.check();
     const std::vector<event> history = record_.history();
-    return fifo_violation(history, {plan_.capacity, plan_.full_may_be_early});
+    if constexpr (!Queue::fifo_per_producer) return fifo_violation(history, {plan_.capacity, plan_.full_may_be_early});
+    std::string wrong;
+    for (std::size_t i = 0; i < plan_.producers && wrong.empty(); ++i) {
+      // What is said of all lanes is said of each.
+      std::vector<event> own;
+      std::copy_if(history.begin(), history.end(), std::back_inserter(own), [&](const event& e) {
+        const bool has_value = e.kind == op::push || (e.kind == op::pop && e.outcome == result::success);
+        return !has_value || e.value / plan_.items == i;
+      });
+      wrong = fifo_violation(own, {plan_.capacity, plan_.full_may_be_early});
+    }
+    return wrong;
   }
 
  private:
@@ -69,10 +96,11 @@ class queue_storm {
 
   void produce(std::size_t number) {
     notes& log = record_.log(number);
+    auto&& to = queue_.producer();
     const std::uint64_t end = (number + 1) * plan_.items;
     const std::uint64_t stop = number * plan_.items + plan_.items / plan_.producers;
     for (std::uint64_t next = number * plan_.items, turn = number; next < std::min(stop, end); ++turn) {
-      const std::size_t done = push(log, next, std::min<std::uint64_t>(stop - next, longest_bulk), turn);
+      const std::size_t done = push(to, log, next, std::min<std::uint64_t>(stop - next, longest_bulk), turn);
       if (done == ended) return;
       next += done;
       pushed_.fetch_add(done, std::memory_order_relaxed);
@@ -81,19 +109,20 @@ class queue_storm {
   }
 
   // Pushes 1 to `most` items from `value` on in one of the ways there are. Returns how many, or ended.
-  std::size_t push(notes& log, std::uint64_t value, std::uint64_t most, std::uint64_t turn) {
+  template <class To>
+  std::size_t push(To& to, notes& log, std::uint64_t value, std::uint64_t most, std::uint64_t turn) {
     const bool tired = log.room_left() < 2 * plan_.items + 50;  // no more operations that can fail
     std::stop_source stop;
     std::array<std::uint64_t, longest_bulk> values;
     for (std::size_t i = 0; i < longest_bulk; ++i) values[i] = value + i;
     log.invoke(op::push, value);
     switch (tired ? 0 : turn % 6) {
-      case 0: return pushed_one(log, queue_.push(value));
-      case 1: return pushed_one(log, queue_.try_push(value));
-      case 2: return pushed_one(log, queue_.push_for(value, moment));
-      case 3: return pushed_one(log, queue_.push(value, stop.get_token()));
-      case 4: return pushed_many(log, queue_.push_n(values.begin(), most), most, result::closed, values);
-      default: return pushed_many(log, queue_.try_push_n(values.begin(), most), most, result::busy, values);
+      case 0: return pushed_one(log, to.push(value));
+      case 1: return pushed_one(log, to.try_push(value));
+      case 2: return pushed_one(log, to.push_for(value, moment));
+      case 3: return pushed_one(log, to.push(value, stop.get_token()));
+      case 4: return pushed_many(log, to.push_n(values.begin(), most), most, result::closed, values);
+      default: return pushed_many(log, to.try_push_n(values.begin(), most), most, result::busy, values);
     }
   }
 

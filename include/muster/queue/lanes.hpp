@@ -3,18 +3,18 @@
 //
 // lanes.hpp: bounded queue from many producers to many consumers, FIFO for each producer: a lane for each producer.
 //
-// Order      FIFO for each producer, and for each lane over the producers that have it one after the other. Nothing
+// Order      FIFO for each producer_handle, and within a lane over the handles that have it one after the other. None
 //            between lanes. Each lane is linearizable; an operation on all of them is one on each, in turn.
 // Progress   try_push is wait-free. push waits only while its lane is full. try_pop is lock-free. pop waits while it
 //            finds no item; it never holds a claim while it waits.
-// Preempted  a producer stopped in push delays only its own items. A consumer stopped after its claim holds the items it
-//            claimed and their cells; the lane goes on, as in spmc_queue.
+// Preempted  a producer stopped in push delays only its own items. A consumer stopped after its claim holds the items
+//            it claimed and their cells; the lane goes on, as in spmc_queue.
 // Killed     a producer keeps its lane for ever; an item it was pushing is lost. A consumer: what it claimed is lost;
 //            if it has just been woken for an item, that item may wait for the next pop or push.
 // Memory     for each lane, capacity + threads cells, rounded up to a power of two; nothing is allocated after
 //            construction.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc; producer() throws std::length_error. What T's
-//            constructor or move throws: as in spmc_queue.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc; producer() throws std::length_error. What
+//            T's constructor or move throws: as in spmc_queue.
 // Use it     when many threads push and no order between them is needed: no push meets another. Strict order over all
 //            producers: mpmc_queue. One producer: spmc_queue.
 // Source     the FFQ paper's own use of FFQ^s (see spmc.hpp), a queue per producer, made one queue: consumers that stay

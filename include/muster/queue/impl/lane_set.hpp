@@ -28,7 +28,8 @@ class lane_set {
   MUSTER_HOT void put_in(std::size_t lane) noexcept {
     sync::atomic<std::uint64_t>& bits = words_[lane / lanes_per_word].bits;
     if (asymmetric_) [[likely]] {
-      // (1) light_fence: pairs with the heavy fence that keep_out() demands. We see the bit cleared, or the look after that fence sees the item.
+      // (1) light_fence: alone, the other side is the heavy fence that keep_out() demands: we see that the bit has been
+      // cleared, or the look after that fence sees our item.
       sync::light_fence();
       if ((bits.load(std::memory_order_relaxed) & bit(lane)) != 0) [[likely]]
         return;

@@ -4,9 +4,9 @@
 // impl/lanes.hpp: the definitions of lanes' producers, close() and what belongs to neither side. The consumers are in
 // impl/lanes_consumers.hpp.
 //
-// Who must be woken. Consumers sleep for one event, an item in any lane, under 16 keys. A push that finds sleepers wakes
-// those of one key, and goes on to the next key when nobody was asleep under it (its consumer was on its way out, or
-// will look again). So, as long as a consumer C sleeps:
+// Who must be woken. Consumers sleep for one event, an item in any lane, under 16 keys. A push that finds sleepers
+// wakes those of one key, and goes on to the next key when nobody was asleep under it (its consumer was on its way out,
+// or will look again). So, as long as a consumer C sleeps:
 //   1. every item that C's last look did not see has woken somebody of its own: its push came after C's bit;
 //   2. whoever was woken sees that item, or that it is taken, before it sleeps again or leaves; so it takes one, that
 //      one or another that C has not seen either, or that one has been taken.
@@ -30,8 +30,9 @@ MUSTER_LANES_QUEUE::lanes(std::size_t capacity, lanes_options options)
       slip_(std::min<std::size_t>(capacity / 4, 1024)),
       marked_(options.producers) {
   if (options.producers == 0) detail::refuse("lanes", "0 producers push nothing; ask for 1 or more");
-  lanes_.reserve(options.producers);
   const queue_options each{.threads = options.threads, .cells = options.cells, .first_rank = options.first_rank};
+  detail::ring_cells("lanes", capacity, each, each.threads, sizeof(typename lane_queue::cell));  // refuses in our name
+  lanes_.reserve(options.producers);
   for (std::size_t i = 0; i < options.producers; ++i) lanes_.push_back(std::make_unique<lane>(capacity, each));
   for (std::size_t i = 0; i < seats_.size(); ++i)
     seats_[i].word.store(seated::pack({static_cast<std::uint32_t>(i), quota}), std::memory_order_relaxed);

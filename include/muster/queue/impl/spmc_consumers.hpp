@@ -147,8 +147,8 @@ queue_result<T> MUSTER_SPMC_QUEUE::try_pop() {
   return take(rank);
 }
 
-// The case of the first rank that nobody has claimed. An item that was pushed before the call is not overlooked: whoever
-// sees the cell of a rank that was claimed freed by (4) sees that head_ has moved.
+// The case of the first rank that nobody has claimed. An item that was pushed before the call is not overlooked:
+// whoever sees the cell of a rank that was claimed freed by (4) sees that head_ has moved.
 MUSTER_SPMC
 auto MUSTER_SPMC_QUEUE::look_at_head() const noexcept -> outlook {
   for (;;) {
