@@ -20,10 +20,12 @@
 template class muster::spsc_queue<std::uint64_t>;
 template class muster::spmc_queue<std::uint64_t>;
 template class muster::mpmc_queue<std::uint64_t>;
+template class muster::lanes<std::uint64_t>;
 
 template class muster::spsc_queue<std::string, muster::layout::packed, muster::wait::park>;
 template class muster::spmc_queue<std::string, muster::layout::aligned, muster::wait::spin>;
 template class muster::mpmc_queue<std::string, muster::layout::rotated, muster::wait::spin_then_park>;
+template class muster::lanes<std::string, muster::layout::aligned, muster::wait::park>;
 
 template class muster::shared_queue<std::uint64_t, muster::shape::spsc>;
 template class muster::shared_queue<std::uint64_t, muster::shape::spmc, muster::wait::park>;

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The queues' mutants (mutant_search.hpp), with the programs of queue_table.hpp. A queue is its own files and the
-// waiting that it is built on.
+// waiting that it is built on; lanes are built on spmc_queue, and what they alone use
+// of it is changed with it.
 #include <gtest/gtest.h>
 
 #include "mutant_search.hpp"
@@ -39,6 +40,10 @@ const std::vector<survivor> survivors = {
     {"mpmc_queue::is_passed: load repeated", true, "what has changed in between has seen the flag"},
     {"mpmc_queue::look: load acquire -> relaxed", false,
      "of the gap: a sequentially consistent load executed before an older relaxed one is beyond the checker"},
+    {"lane_set::put_in: fetch_or release -> relaxed", false,
+     "a lane stays without its mark until its next push: that needs a sleeper that leaves with another lane's item "
+     "after "
+     "an old look at this one, and in the end nobody who looks at all lanes"},
 };
 
 mutant_program made(const row& r, bool asymmetric) {
@@ -64,12 +69,15 @@ class mutants : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(mutants, are_noticed_or_explained) {
   mutant_search search;
+  const bool lanes = GetParam() == "lane";
   for (const row& r : table)
-    for (const bool asymmetric : {true, false}) search.programs.push_back(made(r, asymmetric));
+    for (const bool asymmetric : {true, false})
+      if (!lanes || std::string(r.queue).starts_with("lane")) search.programs.push_back(made(r, asymmetric));
   search.survivors = survivors;
   search.needles = needles();
-  search.files = {"impl/" + GetParam(), "base/wait"};
-  search.prefix = GetParam() == "lane" ? "lane" : GetParam() + "_queue::";
+  search.files = {"impl/" + GetParam()};
+  if (!lanes) search.files.push_back("base/wait");
+  search.prefix = lanes ? "lane" : GetParam() + "_queue::";
   search.run();
 }
 

@@ -51,6 +51,13 @@ const std::vector<stop> stops = {
     {"mpmc", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
     {"mpmc", 1, "push | push | pop", false, "a stopped producer: the consumer of its rank waits"},
     {"mpmc", 1, "close | drain", false, "a close that stops may leave waiting threads waiting"},
+
+    {"lanes", 1, "push*2 | push | try_pop*2", true, "a stopped producer: neither other producers nor try_pop wait"},
+    {"lanes", 1, "pop | try_push*2 | try_pop*2", true, "a stopped consumer: neither side waits for it"},
+    {"lanes", 2, "pop_n*2 | push*2 | try_pop", true, "nor for a stopped bulk pop"},
+    {"lanes", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
+    {"lanes", 1, "push | pop", false, "a stopped producer: pop waits for its item"},
+    {"lanes", 1, "close | drain", false, "a close that stops may leave waiting threads waiting"},
 };
 
 class stopping : public ::testing::TestWithParam<std::size_t> {};
@@ -96,6 +103,8 @@ const std::vector<bound> bounds = {
     {"spsc", 4, "try_pop_n*4 | try_push_n*2", "try_pop_n*4 | try_push_n*4", 9, "try_pop_n of four"},
     {"spmc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 14, "try_push, ring of two cells"},
     {"spmc", 4, "push*2 | pop", "push*3 | pop | pop*2", 10, "push while there is room, waking a consumer"},
+    {"lanes", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 30,
+     "try_push of lanes, two cells, waking nobody"},
 };
 
 class wait_free : public ::testing::TestWithParam<std::size_t> {};

@@ -120,6 +120,7 @@ inline const std::vector<row> table = {
     {"lanes", 1, "push*2 | push | pop | pop*2", -1, -1, 20'000},
     {"lanes", 2, "push*2 | push*2 | pop*2 | pop*2", -1, -1, 20'000},
     {"lanes", 2, "push*2 | pop | pop", -1, -1, 20'000},
+    {"lanes", 1, "push | push | pop", -1, -1, 20'000},
     {"lanes", 1, "close | push*2 | push*2 | drain | drain", -1, -1, 20'000},
     {"lanes", 2, "close | push_n*3 | drain_n*2 | drain_for", -1, -1, 20'000},
     {"lanes", 1, "stop | push_stop*2 | pop_stop | pop_stop", -1, -1, 20'000},

@@ -103,10 +103,11 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   };
   /// Where a consumer is: in which lane, and for how many pops it stays there though others may have items.
   struct cursor {
-    std::uint32_t lane;
+    lane_queue* here;  // of that number; anything when left is 0
+    std::uint32_t number;
     std::uint32_t left;
   };
-  /// The cursor of a thread's number, in one word, as several threads may have the same.
+  /// The cursor of a thread's number but for the pointer, in one word, as several threads may have the same.
   struct alignas(isolation_size) seat {
     sync::atomic<std::uint64_t> word{0};
   };
@@ -122,9 +123,12 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   template <class Attempt>
   queue_status visit(cursor& at, Attempt attempt);
   template <class Attempt>
-  queue_status search(cursor& at, Attempt attempt);
+  MUSTER_COLD queue_status move_on(cursor& at, Attempt attempt);
   template <class Attempt>
-  queue_status visit_all(cursor& at, Attempt attempt);
+  bool visit_marked(cursor& at, Attempt& attempt);
+  template <class Attempt>
+  queue_status visit_all(cursor& at, Attempt& attempt);
+  cursor stay_in(std::size_t number) const noexcept;
   bool has_item(std::size_t number) const noexcept;
   bool seems_ready(const cursor& at) const noexcept;
   bool is_ready() noexcept;

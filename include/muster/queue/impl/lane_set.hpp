@@ -3,7 +3,7 @@
 //
 // impl/lane_set.hpp: which lanes may have items, a bit for each: what consumers look at instead of every lane.
 //
-// Between two items of a lane nobody writes: its producer sets the bit when it finds it clear, and only consumers that
+// While a lane has items nobody writes: its producer sets the bit when it finds it clear, and only consumers that
 // are about to sleep clear it. A set bit may be of an empty lane. A clear one may be of a lane with items only while a
 // consumer that has cleared it has not looked again, as keep_out() demands, and then that consumer sets it.
 #pragma once

@@ -35,7 +35,7 @@ MUSTER_LANES_QUEUE::lanes(std::size_t capacity, lanes_options options)
   lanes_.reserve(options.producers);
   for (std::size_t i = 0; i < options.producers; ++i) lanes_.push_back(std::make_unique<lane>(capacity, each));
   for (std::size_t i = 0; i < seats_.size(); ++i)
-    seats_[i].word.store(seated::pack({static_cast<std::uint32_t>(i), quota}), std::memory_order_relaxed);
+    seats_[i].word.store(seated::pack({nullptr, static_cast<std::uint32_t>(i), 0}), std::memory_order_relaxed);
 }
 
 // ---------------------------------------------------------------------------------------------------------- producers

@@ -18,48 +18,56 @@ namespace muster::inline MUSTER_ABI {
 // Calls attempt(queue of a lane, std::bool_constant<exact>) until it says success.
 MUSTER_LANES
 template <class Attempt>
-queue_status MUSTER_LANES_QUEUE::visit(cursor& at, Attempt attempt) {
-  if (at.left != 0 && at.lane < used_.load(std::memory_order_relaxed)) [[likely]] {
-    if (attempt(lanes_[at.lane]->queue, std::false_type{}) == queue_status::success) [[likely]] {
-      --at.left;
-      return queue_status::success;
-    }
+MUSTER_HOT queue_status MUSTER_LANES_QUEUE::visit(cursor& at, Attempt attempt) {
+  if (at.left != 0 && attempt(*at.here, std::false_type{}) == queue_status::success) [[likely]] {
+    --at.left;
+    return queue_status::success;
   }
-  const queue_status found = search(at, attempt);
-  return found == queue_status::success ? found : visit_all(at, attempt);
+  return move_on(at, attempt);
 }
 
 MUSTER_LANES
 template <class Attempt>
-queue_status MUSTER_LANES_QUEUE::search(cursor& at, Attempt attempt) {
+queue_status MUSTER_LANES_QUEUE::move_on(cursor& at, Attempt attempt) {
+  return visit_marked(at, attempt) ? queue_status::success : visit_all(at, attempt);
+}
+
+MUSTER_LANES
+template <class Attempt>
+bool MUSTER_LANES_QUEUE::visit_marked(cursor& at, Attempt& attempt) {
   const std::size_t used = used_.load(std::memory_order_relaxed);
-  if (used == 0) return queue_status::empty;
-  const std::size_t from = (at.lane + 1) % used;
+  if (used == 0) return false;
+  const std::size_t from = (at.number + 1U) % used;
   const auto look_in = [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = marked_.next(begin, end); i != end; i = marked_.next(i + 1, end)) {
       if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) continue;
-      at = {static_cast<std::uint32_t>(i), quota};
+      at = stay_in(i);
       return true;
     }
     return false;
   };
-  return look_in(from, used) || look_in(0, from) ? queue_status::success : queue_status::empty;
+  return look_in(from, used) || look_in(0, from);
+}
+
+MUSTER_LANES
+auto MUSTER_LANES_QUEUE::stay_in(std::size_t number) const noexcept -> cursor {
+  return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota};
 }
 
 MUSTER_LANES
 template <class Attempt>
-queue_status MUSTER_LANES_QUEUE::visit_all(cursor& at, Attempt attempt) {
+queue_status MUSTER_LANES_QUEUE::visit_all(cursor& at, Attempt& attempt) {
   // Before the lanes: when all have been closed, no producer begins to use one that we do not look at.
   const bool all_closed = (events_.flags() & closed) != 0;
   const std::size_t used = used_.load(std::memory_order_relaxed);
   std::size_t drained = 0;
   bool busy = false;
   for (std::size_t n = 1; n <= used; ++n) {
-    const std::size_t i = (at.lane + n) % used;
+    const std::size_t i = (at.number + n) % used;
     switch (attempt(lanes_[i]->queue, std::true_type{})) {
       case queue_status::success:
         marked_.put_in(i);  // a consumer that cleared it may have stopped
-        at = {static_cast<std::uint32_t>(i), quota};
+        at = stay_in(i);
         return queue_status::success;
       case queue_status::closed: ++drained; break;
       case queue_status::busy: busy = true; break;
@@ -80,7 +88,7 @@ bool MUSTER_LANES_QUEUE::has_item(std::size_t number) const noexcept {
 MUSTER_LANES
 bool MUSTER_LANES_QUEUE::seems_ready(const cursor& at) const noexcept {
   const std::size_t used = used_.load(std::memory_order_relaxed);
-  if (at.lane < used && has_item(at.lane)) return true;
+  if (at.number < used && has_item(at.number)) return true;
   for (std::size_t i = marked_.next(0, used); i != used; i = marked_.next(i + 1, used))
     if (has_item(i)) return true;
   return is_drained();
@@ -125,11 +133,11 @@ bool MUSTER_LANES_QUEUE::await_item(const cursor& at, unsigned number, const wai
 MUSTER_LANES
 auto MUSTER_LANES_QUEUE::consumer() -> consumer_handle {
   const unsigned number = consumers_.fetch_add(1, std::memory_order_relaxed);
-  return consumer_handle(*this, {number, quota}, number);
+  return consumer_handle(*this, {nullptr, number, 0}, number);
 }
 
 MUSTER_LANES
-queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::try_pop() {
+MUSTER_HOT queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::try_pop() {
   lane_queue* from = nullptr;
   rank_t rank = 0;
   const queue_status found = owner_->visit(at_, [&]<bool Exact>(lane_queue& queue, std::bool_constant<Exact>) {
@@ -194,14 +202,15 @@ class MUSTER_LANES_QUEUE::seated : public consumer_handle {
   // All relaxed: hints. Of two threads with one seat, one is forgotten.
   ~seated() { seat_.word.store(pack(this->at_), std::memory_order_relaxed); }
 
-  static constexpr std::uint64_t pack(cursor at) noexcept { return std::uint64_t{at.left} << 32 | at.lane; }
+  static constexpr std::uint64_t pack(cursor at) noexcept { return std::uint64_t{at.left} << 32 | at.number; }
 
  private:
   seated(lanes& owner, unsigned number) : seated(owner, number, owner.seats_[number % owner.seats_.size()]) {}
   seated(lanes& owner, unsigned number, seat& own)
-      : consumer_handle(owner, unpack(own.word.load(std::memory_order_relaxed)), number), seat_(own) {}
-  static constexpr cursor unpack(std::uint64_t word) noexcept {
-    return {static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
+      : consumer_handle(owner, unpack(owner, own.word.load(std::memory_order_relaxed)), number), seat_(own) {}
+  static cursor unpack(const lanes& owner, std::uint64_t word) noexcept {
+    const auto number = static_cast<std::uint32_t>(word), left = static_cast<std::uint32_t>(word >> 32);
+    return {left != 0 ? &owner.lanes_[number]->queue : nullptr, number, left};
   }
 
   seat& seat_;
