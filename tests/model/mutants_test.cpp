@@ -40,10 +40,16 @@ const std::vector<survivor> survivors = {
     {"mpmc_queue::is_passed: load repeated", true, "what has changed in between has seen the flag"},
     {"mpmc_queue::look: load acquire -> relaxed", false,
      "of the gap: a sequentially consistent load executed before an older relaxed one is beyond the checker"},
-    {"lane_set::put_in: fetch_or release -> relaxed", false,
-     "a lane stays without its mark until its next push: that needs a sleeper that leaves with another lane's item "
-     "after "
-     "an old look at this one, and in the end nobody who looks at all lanes"},
+    {"lane_set::keep_out: fetch_and skipped", true, "the bits stay: consumers look into empty lanes"},
+    {"lane_set::keep_out: load repeated", true, "fewer lanes, or some that are out already"},
+    {"lane_set::next: load repeated", true, "a late bit; what is answered comes from the lanes"},
+    {"lanes::lanes: store skipped", true, "all threads begin in the same lane"},
+    {"lanes::size_approx: load repeated", true, "see slipping; and an approximation"},
+    {"lanes::visit_marked: load repeated", true, "a late lane: a pop that finds nothing looks at all of them anyway"},
+    {"lanes::is_drained: load repeated", true, "a wait ends early, and the pop looks again"},
+    {"lanes::consumer: fetch_add skipped", true,
+     "all handles have the same number: they begin in one lane, and wake together"},
+    {"seated::~seated: store skipped", true, "a thread forgets the lane it was in"},
 };
 
 mutant_program made(const row& r, bool asymmetric) {

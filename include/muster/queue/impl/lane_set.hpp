@@ -27,28 +27,25 @@ class lane_set {
   /// After an item has been published in the lane.
   MUSTER_HOT void put_in(std::size_t lane) noexcept {
     sync::atomic<std::uint64_t>& bits = words_[lane / lanes_per_word].bits;
-    if (asymmetric_) [[likely]] {
-      // (1) light_fence: alone, the other side is the heavy fence that keep_out() demands: we see that the bit has been
-      // cleared, or the look after that fence sees our item.
-      sync::light_fence();
-      if ((bits.load(std::memory_order_relaxed) & bit(lane)) != 0) [[likely]]
-        return;
-    }
-    // (2) release: pairs with (3). Of this operation and the other, the second in the order of the word sees the first.
-    bits.fetch_or(bit(lane), std::memory_order_release);
+    // (1) light_fence: alone, its other side is the heavy fence that keep_out() demands: we see that the bit has been
+    // cleared, or the look after that fence sees our item.
+    sync::light_fence();
+    if ((bits.load(std::memory_order_relaxed) & bit(lane)) == 0) [[unlikely]]
+      bits.fetch_or(bit(lane), std::memory_order_relaxed);
   }
 
   /// Clears the bits of the lanes of which empty(lane) is true. Afterwards the caller must execute a heavy fence, look
-  /// at all lanes, and put_in() those that have an item after all.
+  /// at all lanes, and put_in() those that have an item after all. Does nothing where there is no asymmetric fence:
+  /// there the bits stay, and consumers look into empty lanes.
   template <class Empty>
   void keep_out(Empty empty) noexcept {
+    if (!asymmetric_) return;
     for (std::size_t w = 0; w < words_.size(); ++w) {
       std::uint64_t out = 0;
       for (std::uint64_t in = words_[w].bits.load(std::memory_order_relaxed); in != 0; in &= in - 1)
         if (const auto at = static_cast<std::size_t>(std::countr_zero(in)); empty(w * lanes_per_word + at))
           out |= bit(at);
-      // (3) acquire: pairs with (2).
-      if (out != 0) words_[w].bits.fetch_and(~out, std::memory_order_acquire);
+      if (out != 0) words_[w].bits.fetch_and(~out, std::memory_order_relaxed);
     }
   }
 
