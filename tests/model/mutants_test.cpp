@@ -25,6 +25,8 @@ const std::vector<survivor> survivors = {
     {"spmc_queue::await_room: load repeated", true, "the wait has a limit of a millisecond"},
     {"spmc_queue::await_head: load repeated", true, "an older rank: has moved, so that it does not wait at all"},
     {"spmc_queue::claim_item: load repeated", true, "the rank is resolved: both looks say the same of its item"},
+    {"spmc_queue::look_at_head: load repeated", false,
+     "of lanes: one of two items is taken between two loads of a sleeper's last look, and nobody pops the other"},
     {"spmc_queue::resolved: load repeated", true, "a bulk pop takes fewer items"},
     {"mpmc_queue::claim_place: load repeated", true, "an older hint: walks over the ranks between"},
     {"mpmc_queue::make_gap: load repeated", true, "the compare-exchange reads it again"},
