@@ -76,7 +76,7 @@ class region {
     muster::rank_t rank = 0;
     const queue_status claim = queue->claim_item(0, seat, rank);
     if (claim != queue_status::success) return claim;
-    return muster::queue_result<number>(std::in_place, queue->take(0, seat, rank));
+    return queue->take(0, seat, rank);
   }
   /// As shared_queue's ports wait, and clear up after the dead.
   queue_status push(unsigned seat, typename rings::view& seen, number value, const muster::wait_limit& limit = {}) {
@@ -378,6 +378,55 @@ class clearing {
                                                      muster::sync::cell<unsigned>(0U)};
 };
 
+/// The place of the only producer, and of the only consumer, goes from one thread to another.
+template <class Shape>
+class handover {
+  using place = region<Shape, false>;
+
+ public:
+  void play() {
+    const auto produce = [this](number first) {
+      const unsigned seat = take_place(all_.queue->ends(0).producer);
+      typename place::rings::view seen;
+      seen.head = all_.queue->ends(0).head.load(std::memory_order_relaxed);
+      for (number value = first; value != first + 2; ++value) static_cast<void>(all_.push(seat, seen, value));
+      all_.queue->stand_up(seat);
+    };
+    const auto consume = [this] {
+      const unsigned seat = take_place(all_.queue->ends(0).consumer);
+      const auto item = all_.pop(seat);
+      if (!item || !got_.insert(*item)) mm::engine::running().fail("an item is delivered twice");
+      all_.queue->stand_up(seat);
+    };
+    mm::parallel([&] { produce(11); }, [&] { produce(21); }, consume, consume);
+    for (int i = 0; i < 2; ++i) consume();
+    all_.queue->check();
+  }
+
+ private:
+  unsigned take_place(muster::sync::atomic<std::uint32_t>& of) {
+    const number self = model_life<false>::self();
+    unsigned seat = all_.queue->sit_down(self, 1);
+    while (seat == 0) {
+      muster::sync::yield();
+      seat = all_.queue->sit_down(self, 1);
+    }
+    while (!all_.queue->own(of, seat, self)) muster::sync::yield();
+    return seat;
+  }
+  struct set {
+    bool insert(number value) {
+      const bool is_new = std::count(values.begin(), values.end(), value) == 0;
+      *std::find(values.begin(), values.end(), 0) = value;
+      return is_new;
+    }
+    std::array<number, 8> values{};
+  };
+
+  place all_{2, 2, near_the_wrap, 5};
+  set got_;
+};
+
 struct death_row {
   std::string name;
   std::function<void()> program;
@@ -400,6 +449,16 @@ std::vector<death_row> deaths() {
   return all;
 }
 
+std::vector<death_row> handovers() {
+  return {{"spsc: places go from hand to hand", [] { std::make_unique<handover<shape::spsc>>()->play(); }}};
+}
+
+TEST(shared_queue_places, go_from_hand_to_hand) {
+  for (const death_row& d : handovers())
+    for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+      expect_right(mm::limits{.how = how, .executions = 20'000, .depth = 4}, d.name, d.program);
+}
+
 TEST(shared_queue_deaths, lose_nothing_and_hold_up_nobody) {
   for (const death_row& d : deaths()) {
     for (const bool asymmetric : {true, false}) {
@@ -415,6 +474,7 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
   mutant_search search;
   for (const row& r : table) search.programs.push_back({name_of(r), true, make_program(r), {}});
   for (const death_row& d : deaths()) search.programs.push_back({d.name, true, d.program, {}, 1});
+  for (const death_row& d : handovers()) search.programs.push_back({d.name, true, d.program, {}});
   search.files = {"impl/shared_"};
   search.prefix = "shared_engine::";
   search.executions = 4096;

@@ -34,7 +34,7 @@
 #include <array>        // the digest of the tag
 #include <cstdint>      // std::uint64_t
 #include <filesystem>   // names
-#include <memory>       // std::shared_ptr
+#include <memory>       // std::shared_ptr, std::unique_ptr
 #include <optional>     // ports that may be refused
 #include <stdexcept>    // std::runtime_error
 #include <string>       // messages
@@ -206,6 +206,7 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
   unsigned seat_;
   unsigned ring_;
   typename engine::view seen_;
+  std::unique_ptr<slipping> slip_ = std::make_unique<slipping>();
 };
 
 /// Pops: pop_for, pop_until, pop(stop_token): see face.hpp. One thread at a time.
@@ -240,6 +241,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
   unsigned seat_;
   unsigned ring_ = 0;
   unsigned in_a_row_ = 0;
+  std::unique_ptr<slipping> slip_ = std::make_unique<slipping>();
   deadline help_at_ = no_deadline;  // when a try that is busy looks for the dead
 };
 

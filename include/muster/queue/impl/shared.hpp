@@ -173,22 +173,29 @@ template <class T, class Shape, class Wait>
 template <class... Args>
 queue_status MUSTER_SHARED_QUEUE::producer_port::try_emplace(Args&&... args) {
   // Made before the claim: what its constructor throws changes nothing.
-  const T item(std::forward<Args>(args)...);
-  rank_t rank = 0;
-  const queue_status claim = state_->rings.claim_place(ring_, seat_, seen_, rank);
-  if (claim == queue_status::success) [[likely]]
-    state_->rings.publish(ring_, seat_, rank, item);
-  return claim;
+  if constexpr (sizeof...(Args) != 1 || !(std::is_same_v<std::remove_cvref_t<Args>, T> && ...)) {
+    return try_emplace(T(std::forward<Args>(args)...));
+  } else {
+    rank_t rank = 0;
+    const queue_status claim = state_->rings.claim_place(ring_, seat_, seen_, rank);
+    if (claim == queue_status::success) [[likely]]
+      state_->rings.publish(ring_, seat_, rank, args...);
+    return claim;
+  }
 }
 
 template <class T, class Shape, class Wait>
 template <class... Args>
 queue_status MUSTER_SHARED_QUEUE::producer_port::emplace_within(const wait_limit& limit, Args&&... args) {
-  const T item(std::forward<Args>(args)...);
-  for (;;) {
-    const queue_status now = try_emplace(item);
-    if (now == queue_status::success || now == queue_status::closed) return now;
-    if (limit.over() || !state_->rings.await_room(limit, now, ring_, seen_)) return now;
+  if constexpr (sizeof...(Args) != 1 || !(std::is_same_v<std::remove_cvref_t<Args>, T> && ...)) {
+    return emplace_within(limit, T(std::forward<Args>(args)...));
+  } else {
+    for (;;) {
+      const queue_status now = try_emplace(args...);
+      if (now == queue_status::success || now == queue_status::closed) return now;
+      if (limit.over() || !state_->rings.await_room(limit, now, ring_, seen_)) return now;
+      slip_->after_wait(state_->rings.slip(), [this] { return state_->rings.free_places(ring_); });
+    }
   }
 }
 
@@ -226,7 +233,7 @@ queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::try_pop() {
     if (claim == queue_status::success) {
       ++in_a_row_;
       help_at_ = no_deadline;
-      return queue_result<T>(std::in_place, rings.take(ring_, seat_, rank));
+      return rings.take(ring_, seat_, rank);
     }
     busy |= claim == queue_status::busy;
     open |= claim == queue_status::empty;
@@ -252,6 +259,7 @@ queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::pop_within(const wait_limit&
     queue_result<T> result = try_pop();
     if (result || result.status() == queue_status::closed) return result;
     if (limit.over() || !rings.await_item(limit, ready)) return result;
+    slip_->after_wait(rings.slip(), [&] { return rings.size_approx(); });
   }
 }
 

@@ -50,6 +50,8 @@ queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t
       case outlook::written: return queue_status::busy;
       case outlook::over: return queue_status::closed;
       case outlook::unclaimed:
+        // Producers leave the only consumer's border alone, so it has to pass gaps itself.
+        if (Shape::one_consumer && rank != e.head.load(std::memory_order_relaxed)) pass(ring, rank);
         if (!is_closed()) return queue_status::empty;
         // Whoever closes may have died in the middle of it.
         if ((header_->consumers.flags() & closed) == 0) help_to_close();
@@ -70,27 +72,36 @@ queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t
   }
 }
 
+// The only consumer is done with all ranks before this one.
 MUSTER_SHARED
-T MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t rank) noexcept {
+void MUSTER_SHARED_ENGINE::pass(unsigned ring, rank_t rank) noexcept {
+  // (19) release: pairs with (12): an item is copied before a producer has room for another in its cell.
+  ends_[ring].head.store(rank, std::memory_order_release);
+  signal_room();
+}
+
+MUSTER_SHARED
+queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t rank) noexcept {
   cell& c = at(ring, rank);
   shared_seat& s = seats_[me];
-  T item = c.item.get();
+  queue_result<T> item(std::in_place, c.item.get());
   s.last.store(rank, std::memory_order_relaxed);
   s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  // (8) release: pairs with (11), and, for whoever clears up after us, with (12).
-  c.word.store(rank, std::memory_order_release);
   if constexpr (Shape::one_consumer) {
-    ends_[ring].head.store(rank + step, std::memory_order_relaxed);
-    signal_room();
+    pass(ring, rank + step);
+  } else {
+    c.word.store(rank, std::memory_order_release);  // (8) release: pairs with (11).
   }
   return item;
 }
 
 MUSTER_SHARED
 bool MUSTER_SHARED_ENGINE::has_news(unsigned ring) const noexcept {
-  rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
+  const rank_t head = ends_[ring].head.load(std::memory_order_relaxed);
+  rank_t rank = head;
   const outlook seen = walk(ring, rank);
-  return seen == outlook::unclaimed ? is_closed() : seen != outlook::written;
+  if (seen == outlook::unclaimed) return is_closed() || (Shape::one_consumer && rank != head);
+  return seen != outlook::written;
 }
 
 MUSTER_SHARED
@@ -143,16 +154,26 @@ std::size_t MUSTER_SHARED_ENGINE::size_approx() const noexcept {
 }
 
 MUSTER_SHARED
+std::size_t MUSTER_SHARED_ENGINE::free_places(unsigned ring) const noexcept {
+  const rank_t tail = ends_[ring].tail.load(std::memory_order_relaxed);
+  const rank_t end = room_end(ends_[ring].head.load(std::memory_order_relaxed));
+  return before(tail, end) ? static_cast<std::size_t>((end - tail) / step) : 0;
+}
+
+MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::check() const {
   for (unsigned ring = 0; ring < facts_.rings; ++ring) {
     std::size_t items = 0, full = 0;
-    rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
+    const rank_t head = ends_[ring].head.load(std::memory_order_relaxed);
+    rank_t rank = head;
     outlook seen = walk(ring, rank);
     for (; seen == outlook::ready; seen = walk(ring, rank)) ++items, rank += step;
     MUSTER_CHECK(seen != outlook::written, "shared_queue: a rank is claimed and never published");
     MUSTER_CHECK(items <= facts_.capacity, "shared_queue: more items than the capacity");
-    for (std::size_t i = 0; i < facts_.cells; ++i)
-      full += word::state_of(cells_of(ring)[i].word.load(std::memory_order_relaxed)) == word::published;
+    for (std::size_t i = 0; i < facts_.cells; ++i) {
+      const rank_t now = cells_of(ring)[i].word.load(std::memory_order_relaxed);
+      full += word::state_of(now) == word::published && !(Shape::one_consumer && before(now, head));
+    }
     MUSTER_CHECK(items == full, "shared_queue: a cell holds an item that no pop would find");
   }
 }

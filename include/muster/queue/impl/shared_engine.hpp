@@ -10,12 +10,14 @@
 //      tail. A claim by fetch-add would be known to the dead only.
 //   2. A claim names its owner's seat, in the same word. So nothing that the dead have left behind has to be guessed:
 //      a cell is written or taken by somebody who lives, or it is not.
-// Where there is one producer or one consumer, its claim is a plain store, or none: a consumer that is alone copies the
-// item and then frees the cell, so that its successor finds what it had not freed.
+// Where there is one producer, its claim is a plain store. Where there is one consumer, it claims nothing and frees no
+// cell: it copies the item and then moves head, which is no hint there but its own border between what is done with and
+// what is not. So a cell's line goes to the consumer and back without being written there, and a successor finds the
+// item that the dead had not passed.
 //
 // A rank r of a ring, at its cell c:
 //   c.word of r, published: the item is there. Written: its producer is at work, and nobody may pass it.
-//   c.word of r, taken or free, or of a later rank: r is done with.
+//   c.word of r, taken or free, or of a later rank: r is done with. (Where there is one consumer: r before head.)
 //   c.word of an earlier rank, c.gap >= r: no item will have rank r.
 //   c.word of an earlier rank, c.gap < r: nobody has claimed r, nor any later rank.
 #pragma once
@@ -72,7 +74,7 @@ class shared_engine {
 
   // ---------------------------------------------------------------------------------------------------- consumers
   queue_status claim_item(unsigned ring, unsigned me, rank_t& rank);
-  T take(unsigned ring, unsigned me, rank_t rank) noexcept;
+  queue_result<T> take(unsigned ring, unsigned me, rank_t rank) noexcept;
   template <class Ready>
   bool await_item(const wait_limit& limit, Ready ready);
   /// Whether a pop would say something else than that the ring is empty.
@@ -83,6 +85,8 @@ class shared_engine {
   void help_to_close();
   bool is_closed() const noexcept { return (header_->consumers.flags() & closing) != 0; }
   std::size_t size_approx() const noexcept;
+  std::size_t free_places(unsigned ring) const noexcept;
+  std::size_t slip() const noexcept { return std::min<std::size_t>(facts_.capacity / 4, 1024); }  // see slipping
   void check() const;
 
   // ------------------------------------------------------------------------------------------------------- recovery
@@ -119,6 +123,7 @@ class shared_engine {
   void give_back(cell& c, rank_t rank) noexcept;
   template <class Ready>
   static bool await(const wait_limit& limit, event_mask& events, std::uint32_t key, Ready ready);
+  void pass(unsigned ring, rank_t rank) noexcept;
   void signal_item() noexcept;
   void signal_room() noexcept;
 
@@ -141,7 +146,6 @@ void MUSTER_SHARED_ENGINE::construct(unsigned char* region, const shared_facts& 
     shared_ends& e = *std::construct_at(reinterpret_cast<shared_ends*>(region + f.ends_at) + i);
     e.head.store(first * step, std::memory_order_relaxed);
     e.tail.store(first * step, std::memory_order_relaxed);
-    e.end.store(first * step, std::memory_order_relaxed);
   }
   shared_engine made(region, f);
   for (unsigned ring = 0; ring < f.rings; ++ring) {
@@ -166,7 +170,7 @@ queue_status MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view&
   rank = e.tail.load(std::memory_order_acquire);
   for (std::size_t gaps = 0;;) {
     cell& c = at(ring, rank);
-    // (11) acquire: pairs with (8): the consumer has moved the old item out before we overwrite it.
+    // (11) acquire: pairs with (8): the consumer has copied the old item before we overwrite it.
     const rank_t now = c.word.load(std::memory_order_acquire);
     const rank_t known = word::rank_of(now);
     if (!before(known, rank)) {
@@ -174,8 +178,7 @@ queue_status MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view&
     } else if (const bool room = has_room(ring, rank, seen); !room || gaps == facts_.cells) {
       e.tail.store(rank, std::memory_order_release);  // (10): whoever waits for room must ask for this rank
       return is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full;
-    } else if (word::state_of(now) != word::free) {
-      if constexpr (Shape::one_consumer) return queue_status::full;  // the only consumer is about to free it
+    } else if (!Shape::one_consumer && word::state_of(now) != word::free) {
       // A stopped consumer holds the cell for an earlier rank, or a stopped producer.
       make_gap(c, rank);
       rank += step;
@@ -228,9 +231,10 @@ MUSTER_SHARED
 bool MUSTER_SHARED_ENGINE::has_room(unsigned ring, rank_t rank, view& seen) noexcept {
   if (before(rank, room_end(seen.head))) [[likely]]
     return true;
-  const rank_t hint = ends_[ring].head.load(std::memory_order_relaxed);
+  // (12) acquire: pairs with (19).
+  const rank_t hint = ends_[ring].head.load(std::memory_order_acquire);
   seen.head = hint;
-  if (!before(rank, room_end(hint))) {
+  if (!Shape::one_consumer && !before(rank, room_end(hint))) {
     // The hint may be late, and with nothing but gaps at the front nobody might ever pass them.
     walk(ring, seen.head);
     if (seen.head != hint) ends_[ring].head.store(seen.head, std::memory_order_relaxed);
@@ -242,15 +246,15 @@ bool MUSTER_SHARED_ENGINE::has_room(unsigned ring, rank_t rank, view& seen) noex
 // first.
 MUSTER_SHARED
 bool MUSTER_SHARED_ENGINE::await_room(const wait_limit& limit, queue_status why, unsigned ring, view& seen) {
-  const bool this_cell = Shape::one_consumer || why == queue_status::busy;
   const auto ready = [&] {
     const rank_t rank = ends_[ring].tail.load(std::memory_order_relaxed);
     if (is_closed()) return true;
     if (!has_room(ring, rank, seen)) return false;
-    return !this_cell || word::state_of(at(ring, rank).word.load(std::memory_order_relaxed)) == word::free;
+    return why == queue_status::full ||
+           word::state_of(at(ring, rank).word.load(std::memory_order_relaxed)) == word::free;
   };
   // Nobody tells that a cell is free.
-  if (!Shape::one_consumer && this_cell) return limit.template poll<Wait>(header_->producers, room_key, ready);
+  if (why == queue_status::busy) return limit.template poll<Wait>(header_->producers, room_key, ready);
   return await(limit, header_->producers, room_key, ready);
 }
 

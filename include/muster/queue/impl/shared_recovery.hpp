@@ -82,8 +82,8 @@ cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give g
   for (unsigned ring = 0; ring < facts_.rings; ++ring)
     for (std::size_t i = 0; i < facts_.cells; ++i) {
       cell& c = cells_of(ring)[i];
-      // (12) acquire: pairs with (8).
-      const rank_t now = c.word.load(std::memory_order_acquire);
+      // Relaxed: whoever finds a process dead sees all that it did, because the kernel was in between.
+      const rank_t now = c.word.load(std::memory_order_relaxed);
       if (word::seat_of(now) != s) continue;
       if (word::state_of(now) == word::written) {
         make_gap(c, word::rank_of(now));
