@@ -128,7 +128,7 @@ class as_queue {
   as_queue(std::size_t capacity, const options& o) : all_(capacity, o.cells, o.first_rank, mm::most_threads + 1) {
     for (unsigned t = 0; t < mm::most_threads; ++t) {
       all_.queue->sit_down(t + 1, 1);
-      seen_[t].head = all_.queue->ends(0).head.load(std::memory_order_relaxed);
+      seen_[t] = all_.queue->view_of(0);
     }
   }
 
@@ -260,7 +260,7 @@ class death {
   void play() {
     for (unsigned seat = 1; seat <= 3; ++seat) {
       all_.queue->sit_down(seat, 1);
-      seen_[seat].head = all_.queue->ends(0).head.load(std::memory_order_relaxed);
+      seen_[seat] = all_.queue->view_of(0);
     }
     act(who_.before);
     const unsigned victim = mm::spawn([this] { act(who_.victim); });
@@ -335,8 +335,7 @@ class clearing {
   void play() {
     auto& rings = *all_.queue;
     for (unsigned seat = 1; seat <= 4; ++seat) rings.sit_down(seat == 4 ? dead_from_the_beginning : seat, 1);
-    typename place::rings::view seen;
-    seen.head = rings.ends(0).head.load(std::memory_order_relaxed);
+    typename place::rings::view seen = rings.view_of(0);
     muster::rank_t rank = 0;
     static_cast<void>(all_.try_push(1, seen, 1));
     static_cast<void>(rings.claim_item(0, 4, rank));
@@ -387,8 +386,7 @@ class handover {
   void play() {
     const auto produce = [this](number first) {
       const unsigned seat = take_place(all_.queue->ends(0).producer);
-      typename place::rings::view seen;
-      seen.head = all_.queue->ends(0).head.load(std::memory_order_relaxed);
+      typename place::rings::view seen = all_.queue->view_of(0);
       for (number value = first; value != first + 2; ++value) static_cast<void>(all_.push(seat, seen, value));
       all_.queue->stand_up(seat);
     };
@@ -475,9 +473,46 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
   for (const row& r : table) search.programs.push_back({name_of(r), true, make_program(r), {}});
   for (const death_row& d : deaths()) search.programs.push_back({d.name, true, d.program, {}, 1});
   for (const death_row& d : handovers()) search.programs.push_back({d.name, true, d.program, {}});
+  search.survivors = {
+      {"shared_engine::look: load acquire -> relaxed", false,
+       "of the gap: a sequentially consistent load executed before an older relaxed one is beyond the checker"},
+      {"shared_engine::claim_item: load repeated", true, "a hint, or the only consumer's own"},
+      {"shared_engine::claim_item: store skipped", true, "a hint: consumers walk over the ranks between"},
+      {"shared_engine::take: store skipped", true, "what a seat was given is told to people"},
+      {"shared_engine::take: load repeated", true, "as above"},
+      {"shared_engine::publish: store skipped", true, "as above"},
+      {"shared_engine::publish: load repeated", true, "as above"},
+      {"shared_engine::has_news: load repeated", true, "a hint: the pop looks again"},
+      {"shared_engine::help_to_close: load repeated", true, "what has changed in between has seen the flag"},
+      {"shared_engine::check: load repeated", true, "nobody changes it"},
+      {"shared_engine::construct: store skipped", true, "of the gaps: ranks of the first lap are passed over"},
+      {"shared_engine::claim_place: load repeated", true, "an older hint: walks over the ranks between"},
+      {"shared_engine::claim_place: store skipped", true, "a hint, as above"},
+      {"shared_engine::has_room: load repeated", true, "asks for the room of an older rank"},
+      {"shared_engine::has_room: store skipped", true, "a hint: the next push walks again"},
+      {"shared_engine::await_room: load repeated", true, "asks for the room of an older rank"},
+      {"shared_engine::make_gap: load repeated", true, "the compare-exchange reads it again"},
+      {"shared_engine::sit_down: load repeated", true, "the compare-exchange decides"},
+      {"shared_engine::sit_down: store skipped", true, "what people are told"},
+      {"shared_engine::sit_down: compare_exchange acquire -> relaxed", false,
+       "a keeper's last look at a cell, executed after it has given the seat away, is beyond the checker"},
+      {"shared_engine::stand_up: store release -> relaxed", false, "as above"},
+      {"shared_engine::stand_up: store skipped", true, "of the role: what people are told"},
+      {"shared_engine::help: load repeated", true, "a hint, and a seat that is looked at before anything is done"},
+  };
+  const row hint{"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", {-1, -1}};
+  const row stopped{"mpmc", 1, "push_stop*2 | push_stop*2 | pop*4", {-1, -1}};
+  const auto made = [](const row& r, bool asymmetric) {
+    return mutant_program{name_of(r), asymmetric, make_program(r), {}};
+  };
+  search.needles = {
+      {"shared_engine::claim_place: load acquire -> relaxed", made(hint, false)},
+      {"shared_engine::claim_place: store release -> relaxed", made(hint, false)},
+      {"shared_engine::give_back: store release -> relaxed", made(stopped, true)},
+  };
   search.files = {"impl/shared_"};
   search.prefix = "shared_engine::";
-  search.executions = 4096;
+  search.executions = 16384;
   search.run();
 }
 

@@ -160,9 +160,7 @@ std::size_t MUSTER_SHARED_QUEUE::recover(Give give) {
 
 template <class T, class Shape, class Wait>
 MUSTER_SHARED_QUEUE::producer_port::producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring) noexcept
-    : state_(std::move(s)), seat_(seat), ring_(ring) {
-  seen_.head = state_->rings.ends(ring).head.load(std::memory_order_relaxed);
-}
+    : state_(std::move(s)), seat_(seat), ring_(ring), seen_(state_->rings.view_of(ring)) {}
 
 template <class T, class Shape, class Wait>
 MUSTER_SHARED_QUEUE::producer_port::~producer_port() {

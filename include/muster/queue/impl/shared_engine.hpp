@@ -68,6 +68,9 @@ class shared_engine {
   shared_ends& ends(unsigned ring) const noexcept { return ends_[ring]; }
 
   // ---------------------------------------------------------------------------------------------------- producers
+  view view_of(unsigned ring) const noexcept {
+    return {ends_[ring].head.load(std::memory_order_acquire)};  // (12) acquire: pairs with (19).
+  }
   queue_status claim_place(unsigned ring, unsigned me, view& seen, rank_t& rank) noexcept;
   void publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept;
   bool await_room(const wait_limit& limit, queue_status why, unsigned ring, view& seen);
@@ -231,9 +234,8 @@ MUSTER_SHARED
 bool MUSTER_SHARED_ENGINE::has_room(unsigned ring, rank_t rank, view& seen) noexcept {
   if (before(rank, room_end(seen.head))) [[likely]]
     return true;
-  // (12) acquire: pairs with (19).
-  const rank_t hint = ends_[ring].head.load(std::memory_order_acquire);
-  seen.head = hint;
+  seen = view_of(ring);
+  const rank_t hint = seen.head;
   if (!Shape::one_consumer && !before(rank, room_end(hint))) {
     // The hint may be late, and with nothing but gaps at the front nobody might ever pass them.
     walk(ring, seen.head);
