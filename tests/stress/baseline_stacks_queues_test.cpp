@@ -81,7 +81,7 @@ class circle {
 template <class Pause>
 struct restless : Pause {
   static void between() {
-    static thread_local small_random chance(&chance);
+    static thread_local small_random chance(muster::sync::new_identity());
     if (chance.below(4) == 0) Pause::turn();
   }
 };
@@ -91,7 +91,7 @@ struct imitated {
   static bool available() { return true; }
   template <class Body>
   static bool attempt(std::atomic<bool>& lock, Body body) {
-    static thread_local small_random chance(&chance);
+    static thread_local small_random chance(muster::sync::new_identity());
     if (chance.below(3) == 0 || lock.exchange(true, std::memory_order_acquire)) return false;
     body();
     lock.store(false, std::memory_order_release);
