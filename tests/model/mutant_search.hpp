@@ -125,11 +125,12 @@ inline void mutant_search::run() {
       ++mutants;
       const std::string what = m.describe();
       const auto explained = std::find_if(survivors.begin(), survivors.end(), begins(what));
-      const auto hard = std::find_if(needles.begin(), needles.end(), begins(what));
       const bool expected = explained != survivors.end();
-      std::string killer = killer_of(m, at.users, expected || hard != needles.end() ? 64 : executions);
-      if (killer.empty() && hard != needles.end() && notices(hard->program, m, mm::strategy::priorities, 300'000))
-        killer = hard->program.name;
+      const bool hard = std::any_of(needles.begin(), needles.end(), begins(what));
+      std::string killer = killer_of(m, at.users, expected || hard ? 64 : executions);
+      for (needle& n : needles)
+        if (killer.empty() && begins(what)(n) && notices(n.program, m, mm::strategy::priorities, 300'000))
+          killer = n.program.name;
       killed += !killer.empty();
       right += killer.empty() && expected && explained->is_right;
       if (killer.empty() && expected) used.insert(explained->what);

@@ -38,6 +38,7 @@ const std::vector<survivor> survivors = {
     {"mpmc_queue::await_head: load repeated", true, "the look before it finds the cell freed"},
     {"mpmc_queue::claim_place: store release -> relaxed", false,
      "of the first store, when there is no room: as for the other, and a fifth thread that finds no room"},
+    {"mpmc_queue::try_pop: load repeated", true, "the rank is resolved: both looks say the same of its item"},
     {"mpmc_queue::unclaimed: load repeated", true, "see slipping"},
     {"mpmc_queue::is_passed: load repeated", true, "what has changed in between has seen the flag"},
     {"mpmc_queue::look: load acquire -> relaxed", false,
@@ -61,8 +62,16 @@ mutant_program made(const row& r, bool asymmetric) {
 // The hint of mpmc_queue: a third push sets it back between a push that has missed close() and the walk of close().
 const row hint{"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", -1, -1};
 
+// Whoever finds the queue empty because of a pop that came after close() must not say that it is open.
+mutant_program last_pop(const char* queue, const char* text) { return made({queue, 1, text, -1, -1}, false); }
+
 std::vector<needle> needles() {
   return {
+      {"spmc_queue::claim_resolved: compare_exchange rel", last_pop("spmc", "try_push try_pop | close try_pop")},
+      {"spmc_queue::pop: fetch_add release -> relaxed", last_pop("spmc", "try_push try_pop | close pop")},
+      {"mpmc_queue::claim_up_to: load acquire -> relaxed", last_pop("mpmc", "try_push try_pop | close try_pop")},
+      {"mpmc_queue::claim_up_to: compare_exchange rel", last_pop("mpmc", "try_push try_pop | close try_pop")},
+      {"mpmc_queue::pop: fetch_add release -> relaxed", last_pop("mpmc", "try_push try_pop | close pop")},
       {"mpmc_queue::claim_place: load acquire -> relaxed", made(hint, false)},
       {"mpmc_queue::claim_place: store release -> relaxed", made(hint, false)},
       {"mpmc_queue::has_room: load repeated", made({"mpmc", 1, "push_bad | push*4 | pop*2 | pop*2", -1, -1}, false)},

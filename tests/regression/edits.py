@@ -47,7 +47,7 @@ EDITS = (
          "word_.fetch_and(~bits, std::memory_order_relaxed);",
          "word_.store(word_.load(std::memory_order_relaxed) & ~bits, std::memory_order_relaxed);"),
     Edit("sleeper-without-the-fence", "all", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
-         "    if (asymmetric_) sync::heavy_fence();  // (8)\n", ""),
+         "    if (asymmetric_) sync::heavy_fence(scope_);  // (8)\n", ""),
     Edit("waker-only-loads", "all", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
          "return word_.fetch_or(0, std::memory_order_release);", "return word_.load(std::memory_order_seq_cst);"),
     Edit("one-wake-up-swallowed", "all", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
@@ -90,7 +90,7 @@ EDITS = (
          "  if (!announce(rank, rank + 1)) [[unlikely]]\n    return queue_status::closed;\n",
          "  tail_.store(rank + 1, std::memory_order_relaxed);\n"),
     Edit("spmc-run-not-resolved", "spmc", SPMC_CONSUMERS,
-         "    while (run > 1 && !resolved(head + run - 1)) run /= 2;\n", ""),
+         "    while (count > 1 && !resolved(first + count - 1)) count /= 2;\n", ""),
     Edit("spmc-gap-tells-nobody", "spmc", SPMC,
          "  gap_.store(rank, std::memory_order_release);\n  signal_rank(rank);",
          "  gap_.store(rank, std::memory_order_release);"),
@@ -102,7 +102,7 @@ EDITS = (
          "if ((consumers_.after_event() & closing) == 0) [[likely]]", "if (true)"),
     Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n  return refresh_room()",
          "  return refresh_room()"),
-    Edit("spmc-empty-without-the-fence", "spmc", SPMC_CONSUMERS, "      sync::full_fence();\n", ""),
+    Edit("spmc-empty-without-the-fence", "spmc", SPMC_CONSUMERS, "    sync::full_fence();\n", ""),
     Edit("spsc-over-before-the-last-item", "spsc", SPSC,
          "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;",
          "return outlook::over;"),

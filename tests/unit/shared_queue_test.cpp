@@ -94,7 +94,7 @@ struct names {
 TYPED_TEST_SUITE(shared_queue_of, shapes, names);
 
 TYPED_TEST(shared_queue_of, one_process_is_a_fifo_of_exactly_its_capacity) {
-  for (const std::size_t capacity : {1, 2, 5, 16}) {
+  for (const std::size_t capacity : {1U, 2U, 5U, 16U}) {
     auto q = shared_queue<std::uint64_t, TypeParam>::create_anonymous(
         capacity, {.ports = 3, .lanes = 2, .tag = "t", .first_rank = (muster::rank_t{1} << 52) - 7});
     auto in = q.producer();

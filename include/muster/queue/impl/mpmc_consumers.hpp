@@ -42,8 +42,8 @@ std::size_t MUSTER_MPMC_QUEUE::unclaimed() const noexcept {
 
 MUSTER_MPMC
 queue_result<T> MUSTER_MPMC_QUEUE::pop() {
-  // Relaxed: the claim has to be unique, no more; the item's visibility is (4).
-  rank_t rank = head_.fetch_add(step, std::memory_order_relaxed);
+  // (11) release: pairs with (12). The item's visibility is (4).
+  rank_t rank = head_.fetch_add(step, std::memory_order_release);
   claimed(1);
   // (4)
   if (at(rank).word.load(std::memory_order_acquire) != published(rank) && !await_ticket(rank))
@@ -59,7 +59,7 @@ bool MUSTER_MPMC_QUEUE::await_ticket(rank_t& rank) {
       case outlook::ready: return true;
       case outlook::over: return false;
       case outlook::gap:
-        rank = head_.fetch_add(step, std::memory_order_relaxed);
+        rank = head_.fetch_add(step, std::memory_order_relaxed);  // goes on with (11)
         claimed(1);
         break;
       case outlook::written:
@@ -81,7 +81,8 @@ queue_result<T> MUSTER_MPMC_QUEUE::take(rank_t rank) {
 MUSTER_MPMC
 queue_status MUSTER_MPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
   for (;;) {
-    rank_t head = head_.load(std::memory_order_relaxed);
+    // (12) acquire: pairs with (11). When the last item was taken after close(), nobody finds the queue empty and open.
+    rank_t head = head_.load(std::memory_order_acquire);
     const outlook first_look = look(head);
     if (first_look == outlook::over) return queue_status::closed;
     if (must_wait(first_look)) {
@@ -97,7 +98,8 @@ queue_status MUSTER_MPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std
     // Ranks are resolved in any order here, so each is looked at.
     std::size_t run = 1;
     while (run < most && is_resolved(look(head + run * step))) ++run;
-    if (head_.compare_exchange_strong(head, head + run * step, std::memory_order_relaxed)) {
+    // (11)
+    if (head_.compare_exchange_strong(head, head + run * step, std::memory_order_release, std::memory_order_relaxed)) {
       claimed(run);
       first = head;
       count = run;

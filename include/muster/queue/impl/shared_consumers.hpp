@@ -11,7 +11,7 @@ namespace muster::inline MUSTER_ABI::detail {
 MUSTER_SHARED
 auto MUSTER_SHARED_ENGINE::look(unsigned ring, rank_t rank, rank_t& next) const noexcept -> outlook {
   const cell& c = at(ring, rank);
-  // (4) acquire: pairs with (7).
+  // (4) acquire: pairs with (7) and (22).
   rank_t now = c.word.load(std::memory_order_acquire);
   if (before(word::rank_of(now), rank)) {
     // (5) acquire: pairs with (3).
@@ -43,7 +43,7 @@ auto MUSTER_SHARED_ENGINE::walk(unsigned ring, rank_t& rank) const noexcept -> o
 MUSTER_SHARED
 queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t& rank) {
   shared_ends& e = ends_[ring];
-  rank = e.head.load(std::memory_order_relaxed);
+  rank = e.head.load(std::memory_order_acquire);  // (20) acquire: pairs with (21) and (23).
   for (;;) {
     switch (walk(ring, rank)) {
       case outlook::passed: break;  // walk() goes on
@@ -59,12 +59,14 @@ queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t
       case outlook::ready: {
         if constexpr (Shape::one_consumer) return queue_status::success;
         rank_t known = word::make(rank, word::published);
-        // Relaxed: the item is visible by (4).
+        // (22) release: pairs with (4). Whoever passes this item knows what we know: that the queue is closed, perhaps.
         if (!at(ring, rank)
-                 .word.compare_exchange_strong(known, word::make(rank, word::taken, me), std::memory_order_relaxed))
+                 .word.compare_exchange_strong(known, word::make(rank, word::taken, me), std::memory_order_release,
+                                               std::memory_order_relaxed))
           break;
-        // A late store can set the hint back; whoever follows walks over the ranks between.
-        e.head.store(rank + step, std::memory_order_relaxed);
+        // (21) release: pairs with (20) and (12), for the same reason. A late store can set the hint back; whoever
+        // follows walks over the ranks between.
+        e.head.store(rank + step, std::memory_order_release);
         signal_room();
         return queue_status::success;
       }

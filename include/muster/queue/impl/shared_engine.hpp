@@ -69,7 +69,7 @@ class shared_engine {
 
   // ---------------------------------------------------------------------------------------------------- producers
   view view_of(unsigned ring) const noexcept {
-    return {ends_[ring].head.load(std::memory_order_acquire)};  // (12) acquire: pairs with (19).
+    return {ends_[ring].head.load(std::memory_order_acquire)};  // (12) acquire: pairs with (19), (21), (23).
   }
   queue_status claim_place(unsigned ring, unsigned me, view& seen, rank_t& rank) noexcept;
   void publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept;
@@ -239,7 +239,8 @@ bool MUSTER_SHARED_ENGINE::has_room(unsigned ring, rank_t rank, view& seen) noex
   if (!Shape::one_consumer && !before(rank, room_end(hint))) {
     // The hint may be late, and with nothing but gaps at the front nobody might ever pass them.
     walk(ring, seen.head);
-    if (seen.head != hint) ends_[ring].head.store(seen.head, std::memory_order_relaxed);
+    // (23) release: pairs with (20) and (12).
+    if (seen.head != hint) ends_[ring].head.store(seen.head, std::memory_order_release);
   }
   return before(rank, room_end(seen.head));
 }

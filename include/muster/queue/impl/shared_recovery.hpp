@@ -42,7 +42,7 @@ bool MUSTER_SHARED_ENGINE::own(sync::atomic<std::uint32_t>& place, unsigned me, 
   for (;;) {
     std::uint32_t owner = 0;
     // (15) acquire: pairs with (16). We go on where the one before us has stopped.
-    if (place.compare_exchange_strong(owner, me, std::memory_order_acquire, std::memory_order_acquire)) return true;
+    if (place.compare_exchange_strong(owner, me, std::memory_order_acquire, std::memory_order_relaxed)) return true;
     const cleared before_us = clear_up(owner, process, leave_items{});
     if (before_us != cleared::done && place.load(std::memory_order_relaxed) == owner) return false;
   }

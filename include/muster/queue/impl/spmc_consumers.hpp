@@ -33,8 +33,8 @@ void MUSTER_SPMC_QUEUE::claimed() noexcept {
 
 MUSTER_SPMC
 queue_result<T> MUSTER_SPMC_QUEUE::pop() {
-  // Relaxed: the claim has to be unique, no more; the item's visibility is (5).
-  rank_t rank = head_.fetch_add(1, std::memory_order_relaxed);
+  // (9) release: pairs with (8). The item's visibility is (5).
+  rank_t rank = head_.fetch_add(1, std::memory_order_release);
   claimed();
   // (5)
   if (cells_[rank].word.load(std::memory_order_acquire) != published(rank) && !await_ticket(rank))
@@ -50,7 +50,7 @@ bool MUSTER_SPMC_QUEUE::await_ticket(rank_t& rank) {
       case outlook::ready: return true;
       case outlook::over: return false;
       case outlook::gap:
-        rank = head_.fetch_add(1, std::memory_order_relaxed);
+        rank = head_.fetch_add(1, std::memory_order_relaxed);  // goes on with (9)
         claimed();
         break;
       case outlook::unknown:
@@ -87,7 +87,8 @@ queue_status MUSTER_SPMC_QUEUE::claim_resolved(std::size_t most, rank_t& first, 
     count = std::min(most, cells_.cells());
     while (count > 1 && !resolved(first + count - 1)) count /= 2;
     rank_t head = first;
-    if (head_.compare_exchange_strong(head, first + count, std::memory_order_relaxed)) {
+    // (9)
+    if (head_.compare_exchange_strong(head, first + count, std::memory_order_release, std::memory_order_relaxed)) {
       claimed();
       return queue_status::success;
     }
@@ -103,7 +104,8 @@ queue_status MUSTER_SPMC_QUEUE::claim_exactly(std::size_t most, rank_t& first, s
     if (claim != queue_status::empty) return claim;
     // When the queue is being closed, the end is known and our rank is before it, or it is about to be known.
     const bool is_closing = (consumers_.flags() & closing) != 0;
-    // (8) full_fence: pairs with (7).
+    // (8) full_fence: pairs with (7), and as an acquire with (9): when the last item was taken after close(), nobody
+    // finds the queue empty and open.
     sync::full_fence();
     // When head_ has not moved since: at the moment of the look the queue had no item.
     if (look(first) != outlook::unknown || head_.load(std::memory_order_relaxed) != first) continue;
