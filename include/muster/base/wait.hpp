@@ -218,7 +218,7 @@ bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
     // (3) acquire: pairs with (1), (2). Of this operation and the other, the second sees the first.
     word_.fetch_or(bit(key), std::memory_order_acquire);
     if (asymmetric_) sync::heavy_fence(scope_);  // (8)
-    if (ready()) return true;              // our bit stays: it costs one superfluous wake
+    if (ready()) return true;                    // our bit stays: it costs one superfluous wake
     if (sync::futex_wait(epoch_, epoch, bit(key), until, scope_) == futex_reason::timed_out) return ready();
     if (ready()) return true;
   }

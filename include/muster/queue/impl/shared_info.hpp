@@ -17,7 +17,7 @@ inline constexpr std::uint32_t producer_role = 1, consumer_role = 2;
 template <std::size_t Size>
 void copy_text(std::string_view text, std::array<char, Size>& into) {
   into = {};
-  std::copy_n(text.data(), std::min(text.size(), Size - 1), into.data());
+  std::copy_n(text.begin(), std::min(text.size(), Size - 1), into.begin());
 }
 
 template <std::size_t Size>
