@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -322,6 +323,31 @@ TEST(shared_queue_errors, tell_what_is_no_queue) {
   EXPECT_SAYS(complaint<muster::shared_queue_error>([&] { muster::inspect_shared_queue(name); }), "too few");
   std::ofstream(name) << std::string(100'000, 'x');
   EXPECT_SAYS(open(), "no queue");
+}
+
+TEST(shared_queue_errors, leave_nonsense_in_the_queue) {
+  using word = muster::detail::shared_word;
+  const place somewhere;
+  const std::filesystem::path name = somewhere / "q";
+  auto q = shared_queue<std::uint64_t, shape::mpmc>::create(name, 4, {.ports = 2});
+  const muster::mapping memory = muster::mapping::open_file(name);
+  muster::detail::shared_facts facts;
+  std::memcpy(&facts, memory.start(), sizeof(facts));
+  const muster::rank_t of_nobody = word::make(0, word::written, word::most_seats - 1);
+  std::memcpy(memory.start() + facts.cells_at, &of_nobody, sizeof(of_nobody));
+  // There is no such seat; and the memory ends long before the place where it would be.
+  EXPECT_TRUE(elsewhere([&] {
+    auto in = q.consumer();
+    return in.try_pop().status() == queue_status::busy && in.pop_for(120ms).status() == queue_status::busy &&
+           q.recover([](std::uint64_t) {}) == 0;
+  }));
+
+  const std::filesystem::path other = somewhere / "r";
+  auto r = shared_queue<std::uint64_t, shape::spsc>::create(other, 4, {.ports = 2});
+  const muster::mapping its_memory = muster::mapping::open_file(other);
+  auto* const ends = reinterpret_cast<muster::detail::shared_ends*>(its_memory.start() + facts.ends_at);
+  ends->producer.store(77'777, std::memory_order_relaxed);
+  EXPECT_TRUE(elsewhere([&] { return !r.try_producer() && r.try_consumer(); }));
 }
 
 TEST(processes, are_told_from_later_ones_of_the_same_number) {

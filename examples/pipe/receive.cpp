@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// pipe-receive: receives the file that pipe-send sends through a muster::shared_queue, and compares digests. When it is
+// killed, another one with the same arguments goes on.
+//
+// Exit status: 0 the file is complete; 1 it is not; 2 wrong usage.
+
+#include "pipe.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace pipe_example;
+using namespace std::chrono_literals;
+
+/// The queue, as soon as there is one.
+pipe_queue open_within(const std::string& name, std::chrono::seconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!std::filesystem::exists(name) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(10ms);
+  return pipe_queue::open(name, tag);
+}
+
+// [shared-receive]
+[[noreturn]] void give_up(const std::string& name, const std::string& why) {
+  std::filesystem::remove(name);
+  throw std::runtime_error(why + ": the file is not complete; send it again");
+}
+
+/// The next piece, however long it takes.
+chunk pop(const std::string& name, pipe_queue& queue, pipe_queue::consumer_port& in) {
+  for (;;) {
+    if (auto piece = in.pop_for(1s)) return *piece;
+    // What a dead sender has pushed is still delivered; so nothing is left when nothing has come.
+    const auto [sender, process] = look_for(queue, true);
+    if (queue.size_approx() != 0) continue;
+    if (sender == peer::dead) give_up(name, "the sender, process " + std::to_string(process) + ", has died");
+    if (queue.is_closed()) give_up(name, "the sender has stopped in the middle");
+  }
+}
+
+void receive(const std::string& name, const std::string& path, std::chrono::seconds patience) {
+  pipe_queue queue = open_within(name, patience);
+  pipe_queue::consumer_port in = queue.consumer();
+  file out(path, O_RDWR | O_CREAT);
+  std::uint64_t pieces = 0;
+  chunk piece = pop(name, queue, in);
+  for (; piece.size != 0; piece = pop(name, queue, in), ++pieces)
+    out.write(std::span(piece.bytes).first(piece.size), piece.offset);
+
+  out.cut(piece.offset);
+  out.rewind();
+  digest all;
+  for (chunk copy; (copy.size = out.read(copy.bytes)) != 0;) all.add(std::span(copy.bytes).first(copy.size));
+  std::printf("received  %llu bytes, %llu pieces by this process, digest %s\n",
+              static_cast<unsigned long long>(piece.offset), static_cast<unsigned long long>(pieces),
+              to_text(all.value()).c_str());
+  std::filesystem::remove(name);
+  if (all.value() != piece.digest)
+    throw std::runtime_error(path + " is not what was sent, whose digest is " + to_text(piece.digest) +
+                             ": a receiver has died with a piece in its hands; send it again");
+}
+// [/shared-receive]
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string name, path;
+  unsigned patience = 10;
+  CLI::App app("Receives what pipe-send sends, and compares digests.", "pipe-receive");
+  app.add_option("QUEUE", name, "the queue's file, which is deleted at the end")->required();
+  app.add_option("OUT", path, "the file to write")->required();
+  app.add_option("--wait", patience, "seconds to wait for the queue")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+    receive(name, path, std::chrono::seconds(patience));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? all_is_well : wrong_usage;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "pipe-receive: %s\n", error.what());
+    return failed;
+  }
+  return all_is_well;
+}
