@@ -134,7 +134,8 @@ int run(const arguments& given) {
     work.seconds = std::min(work.seconds, quick_seconds / static_cast<double>(steps));
     prepare();
   }
-  if (steps == 0) throw std::invalid_argument("none of the series named by --only takes part in these experiments");
+  if (steps == 0 && !given.only.empty())
+    throw std::invalid_argument("none of the series named by --only takes part in these experiments");
 
   const std::time_t now = std::time(nullptr);
   nlohmann::json out{{"schema", 1},

@@ -38,6 +38,7 @@ struct exchange_spec {
   unsigned producers = 1;
   unsigned consumers = 1;  // of each producer
   std::uint64_t items = 0;
+  bool events = false;   // asks the processor's counters, where that is allowed
   std::vector<int> pus;  // producers first
 };
 
@@ -60,7 +61,7 @@ struct team_spec {
   unsigned least_work = 1;  // and at least so many
   std::uint64_t items = 0;  // operations in all, split evenly
   bool latency = false;     // times some of the operations
-  bool events = false;      // counts cache misses and stalled cycles, where that is allowed
+  bool events = false;      // asks the processor's counters, where that is allowed
   std::vector<int> pus{};   // of the carriers
 };
 

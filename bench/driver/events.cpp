@@ -13,16 +13,33 @@
 namespace muster::bench {
 namespace {
 
-constexpr std::array<std::uint64_t, 2> kinds{PERF_COUNT_HW_CACHE_MISSES, PERF_COUNT_HW_STALLED_CYCLES_BACKEND};
-constexpr std::array<const char*, 2> names{"cache misses", "stalled cycles"};
+struct event {
+  const char* name;
+  std::uint32_t type;
+  std::uint64_t config;
+};
+
+constexpr std::uint64_t cache_reads(std::uint64_t level, std::uint64_t result) {
+  return level | PERF_COUNT_HW_CACHE_OP_READ << 8U | result << 16U;
+}
+
+constexpr std::array<event, hardware_events::kinds> events{{
+    {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
+    {"cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
+    {"l1 misses", PERF_TYPE_HW_CACHE, cache_reads(PERF_COUNT_HW_CACHE_L1D, PERF_COUNT_HW_CACHE_RESULT_MISS)},
+    {"last-level reads", PERF_TYPE_HW_CACHE, cache_reads(PERF_COUNT_HW_CACHE_LL, PERF_COUNT_HW_CACHE_RESULT_ACCESS)},
+    {"cache misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
+    {"stalled cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_BACKEND},
+}};
 
 /// A counter of this thread and of those it makes from now on; -1 and errno when there is none.
-int open_counter(std::uint64_t kind) {
+int open_counter(const event& e) {
   perf_event_attr wanted;
   std::memset(&wanted, 0, sizeof wanted);
   wanted.size = sizeof wanted;
-  wanted.type = PERF_TYPE_HARDWARE;
-  wanted.config = kind;
+  wanted.type = e.type;
+  wanted.config = e.config;
+  wanted.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
   wanted.exclude_kernel = 1;
   wanted.exclude_hv = 1;
   wanted.inherit = 1;
@@ -32,7 +49,7 @@ int open_counter(std::uint64_t kind) {
 }  // namespace
 
 hardware_events::hardware_events(bool wanted) {
-  for (std::size_t i = 0; wanted && i < kinds.size(); ++i) files_[i] = open_counter(kinds[i]);
+  for (std::size_t i = 0; wanted && i < kinds; ++i) files_[i] = open_counter(events[i]);
 }
 
 hardware_events::~hardware_events() {
@@ -42,19 +59,25 @@ hardware_events::~hardware_events() {
 }
 
 void hardware_events::add_to(outcome& result, std::uint64_t operations) const {
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    std::uint64_t count = 0;
-    if (files_[i] < 0 || read(files_[i], &count, sizeof count) != sizeof count) continue;
-    result.detail[names[i]] = static_cast<double>(count) / static_cast<double>(operations);
+  struct {
+    std::uint64_t count, enabled, running;
+  } now{};
+  for (std::size_t i = 0; i < kinds; ++i) {
+    if (files_[i] < 0 || read(files_[i], &now, sizeof now) != sizeof now || now.running == 0) continue;
+    const double counted = static_cast<double>(now.running) / static_cast<double>(now.enabled);
+    result.detail[events[i].name] = static_cast<double>(now.count) / counted / static_cast<double>(operations);
   }
 }
 
 std::string hardware_events::why_not() {
-  const int file = open_counter(PERF_COUNT_HW_CACHE_MISSES);
-  if (file >= 0) {
+  unsigned opened = 0;
+  for (const std::size_t needed : {0U, 1U, 4U}) {
+    const int file = open_counter(events[needed]);
+    if (file < 0) break;
     close(file);
-    return {};
+    ++opened;
   }
+  if (opened == 3) return {};
   if (errno == ENOENT || errno == EOPNOTSUPP || errno == ENODEV) {
     return "the processor's counters are not visible here, as in most virtual machines";
   }

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// events.hpp: cache misses and stalled cycles of a run, counted by the processor where we may ask it.
+// events.hpp: instructions, cycles, cache misses and stalled cycles of a run, counted by the processor where we may ask it.
 #pragma once
 
 #include "driver/outcome.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -20,14 +21,18 @@ class hardware_events {
   hardware_events& operator=(const hardware_events&) = delete;
   ~hardware_events();
 
-  /// Adds "cache misses" and "stalled cycles" per operation to the details, those that can be had.
+  /// What is counted, all per operation: "instructions", "cycles", "l1 misses", "last-level reads", "cache misses" (of the
+  /// last level), "stalled cycles".
+  static constexpr std::size_t kinds = 6;
+  /// Adds those that can be had to the details. With more than the processor counts at once, each is counted for a part of
+  /// the time, and told as if for all of it.
   void add_to(outcome& result, std::uint64_t operations) const;
 
-  /// Why this machine cannot count; empty when it can count cache misses.
+  /// Why this machine cannot count; empty when it can count instructions, cycles and cache misses.
   static std::string why_not();
 
  private:
-  std::array<int, 2> files_{-1, -1};
+  std::array<int, kinds> files_{-1, -1, -1, -1, -1, -1};
 };
 
 }  // namespace muster::bench

@@ -36,6 +36,7 @@ const std::vector<experiment>& experiments() {
       queue_shared(),
       ffq_fig2_layout(),
       ffq_fig3_queue_size(),
+      ffq_fig4_affinity_counters(),
       ffq_fig6_affinity_throughput(),
       ffq_fig8_comparison(),
       ffq_fig4_simulated(),

@@ -8,6 +8,7 @@
 // flow control. Several producers have queues and consumers of their own, and share nothing but the machine.
 #pragma once
 
+#include "driver/events.hpp"
 #include "driver/stream.hpp"
 
 #include <memory>
@@ -91,6 +92,7 @@ outcome run_exchange(const exchange_spec& spec) {
     const std::uint64_t share = spec.items / spec.producers + (g < spec.items % spec.producers ? 1 : 0);
     groups.push_back(std::make_unique<exchange_group<Requests, Answers, Take>>(spec, share));
   }
+  const hardware_events events(spec.events);
   outcome result = run_crew(spec.pus, [&](unsigned index, start_line& line) {
     if (index < spec.producers) {
       groups[index]->produce(line);
@@ -99,6 +101,7 @@ outcome run_exchange(const exchange_spec& spec) {
       groups[consumer / spec.consumers]->consume(consumer % spec.consumers, line);
     }
   });
+  events.add_to(result, spec.items);
   result.peak_memory = peak_memory();
   result.items = spec.items;
   for (const auto& g : groups)

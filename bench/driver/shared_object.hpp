@@ -99,7 +99,7 @@ outcome run_object(const team_spec& spec) {
   }
   reset_peak_memory();
   const auto object = std::make_unique<Object>(spec);
-  hardware_events events(spec.events);
+  const hardware_events events(spec.events);
   outcome result = run_team_crew(spec, [&](unsigned carrier, unsigned fiber, const start_gate& gate) {
     typename Object::handle mine(*object, carrier, fiber);
     multiply_all(mine, spec, share_of(spec, carrier, fiber), std::uint64_t{carrier} << 16 | fiber, seen[carrier], gate);

@@ -48,8 +48,10 @@ std::string table(const result& r, bool with_verdicts) {
       cells = std::max(cells, text(p.x).size() + 2);
     }
   }
-  std::string out = fmt::format("\n{}: {}\n  {}, {} ({} is better), medians; {}\n  {:<{}}{:<9}", r.experiment, r.title,
-                                r.y.name, r.y.unit, r.y.better, r.setting, r.x.name, names, "role");
+  std::string out = fmt::format("\n{}: {}\n  {}{}{} ({} is better), medians; {}\n", r.experiment, r.title, r.y.name,
+                                r.y.unit.empty() ? "" : ", ", r.y.unit, r.y.better, r.setting);
+  if (r.lines.empty()) return out;
+  out += fmt::format("  {:<{}}{:<9}", r.x.name, names, "role");
   for (const abscissa& x : xs) out += fmt::format("{:>{}}", text(x), cells);
   out += '\n';
   for (const series& s : r.lines) {

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ffq/fig4-affinity-counters, ffq/fig6-affinity-throughput: Figures 4 and 6 of the FFQ paper: where a producer and its
+// consumer should run, by the size of their queues, and what the processor counts meanwhile.
+#include "driver/events.hpp"
+#include "experiments/ffq/exchange_points.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster::bench {
+namespace {
+
+struct affinity {
+  const char* name;
+  policy how;
+  unsigned cores;  // that a pair uses
+};
+constexpr std::array<affinity, 4> affinities{{{"sibling thread", policy::sibling, 1},
+                                              {"same thread", policy::same_thread, 1},
+                                              {"other core", policy::same_l3, 2},
+                                              {"no affinity", policy::none, 2}}};
+
+unsigned cores_of(const std::string& line) {
+  for (const affinity& a : affinities)
+    if (line.ends_with(a.name)) return a.cores;
+  return 1;
+}
+
+/// From the same runs: what the paper recommends is a matter of the cores that are used.
+void add_per_core(std::vector<result>& results) {
+  result r = results.front().also("-per-core", "Throughput by affinity, per core that is used",
+                                  {"throughput per core", "Mops/s", "", "higher"});
+  for (series& line : r.lines)
+    for (point& p : line.points)
+      for (double& sample : p.samples) sample /= cores_of(line.name);
+  results.push_back(std::move(r));
+}
+
+study pairs_by_affinity(const setting& s, bool events) {
+  study made;
+  result& r = made.head;
+  r.setting =
+      "1 producer, 1 consumer; 8-byte requests through one queue, answers through another of the same size; an "
+      "operation is a request and its answer";
+  r.x = {"queue size", "entries", "log2", ""};
+  for (const affinity& a : affinities) {
+    std::vector<int> pus;
+    try {
+      pus = s.place.with(a.how).assign(1, 1);
+    } catch (const std::invalid_argument& e) {
+      r.setting += fmt::format("; NOT HERE: {} ({})", a.name, e.what());
+      continue;
+    }
+    for (const contender* c : s.contenders.about(topic::exchange)) {
+      if (c->name != "spmc_queue" && c->role != "paper") continue;
+      contender here = *c;
+      here.name = fmt::format("{}, {}", c->name, a.name);
+      const std::size_t line = made.add_line(here);
+      for (unsigned bits = 2; bits <= 20; bits += 2) {
+        const std::size_t capacity = std::size_t{1} << bits;
+        add_exchange_point(made, *c, line, capacity, {.capacity = capacity, .events = events, .pus = pus},
+                           a.how == policy::same_thread);
+      }
+    }
+  }
+  return made;
+}
+
+study prepare_throughput(const setting& s) {
+  study made = pairs_by_affinity(s, false);
+  made.head.claim =
+      "two threads of one core are best with small queues; one thread with queues that fit into its caches; two cores "
+      "gain by large queues";
+  made.head.y = {"throughput", "Mops/s", "", "higher"};
+  made.value = mega_items;
+  made.finish = add_per_core;
+  return made;
+}
+
+/// Other charts of the same runs: of what this processor counts.
+void add_counts(std::vector<result>& results) {
+  for (const auto& [what, suffix] :
+       std::array<std::pair<const char*, const char*>, 4>{{{"instructions", "-instructions"},
+                                                           {"l1 misses", "-l1-misses"},
+                                                           {"last-level reads", "-last-level-reads"},
+                                                           {"cache misses", "-memory"}}}) {
+    result r = results.front().also(suffix, fmt::format("{} by affinity", what),
+                                    {fmt::format("{} per request", what), "", "", "lower"});
+    r.title[0] = static_cast<char>(r.title[0] - 'a' + 'A');
+    bool any = false;
+    for (series& line : r.lines)
+      for (point& p : line.points) any = !(p.samples = p.told(what)).empty() || any;
+    if (any) results.push_back(std::move(r));
+  }
+}
+
+study prepare_counters(const setting& s) {
+  const std::string why_not = hardware_events::why_not();
+  study made = why_not.empty() ? pairs_by_affinity(s, true) : study();
+  result& r = made.head;
+  r.claim = "two threads of one core execute most instructions per cycle, and their requests miss no cache";
+  if (!why_not.empty())
+    r.setting = "NOT HERE: " + why_not + "; ffq/fig4-simulated counts the same on a simulated machine";
+  r.x = {"queue size", "entries", "log2", ""};
+  r.y = {"instructions per cycle", "", "", "higher"};
+  made.value = [](const outcome& o) { return o.told("instructions") / o.told("cycles"); };
+  made.finish = add_counts;
+  return made;
+}
+
+}  // namespace
+
+experiment ffq_fig4_affinity_counters() {
+  return {"ffq/fig4-affinity-counters", "queue", "ffq, Figure 4", "Instructions per cycle, by affinity",
+          prepare_counters};
+}
+
+experiment ffq_fig6_affinity_throughput() {
+  return {"ffq/fig6-affinity-throughput", "queue", "ffq, Figure 6", "Throughput by affinity", prepare_throughput};
+}
+
+}  // namespace muster::bench
