@@ -44,6 +44,7 @@ step_lint() {
   echo "--- tools/lint.py"
   python tests/lint/test_lint.py || failed=1
   python tools/lint.py || failed=1
+  python tests/regression/edits.py --check || failed=1
   echo "--- shellcheck"
   shellcheck -x dev .ci/run tools/install-test tools/check.sh || failed=1
   echo "--- codespell"

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// events.hpp: instructions, cycles, cache misses and stalled cycles of a run, counted by the processor where we may ask it.
+// events.hpp: instructions, cycles, cache misses and stalled cycles of a run, counted by the processor where we may ask
+// it.
 #pragma once
 
 #include "driver/outcome.hpp"
@@ -21,11 +22,11 @@ class hardware_events {
   hardware_events& operator=(const hardware_events&) = delete;
   ~hardware_events();
 
-  /// What is counted, all per operation: "instructions", "cycles", "l1 misses", "last-level reads", "cache misses" (of the
-  /// last level), "stalled cycles".
+  /// What is counted, all per operation: "instructions", "cycles", "l1 misses", "last-level reads", "cache misses" (of
+  /// the last level), "stalled cycles".
   static constexpr std::size_t kinds = 6;
-  /// Adds those that can be had to the details. With more than the processor counts at once, each is counted for a part of
-  /// the time, and told as if for all of it.
+  /// Adds those that can be had to the details. With more than the processor counts at once, each is counted for a part
+  /// of the time, and told as if for all of it.
   void add_to(outcome& result, std::uint64_t operations) const;
 
   /// Why this machine cannot count; empty when it can count instructions, cycles and cache misses.

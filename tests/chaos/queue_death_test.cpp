@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dying_child.hpp"
+#include "queue_kinds.hpp"
 #include "shared_region.hpp"
 
 namespace muster_test {
@@ -25,6 +26,8 @@ template <class Wait>
 using spmc = muster::spmc_queue<number, muster::layout::packed, Wait>;
 template <class Wait>
 using mpmc = muster::mpmc_queue<number, muster::layout::packed, Wait>;
+template <class Wait>
+using lane = one_lane<number, muster::layout::packed, Wait>;
 
 template <class Queue>
 class scene {
@@ -82,6 +85,11 @@ inline constexpr bool has_many_producers = false;
 template <class Wait>
 inline constexpr bool has_many_producers<mpmc<Wait>> = true;
 
+template <class Queue>
+inline constexpr bool is_lanes = false;
+template <class Wait>
+inline constexpr bool is_lanes<lane<Wait>> = true;
+
 /// The queue still does all it can: every item goes through, lap after lap. In mpmc_queue a gap takes a place, and each
 /// cell that the dead hold makes one.
 template <class Queue>
@@ -102,7 +110,7 @@ void still_works(Queue& queue, std::size_t capacity, std::size_t held) {
 template <class Queue>
 class death_of_a_consumer : public ::testing::Test {};
 using many_consumers = ::testing::Types<spmc<muster::wait::park>, spmc<muster::wait::spin>, mpmc<muster::wait::park>,
-                                        mpmc<muster::wait::spin>>;
+                                        mpmc<muster::wait::spin>, lane<muster::wait::park>, lane<muster::wait::spin>>;
 TYPED_TEST_SUITE(death_of_a_consumer, many_consumers);
 
 TYPED_TEST(death_of_a_consumer, costs_one_item_and_one_cell) {
@@ -165,7 +173,8 @@ TYPED_TEST(death_of_a_consumer, disturbs_nobody_meanwhile) {
 
 template <class Queue>
 class death_of_a_producer : public ::testing::Test {};
-using all_queues = ::testing::Types<spsc<muster::wait::park>, spmc<muster::wait::park>, mpmc<muster::wait::park>>;
+using all_queues = ::testing::Types<spsc<muster::wait::park>, spmc<muster::wait::park>, mpmc<muster::wait::park>,
+                                    lane<muster::wait::park>>;
 TYPED_TEST_SUITE(death_of_a_producer, all_queues);
 
 TYPED_TEST(death_of_a_producer, costs_its_item) {
@@ -218,7 +227,8 @@ TYPED_TEST(death_of_a_producer, or_of_whoever_closes_waits_for_nobody) {
     died = child_dies(n, [&] { s.queue.close(); });
     const status push = s.queue.try_push(4);
     EXPECT_TRUE(push == status::success || push == status::closed);
-    EXPECT_EQ(push == status::closed, s.queue.is_closed());
+    // A close() of lanes may die between two of them.
+    EXPECT_EQ(push == status::closed, s.queue.is_closed() && !(died && is_lanes<TypeParam> && push == status::success));
     EXPECT_TRUE(died || push == status::closed);
     status last{};
     const std::vector<number> got = s.drain(last);

@@ -6,6 +6,7 @@ that other libraries have had, and what mutation.hpp cannot do to a single opera
 
 edits.py --list                    one line for each: its name, the queue whose programs it is run with ("all": every
                                    queue's), and the header that it changes
+edits.py --check                   whether each can be made in include
 edits.py NAME INCLUDE DIRECTORY    reads the header from INCLUDE and writes the changed one into DIRECTORY
 """
 
@@ -80,7 +81,7 @@ EDITS = (
 
     # A step left out.
     Edit("sleep-without-a-last-look", "all", WAIT,
-         "    if (ready()) return true;              // our bit stays: it costs one superfluous wake\n", ""),
+         "    if (ready()) return true;                    // our bit stays: it costs one superfluous wake\n", ""),
     Edit("wake-without-counting", "all", WAIT, "  epoch_.fetch_add(1, std::memory_order_release);\n", ""),
     Edit("spmc-close-wakes-no-producer", "spmc", SPMC, "  producers_.wake_all();\n", ""),
     Edit("spmc-cell-in-use", "spmc", SPMC,
@@ -125,18 +126,27 @@ EDITS = (
 )
 
 
+def occurrences(edit: Edit, include: Path) -> int:
+    return (include / edit.header).read_text(encoding="utf-8").count(edit.before)
+
+
 def main(arguments: list[str]) -> int:
     if arguments == ["--list"]:
         for edit in EDITS:
             print(edit.name, edit.queue, edit.header)
         return 0
+    if arguments == ["--check"]:
+        stale = [edit for edit in EDITS if occurrences(edit, Path("include")) != 1]
+        for edit in stale:
+            print(f"tests/regression/edits.py: {edit.name}: its text is not in {edit.header} once: bring it up to date")
+        return 1 if stale else 0
     named = [edit for edit in EDITS if arguments[:1] == [edit.name]]
     if len(arguments) != 3 or not named:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     edit = named[0]
     text = (Path(arguments[1]) / edit.header).read_text(encoding="utf-8")
-    if text.count(edit.before) != 1:
+    if occurrences(edit, Path(arguments[1])) != 1:
         print(f"edits.py: the text of {edit.name} occurs {text.count(edit.before)} times in {edit.header}; it must be "
               "there once: bring the edit up to date", file=sys.stderr)
         return 1

@@ -61,10 +61,10 @@ using all_kinds = ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, m
 
 struct kind_names {
   template <class Kind>
-  static std::string GetName(int number) {
-    if constexpr (requires { Kind::shape; }) return Kind::shape + ('_' + std::to_string(number));
+  static std::string GetName(int which) {
+    if constexpr (requires { Kind::shape; }) return Kind::shape + ('_' + std::to_string(which));
     const std::string shape = Kind::producers > 1 ? "mpmc" : Kind::consumers > 1 ? "spmc" : "spsc";
-    return shape + "_" + std::to_string(number);
+    return shape + "_" + std::to_string(which);
   }
 };
 

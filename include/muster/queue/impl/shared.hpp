@@ -5,8 +5,7 @@
 // rings of impl/shared_engine.hpp.
 #pragma once
 
-#include <muster/queue/impl/shared_info.hpp>  // what memory says of itself
-#include <muster/queue/shared.hpp>            // the class
+#include <muster/queue/shared.hpp>  // the class
 
 namespace muster::inline MUSTER_ABI {
 

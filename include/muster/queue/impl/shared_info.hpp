@@ -4,10 +4,15 @@
 // impl/shared_info.hpp: what shared memory says of itself: whether it is a queue, which, and who uses it.
 #pragma once
 
-#include <muster/queue/shared.hpp>  // shared_queue_info, shared_queue_error
+#include <muster/base/mapping.hpp>              // mapping
+#include <muster/base/process.hpp>              // is_alive
+#include <muster/queue/impl/shared_region.hpp>  // what lies where
+#include <muster/queue/shared_info.hpp>         // shared_queue_info, shared_queue_error
 
-#include <bit>      // std::has_single_bit
-#include <cstring>  // std::memcpy
+#include <algorithm>    // std::min
+#include <bit>          // std::has_single_bit
+#include <cstring>      // std::memcpy
+#include <string_view>  // std::string_view
 
 namespace muster::inline MUSTER_ABI {
 namespace detail {
