@@ -466,7 +466,7 @@ std::vector<death_row> deaths() {
   };
   add(shape::spsc{}, {{"", "p", "t"}, {"p", "to", "p"}, {"p", "p", "o"}});
   add(shape::spmc{}, {{"", "pp", "tt"}, {"pp", "oo", "p"}, {"pp", "o", "t"}, {"pp", "to", "pt"}, {"ppp", "to", "t"}});
-  add(shape::mpmc{}, {{"", "p", "po"}, {"p", "po", "po"}, {"pp", "ott", "po"}, {"p", "c", "o"}, {"p", "pc", "t"}});
+  add(shape::mpmc{}, {{"", "p", "po"}, {"p", "po", "po"}, {"pp", "to", "po"}, {"p", "c", "o"}, {"p", "pc", "t"}});
   all.push_back({"mpmc: two clear up", [] {
                    auto now = std::make_unique<clearing>();
                    now->play();

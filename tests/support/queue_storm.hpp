@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <iterator>
+#include <latch>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -57,7 +58,8 @@ class queue_storm {
   explicit queue_storm(const storm& plan)
       : plan_(plan),
         queue_(plan.capacity, {.threads = plan.producers + plan.consumers, .first_rank = plan.first_rank}),
-        record_(plan.producers + plan.consumers + 1, 6 * plan.items + 100) {}
+        record_(plan.producers + plan.consumers + 1, 6 * plan.items + 100),
+        producers_(static_cast<std::ptrdiff_t>(plan.producers)) {}
 
   std::string play() {
     {
@@ -97,6 +99,8 @@ class queue_storm {
   void produce(std::size_t number) {
     notes& log = record_.log(number);
     auto&& to = queue_.producer();
+    // Nobody gets a lane that another one has left with items in it: then full would be told of both.
+    producers_.arrive_and_wait();
     const std::uint64_t end = (number + 1) * plan_.items;
     const std::uint64_t stop = number * plan_.items + plan_.items / plan_.producers;
     for (std::uint64_t next = number * plan_.items, turn = number; next < std::min(stop, end); ++turn) {
@@ -194,6 +198,7 @@ class queue_storm {
   const storm plan_;
   Queue queue_;
   recording<Clock> record_;
+  std::latch producers_;
   std::atomic<std::size_t> pushed_{0};
 };
 
