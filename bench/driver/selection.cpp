@@ -23,8 +23,10 @@ std::string lower(std::string text) {
 
 void keep_only(catalogue& contenders, const std::vector<std::string>& wanted) {
   if (wanted.empty()) return;
+  // Words are separated by commas, so a name with one is found by what is before it, with all that begin so.
   const auto matches = [](const contender& c, const std::string& word) {
-    return lower(c.name) == lower(word) || lower(c.family) == lower(word);
+    return lower(c.name) == lower(word) || lower(c.family) == lower(word) ||
+           lower(c.name).starts_with(lower(word) + ',');
   };
   for (const std::string& word : wanted) {
     if (std::any_of(contenders.all.begin(), contenders.all.end(), [&](const contender& c) { return matches(c, word); }))
@@ -36,7 +38,7 @@ void keep_only(catalogue& contenders, const std::vector<std::string>& wanted) {
     }
     std::vector<std::string> names;
     for (const contender& c : contenders.all) {
-      names.push_back(c.name);
+      names.push_back(c.name.substr(0, c.name.find(',')));
       names.push_back(c.family);
     }
     for (const left_out& gone : contenders.missing) names.push_back(gone.family);
