@@ -15,7 +15,7 @@
 //            consumer had claimed and not returned stays, in nobody's way, until recover() gives it to somebody. No
 //            item is lost but the one that a pop had returned already; participants() names its rank. Who clears up
 //            may be killed as well.
-// Memory     64 to 128 bytes, cells of 16 bytes beside the item: capacity + seats (spsc: capacity), rounded up to a
+// Memory     64 to 128 bytes, cells of 16 bytes beside the item: capacity + seats (spsc: capacity + 1), rounded up to a
 //            power of two; a ring for each lane. All of it is allocated by create().
 // Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; what
 //            the system refuses is a std::system_error. Each says what to do.

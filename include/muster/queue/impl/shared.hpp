@@ -32,7 +32,9 @@ detail::shared_facts MUSTER_SHARED_QUEUE::plan(std::size_t capacity, const share
   f.seats = options.ports + 1;
   f.rings = Shape::many_rings ? options.lanes : 1;
   f.capacity = capacity;
-  f.cells = detail::ring_cells(here, capacity, {.threads = f.seats}, Shape::one_consumer ? 0 : f.seats,
+  // With one consumer, one more than the capacity: with 2^n cells for 2^n items, the next cell to write in a full queue
+  // would be the next one to read.
+  f.cells = detail::ring_cells(here, capacity, {.threads = f.seats}, Shape::one_consumer ? 1 : f.seats,
                                sizeof(detail::shared_cell<T>) * f.rings);
   detail::copy_text(Shape::name, f.shape);
   detail::copy_text(options.tag, f.tag);
