@@ -31,11 +31,10 @@ enum exit_status { all_is_well = 0, failed = 1, wrong_usage = 2 };
 // [shared-pipe-types]
 /// A piece of the file. The last one has no bytes, and tells the digest of all.
 struct chunk {
-  static constexpr std::size_t most = 4096 - 40;
+  static constexpr std::size_t most = 4096 - 32;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;  // of bytes; 0 in the last one
   std::array<std::uint64_t, 2> digest{};
-  std::uint64_t reserved = 0;
   std::array<std::byte, most> bytes{};
 };
 static_assert(sizeof(chunk) == 4096);
