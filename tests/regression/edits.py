@@ -126,8 +126,8 @@ EDITS = (
 )
 
 
-def occurrences(edit: Edit, include: Path) -> int:
-    return (include / edit.header).read_text(encoding="utf-8").count(edit.before)
+def text_of(edit: Edit, include: str) -> str:
+    return (Path(include) / edit.header).read_text(encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
             print(edit.name, edit.queue, edit.header)
         return 0
     if arguments == ["--check"]:
-        stale = [edit for edit in EDITS if occurrences(edit, Path("include")) != 1]
+        stale = [edit for edit in EDITS if text_of(edit, "include").count(edit.before) != 1]
         for edit in stale:
             print(f"tests/regression/edits.py: {edit.name}: its text is not in {edit.header} once: bring it up to date")
         return 1 if stale else 0
@@ -145,8 +145,8 @@ def main(arguments: list[str]) -> int:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     edit = named[0]
-    text = (Path(arguments[1]) / edit.header).read_text(encoding="utf-8")
-    if occurrences(edit, Path(arguments[1])) != 1:
+    text = text_of(edit, arguments[1])
+    if text.count(edit.before) != 1:
         print(f"edits.py: the text of {edit.name} occurs {text.count(edit.before)} times in {edit.header}; it must be "
               "there once: bring the edit up to date", file=sys.stderr)
         return 1
