@@ -23,12 +23,13 @@ constexpr std::uint64_t cache_reads(std::uint64_t level, std::uint64_t result) {
   return level | PERF_COUNT_HW_CACHE_OP_READ << 8U | result << 16U;
 }
 
+constexpr std::size_t necessary = 3;  // of these, the first
 constexpr std::array<event, hardware_events::kinds> events{{
     {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
     {"cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
+    {"cache misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
     {"l1 misses", PERF_TYPE_HW_CACHE, cache_reads(PERF_COUNT_HW_CACHE_L1D, PERF_COUNT_HW_CACHE_RESULT_MISS)},
     {"last-level reads", PERF_TYPE_HW_CACHE, cache_reads(PERF_COUNT_HW_CACHE_LL, PERF_COUNT_HW_CACHE_RESULT_ACCESS)},
-    {"cache misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
     {"stalled cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_BACKEND},
 }};
 
@@ -70,14 +71,9 @@ void hardware_events::add_to(outcome& result, std::uint64_t operations) const {
 }
 
 std::string hardware_events::why_not() {
-  unsigned opened = 0;
-  for (const std::size_t needed : {0U, 1U, 4U}) {
-    const int file = open_counter(events[needed]);
-    if (file < 0) break;
-    close(file);
-    ++opened;
-  }
-  if (opened == 3) return {};
+  std::size_t opened = 0;
+  for (int file = 0; opened != necessary && (file = open_counter(events[opened])) >= 0; ++opened) close(file);
+  if (opened == necessary) return {};
   if (errno == ENOENT || errno == EOPNOTSUPP || errno == ENODEV) {
     return "the processor's counters are not visible here, as in most virtual machines";
   }

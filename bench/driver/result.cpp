@@ -70,6 +70,13 @@ result result::also(std::string_view suffix, std::string its_title, axis its_y) 
   return r;
 }
 
+result result::also(std::string_view suffix, std::string its_title, axis its_y, const std::string& told) const {
+  result r = also(suffix, std::move(its_title), std::move(its_y));
+  for (series& line : r.lines)
+    for (point& p : line.points) p.samples = p.told(told);
+  return r;
+}
+
 const series* result::named(const std::string& name) const {
   const auto found = std::find_if(lines.begin(), lines.end(), [&](const series& s) { return s.name == name; });
   return found == lines.end() ? nullptr : &*found;

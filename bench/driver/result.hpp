@@ -80,6 +80,8 @@ struct result {
   const series* named(const std::string& name) const;
   /// Another chart of the same runs: without claim and bars.
   result also(std::string_view suffix, std::string its_title, axis its_y) const;
+  /// The same, of something that the runs have told beside.
+  result also(std::string_view suffix, std::string its_title, axis its_y, const std::string& told) const;
 };
 
 double median(std::vector<double> samples);

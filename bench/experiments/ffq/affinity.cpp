@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -91,13 +92,13 @@ void add_counts(std::vector<result>& results) {
                                                            {"l1 misses", "-l1-misses"},
                                                            {"last-level reads", "-last-level-reads"},
                                                            {"cache misses", "-memory"}}}) {
-    result r = results.front().also(suffix, fmt::format("{} by affinity", what),
-                                    {fmt::format("{} per request", what), "", "", "lower"});
-    r.title[0] = static_cast<char>(r.title[0] - 'a' + 'A');
-    bool any = false;
-    for (series& line : r.lines)
-      for (point& p : line.points) any = !(p.samples = p.told(what)).empty() || any;
-    if (any) results.push_back(std::move(r));
+    result r = results.front().also(suffix, fmt::format("By affinity: {}", what),
+                                    {fmt::format("{} per request", what), "", "", "lower"}, what);
+    // Not every processor counts everything.
+    if (std::any_of(r.lines.begin(), r.lines.end(), [](const series& line) {
+          return std::any_of(line.points.begin(), line.points.end(), [](const point& p) { return !p.samples.empty(); });
+        }))
+      results.push_back(std::move(r));
   }
 }
 
@@ -105,7 +106,10 @@ study prepare_counters(const setting& s) {
   const std::string why_not = hardware_events::why_not();
   study made = why_not.empty() ? pairs_by_affinity(s, true) : study();
   result& r = made.head;
-  r.claim = "two threads of one core execute most instructions per cycle, and their requests miss no cache";
+  r.claim =
+      "most instructions per cycle: with very small queues two threads of one core, with larger ones one thread; a "
+      "queue "
+      "that leaves the last cache costs memory accesses, and instructions per cycle with them";
   if (!why_not.empty())
     r.setting = "NOT HERE: " + why_not + "; ffq/fig4-simulated counts the same on a simulated machine";
   r.x = {"queue size", "entries", "log2", ""};

@@ -14,11 +14,9 @@ namespace {
 
 /// From the same runs.
 void add_transfers(std::vector<result>& results) {
-  result r = results.front().also("-transfers", "Simulated: lines that travel between caches, for a pair of operations",
-                                  {"transfers per pair", "", "log2", "lower"});
-  for (series& line : r.lines)
-    for (point& p : line.points) p.samples = p.told("line transfers");
-  results.push_back(std::move(r));
+  results.push_back(results.front().also("-transfers",
+                                         "Simulated: lines that travel between caches, for a pair of operations",
+                                         {"transfers per pair", "", "log2", "lower"}, "line transfers"));
 }
 
 study prepare(const setting& s) {

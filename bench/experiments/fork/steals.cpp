@@ -43,10 +43,7 @@ void add_parts(std::vector<result>& results) {
     const std::string suffix = fmt::format("-{}", part == std::string("at the barrier") ? "barrier" : part);
     axis y = results.front().y;
     y.name = fmt::format("cycles {}", part);
-    result r = results.front().also(suffix, fmt::format("Cycles lost by thefts: {}", part), y);
-    for (series& line : r.lines)
-      for (point& p : line.points) p.samples = p.told(part);
-    results.push_back(std::move(r));
+    results.push_back(results.front().also(suffix, fmt::format("Cycles lost by thefts: {}", part), y, part));
   }
 }
 

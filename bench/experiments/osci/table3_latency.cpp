@@ -13,10 +13,7 @@ namespace {
 void add_charts(std::vector<result>& results) {
   const result first = results.front();
   const auto add = [&](const char* suffix, const char* title, axis y, const char* what) {
-    result r = first.also(suffix, title, std::move(y));
-    for (series& s : r.lines)
-      for (point& p : s.points) p.samples = p.told(what);
-    results.push_back(std::move(r));
+    results.push_back(first.also(suffix, title, std::move(y), what));
   };
   add("-p50", "Latency by fibers: median", {"latency, median", "ns", "", "lower"}, "p50");
   add("-p99", "Latency by fibers: 99th percentile", {"latency, 99th percentile", "ns", "", "lower"}, "p99");
