@@ -9,8 +9,11 @@
 #include <muster/fork/pool.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 namespace muster_test {
 
@@ -33,6 +36,27 @@ class in_pools : public ::testing::TestWithParam<fork_setting> {
  protected:
   muster::pool workers_{
       {.workers = GetParam().workers, .stack_bytes = small_stack, .publish_always = GetParam().publish_always}};
+};
+
+/// Counts calls, and requests a stop in the n-th. Whoever comes later waits until the stop has been requested, because
+/// the system may suspend the n-th before its request for as long as it likes.
+class stop_at_call {
+ public:
+  explicit stop_at_call(unsigned n) noexcept : n_(n) {}
+
+  [[nodiscard]] std::stop_token token() const noexcept { return stop_.get_token(); }
+  [[nodiscard]] unsigned calls() const noexcept { return calls_; }
+
+  void operator()() {
+    const unsigned call = ++calls_;
+    if (call == n_) stop_.request_stop();
+    while (call > n_ && !stop_.stop_requested()) std::this_thread::yield();
+  }
+
+ private:
+  const unsigned n_;
+  std::stop_source stop_;
+  std::atomic<unsigned> calls_{0};
 };
 
 }  // namespace muster_test

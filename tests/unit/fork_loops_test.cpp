@@ -138,21 +138,14 @@ TEST_P(loops, throw_the_leftmost) {
 }
 
 TEST_P(loops, end_early_when_a_stop_is_requested) {
-  std::stop_source stop;
-  std::atomic<unsigned> turns{0};
-  workers_.run([&] {
-    parallel_for(0, 1'000'000,
-                 [&](int) {
-                   if (++turns == 100) stop.request_stop();
-                 },
-                 {.grain = 10, .stop = stop.get_token()});
-  });
-  EXPECT_GE(turns, 100U);
-  EXPECT_LT(turns, 100U + 10 * 6);
+  muster_test::stop_at_call turn(100);
+  workers_.run([&] { parallel_for(0, 1'000'000, [&](int) { turn(); }, {.grain = 10, .stop = turn.token()}); });
+  EXPECT_GE(turn.calls(), 100U);
+  EXPECT_LE(turn.calls(), 100U + 9 + 10 * (GetParam().workers - 1)) << "each ends the piece it is in";
   for (const bool fixed : {false, true})
     EXPECT_EQ(workers_.run([&] {
       return parallel_reduce(0, 100'000, 5, std::plus<>(), [](int i) { return i; },
-                             {.fixed = fixed, .stop = stop.get_token()});
+                             {.fixed = fixed, .stop = turn.token()});
     }),
               5);
 }
