@@ -28,21 +28,21 @@ const std::vector<survivor> survivors = {
     {"spmc_queue::look_at_head: load repeated", false,
      "of lanes: one of two items is taken between two loads of a sleeper's last look, and nobody pops the other"},
     {"spmc_queue::resolved: load repeated", true, "a bulk pop takes fewer items"},
-    {"mpmc_queue::claim_place: load repeated", true, "an older hint: walks over the ranks between"},
     {"mpmc_queue::make_gap: load repeated", true, "the compare-exchange reads it again"},
-    {"mpmc_queue::claim_place: store skipped", true, "a hint: producers walk over the ranks between"},
+    {"mpmc_queue::take_rank: load repeated", true,
+     "an older tail, or tight_: the compare-exchange fails; or see below"},
+    {"mpmc_queue::take_rank: store skipped", true, "tight_, a hint: ranks are taken that there is no room for"},
     {"mpmc_queue::has_room: store skipped", true, "a hint: the next push looks at head_ itself"},
+    {"mpmc_queue::has_room: load repeated", true, "head_seen_, a hint: an older bound"},
+    {"mpmc_queue::claim_up_to: load repeated", false,
+     "of tail_: head_ has moved meanwhile, a producer is late, and another's item is behind it"},
     {"mpmc_queue::free_places: load repeated", true, "see slipping"},
     {"mpmc_queue::await_room: load repeated", true, "asks for the room of an older rank: at worst tries in vain"},
     {"mpmc_queue::await_cell: load repeated", true, "the wait has a limit of a millisecond"},
     {"mpmc_queue::await_head: load repeated", true, "the look before it finds the cell freed"},
-    {"mpmc_queue::claim_place: store release -> relaxed", false,
-     "of the first store, when there is no room: as for the other, and a fifth thread that finds no room"},
-    {"mpmc_queue::try_pop: load repeated", true, "the rank is resolved: both looks say the same of its item"},
     {"mpmc_queue::unclaimed: load repeated", true, "see slipping"},
-    {"mpmc_queue::is_passed: load repeated", true, "what has changed in between has seen the flag"},
-    {"mpmc_queue::look: load acquire -> relaxed", false,
-     "of the gap: a sequentially consistent load executed before an older relaxed one is beyond the checker"},
+    {"mpmc_queue::claim: compare_exchange seq_cst -> acq_rel", false,
+     "the checker's sequentially consistent operations order more than C++20 says"},
     {"lane_set::keep_out: fetch_and skipped", true, "the bits stay: consumers look into empty lanes"},
     {"lane_set::keep_out: load repeated", true, "fewer lanes, or some that are out already"},
     {"lane_set::next: load repeated", true, "a late bit; what is answered comes from the lanes"},
@@ -59,11 +59,15 @@ mutant_program made(const row& r, bool asymmetric) {
   return {name_of(r) + (asymmetric ? "" : ", without the asymmetric fence"), asymmetric, make_program(r), {}};
 }
 
-// The hint of mpmc_queue: a third push sets it back between a push that has missed close() and the walk of close().
-const row hint{"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", -1, -1};
-
 // Whoever finds the queue empty because of a pop that came after close() must not say that it is open.
 mutant_program last_pop(const char* queue, const char* text) { return made({queue, 1, text, -1, -1}, false); }
+
+// The first thread is late: a lap later somebody makes a gap in the cell of its rank, which a slow consumer holds.
+const row late{"mpmc", 1, "wait push | push*2 pop set taken set push pop push set | pop_slow*3 | wait*2 pop", 0, 0};
+// And then somebody uses the cell again that it has given back.
+const row later{"mpmc", 1,
+                "wait push | push*2 pop set taken set push pop push set pop push pop push | pop_slow*3 | wait*2 pop",
+                -1, -1};
 
 std::vector<needle> needles() {
   return {
@@ -72,11 +76,16 @@ std::vector<needle> needles() {
       {"mpmc_queue::claim_up_to: load acquire -> relaxed", last_pop("mpmc", "try_push try_pop | close try_pop")},
       {"mpmc_queue::claim_up_to: compare_exchange rel", last_pop("mpmc", "try_push try_pop | close try_pop")},
       {"mpmc_queue::pop: fetch_add release -> relaxed", last_pop("mpmc", "try_push try_pop | close pop")},
-      {"mpmc_queue::claim_place: load acquire -> relaxed", made(hint, false)},
-      {"mpmc_queue::claim_place: store release -> relaxed", made(hint, false)},
       {"mpmc_queue::has_room: load repeated", made({"mpmc", 1, "push_bad | push*4 | pop*2 | pop*2", -1, -1}, false)},
-      {"mpmc_queue::give_back: store release -> relaxed",
-       made({"mpmc", 1, "push_stop*2 | push_stop*2 | pop*4", -1, -1}, true)},
+      {"mpmc_queue::take_rank: fetch_add", made({"mpmc", 2, "push*2 pass_on | pass_on | pass_on", -1, -1}, false)},
+      {"mpmc_queue::take_rank: load acquire", made({"mpmc", 2, "push*2 pass_on | pass_on | pass_on", -1, -1}, false)},
+      {"mpmc_queue::take_rank: compare_exchange",
+       made({"mpmc", 2, "push*2 pass_on | pass_on | pass_on", -1, -1}, false)},
+      {"mpmc_queue::claim: ", made(late, true)},
+      {"mpmc_queue::make_gap: compare_exchange", made(late, true)},
+      {"mpmc_queue::give_back: store release -> relaxed", made(later, true)},
+      {"mpmc_queue::look: load seq_cst", made(late, true)},
+      {"event_mask::wake_one: fetch_add skipped", made({"mpmc", 1, "push*2 | push | pop*2", -1, -1}, true)},
       {"spmc_queue::resolved: load acquire -> relaxed",
        made({"spmc", 3, "try_push*5 | try_pop | try_pop try_pop_n*3", -1, -1}, true)},
   };

@@ -4,6 +4,9 @@
 // queue_programs.hpp: small programs for the checker that use a queue, written as scripts:
 //
 //   "push*2 close | pop*2 | try_pop"     three threads; the first pushes twice and closes
+//   "push set | wait pop"                the second begins when one set has been executed
+//   "pop_slow*2"                         a pop whose item is being moved out until there have been two sets
+//   "taken"                              waits until a push has begun, or an item is there
 //
 // Checked     every execution: data races, lost wake-ups and leaks by the engine; here: nothing is lost, invented or
 //             delivered twice; busy has a reason; the queue's own invariants at the end; and whether the whole history
@@ -46,7 +49,9 @@ class item {
   item() = default;
   explicit item(std::uint64_t value) : value_(value) {}
   explicit item(refusing) { throw refused{}; }
-  item(item&& other) noexcept : value_(std::exchange(other.value_, moved_from)) {}
+  item(item&& other) noexcept : value_(std::exchange(other.value_, moved_from)) {
+    if (meanwhile != nullptr) meanwhile(whose);
+  }
   item& operator=(item&& other) noexcept {
     value_ = std::exchange(other.value_, moved_from);
     return *this;
@@ -54,6 +59,9 @@ class item {
   ~item() { value_ = destroyed; }
   std::uint64_t value() const { return value_; }
 
+  // Called while an item is moved, if there is one. No std::function: what that allocates belongs to one execution.
+  static inline void (*meanwhile)(void*) = nullptr;
+  static inline void* whose = nullptr;
   static constexpr std::uint64_t moved_from = 1'000'001;
   static constexpr std::uint64_t destroyed = 1'000'002;
 
@@ -72,7 +80,8 @@ inline script parse(const std::string& text) {
   static const char* const verbs[] = {"push",      "try_push",     "push_for",  "push_stop", "push_n",  "try_push_n",
                                       "push_bad",  "try_push_bad", "pop",       "try_pop",   "pop_for", "pop_stop",
                                       "pop_n",     "try_pop_n",    "close",     "stop",      "drain",   "drain_n",
-                                      "drain_try", "drain_poll",   "drain_for", "leave"};
+                                      "drain_try", "drain_poll",   "drain_for", "leave",     "pass_on", "try_round",
+                                      "set",       "wait",         "taken",     "pop_slow"};
   script s(1);
   std::istringstream words(text);
   for (std::string word; words >> word;) {
@@ -140,6 +149,7 @@ class queue_program {
 
     /// Runs all threads, then checks what they did. False when one of them has stopped for ever.
     bool everything_finished() {
+      item::meanwhile = nullptr;
       std::vector<unsigned> threads;
       for (unsigned t = 0; t < program_.script_.size(); ++t) threads.push_back(mm::spawn([this, t] { commands(t); }));
       bool stopped = false;
@@ -297,10 +307,28 @@ class queue_program {
       for (const command& c : program_.script_[t]) {
         if (c.verb.ends_with("_n")) {
           bulk(c, next);
+        } else if (c.verb == "wait") {
+          await_sets(c.times);
+        } else if (c.verb == "pop_slow") {
+          struct slow {
+            run* in;
+            unsigned thread, times;
+          } me{this, self(), c.times};
+          item::whose = &me;
+          item::meanwhile = [](void* whose) {
+            const slow& s = *static_cast<slow*>(whose);
+            if (s.in->self() == s.thread) s.in->await_sets(s.times);
+          };
+          pop([this] { return queue_.pop(); });
+          item::meanwhile = nullptr;
         } else {
           for (unsigned i = 0; i < c.times; ++i) single(c.verb, next);
         }
       }
+    }
+
+    void await_sets(unsigned times) {
+      while (sets_.load(std::memory_order_relaxed) < times) muster::sync::yield();
     }
 
     void single(const std::string& verb, std::uint64_t& next) {
@@ -324,6 +352,18 @@ class queue_program {
       if (verb == "drain_try") drain_try();
       if (verb == "drain_poll") drain_poll();
       if (verb == "stop") stop_.request_stop();
+      if (verb == "set") sets_.fetch_add(1, std::memory_order_relaxed);
+      if constexpr (requires { queue_.size_approx(); })
+        if (verb == "taken")
+          while (queue_.size_approx() == 0) muster::sync::yield();
+      if (verb == "pass_on") {
+        pop([this] { return queue_.pop(); });
+        if (push(next, [this](item& v) { return queue_.try_push(std::move(v)); }) == status::full)
+          fail("full, though every item that is there has had a place since before the call");
+      }
+      if (verb == "try_round" &&
+          push(next, [this](item& v) { return queue_.try_push(std::move(v)); }) == status::success)
+        pop([this] { return queue_.pop(); });
       if constexpr (fifo_per_producer<Queue>)
         if (verb == "leave") queue_.leave();
       if (verb == "close") {
@@ -334,12 +374,13 @@ class queue_program {
     }
 
     template <class Push>
-    void push(std::uint64_t& next, Push p) {
+    status push(std::uint64_t& next, Push p) {
       item value(++next);
       begin(op::push, next);
       const status s = p(value);
       answer(s);
       if (s != status::success && value.value() != next) fail("a push that failed has changed its item");
+      return s;
     }
     template <class Push>
     void push_bad(Push p) {
@@ -416,6 +457,7 @@ class queue_program {
     const queue_program& program_;
     Queue queue_;
     std::stop_source stop_, never_;
+    muster::sync::atomic<unsigned> sets_{0};
     entry pending_[mm::most_threads];
     std::vector<entry> entries_;
   };

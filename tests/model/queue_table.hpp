@@ -22,6 +22,7 @@ struct row {
   int stale;                  // −1: no bound
   std::uint64_t chances = 0;  // not 0: so many executions by chance and as many by priorities instead of the search
   muster::rank_t first_rank = near_the_wrap;
+  std::size_t cells = 0;  // 0: as few as the queue allows, so that each cell is used again
 };
 
 inline std::string name_of(const row& r) {
@@ -91,7 +92,18 @@ inline const std::vector<row> table = {
     {"mpmc", 1, "push_bad | push*4 | pop*2 | pop*2", -1, -1, 5'000},
     {"mpmc", 1, "push*4 close | drain_n*2", -1, -1, 5'000},
     {"mpmc", 1, "push*2 | pop*2", -1, -1, 5'000, half_way},
-    {"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", -1, -1, 5'000},
+    {"mpmc", 1, "push*2 | push | pop*2", -1, -1, 5'000},
+    {"mpmc", 2, "try_round | push*2 pop*2 push push", 2, 0, 0, near_the_wrap, 16},
+    {"mpmc", 2, "try_round | push*3 | pop", 2, 0, 0, near_the_wrap, 16},
+    {"mpmc", 2, "push | push | push | pop", 1, 0},
+    {"mpmc", 2, "push | try_pop push try_pop", 2, 1},
+    {"mpmc", 2, "push*2 try_push pass_on", -1, -1},
+    {"mpmc", 2, "push*2 pass_on | pass_on | pass_on", -1, -1, 5'000},
+    {"mpmc", 1, "wait push | push*2 pop set taken set push pop push set | pop_slow*3 | wait*2 pop", -1, -1, 20'000},
+    {"mpmc", 3, "push*3 | push*3 | try_push | pop*6", -1, -1, 20'000},
+    {"mpmc", 2, "close | push*2 | push*2 | try_push | drain", -1, -1, 20'000},
+    {"mpmc", 2, "try_push | try_push | try_push | try_pop*3", -1, -1, 5'000},
+    {"mpmc", 4, "try_push*3 | try_push*3 | try_pop*4", -1, -1, 5'000},
     // By chance: more threads, and everything mixed.
     {"spsc", 1, "stop | push_stop*2 | pop_stop*3", -1, -1, 20'000},
     {"spsc", 2, "close | push_n*3 | drain_n*2", -1, -1, 20'000},
@@ -140,13 +152,14 @@ inline const std::vector<row> table = {
     {"lanes", 1, "close | push leave push leave | drain | drain_for", -1, -1, 20'000},
 };
 
-/// The program of a row, with as few cells as the queue allows, so that each cell is used again.
+/// The program of a row.
 inline std::function<void()> make_program(const row& r) {
   using muster::layout::packed, muster::wait::park;
   const std::string queue = r.queue;
   queue_setup setup;
   setup.capacity = r.capacity;
-  setup.cells = std::max<std::size_t>(2, std::bit_ceil(r.capacity + (queue == "spsc" ? 0 : 1)));
+  setup.cells =
+      r.cells != 0 ? r.cells : std::max<std::size_t>(2, std::bit_ceil(r.capacity + (queue == "spsc" ? 0 : 1)));
   setup.first_rank = r.first_rank;
   setup.full_may_be_early = queue == "mpmc";
   if (queue == "spsc") return queue_program<muster::spsc_queue<item, packed, park>>(setup, parse(r.text));

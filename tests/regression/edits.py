@@ -52,11 +52,13 @@ EDITS = (
     Edit("waker-only-loads", "all", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
          "return word_.fetch_or(0, std::memory_order_release);", "return word_.load(std::memory_order_seq_cst);"),
     Edit("one-wake-up-swallowed", "all", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
-         "if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);",
-         "sync::futex_wake(epoch_, 1, bit(key), scope_);"),
+         "  epoch_.fetch_add(1, std::memory_order_relaxed);\n"
+         "  // The bit stays while others may sleep.\n"
+         "  if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);",
+         "  sync::futex_wake(epoch_, 1, bit(key), scope_);"),
     Edit("empty-though-pushed", "mpmc", MPMC_CONSUMERS,  # folly e20b4e39a, .NET #132736: the first writer is late
-         "if (first_look == outlook::written) return queue_status::busy;",
-         "if (first_look == outlook::written) return queue_status::empty;"),
+         "const bool taken = before(head, tail_.load(std::memory_order_relaxed));",
+         "const bool taken = first_look == outlook::written;"),
     Edit("free-not-ordered", "mpmc", MPMC_CONSUMERS,  # moodycamel #404: the place is used again before it has been read
          "return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });",
          "return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_relaxed); });"),
@@ -73,6 +75,10 @@ EDITS = (
          "    place.destroy();\n    release();\n  });\n  return queue_result<T>",
          "    place.destroy();\n  });\n  release();\n  return queue_result<T>"),
     Edit("spmc-end-read-before-the-flag", "spmc", SPMC,
+         "  if (!consumers_.raise(closing)) return;",
+         "  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);\n"
+         "  if (!consumers_.raise(closing)) return;\n  consumers_.raise(closed);"),
+    Edit("mpmc-end-read-before-the-flag", "mpmc", MPMC,
          "  if (!consumers_.raise(closing)) return;",
          "  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);\n"
          "  if (!consumers_.raise(closing)) return;\n  consumers_.raise(closed);"),
@@ -96,9 +102,12 @@ EDITS = (
          "  gap_.store(rank, std::memory_order_release);\n  signal_rank(rank);",
          "  gap_.store(rank, std::memory_order_release);"),
     Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC,
-         "    if (producers_.after_event() != 0) producers_.wake_one(room_key);\n}\n\n// Whether an item",
-         "    {}\n}\n\n// Whether an item"),
-    Edit("mpmc-end-not-walked-to", "mpmc", MPMC, "  while (is_passed(rank)) rank += step;\n", ""),
+         "  signal_room();\n}\n\n// There may be", "}\n\n// There may be"),
+    Edit("mpmc-late-rank-tells-nobody", "mpmc", MPMC, "continue;\n    make_gap(rank);", "continue;"),
+    Edit("mpmc-gap-tells-no-producer", "mpmc", MPMC,
+         "  signal_room();  // a producer that found no room may step over the gap now\n", ""),
+    Edit("mpmc-refused-rank-tells-no-producer", "mpmc", MPMC,
+         "    signal_room();  // somebody may wait for the room of the next rank\n", ""),
     Edit("mpmc-claim-without-the-flag", "mpmc", MPMC,
          "if ((consumers_.after_event() & closing) == 0) [[likely]]", "if (true)"),
     Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n  return refresh_room()",
@@ -122,7 +131,8 @@ EDITS = (
     Edit("mpmc-one-item-too-many", "mpmc", "muster/queue/mpmc.hpp",
          "return head + step * capacity_;", "return head + step * (capacity_ + 1);"),
     Edit("mpmc-end-is-too-near", "mpmc", MPMC,
-         "  end_.store(rank, std::memory_order_relaxed);", "  end_.store(rank - step, std::memory_order_relaxed);"),
+         "end_.store(tail_.load(std::memory_order_relaxed), ",
+         "end_.store(tail_.load(std::memory_order_relaxed) - step, "),
 )
 
 

@@ -200,6 +200,16 @@ TYPED_TEST(queue_basics, large_and_overaligned_items_are_stored_correctly) {
   }
 }
 
+// A line for each item does not fit, though the items alone would.
+TEST(queue_memory, is_that_of_the_layout) {
+  using in_lines = muster::layout::aligned;
+  constexpr std::size_t most = (std::size_t{1} << 57U) + 1;
+  EXPECT_THROW((muster::spsc_queue<char, in_lines>(most)), std::invalid_argument);
+  EXPECT_THROW((muster::spmc_queue<char, in_lines>(most)), std::invalid_argument);
+  EXPECT_THROW((muster::mpmc_queue<char, in_lines>(most)), std::invalid_argument);
+  EXPECT_THROW((muster::lanes<char, in_lines>(most)), std::invalid_argument);
+}
+
 TYPED_TEST(queue_basics, refuses_impossible_requests_and_says_what_to_do) {
   const auto message = [](std::size_t capacity, queue_options options) -> std::string {
     try {

@@ -177,7 +177,10 @@ inline bool event_mask::wake_bits(std::uint32_t bits) noexcept {
 }
 
 inline void event_mask::wake_one(std::uint32_t key) noexcept {
-  // The bit stays while others may sleep. When nobody was asleep, whoever is on the way must look again.
+  // Those on the way to sleep look again: one of them may have been woken for an older event, and not have seen it yet.
+  // Relaxed: they look behind their fence, or (3).
+  epoch_.fetch_add(1, std::memory_order_relaxed);
+  // The bit stays while others may sleep.
   if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);
 }
 

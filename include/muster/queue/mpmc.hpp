@@ -8,8 +8,8 @@
 //            for another thread; they are lock-free. So is close().
 // Preempted  a consumer stopped between its claim and (8) holds the cells it claimed (pop_n: up to its count), which
 //            producers skip; when every cell is held, try_push says busy and push waits until one is freed. A producer
-//            stopped between (1) and (7) delays the consumer of its rank, and pops that must not pass it; other threads
-//            go on.
+//            stopped between taking its rank and (7) delays the consumer of that rank, and pops that must not pass it;
+//            other threads go on.
 // Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
@@ -17,10 +17,9 @@
 //            item is gone.
 // Use it     when one strict order over several producers matters. One producer: spmc_queue is faster.
 // Source     FFQ^m: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
-//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons in impl/mpmc.hpp): ranks are
-//            claimed in their cells, so that a push has one read-modify-write instead of two; the double-word
-//            compare-and-set is a claim followed by a second look at the gap; a full queue makes no gaps, a
-//            constructor that throws makes one; close() is new.
+//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons in impl/mpmc.hpp): the
+//            double-word compare-and-set is one of a single word, followed by a second look at the gap; a full queue
+//            makes no gaps, a constructor that throws makes one; close() is new.
 #pragma once
 
 #include <muster/base/slot.hpp>     // slot
@@ -99,10 +98,11 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     sync::cell<slot<T>> item;
   };
 
-  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may claim a rank and keep it
+  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may keep a rank
   static constexpr std::uint32_t closed = event_mask::flag(1);   // and end_ holds the end
   static constexpr std::uint32_t room_key = 0;                   // what producers sleep for
   static constexpr std::uint32_t cell_key = 1;                   // nobody's event; see await_cell()
+  static constexpr std::uint32_t own_key = 2;                    // what a producer with a rank sleeps for
   // What consumers without a claim sleep for: ranks can be published in any order, so any of them may be the next.
   static constexpr std::uint32_t head_key = event_mask::keys - 1;
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank / step); }
@@ -110,8 +110,10 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
   rank_t room_end(rank_t head) const noexcept { return head + step * capacity_; }
 
-  queue_status claim_place(rank_t& rank) noexcept;
-  bool claim(rank_t rank, rank_t word) noexcept;
+  queue_status claim_place(rank_t& rank, const wait_limit* limit);
+  bool take_rank(rank_t& rank, const wait_limit* limit);
+  MUSTER_COLD bool await_own_room(rank_t rank, const wait_limit* limit);
+  bool claim(rank_t rank) noexcept;
   void give_back(rank_t rank) noexcept;
   bool has_room(rank_t rank) noexcept;
   std::size_t free_places() noexcept;
@@ -123,7 +125,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   void publish(rank_t rank, Args&&... args);
   MUSTER_COLD void make_gap(rank_t rank) noexcept;
   void signal_rank(rank_t rank) noexcept;
-  bool is_passed(rank_t rank) const noexcept;
+  void signal_room() noexcept;
 
   enum class outlook { ready, gap, over, written, unclaimed };
   outlook look(rank_t rank) const noexcept;
@@ -143,15 +145,20 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   const ring<cell, Layout> cells_;
   const std::size_t capacity_;
   const std::size_t slip_;  // see slipping
+  const rank_t spare_;      // ranks for all threads
+  const rank_t loose_;      // room that there must be before ranks are taken by fetch-add again
 
   // The consumers' line: the next rank to claim.
   alignas(isolation_size) sync::atomic<rank_t> head_;
   slipping consumer_slip_;
 
-  // The producers' line. Hints, stored without care: every rank before tail_ is claimed or a gap; head_seen_ is a value
-  // that head_ has had.
+  // The producers' line: the next rank to take. Every rank before it belongs to a producer, or is resolved.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
-  sync::atomic<rank_t> head_seen_;
+
+  // Hints of the producers, stored without care. head_seen_: a value that head_ has had. tight_: there may not be room
+  // for all threads; false where there is none costs a gap.
+  alignas(isolation_size) sync::atomic<rank_t> head_seen_;
+  sync::atomic<bool> tight_;
   slipping producer_slip_;
 
   // Written rarely: who sleeps, and the rank after the last.

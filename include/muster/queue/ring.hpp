@@ -130,6 +130,11 @@ class ring {
     Cell cell;
   };
   using place = std::conditional_t<Layout::own_line, lined, plain>;
+
+ public:
+  static constexpr std::size_t cell_size = sizeof(place);
+
+ private:
   static constexpr std::align_val_t alignment{std::max(alignof(place), isolation_size)};
 
   std::size_t index(rank_t rank) const noexcept {

@@ -31,7 +31,8 @@ MUSTER_LANES_QUEUE::lanes(std::size_t capacity, lanes_options options)
       marked_(options.producers) {
   if (options.producers == 0) detail::refuse("lanes", "0 producers push nothing; ask for 1 or more");
   const queue_options each{.threads = options.threads, .cells = options.cells, .first_rank = options.first_rank};
-  detail::ring_cells("lanes", capacity, each, each.threads, sizeof(typename lane_queue::cell));  // refuses in our name
+  detail::ring_cells("lanes", capacity, each, each.threads,
+                     ring<typename lane_queue::cell, Layout>::cell_size);  // refuses in our name
   lanes_.reserve(options.producers);
   for (std::size_t i = 0; i < options.producers; ++i) lanes_.push_back(std::make_unique<lane>(capacity, each));
   for (std::size_t i = 0; i < seats_.size(); ++i)

@@ -4,32 +4,29 @@
 // impl/mpmc.hpp: the definitions of mpmc_queue's producers, close() and what belongs to neither side. The consumers are
 // in impl/mpmc_consumers.hpp.
 //
-// Ranks are claimed in order and in their cells: a producer goes to rank r + 1 only after it has seen rank r claimed or
-// passed over, so every rank before an unclaimed one is resolved or being written. The paper claims a rank by fetch-add
-// on tail and then the cell by compare-and-set; as the cell's word holds the rank, the second claim alone is enough,
-// and tail becomes a hint. It also means that a producer that is stopped outside (1) … (7) has promised nothing to
-// anybody.
-//
-// A producer at rank r finds the word of its cell c
+// A producer takes its rank by one step on tail, as in the paper: a fetch-add while there is room for all threads, a
+// compare-exchange when the queue is nearly full, so that nobody takes a rank that there is no room for. A thread that
+// was suspended before its fetch-add while others filled the queue still may. A push then waits for the room of its
+// rank; a try_push takes its step back, or, when others have gone on from there, makes its rank a gap.
+// Whoever has taken a rank resolves it. At rank r it finds the word of its cell c
 //   1. free, of an earlier rank: it writes written(r) (1), then looks at c.gap (2). If c.gap < r, the cell is its own
-//      until it publishes. If c.gap >= r, somebody passed r over before and its consumer may have gone on: it frees the
-//      cell and goes to the next rank.
-//   2. of rank r or later: r has been claimed; next rank.
-//   3. in use for an earlier rank: a consumer still reads it, or a producer still writes it, a lap late. It raises
-//      c.gap to r (3), so that the consumer of r goes on; next rank.
+//      until it publishes. If c.gap >= r, a rank of a later lap is a gap here, and the consumer of r may have gone on:
+//      it frees the cell and takes another rank.
+//   2. of a later rank: it is itself a lap late. It raises c.gap to r (3), so that the consumer of r goes on, and takes
+//      another rank.
+//   3. in use for an earlier rank: a consumer still reads it, or a producer still writes it, a lap late. As 2.
 // A consumer that claimed rank r waits until
 //   1. c.word = published(r): the item is its own;
 //   2. c.gap >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
 //   3. the queue is closed and r >= end_: no item will have rank r or a later one.
 // The paper reads and writes word and gap together, by a double-word compare-and-set. Here the producer writes the word
-// and then reads the gap, while the other side writes the gap and then reads the word; all four are sequentially
-// consistent, so at least one of the two sees the other (Dekker). If both do, the producer frees the cell and the
-// consumer waits for that: it saw written(r).
+// (1) and then reads the gap (2), while the consumer reads the gap (5) and then the word (6); all four are sequentially
+// consistent. When (2) comes before (5), (6) sees the word; otherwise (2) sees the gap that (5) has seen. If both do,
+// the producer frees the cell and the consumer waits for that: it saw written(r).
 //
-// close() and a push that overlap: the push claims its rank and then looks for the flag; close() raises the flag and
-// then looks for the first rank that nobody has claimed or passed over, which is the end. So the push sees the flag, or
-// close() its claim; maybe both, and then the push makes its rank a gap. Ranks are claimed in order, so whatever a push
-// that missed the flag has claimed lies before the end.
+// close() and a push that overlap: the push takes its rank, then looks for the flag; close() raises the flag and then
+// reads tail, which is the end. So the push sees the flag, or close() its rank; maybe both, and then the push makes its
+// rank a gap. Whatever a push that missed the flag has taken lies before the end, and every rank before it is resolved.
 #pragma once
 
 #include <muster/queue/mpmc.hpp>  // the class
@@ -41,12 +38,15 @@ namespace muster::inline MUSTER_ABI {
 
 MUSTER_MPMC
 MUSTER_MPMC_QUEUE::mpmc_queue(std::size_t capacity, queue_options options)
-    : cells_(detail::ring_cells("mpmc_queue", capacity, options, options.threads, sizeof(cell))),
+    : cells_(detail::ring_cells("mpmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
       capacity_(capacity),
       slip_(std::min<std::size_t>(capacity / 4, 1024)),
+      spare_(step * options.threads),
+      loose_(spare_ + std::min(spare_, step * (std::max(capacity, options.threads) - options.threads) / 2)),
       head_(options.first_rank * step),
       tail_(options.first_rank * step),
       head_seen_(options.first_rank * step),
+      tight_(capacity <= options.threads),
       end_(options.first_rank * step) {
   // As if the ranks of the lap before the first had been pushed and popped.
   for (rank_t i = 1; i <= cells_.cells(); ++i) {
@@ -67,45 +67,75 @@ MUSTER_MPMC_QUEUE::~mpmc_queue() {
 
 // --------------------------------------------------------------------------------------------------------- producers
 
-// Claims the first rank that can be had: success, or why there is none. Never waits.
+// Takes a rank and its cell: success, or why there is none. Waits, up to the limit if there is one, only when it has
+// taken a rank that there is no room for.
 MUSTER_MPMC
-queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank) noexcept {
-  if (is_closed()) return queue_status::closed;
-  // (9) acquire: pairs with (10). Whoever takes the hint knows of the claims before it, as if it had walked there.
-  rank = tail_.load(std::memory_order_acquire);
-  for (std::size_t gaps = 0;;) {
-    // Relaxed: in case 1 the claim acquires; in case 2 it is enough that whoever knows of our claim knows what we saw.
-    const rank_t word = at(rank).word.load(std::memory_order_relaxed);
-    if (!before(rank_of(word), rank)) {
-      rank += step;
-    } else if (const bool room = has_room(rank); !room || gaps == cells_.cells()) {
-      tail_.store(rank, std::memory_order_release);  // (10): whoever waits for room must ask for this rank
-      return is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full;
-    } else if (!is_free(word)) {
-      make_gap(rank);
-      rank += step;
-      ++gaps;
-    } else if (claim(rank, word)) [[likely]] {
-      // (10) release: pairs with (9). A late store can set the hint back; producers then walk over the ranks between.
-      tail_.store(rank + step, std::memory_order_release);
-      if ((consumers_.after_event() & closing) == 0) [[likely]]
-        return queue_status::success;
-      make_gap(rank);
-      give_back(rank);
-      return queue_status::closed;
-    }
-    // After a claim that failed, the same rank again: it may still be free.
+queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank, const wait_limit* limit) {
+  for (std::size_t gaps = 0; gaps <= cells_.cells(); ++gaps) {
+    if (is_closed()) return queue_status::closed;
+    if (!take_rank(rank, limit)) return is_closed() ? queue_status::closed : queue_status::full;
+    if (!claim(rank)) continue;
+    if ((consumers_.after_event() & closing) == 0) [[likely]]
+      return queue_status::success;
+    make_gap(rank);
+    give_back(rank);
+    return queue_status::closed;
   }
+  return queue_status::busy;
 }
 
-// Case 1. False when the rank has been claimed by another or passed over.
+// Takes the rank at tail_, which the caller must resolve. False when there is no room.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::claim(rank_t rank, rank_t word) noexcept {
+bool MUSTER_MPMC_QUEUE::take_rank(rank_t& rank, const wait_limit* limit) {
+  if (!tight_.load(std::memory_order_relaxed)) [[likely]] {
+    // (9) acq_rel: pairs with (12). Whoever has a later rank knows of the pops that the producers before it knew of,
+    // and does not say full because of places that were free before they began.
+    rank = tail_.fetch_add(step, std::memory_order_acq_rel);
+    if (has_room(rank + spare_)) [[likely]]
+      return true;
+    tight_.store(true, std::memory_order_relaxed);
+    return has_room(rank) || await_own_room(rank, limit);
+  }
+  // (12) acquire and release: pairs with (9).
+  rank = tail_.load(std::memory_order_acquire);
+  do {
+    if (!has_room(rank)) return false;
+    // (12)
+  } while (!tail_.compare_exchange_weak(rank, rank + step, std::memory_order_release, std::memory_order_acquire));
+  if (before(rank + loose_, room_end(head_seen_.load(std::memory_order_relaxed))))
+    tight_.store(false, std::memory_order_relaxed);
+  return true;
+}
+
+// Waits until there is room for a rank that was taken. False when there is not, and then the rank is not ours any more.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::await_own_room(rank_t rank, const wait_limit* limit) {
+  const auto ready = [&] { return has_room(rank) || is_closed(); };
+  if (limit != nullptr && limit->template await<Wait>(producers_, own_key, ready) && !is_closed()) return true;
+  rank_t next = rank + step;
+  // Relaxed: what the producers before us knew goes on to those after us.
+  if (tail_.compare_exchange_strong(next, rank, std::memory_order_relaxed, std::memory_order_relaxed)) {
+    signal_room();  // somebody may wait for the room of the next rank
+    // When we miss the flag, close() sees the step back; else it may have taken the next rank as the end.
+    if ((consumers_.after_event() & closing) == 0) return false;
+  }
+  make_gap(rank);
+  return false;
+}
+
+// Takes the cell of a rank that was taken. False when the rank is a gap.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::claim(rank_t rank) noexcept {
   cell& c = at(rank);
+  // What it is unless somebody was a lap late. Not loaded first: the line comes once, to be written.
+  rank_t word = free(rank - step * cells_.cells());
   // (1) seq_cst: pairs with (6) and, as an acquire, with (8): the consumer has moved the old item out.
-  if (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed))
+  while (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed)) {
+    if (is_free(word) && before(word, rank)) continue;
+    make_gap(rank);
     return false;
-  // (2) seq_cst: pairs with (3). Not to be weakened, nor left out: see the top of the file.
+  }
+  // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see the top of the file.
   if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
     return true;
   give_back(rank);
@@ -117,9 +147,17 @@ MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::give_back(rank_t rank) noexcept {
   at(rank).word.store(free(rank), std::memory_order_release);  // (8)
   signal_rank(rank);
-  // A producer that found no room may step over the gap now.
+  signal_room();
+}
+
+// There may be room where there was none.
+MUSTER_MPMC
+void MUSTER_MPMC_QUEUE::signal_room() noexcept {
   if constexpr (Wait::parks)
-    if (producers_.after_event() != 0) producers_.wake_one(room_key);
+    if (const std::uint32_t sleepers = producers_.after_event(); sleepers != 0) [[unlikely]] {
+      if (event_mask::wakes(sleepers, room_key)) producers_.wake_one(room_key);
+      if (event_mask::wakes(sleepers, own_key)) producers_.wake(own_key);
+    }
 }
 
 // Whether an item of this rank fits. Looks at head_ only when what is known does not answer it.
@@ -170,7 +208,7 @@ MUSTER_MPMC
 template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::try_emplace(Args&&... args) {
   rank_t rank = 0;
-  const queue_status claim = claim_place(rank);
+  const queue_status claim = claim_place(rank, nullptr);
   if (claim == queue_status::success) [[likely]]
     publish(rank, std::forward<Args>(args)...);
   return claim;
@@ -180,7 +218,10 @@ MUSTER_MPMC
 template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   for (;;) {
-    const queue_status now = try_emplace(std::forward<Args>(args)...);
+    rank_t rank = 0;
+    const queue_status now = claim_place(rank, &limit);
+    if (now == queue_status::success) [[likely]]
+      publish(rank, std::forward<Args>(args)...);
     if (now == queue_status::success || now == queue_status::closed) return now;
     if (limit.over() || !(now == queue_status::full ? await_room(limit) : await_cell(limit))) return now;
   }
@@ -213,10 +254,11 @@ void MUSTER_MPMC_QUEUE::make_gap(rank_t rank) noexcept {
   cell& c = at(rank);
   rank_t known = c.gap.load(std::memory_order_relaxed);
   while (before(known, rank)) {
-    // (3) seq_cst: pairs with (2) and, as a release, with (5).
-    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_seq_cst, std::memory_order_relaxed)) break;
+    // (3) relaxed: alone, as (2) and (5) meet in its value, and nobody needs what its maker knew.
+    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
   }
   signal_rank(rank);
+  signal_room();  // a producer that found no room may step over the gap now
 }
 
 MUSTER_MPMC
@@ -252,19 +294,9 @@ MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::close() {
   if (!consumers_.raise(closing)) return;
   producers_.wake_all();
-  // Relaxed, and in is_passed(): the claims that missed the flag are visible now, and by (9) those before them.
-  rank_t rank = tail_.load(std::memory_order_relaxed);
-  while (is_passed(rank)) rank += step;
-  end_.store(rank, std::memory_order_relaxed);
+  // Relaxed: the ranks of pushes that missed the flag are visible now.
+  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   consumers_.raise(closed);
-}
-
-// Whether a rank has been claimed or passed over.
-MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::is_passed(rank_t rank) const noexcept {
-  const cell& c = at(rank);
-  return !before(rank_of(c.word.load(std::memory_order_relaxed)), rank) ||
-         !before(c.gap.load(std::memory_order_relaxed), rank);
 }
 
 MUSTER_MPMC
@@ -276,8 +308,9 @@ void MUSTER_MPMC_QUEUE::check() const {
   std::size_t items = 0;
   outlook seen = look(rank);
   for (; is_resolved(seen); rank += step, seen = look(rank)) items += seen == outlook::ready;
-  MUSTER_CHECK(seen == outlook::unclaimed || seen == outlook::over,
-               "mpmc_queue: a rank is claimed and never published");
+  MUSTER_CHECK(
+      seen == outlook::over || (seen == outlook::unclaimed && !before(rank, tail_.load(std::memory_order_relaxed))),
+      "mpmc_queue: a rank is taken and never resolved");
   MUSTER_CHECK(items <= capacity_, "mpmc_queue: more items than the capacity");
   std::size_t full = 0;
   for (std::size_t i = 0; i < cells_.cells(); ++i) {

@@ -14,8 +14,8 @@ auto MUSTER_MPMC_QUEUE::look(rank_t rank) const noexcept -> outlook {
   // (4) acquire: pairs with (7).
   rank_t word = c.word.load(std::memory_order_acquire);
   if (word == published(rank)) return outlook::ready;
-  // (5) acquire: pairs with (3).
-  if (!before(c.gap.load(std::memory_order_acquire), rank)) {
+  // (5) seq_cst: pairs with (2).
+  if (!before(c.gap.load(std::memory_order_seq_cst), rank)) {
     // (6) seq_cst: pairs with (1). An acquire is not enough: see the top of impl/mpmc.hpp.
     word = c.word.load(std::memory_order_seq_cst);
     if (word == published(rank)) return outlook::ready;
@@ -30,7 +30,7 @@ MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::claimed(std::size_t ranks) noexcept {
   if constexpr (Wait::parks)
     for (; ranks != 0 && producers_.after_event() != 0; --ranks) [[unlikely]]
-      producers_.wake_one(room_key);
+      signal_room();
 }
 
 MUSTER_MPMC
@@ -42,7 +42,7 @@ std::size_t MUSTER_MPMC_QUEUE::unclaimed() const noexcept {
 
 MUSTER_MPMC
 queue_result<T> MUSTER_MPMC_QUEUE::pop() {
-  // (11) release: pairs with (12). The item's visibility is (4).
+  // (10) release: pairs with (11). The item's visibility is (4).
   rank_t rank = head_.fetch_add(step, std::memory_order_release);
   claimed(1);
   // (4)
@@ -59,7 +59,7 @@ bool MUSTER_MPMC_QUEUE::await_ticket(rank_t& rank) {
       case outlook::ready: return true;
       case outlook::over: return false;
       case outlook::gap:
-        rank = head_.fetch_add(step, std::memory_order_relaxed);  // goes on with (11)
+        rank = head_.fetch_add(step, std::memory_order_relaxed);  // goes on with (10)
         claimed(1);
         break;
       case outlook::written:
@@ -81,24 +81,24 @@ queue_result<T> MUSTER_MPMC_QUEUE::take(rank_t rank) {
 MUSTER_MPMC
 queue_status MUSTER_MPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
   for (;;) {
-    // (12) acquire: pairs with (11). When the last item was taken after close(), nobody finds the queue empty and open.
+    // (11) acquire: pairs with (10). When the last item was taken after close(), nobody finds the queue empty and open.
     rank_t head = head_.load(std::memory_order_acquire);
     const outlook first_look = look(head);
     if (first_look == outlook::over) return queue_status::closed;
     if (must_wait(first_look)) {
+      // Without a push that has taken this rank there is nothing, if close() has not begun.
+      const bool taken = before(head, tail_.load(std::memory_order_relaxed));
+      if (!taken && (consumers_.flags() & closing) == 0) return queue_status::empty;
       // head_ has not moved since: at the moment of the look, its rank was the first.
       if (head_.load(std::memory_order_relaxed) != head) continue;
-      if (first_look == outlook::written) return queue_status::busy;
-      // No rank is claimed before all ranks before it are: behind an unclaimed rank there is nothing.
-      if ((consumers_.flags() & closing) == 0) return queue_status::empty;
-      // The end is known and our rank is before it, or it is about to be known. The rank may be resolved by now.
-      if (must_wait(look(head))) return queue_status::busy;
+      // When no push has taken it, it may be the end, which may be known by now.
+      if (taken || must_wait(look(head))) return queue_status::busy;
       continue;
     }
     // Ranks are resolved in any order here, so each is looked at.
     std::size_t run = 1;
     while (run < most && is_resolved(look(head + run * step))) ++run;
-    // (11)
+    // (10)
     if (head_.compare_exchange_strong(head, head + run * step, std::memory_order_release, std::memory_order_relaxed)) {
       claimed(run);
       first = head;

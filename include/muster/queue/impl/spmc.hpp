@@ -29,7 +29,7 @@ namespace muster::inline MUSTER_ABI {
 
 MUSTER_SPMC
 MUSTER_SPMC_QUEUE::spmc_queue(std::size_t capacity, queue_options options)
-    : cells_(detail::ring_cells("spmc_queue", capacity, options, options.threads, sizeof(cell))),
+    : cells_(detail::ring_cells("spmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
       capacity_(capacity),
       slip_(std::min<std::size_t>(capacity / 4, 1024)),
       head_(options.first_rank),

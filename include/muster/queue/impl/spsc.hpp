@@ -18,7 +18,7 @@ namespace muster::inline MUSTER_ABI {
 
 MUSTER_SPSC
 MUSTER_SPSC_QUEUE::spsc_queue(std::size_t capacity, queue_options options)
-    : cells_(detail::ring_cells("spsc_queue", capacity, options, 0, sizeof(slot<T>))),
+    : cells_(detail::ring_cells("spsc_queue", capacity, options, 0, ring<sync::cell<slot<T>>, Layout>::cell_size)),
       capacity_(capacity),
       slip_(std::min<std::size_t>(capacity / 4, 1024)),
       tail_(options.first_rank),
