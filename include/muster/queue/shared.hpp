@@ -8,15 +8,16 @@
 // Order      linearizable FIFO; of lanes, for each producer. Threads that overlap may finish out of order.
 // Progress   try_push and try_pop never wait for another thread and are lock-free; push waits only for room, pop only
 //            for an item. try_pop says busy while the first item is still being written.
-// Preempted  a consumer stopped in a pop holds one cell, which producers skip (spsc: the producer waits when it comes
-//            to it). A producer stopped in a push delays the pops that must not pass its item.
+// Preempted  a consumer stopped in a pop holds one cell, which producers skip. A producer stopped in a push delays the
+//            pops that must not pass its item.
 // Killed     at any moment, by whatever: what it held is known by its seat. Consumers in the way of a dead producer
 //            clear up after it within 50 ms of waiting, or trying; its unfinished push is a gap. The item that a dead
-//            consumer had claimed and not returned stays, in nobody's way, until recover() gives it to somebody. No
+//            consumer had claimed and not returned stays, in nobody's way, until recover() gives it to somebody; of
+//            spsc, the next consumer pops it first. No
 //            item is lost but the one that a pop had returned already; participants() names its rank. Who clears up
 //            may be killed as well.
-// Memory     64 to 128 bytes, cells of 16 bytes beside the item: capacity + seats (spsc: capacity + 1), rounded up to a
-//            power of two; a ring for each lane. All of it is allocated by create().
+// Memory     64 to 128 bytes, cells of 16 bytes beside the item: capacity + seats, rounded up to a power of two; a ring
+//            for each lane. All of it is allocated by create().
 // Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; what
 //            the system refuses is a std::system_error. Each says what to do.
 // Trust      processes that share a queue trust each other. Whatever the memory holds, no index leaves it; but a
@@ -210,6 +211,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
   unsigned seat_;
   unsigned ring_ = 0;
   unsigned in_a_row_ = 0;
+  bool inherits_;  // spsc: from a consumer that has died
   std::unique_ptr<slipping> slip_ = std::make_unique<slipping>();
   deadline help_at_ = no_deadline;  // when a try that is busy looks for the dead
 };

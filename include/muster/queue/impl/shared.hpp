@@ -32,10 +32,7 @@ detail::shared_facts MUSTER_SHARED_QUEUE::plan(std::size_t capacity, const share
   f.seats = options.ports + 1;
   f.rings = Shape::many_rings ? options.lanes : 1;
   f.capacity = capacity;
-  // With one consumer, one more than the capacity: with 2^n cells for 2^n items, the next cell to write in a full queue
-  // would be the next one to read.
-  f.cells = detail::ring_cells(here, capacity, {.threads = f.seats}, Shape::one_consumer ? 1 : f.seats,
-                               sizeof(detail::shared_cell<T>) * f.rings);
+  f.cells = detail::ring_cells(here, capacity, {.threads = f.seats}, f.seats, sizeof(detail::shared_cell<T>) * f.rings);
   detail::copy_text(Shape::name, f.shape);
   detail::copy_text(options.tag, f.tag);
   f.boot = boot_identity();
@@ -97,7 +94,7 @@ auto MUSTER_SHARED_QUEUE::try_producer() -> std::optional<producer_port> {
   const unsigned seat = rings.sit_down(self, detail::producer_role);
   if (seat == 0) return std::nullopt;
   for (unsigned ring = 0; ring < rings.facts().rings; ++ring)
-    if (!Shape::one_producer || rings.own(rings.ends(ring).producer, seat, self)) {
+    if (!Shape::one_producer || rings.own(rings.ends(ring).producer, seat, self, detail::leave_items{})) {
       return producer_port(state_, seat, ring);
     }
   rings.stand_up(seat);
@@ -111,9 +108,14 @@ auto MUSTER_SHARED_QUEUE::try_consumer() -> std::optional<consumer_port> {
   if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
   const unsigned seat = rings.sit_down(self, detail::consumer_role);
   if (seat == 0) return std::nullopt;
-  if (!Shape::one_consumer || rings.own(rings.ends(0).consumer, seat, self)) return consumer_port(state_, seat);
-  rings.stand_up(seat);
-  return std::nullopt;
+  if constexpr (Shape::one_consumer) {
+    if (!rings.own(rings.ends(0).consumer, seat, self, detail::hand_over{seat})) {
+      rings.stand_up(seat);
+      return std::nullopt;
+    }
+    rings.inherit(seat, self);
+  }
+  return consumer_port(state_, seat);
 }
 
 template <class T, class Shape, class Wait>
@@ -213,6 +215,8 @@ template <class T, class Shape, class Wait>
 MUSTER_SHARED_QUEUE::consumer_port::consumer_port(std::shared_ptr<state> s, unsigned seat) noexcept
     : state_(std::move(s)), seat_(seat) {
   if (Shape::many_rings) ring_ = static_cast<unsigned>(seat % state_->rings.facts().rings);
+  rank_t rank = 0;
+  inherits_ = Shape::one_consumer && state_->rings.has_inherited(seat, rank);
 }
 
 template <class T, class Shape, class Wait>
@@ -225,6 +229,10 @@ queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::try_pop() {
   engine& rings = state_->rings;
   const auto lanes = static_cast<unsigned>(Shape::many_rings ? rings.facts().rings : 1);
   bool busy = false, open = false;
+  if (Shape::one_consumer && inherits_) [[unlikely]] {
+    if (rank_t rank = 0; rings.has_inherited(seat_, rank)) return rings.take(0, seat_, rank);
+    inherits_ = false;
+  }
   if (Shape::many_rings && in_a_row_ == turn) ring_ = ring_ + 1 == lanes ? 0 : ring_ + 1, in_a_row_ = 0;
   for (unsigned looked = 0; looked < lanes; ++looked) {
     rank_t rank = 0;

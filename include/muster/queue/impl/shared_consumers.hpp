@@ -11,11 +11,11 @@ namespace muster::inline MUSTER_ABI::detail {
 MUSTER_SHARED
 auto MUSTER_SHARED_ENGINE::look(unsigned ring, rank_t rank, rank_t& next) const noexcept -> outlook {
   const cell& c = at(ring, rank);
-  // (4) acquire: pairs with (7) and (22).
+  // (4) acquire: pairs with (7) and (20).
   rank_t now = c.word.load(std::memory_order_acquire);
   if (before(word::rank_of(now), rank)) {
-    // (5) acquire: pairs with (3).
-    if (before(c.gap.load(std::memory_order_acquire), rank)) {
+    // (5) seq_cst: pairs with (2).
+    if (before(c.gap.load(std::memory_order_seq_cst), rank)) {
       const bool over =
           (header_->consumers.flags() & closed) != 0 && !before(rank, ends_[ring].end.load(std::memory_order_relaxed));
       return over ? outlook::over : outlook::unclaimed;
@@ -43,28 +43,25 @@ auto MUSTER_SHARED_ENGINE::walk(unsigned ring, rank_t& rank) const noexcept -> o
 MUSTER_SHARED
 queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t& rank) {
   shared_ends& e = ends_[ring];
-  rank = e.head.load(std::memory_order_acquire);  // (20) acquire: pairs with (21) and (23).
+  rank = e.head.load(std::memory_order_acquire);  // (18) acquire: pairs with (19) and (21).
   for (;;) {
     switch (walk(ring, rank)) {
       case outlook::passed: break;  // walk() goes on
       case outlook::written: return queue_status::busy;
       case outlook::over: return queue_status::closed;
       case outlook::unclaimed:
-        // Producers leave the only consumer's border alone, so it has to pass gaps itself.
-        if (Shape::one_consumer && rank != e.head.load(std::memory_order_relaxed)) pass(ring, rank);
         if (!is_closed()) return queue_status::empty;
         // Whoever closes may have died in the middle of it.
         if ((header_->consumers.flags() & closed) == 0) help_to_close();
         break;
       case outlook::ready: {
-        if constexpr (Shape::one_consumer) return queue_status::success;
         rank_t known = word::make(rank, word::published);
-        // (22) release: pairs with (4). Whoever passes this item knows what we know: that the queue is closed, perhaps.
+        // (20) release: pairs with (4). Whoever passes this item knows what we know: that the queue is closed, perhaps.
         if (!at(ring, rank)
                  .word.compare_exchange_strong(known, word::make(rank, word::taken, me), std::memory_order_release,
                                                std::memory_order_relaxed))
           break;
-        // (21) release: pairs with (20) and (12), for the same reason. A late store can set the hint back; whoever
+        // (19) release: pairs with (18), for the same reason. A late store can set the hint back; whoever
         // follows walks over the ranks between.
         e.head.store(rank + step, std::memory_order_release);
         signal_room();
@@ -74,14 +71,6 @@ queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t
   }
 }
 
-// The only consumer is done with all ranks before this one.
-MUSTER_SHARED
-void MUSTER_SHARED_ENGINE::pass(unsigned ring, rank_t rank) noexcept {
-  // (19) release: pairs with (12): an item is copied before a producer has room for another in its cell.
-  ends_[ring].head.store(rank, std::memory_order_release);
-  signal_room();
-}
-
 MUSTER_SHARED
 queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t rank) noexcept {
   cell& c = at(ring, rank);
@@ -89,20 +78,15 @@ queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t ra
   queue_result<T> item(std::in_place, c.item.get());
   s.last.store(rank, std::memory_order_relaxed);
   s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if constexpr (Shape::one_consumer) {
-    pass(ring, rank + step);
-  } else {
-    c.word.store(rank, std::memory_order_release);  // (8) release: pairs with (11).
-  }
+  c.word.store(rank, std::memory_order_release);  // (8) release: pairs with (11).
   return item;
 }
 
 MUSTER_SHARED
 bool MUSTER_SHARED_ENGINE::has_news(unsigned ring) const noexcept {
-  const rank_t head = ends_[ring].head.load(std::memory_order_relaxed);
-  rank_t rank = head;
+  rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
   const outlook seen = walk(ring, rank);
-  if (seen == outlook::unclaimed) return is_closed() || (Shape::one_consumer && rank != head);
+  if (seen == outlook::unclaimed) return is_closed();
   return seen != outlook::written;
 }
 
@@ -166,16 +150,13 @@ MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::check() const {
   for (unsigned ring = 0; ring < facts_.rings; ++ring) {
     std::size_t items = 0, full = 0;
-    const rank_t head = ends_[ring].head.load(std::memory_order_relaxed);
-    rank_t rank = head;
+    rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
     outlook seen = walk(ring, rank);
     for (; seen == outlook::ready; seen = walk(ring, rank)) ++items, rank += step;
     MUSTER_CHECK(seen != outlook::written, "shared_queue: a rank is claimed and never published");
     MUSTER_CHECK(items <= facts_.capacity, "shared_queue: more items than the capacity");
-    for (std::size_t i = 0; i < facts_.cells; ++i) {
-      const rank_t now = cells_of(ring)[i].word.load(std::memory_order_relaxed);
-      full += word::state_of(now) == word::published && !(Shape::one_consumer && before(now, head));
-    }
+    for (std::size_t i = 0; i < facts_.cells; ++i)
+      full += word::state_of(cells_of(ring)[i].word.load(std::memory_order_relaxed)) == word::published;
     MUSTER_CHECK(items == full, "shared_queue: a cell holds an item that no pop would find");
   }
 }

@@ -4,20 +4,18 @@
 // impl/shared_engine.hpp: the queue in a region of shared memory: one ring of cells, or one for each producer. What
 // happens after a death is in impl/shared_recovery.hpp.
 //
-// It is mpmc_queue (impl/mpmc.hpp explains ranks, gaps, and why two stores and two loads are sequentially consistent)
+// It is mpmc_queue (impl/mpmc.hpp explains ranks, gaps, and what is sequentially consistent)
 // with two differences, because whoever is inside may be killed:
 //   1. Consumers claim in the cell, too: published(r) becomes taken(r) by compare-exchange, and head is a hint, like
 //      tail. A claim by fetch-add would be known to the dead only.
 //   2. A claim names its owner's seat, in the same word. So nothing that the dead have left behind has to be guessed:
 //      a cell is written or taken by somebody who lives, or it is not.
-// Where there is one producer, its claim is a plain store. Where there is one consumer, it claims nothing and frees no
-// cell: it copies the item and then moves head, which is no hint there but its own border between what is done with and
-// what is not. So a cell's line goes to the consumer and back without being written there, and a successor finds the
-// item that the dead had not passed.
+// Where there is one producer, its claim is a plain store. Where there is one consumer, its successor inherits the item
+// that it had claimed, and pops that first.
 //
 // A rank r of a ring, at its cell c:
 //   c.word of r, published: the item is there. Written: its producer is at work, and nobody may pass it.
-//   c.word of r, taken or free, or of a later rank: r is done with. (Where there is one consumer: r before head.)
+//   c.word of r, taken or free, or of a later rank: r is done with.
 //   c.word of an earlier rank, c.gap >= r: no item will have rank r.
 //   c.word of an earlier rank, c.gap < r: nobody has claimed r, nor any later rank.
 #pragma once
@@ -34,6 +32,10 @@ namespace muster::inline MUSTER_ABI::detail {
 enum class cleared : unsigned char { nobody_dead, done, left, by_another };
 /// For clear_up(): such items stay where they are.
 struct leave_items {};
+/// For clear_up(): such items are now claimed by this seat.
+struct hand_over {
+  unsigned to;
+};
 
 /// `Life` knows which process this is, whether one lives, and whether anybody can die: processes, but for tests.
 template <class T, class Shape, class Wait, class Life>
@@ -69,7 +71,7 @@ class shared_engine {
 
   // ---------------------------------------------------------------------------------------------------- producers
   view view_of(unsigned ring) const noexcept {
-    return {ends_[ring].head.load(std::memory_order_acquire)};  // (12) acquire: pairs with (19), (21), (23).
+    return {ends_[ring].head.load(std::memory_order_relaxed)};  // a bound; whether a cell is free is (11)
   }
   queue_status claim_place(unsigned ring, unsigned me, view& seen, rank_t& rank) noexcept;
   void publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept;
@@ -94,7 +96,10 @@ class shared_engine {
 
   // ------------------------------------------------------------------------------------------------------- recovery
   unsigned sit_down(std::uint64_t process, std::uint32_t role);
-  bool own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process);
+  template <class Give>
+  bool own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process, Give give);
+  void inherit(unsigned me, std::uint64_t process);
+  bool has_inherited(unsigned me, rank_t& rank) const noexcept;
   void stand_up(unsigned me);
   template <class Give>
   cleared clear_up(unsigned s, std::uint64_t process, Give give);
@@ -126,7 +131,6 @@ class shared_engine {
   void give_back(cell& c, rank_t rank) noexcept;
   template <class Ready>
   static bool await(const wait_limit& limit, event_mask& events, std::uint32_t key, Ready ready);
-  void pass(unsigned ring, rank_t rank) noexcept;
   void signal_item() noexcept;
   void signal_room() noexcept;
 
@@ -181,7 +185,7 @@ queue_status MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view&
     } else if (const bool room = has_room(ring, rank, seen); !room || gaps == facts_.cells) {
       e.tail.store(rank, std::memory_order_release);  // (10): whoever waits for room must ask for this rank
       return is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full;
-    } else if (!Shape::one_consumer && word::state_of(now) != word::free) {
+    } else if (word::state_of(now) != word::free) {
       // A stopped consumer holds the cell for an earlier rank, or a stopped producer.
       make_gap(c, rank);
       rank += step;
@@ -214,7 +218,7 @@ bool MUSTER_SHARED_ENGINE::claim(cell& c, rank_t rank, rank_t known, unsigned me
   if (!c.word.compare_exchange_strong(known, word::make(rank, word::written, me), std::memory_order_seq_cst,
                                       std::memory_order_relaxed))
     return false;
-  // (2) seq_cst: pairs with (3). Not to be weakened, nor left out: see impl/mpmc.hpp.
+  // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see impl/mpmc.hpp.
   if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
     return true;
   give_back(c, rank);
@@ -236,10 +240,10 @@ bool MUSTER_SHARED_ENGINE::has_room(unsigned ring, rank_t rank, view& seen) noex
     return true;
   seen = view_of(ring);
   const rank_t hint = seen.head;
-  if (!Shape::one_consumer && !before(rank, room_end(hint))) {
+  if (!before(rank, room_end(hint))) {
     // The hint may be late, and with nothing but gaps at the front nobody might ever pass them.
     walk(ring, seen.head);
-    // (23) release: pairs with (20) and (12).
+    // (21) release: pairs with (18).
     if (seen.head != hint) ends_[ring].head.store(seen.head, std::memory_order_release);
   }
   return before(rank, room_end(seen.head));
@@ -284,8 +288,8 @@ MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::make_gap(cell& c, rank_t rank) noexcept {
   rank_t known = c.gap.load(std::memory_order_relaxed);
   while (before(known, rank)) {
-    // (3) seq_cst: pairs with (2) and, as a release, with (5).
-    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_seq_cst, std::memory_order_relaxed)) break;
+    // (3) relaxed: alone, as (2) and (5) meet in its value, and nobody needs what its maker knew.
+    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
   }
   signal_item();
 }

@@ -7,7 +7,8 @@
 // takes its place. So nobody still clears up when the seat is given to somebody else, and a keeper that is killed is
 // followed by another. Each step may be done twice:
 //   a cell written by the dead     its rank becomes a gap, then the cell is free
-//   a cell taken by the dead       its item, which no pop has returned, is given to the caller; then the cell is free
+//   a cell taken by the dead       its item, which no pop has returned, is given to the caller; then the cell is free.
+//                                  Or it is taken by the only consumer's successor
 // Nobody waits for it: consumers wait for a cell that the dead have written, and clear that up themselves (help()).
 #pragma once
 
@@ -23,7 +24,7 @@ MUSTER_SHARED
 unsigned MUSTER_SHARED_ENGINE::sit_down(std::uint64_t process, std::uint32_t role) {
   for (unsigned s = 1; s < facts_.seats; ++s) {
     std::uint64_t nobody = 0;
-    // (13) acquire: pairs with (14).
+    // (12) acquire: pairs with (13).
     if (seats_[s].holder.load(std::memory_order_relaxed) != 0 ||
         !seats_[s].holder.compare_exchange_strong(nobody, process, std::memory_order_acquire,
                                                   std::memory_order_relaxed))
@@ -38,14 +39,35 @@ unsigned MUSTER_SHARED_ENGINE::sit_down(std::uint64_t process, std::uint32_t rol
 
 // Makes a seat the only one of its kind. False when somebody else is, and lives, or has left items.
 MUSTER_SHARED
-bool MUSTER_SHARED_ENGINE::own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process) {
+template <class Give>
+bool MUSTER_SHARED_ENGINE::own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process, Give give) {
   for (;;) {
     std::uint32_t owner = 0;
-    // (15) acquire: pairs with (16). We go on where the one before us has stopped.
+    // (14) acquire: pairs with (15). We go on where the one before us has stopped.
     if (place.compare_exchange_strong(owner, me, std::memory_order_acquire, std::memory_order_relaxed)) return true;
-    const cleared before_us = clear_up(owner, process, leave_items{});
+    const cleared before_us = clear_up(owner, process, give);
     if (before_us != cleared::done && place.load(std::memory_order_relaxed) == owner) return false;
   }
+}
+
+// Claims for `me`, the only consumer, what dead ones had claimed: the one before it, or one that died while it
+// inherited from that.
+MUSTER_SHARED
+void MUSTER_SHARED_ENGINE::inherit(unsigned me, std::uint64_t process) {
+  for (unsigned s = 1; s < facts_.seats; ++s) clear_up(s, process, hand_over{me});
+}
+
+// The first item that `me`, the only consumer, has claimed and not taken.
+MUSTER_SHARED
+bool MUSTER_SHARED_ENGINE::has_inherited(unsigned me, rank_t& rank) const noexcept {
+  bool found = false;
+  for (std::size_t i = 0; i < facts_.cells; ++i) {
+    const rank_t now = cells_of(0)[i].word.load(std::memory_order_relaxed);
+    if (word::state_of(now) != word::taken || word::seat_of(now) != me) continue;
+    if (!found || before(word::rank_of(now), rank)) rank = word::rank_of(now);
+    found = true;
+  }
+  return found;
 }
 
 MUSTER_SHARED
@@ -53,11 +75,11 @@ void MUSTER_SHARED_ENGINE::stand_up(unsigned me) {
   for (unsigned ring = 0; ring < facts_.rings; ++ring)
     for (sync::atomic<std::uint32_t>* place : {&ends_[ring].producer, &ends_[ring].consumer}) {
       std::uint32_t owner = me;
-      // (16) release: pairs with (15).
+      // (15) release: pairs with (14).
       place->compare_exchange_strong(owner, 0, std::memory_order_release, std::memory_order_relaxed);
     }
   seats_[me].role.store(0, std::memory_order_relaxed);
-  seats_[me].holder.store(0, std::memory_order_release);  // (14) release: pairs with (13).
+  seats_[me].holder.store(0, std::memory_order_release);  // (13) release: pairs with (12).
 }
 
 // If whoever holds seat `s` is dead: clears up. `give(item)` for each item that it had claimed.
@@ -73,10 +95,10 @@ cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give g
   if (!is_dead()) return cleared::nobody_dead;
   std::uint64_t keeper = seat.keeper.load(std::memory_order_relaxed);
   if (keeper != 0 && Life::alive(keeper)) return cleared::by_another;
-  // (17) acquire: pairs with (18). A keeper before us has done its work, or is dead.
+  // (16) acquire: pairs with (17). A keeper before us has done its work, or is dead.
   if (!seat.keeper.compare_exchange_strong(keeper, process, std::memory_order_acquire, std::memory_order_relaxed))
     return cleared::by_another;
-  const finally done([&] { seat.keeper.store(0, std::memory_order_release); });  // (18) release: pairs with (17).
+  const finally done([&] { seat.keeper.store(0, std::memory_order_release); });  // (17) release: pairs with (16).
   if (!is_dead()) return cleared::nobody_dead;
 
   bool left = false;
@@ -91,6 +113,8 @@ cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give g
         give_back(c, word::rank_of(now));
       } else if constexpr (std::is_same_v<Give, leave_items>) {
         left = true;
+      } else if constexpr (std::is_same_v<Give, hand_over>) {
+        c.word.store(word::make(word::rank_of(now), word::taken, give.to), std::memory_order_relaxed);
       } else {
         give(c.item.get());
         give_back(c, word::rank_of(now));

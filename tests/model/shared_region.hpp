@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// shared_region.hpp: memory with the rings of a shared_queue in it, for programs under the checker, where a process is
+// a thread, and one that has stopped for ever is dead.
+#pragma once
+
+#include <muster/queue/shared.hpp>
+
+#include "muster_model/engine.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <new>
+
+namespace muster_model_test {
+
+namespace mm = muster_model;
+namespace detail = muster::detail;
+using muster::queue_status;
+using number = std::uint64_t;
+
+inline constexpr number dead_from_the_beginning = 100;
+
+/// Process n + 1 is thread n. Where nobody dies, nobody looks after a while whether somebody has, which would hide a
+/// wake-up that is lost.
+template <bool Mortal>
+struct model_life {
+  static constexpr bool mortal = Mortal;
+  static number self() { return mm::engine::running().current() + 1; }
+  static bool alive(number process) {
+    return process != dead_from_the_beginning && !mm::engine::running().has_stopped(static_cast<unsigned>(process - 1));
+  }
+};
+
+/// A region of memory with a ring in it.
+template <class Shape, bool Mortal>
+class region {
+  using life = model_life<Mortal>;
+
+ public:
+  using rings = detail::shared_engine<number, Shape, muster::wait::park, life>;
+
+  region(std::size_t capacity, std::size_t cells, muster::rank_t first, unsigned seats)
+      : facts_(facts(capacity, cells, seats)),
+        memory_(static_cast<unsigned char*>(::operator new(facts_.size, alignment))) {
+    rings::construct(memory_, facts_, first);
+    queue = std::make_unique<rings>(memory_, facts_);
+  }
+  ~region() {
+    auto* const cells = reinterpret_cast<detail::shared_cell<number>*>(memory_ + facts_.cells_at);
+    std::destroy_n(cells, facts_.cells);
+    std::destroy_n(&queue->ends(0), facts_.rings);
+    std::destroy_n(&queue->seat(0), facts_.seats);
+    std::destroy_at(&queue->header());
+    ::operator delete(memory_, alignment);
+  }
+
+  queue_status try_push(unsigned seat, typename rings::view& seen, number value) {
+    muster::rank_t rank = 0;
+    const queue_status claim = queue->claim_place(0, seat, seen, rank);
+    if (claim == queue_status::success) queue->publish(0, seat, rank, value);
+    return claim;
+  }
+  muster::queue_result<number> try_pop(unsigned seat) {
+    muster::rank_t rank = 0;
+    const queue_status claim = queue->claim_item(0, seat, rank);
+    if (claim != queue_status::success) return claim;
+    return queue->take(0, seat, rank);
+  }
+  /// As shared_queue's ports wait, and clear up after the dead.
+  queue_status push(unsigned seat, typename rings::view& seen, number value, const muster::wait_limit& limit = {}) {
+    for (;;) {
+      const queue_status now = try_push(seat, seen, value);
+      if (now == queue_status::success || now == queue_status::closed) return now;
+      if (limit.over() || !queue->await_room(limit, now, 0, seen)) return now;
+    }
+  }
+  muster::queue_result<number> pop(unsigned seat, const muster::wait_limit& limit = {}) {
+    for (;;) {
+      muster::queue_result<number> now = try_pop(seat);
+      if (now || now.status() == queue_status::closed) return now;
+      if (now.status() == queue_status::busy) queue->help(0, life::self());
+      if (limit.over() || !queue->await_item(limit, [&] { return queue->has_news(0); })) return now;
+    }
+  }
+
+  std::unique_ptr<rings> queue;
+
+ private:
+  static constexpr std::align_val_t alignment{muster::isolation_size};
+
+  static detail::shared_facts facts(std::size_t capacity, std::size_t cells, unsigned seats) {
+    detail::shared_facts f;
+    f.capacity = capacity;
+    f.cells = cells;
+    f.rings = 1;
+    f.seats = seats;
+    return detail::lay_out<number>(f);
+  }
+
+  const detail::shared_facts facts_;
+  unsigned char* const memory_;
+};
+
+}  // namespace muster_model_test
