@@ -22,7 +22,6 @@ struct row {
   int stale;                  // −1: no bound
   std::uint64_t chances = 0;  // not 0: so many executions by chance and as many by priorities instead of the search
   muster::rank_t first_rank = near_the_wrap;
-  std::size_t cells = 0;  // 0: as few as the queue allows, so that each cell is used again
 };
 
 inline std::string name_of(const row& r) {
@@ -93,12 +92,17 @@ inline const std::vector<row> table = {
     {"mpmc", 1, "push*4 close | drain_n*2", -1, -1, 5'000},
     {"mpmc", 1, "push*2 | pop*2", -1, -1, 5'000, half_way},
     {"mpmc", 1, "push*2 | push | pop*2", -1, -1, 5'000},
-    {"mpmc", 2, "try_round | push*2 pop*2 push push", 2, 0, 0, near_the_wrap, 16},
-    {"mpmc", 2, "try_round | push*3 | pop", 2, 0, 0, near_the_wrap, 16},
+    {"mpmc", 2, "try_round | push*2 pop*2 push push", 2, 0},
+    {"mpmc", 2, "try_round | push*3 | pop", 2, 0},
+    {"mpmc", 2, "push push_bad*2 push", -1, -1},
+    {"mpmc", 2, "push push_bad push try_push", -1, -1},
+    {"mpmc", 1, "push | try_push_bad | try_push_bad", 2, 0},
+    {"mpmc", 2, "push*2 | try_push_bad", 2, 1},
     {"mpmc", 2, "push | push | push | pop", 1, 0},
     {"mpmc", 2, "push | try_pop push try_pop", 2, 1},
     {"mpmc", 2, "push*2 try_push pass_on", -1, -1},
     {"mpmc", 2, "push*2 pass_on | pass_on | pass_on", -1, -1, 5'000},
+    {"mpmc", 2, "push*2 pop push | pop push | pass_on", -1, -1, 5'000},
     {"mpmc", 1, "wait push | push*2 pop set taken set push pop push set | pop_slow*3 | wait*2 pop", -1, -1, 20'000},
     {"mpmc", 3, "push*3 | push*3 | try_push | pop*6", -1, -1, 20'000},
     {"mpmc", 2, "close | push*2 | push*2 | try_push | drain", -1, -1, 20'000},
@@ -158,8 +162,8 @@ inline std::function<void()> make_program(const row& r) {
   const std::string queue = r.queue;
   queue_setup setup;
   setup.capacity = r.capacity;
-  setup.cells =
-      r.cells != 0 ? r.cells : std::max<std::size_t>(2, std::bit_ceil(r.capacity + (queue == "spsc" ? 0 : 1)));
+  // As few as the queue allows, so that each cell is used again.
+  setup.cells = std::max<std::size_t>(2, std::bit_ceil(r.capacity + (queue == "spsc" ? 0 : 1)));
   setup.first_rank = r.first_rank;
   setup.full_may_be_early = queue == "mpmc";
   if (queue == "spsc") return queue_program<muster::spsc_queue<item, packed, park>>(setup, parse(r.text));

@@ -67,6 +67,7 @@ class stopping_output {
 class slow_to_make : public counted {
  public:
   explicit slow_to_make(std::uint64_t value) : counted(value) {}
+  explicit slow_to_make(const refusal& why) : counted(0) { throw why; }
   slow_to_make(std::uint64_t value, gated::gate& gate, bool throws) : counted(value) {
     gate.reached.count_down();
     gate.open.wait();
@@ -308,6 +309,33 @@ TYPED_TEST(mpmc_gap, a_constructor_that_throws_wakes_a_producer_that_waits_for_r
   waiting.join();
   EXPECT_EQ(q.pop()->value(), 2U);
   EXPECT_EQ(q.try_pop().status(), queue_status::empty);
+}
+
+TYPED_TEST(mpmc_gap, a_gap_takes_no_place_behind_an_item) {
+  typename TestFixture::queue q(3, queue_options{.threads = 2, .cells = 8, .first_rank = ~muster::rank_t{0} - 9});
+  for (std::uint64_t lap = 0; lap < 20; ++lap) {
+    ASSERT_EQ(q.try_emplace(3 * lap), queue_status::success);
+    for (unsigned gaps = 0; gaps < 3; ++gaps) EXPECT_THROW(q.try_emplace(refusal(0)), refusal);
+    ASSERT_EQ(q.emplace(3 * lap + 1), queue_status::success);
+    EXPECT_THROW(q.try_emplace(refusal(0)), refusal);
+    ASSERT_EQ(q.try_emplace(3 * lap + 2), queue_status::success);
+    ASSERT_EQ(q.try_emplace(0), queue_status::full);
+    q.check();
+    for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(q.pop()->value(), 3 * lap + i);
+    ASSERT_EQ(q.try_pop().status(), queue_status::empty);
+  }
+}
+
+TYPED_TEST(mpmc_gap, more_gaps_than_cells_wait_for_the_item_before_them) {
+  typename TestFixture::queue q(2, queue_options{.threads = 2, .cells = 4});
+  ASSERT_EQ(q.emplace(1), queue_status::success);
+  for (unsigned gaps = 0; gaps < 3; ++gaps) EXPECT_THROW(q.try_emplace(refusal(0)), refusal);
+  EXPECT_EQ(q.try_emplace(2), queue_status::full);
+  EXPECT_EQ(q.pop()->value(), 1U);
+  for (unsigned gaps = 0; gaps < 30; ++gaps) EXPECT_THROW(q.try_emplace(refusal(0)), refusal);
+  EXPECT_EQ(q.try_emplace(3), queue_status::success);
+  EXPECT_EQ(q.pop()->value(), 3U);
+  q.check();
 }
 
 }  // namespace

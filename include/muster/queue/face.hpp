@@ -24,6 +24,7 @@ struct wait_limit {
   deadline until = no_deadline;
   const std::stop_token* stop = nullptr;
 
+  bool none() const noexcept { return stop == nullptr && until == no_deadline; }
   bool stopped() const noexcept { return stop != nullptr && stop->stop_requested(); }
   bool over() const noexcept { return stopped() || (until != no_deadline && deadline_clock::now() >= until); }
 

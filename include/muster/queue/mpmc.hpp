@@ -11,7 +11,8 @@
 //            stopped between taking its rank and (7) delays the consumer of that rank, and pops that must not pass it;
 //            other threads go on.
 // Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
-// Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
+// Memory     capacity + threads cells, rounded up to a power of two, and up to 64 words; nothing is allocated after
+//            construction.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
 //            the caller of push and no item is added; what T's move throws in pop reaches the caller of pop and that
 //            item is gone.
@@ -28,6 +29,7 @@
 #include <muster/queue/ring.hpp>    // ring, rank_t
 
 #include <cstddef>  // std::size_t
+#include <memory>   // std::unique_ptr
 
 namespace muster::inline MUSTER_ABI {
 
@@ -46,7 +48,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
 
   /// Constructs an item at the end if there is room now: success, full or closed; busy when stopped threads hold every
-  /// cell. Lock-free. `full` counts places that pushes in progress and gaps have taken as well as items.
+  /// cell. Lock-free. `full` counts places that pushes in progress have taken as well as items.
   template <class... Args>
   queue_status try_emplace(Args&&... args);
   /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed. Items of other
@@ -110,12 +112,13 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
   rank_t room_end(rank_t head) const noexcept { return head + step * capacity_; }
 
-  queue_status claim_place(rank_t& rank, const wait_limit* limit);
-  bool take_rank(rank_t& rank, const wait_limit* limit);
-  MUSTER_COLD bool await_own_room(rank_t rank, const wait_limit* limit);
+  queue_status claim_place(rank_t& rank, bool for_ever);
+  bool take_rank(rank_t& rank, bool for_ever);
+  MUSTER_COLD bool await_own_room(rank_t rank);
   bool claim(rank_t rank) noexcept;
   void give_back(rank_t rank) noexcept;
   bool has_room(rank_t rank) noexcept;
+  MUSTER_COLD bool fits_beside_gaps(rank_t rank, rank_t head) const noexcept;
   std::size_t free_places() noexcept;
   MUSTER_COLD bool await_room(const wait_limit& limit);
   MUSTER_COLD bool await_cell(const wait_limit& limit);
@@ -156,10 +159,17 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   alignas(isolation_size) sync::atomic<rank_t> tail_;
 
   // Hints of the producers, stored without care. head_seen_: a value that head_ has had. tight_: there may not be room
-  // for all threads; false where there is none costs a gap.
+  // for all threads; false where there is none: a push takes a rank and waits with it.
   alignas(isolation_size) sync::atomic<rank_t> head_seen_;
   sync::atomic<bool> tight_;
   slipping producer_slip_;
+
+  // gaps_: the latest gaps, each rank once. gaps_end_: every gap made is before it. More gaps than gap_count_ take
+  // places.
+  const std::size_t gap_count_;
+  const std::unique_ptr<sync::atomic<rank_t>[]> gaps_;
+  sync::atomic<std::size_t> gaps_made_{0};
+  sync::atomic<rank_t> gaps_end_;
 
   // Written rarely: who sleeps, and the rank after the last.
   alignas(isolation_size) event_mask consumers_;

@@ -6,8 +6,9 @@
 //
 // A producer takes its rank by one step on tail, as in the paper: a fetch-add while there is room for all threads, a
 // compare-exchange when the queue is nearly full, so that nobody takes a rank that there is no room for. A thread that
-// was suspended before its fetch-add while others filled the queue still may. A push then waits for the room of its
-// rank; a try_push takes its step back, or, when others have gone on from there, makes its rank a gap.
+// was suspended before its fetch-add while others filled the queue still may. It then waits for the room of its rank,
+// as a pop waits for its item; so only a push that may wait for ever takes its rank by fetch-add. (It must not give the
+// rank up: when others have gone on from there, it would be a gap that takes the place which the next pop frees.)
 // Whoever has taken a rank resolves it. At rank r it finds the word of its cell c
 //   1. free, of an earlier rank: it writes written(r) (1), then looks at c.gap (2). If c.gap < r, the cell is its own
 //      until it publishes. If c.gap >= r, a rank of a later lap is a gap here, and the consumer of r may have gone on:
@@ -15,6 +16,7 @@
 //   2. of a later rank: it is itself a lap late. It raises c.gap to r (3), so that the consumer of r goes on, and takes
 //      another rank.
 //   3. in use for an earlier rank: a consumer still reads it, or a producer still writes it, a lap late. As 2.
+// A gap takes no place: a queue with gaps has room for as many more ranks, while there are cells (fits_beside_gaps).
 // A consumer that claimed rank r waits until
 //   1. c.word = published(r): the item is its own;
 //   2. c.gap >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
@@ -47,6 +49,9 @@ MUSTER_MPMC_QUEUE::mpmc_queue(std::size_t capacity, queue_options options)
       tail_(options.first_rank * step),
       head_seen_(options.first_rank * step),
       tight_(capacity <= options.threads),
+      gap_count_(std::min<std::size_t>(cells_.cells() - capacity, 64)),
+      gaps_(std::make_unique<sync::atomic<rank_t>[]>(gap_count_)),
+      gaps_end_(options.first_rank * step),
       end_(options.first_rank * step) {
   // As if the ranks of the lap before the first had been pushed and popped.
   for (rank_t i = 1; i <= cells_.cells(); ++i) {
@@ -54,6 +59,8 @@ MUSTER_MPMC_QUEUE::mpmc_queue(std::size_t capacity, queue_options options)
     at(rank).word.store(free(rank), std::memory_order_relaxed);
     at(rank).gap.store(rank, std::memory_order_relaxed);
   }
+  for (std::size_t i = 0; i < gap_count_; ++i)
+    gaps_[i].store((options.first_rank - 1) * step, std::memory_order_relaxed);
 }
 
 MUSTER_MPMC
@@ -67,13 +74,13 @@ MUSTER_MPMC_QUEUE::~mpmc_queue() {
 
 // --------------------------------------------------------------------------------------------------------- producers
 
-// Takes a rank and its cell: success, or why there is none. Waits, up to the limit if there is one, only when it has
-// taken a rank that there is no room for.
+// Takes a rank and its cell: success, or why there is none. Waits only when it has taken a rank that there is no room
+// for, and that only for who may wait for ever.
 MUSTER_MPMC
-queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank, const wait_limit* limit) {
+queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank, bool for_ever) {
   for (std::size_t gaps = 0; gaps <= cells_.cells(); ++gaps) {
     if (is_closed()) return queue_status::closed;
-    if (!take_rank(rank, limit)) return is_closed() ? queue_status::closed : queue_status::full;
+    if (!take_rank(rank, for_ever)) return is_closed() ? queue_status::closed : queue_status::full;
     if (!claim(rank)) continue;
     if ((consumers_.after_event() & closing) == 0) [[likely]]
       return queue_status::success;
@@ -86,15 +93,15 @@ queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank, const wait_limit* limi
 
 // Takes the rank at tail_, which the caller must resolve. False when there is no room.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::take_rank(rank_t& rank, const wait_limit* limit) {
-  if (!tight_.load(std::memory_order_relaxed)) [[likely]] {
-    // (9) acq_rel: pairs with (12). Whoever has a later rank knows of the pops that the producers before it knew of,
-    // and does not say full because of places that were free before they began.
-    rank = tail_.fetch_add(step, std::memory_order_acq_rel);
+bool MUSTER_MPMC_QUEUE::take_rank(rank_t& rank, bool for_ever) {
+  if (for_ever && !tight_.load(std::memory_order_relaxed)) [[likely]] {
+    // (9) release: pairs with (12). Who finds a later tail knows of the pops that the producers before it knew of, and
+    // does not say full because of places that were free before they began.
+    rank = tail_.fetch_add(step, std::memory_order_release);
     if (has_room(rank + spare_)) [[likely]]
       return true;
     tight_.store(true, std::memory_order_relaxed);
-    return has_room(rank) || await_own_room(rank, limit);
+    return has_room(rank) || await_own_room(rank);
   }
   // (12) acquire and release: pairs with (9).
   rank = tail_.load(std::memory_order_acquire);
@@ -107,18 +114,11 @@ bool MUSTER_MPMC_QUEUE::take_rank(rank_t& rank, const wait_limit* limit) {
   return true;
 }
 
-// Waits until there is room for a rank that was taken. False when there is not, and then the rank is not ours any more.
+// Waits until there is room for a rank that was taken. False when the queue is closed, and then the rank is a gap.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::await_own_room(rank_t rank, const wait_limit* limit) {
-  const auto ready = [&] { return has_room(rank) || is_closed(); };
-  if (limit != nullptr && limit->template await<Wait>(producers_, own_key, ready) && !is_closed()) return true;
-  rank_t next = rank + step;
-  // Relaxed: what the producers before us knew goes on to those after us.
-  if (tail_.compare_exchange_strong(next, rank, std::memory_order_relaxed, std::memory_order_relaxed)) {
-    signal_room();  // somebody may wait for the room of the next rank
-    // When we miss the flag, close() sees the step back; else it may have taken the next rank as the end.
-    if ((consumers_.after_event() & closing) == 0) return false;
-  }
+bool MUSTER_MPMC_QUEUE::await_own_room(rank_t rank) {
+  producers_.await<Wait>(own_key, [&] { return has_room(rank) || is_closed(); }, no_deadline);
+  if (!is_closed()) return true;
   make_gap(rank);
   return false;
 }
@@ -174,7 +174,21 @@ bool MUSTER_MPMC_QUEUE::has_room(rank_t rank) noexcept {
       head += step;
     }
   head_seen_.store(head, std::memory_order_relaxed);
-  return before(rank, room_end(head));
+  return before(rank, room_end(head)) || fits_beside_gaps(rank, head);
+}
+
+// Whether an item of this rank fits because some of the ranks before it are gaps. `head`: a value that head_ has had.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::fits_beside_gaps(rank_t rank, rank_t head) const noexcept {
+  // All relaxed: a gap that is not seen yet takes a place, and its maker tells those who sleep.
+  if (!before(head, gaps_end_.load(std::memory_order_relaxed))) [[likely]]
+    return false;
+  rank_t end = room_end(head);
+  for (std::size_t i = 0; i < gap_count_; ++i) {
+    const rank_t gap = gaps_[i].load(std::memory_order_relaxed);
+    if (!before(gap, head) && before(gap, rank)) end += step;
+  }
+  return before(rank, end) && before(rank, head + step * cells_.cells());
 }
 
 MUSTER_MPMC
@@ -208,7 +222,7 @@ MUSTER_MPMC
 template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::try_emplace(Args&&... args) {
   rank_t rank = 0;
-  const queue_status claim = claim_place(rank, nullptr);
+  const queue_status claim = claim_place(rank, false);
   if (claim == queue_status::success) [[likely]]
     publish(rank, std::forward<Args>(args)...);
   return claim;
@@ -219,7 +233,7 @@ template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   for (;;) {
     rank_t rank = 0;
-    const queue_status now = claim_place(rank, &limit);
+    const queue_status now = claim_place(rank, limit.none());
     if (now == queue_status::success) [[likely]]
       publish(rank, std::forward<Args>(args)...);
     if (now == queue_status::success || now == queue_status::closed) return now;
@@ -257,8 +271,13 @@ void MUSTER_MPMC_QUEUE::make_gap(rank_t rank) noexcept {
     // (3) relaxed: alone, as (2) and (5) meet in its value, and nobody needs what its maker knew.
     if (c.gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
   }
+  gaps_[gaps_made_.fetch_add(1, std::memory_order_relaxed) % gap_count_].store(rank, std::memory_order_relaxed);
+  rank_t end = gaps_end_.load(std::memory_order_relaxed);
+  while (!before(rank, end) &&
+         !gaps_end_.compare_exchange_weak(end, rank + step, std::memory_order_relaxed, std::memory_order_relaxed)) {
+  }
   signal_rank(rank);
-  signal_room();  // a producer that found no room may step over the gap now
+  signal_room();  // a gap takes no place
 }
 
 MUSTER_MPMC
