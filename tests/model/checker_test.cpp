@@ -186,6 +186,70 @@ TEST(aba, is_found) {
   });
 }
 
+TEST(a_signal, comes_between_any_two_steps) {
+  // How often the thread finds that it has been stopped since its last look.
+  unsigned before = 0, between = 0, after = 0, never = 0;
+  EXPECT_EQ(found(
+                [&] {
+                  sync::atomic<unsigned> stopped{0};
+                  unsigned first = 0, second = 0;
+                  parallel([&] { first = stopped.load(rlx), second = stopped.load(rlx); },
+                           [&] { engine::running().interrupt(1, [&stopped] { stopped.store(1, rlx); }); });
+                  const unsigned at_the_end = stopped.load(rlx);
+                  ++(first != 0 ? before : second != 0 ? between : at_the_end != 0 ? after : never);
+                },
+                {.preemptions = 2}),
+            "");
+  EXPECT_GT(before, 0U);
+  EXPECT_GT(between, 0U);
+  EXPECT_GT(after, 0U);
+  EXPECT_GT(never, 0U);  // it had ended
+}
+
+TEST(a_signal, may_spoil_what_the_thread_was_doing) {
+  EXPECT_FINDS("a count is lost",
+               [] {
+                 sync::atomic<unsigned> count{0}, handled{0};
+                 parallel([&] { count.store(count.load(rlx) + 1, rlx); },
+                          [&] {
+                            engine::running().interrupt(1, [&count, &handled] {
+                              count.store(count.load(rlx) + 1, rlx);
+                              handled.store(1, rlx);
+                            });
+                          });
+                 require(count.load(rlx) == 1 + handled.load(rlx), "a count is lost");
+               },
+               {.preemptions = 2});
+}
+
+TEST(a_signal, that_is_kept_out_spoils_nothing) {
+  EXPECT_EQ(found(
+                [] {
+                  sync::atomic<unsigned> count{0}, busy{0}, handled{0};
+                  parallel(
+                      [&] {
+                        busy.store(1, rlx);
+                        count.store(count.load(rlx) + 1, rlx);
+                        busy.store(0, rlx);
+                      },
+                      [&] {
+                        engine::running().interrupt(1, [&count, &busy, &handled] {
+                          if (busy.load(rlx) != 0) return;
+                          count.store(count.load(rlx) + 1, rlx);
+                          handled.store(1, rlx);
+                        });
+                      });
+                  require(count.load(rlx) == 1 + handled.load(rlx), "a count is lost");
+                },
+                {.preemptions = 2}),
+            "");
+}
+
+TEST(a_signal, is_refused_by_a_search_that_would_leave_ways_out) {
+  EXPECT_FINDS("without a bound on preemptions knows no signals",
+               [] { parallel([] {}, [] { engine::running().interrupt(1, [] {}); }); });
+}
+
 TEST(freezing, tells_who_waits_for_a_stopped_thread) {
   const auto with = [](bool locks) {
     return [locks] {

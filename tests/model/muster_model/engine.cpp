@@ -221,8 +221,40 @@ void engine::schedule() {
 }
 
 void engine::point(pending next) {
-  threads_[current_].next = next;
-  schedule();
+  do {
+    threads_[current_].next = next;
+    schedule();
+  } while (is_stopped());
+}
+
+void engine::interrupt(unsigned thread, const std::function<void()>& handler) {
+  static constexpr unsigned steps[] = {0, 1, 2, 3, 5, 8, 16};
+  if (decisions_->reduces()) fail("a search without a bound on preemptions knows no signals");
+  point({pending::kind::remote, static_cast<int>(thread), false});
+  const heap::untracked aside;
+  fiber& other = threads_[thread];
+  if (other.done || other.handler) return;
+  other.handler = handler;
+  // One that waits has no other steps.
+  const bool waits = std::exchange(other.spinning, false);
+  other.handler_in = waits ? 0 : steps[decisions_->choose(std::size(steps), "when a signal comes")];
+}
+
+// Calls the handler if its time has come, and returns whether it did.
+bool engine::is_stopped() {
+  fiber& self = threads_[current_];
+  if (!self.handler || self.in_handler || self.sleeps >= 0 || self.handler_in-- != 0) return false;
+  std::function<void()> handler;
+  {
+    const heap::untracked aside;
+    handler.swap(self.handler);
+  }
+  self.in_handler = true;
+  handler();
+  self.in_handler = false;
+  const heap::untracked aside;
+  handler = nullptr;
+  return true;
 }
 
 // Nobody can go on.
@@ -247,7 +279,12 @@ void engine::spin(const where& site) {
     newer = true;
     self.known.now.stamp(l) = std::max(self.known.now.stamp(l), newest);
   }
-  self.spinning = !newer && self.reads == self.last_reads;
+  self.spinning = !newer && !self.reads_differ && self.reads == self.last_reads;
+  self.reads_differ = false;
+  if (self.spinning && self.handler && !self.in_handler) {
+    self.spinning = false;
+    self.handler_in = 0;
+  }
   {
     const heap::untracked aside;
     self.last_reads = self.reads;
@@ -262,6 +299,7 @@ void engine::remember_read(unsigned l, std::size_t index) {
   const store_event& from = memory_.stores(l)[index];
   for (looked& known : threads_[current_].reads) {
     if (known.location != l) continue;
+    threads_[current_].reads_differ |= known.value != from.value;
     known = {l, from.value, from.stamp};
     return;
   }

@@ -75,10 +75,19 @@ class engine {
   /// Of a cell. A thread that does nothing else for long is taken to be caught in a loop.
   void plain_access() {
     if (++plain_accesses_ > 100'000) fail("a loop that never ends, in which no atomic operation stands");
+    may_be_stopped();
   }
   unsigned current() const { return current_; }
   const void*& innermost() { return threads_[current_].innermost; }
   knowledge& known() { return threads_[current_].known; }
+  /// Stops a thread at its next step or a later one, as a signal does: it calls `handler`, and goes on where it was.
+  /// Nothing when it has not done so for an earlier one; of one that sleeps, when it has been woken. Nobody who is
+  /// stopped knows what the caller knew. Not in a search without a bound on preemptions, which would leave ways out.
+  void interrupt(unsigned thread, const std::function<void()>& handler);
+  /// The calling thread may be stopped here too, between two operations.
+  void may_be_stopped() {
+    if (threads_[current_].handler) is_stopped();
+  }
   void begin_operation();
   void end_operation();
   bool abandoned() const { return abandoned_; }
@@ -130,6 +139,10 @@ class engine {
     bool frozen = false;
     bool spinning = false;                  // until somebody writes what it has read
     std::vector<looked> reads, last_reads;  // since the last spin()
+    bool reads_differ = false;              // of one location
+    std::function<void()> handler;          // of a signal
+    unsigned handler_in = 0;                // so many steps
+    bool in_handler = false;
     std::uint64_t operation_steps = 0;
     std::vector<std::pair<unsigned, std::uint64_t>> last_values;  // for mutations: what this operation has loaded
   };
@@ -140,6 +153,7 @@ class engine {
   [[noreturn]] void leave();
   void schedule();
   void point(pending next);
+  bool is_stopped();
   [[noreturn]] void stuck();
   void remember_read(unsigned l, std::size_t index);
   void wake_spinners(unsigned l, std::uint64_t before, std::uint64_t now);

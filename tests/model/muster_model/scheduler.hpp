@@ -43,6 +43,8 @@ class scheduler {
   /// How many loads may still read something other than the newest store.
   virtual unsigned stale_left() const = 0;
   virtual void took_stale() = 0;
+  /// Whether executions that differ only in the order of what does not depend on each other are left out.
+  virtual bool reduces() const { return false; }
 };
 
 }  // namespace muster_model

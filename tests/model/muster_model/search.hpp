@@ -59,7 +59,7 @@ class exhaustive final : public recording_scheduler {
     std::array<std::uint32_t, most_threads> clock{};  // of the step chosen here: the steps that it depends on
   };
 
-  bool reduces() const { return limits_.preemptions < 0; }
+  bool reduces() const override { return limits_.preemptions < 0; }
   unsigned decide_thread(thread_set runnable, unsigned current, const pending* next) override;
   unsigned decide(unsigned alternatives) override;
   static bool choose_thread(node& n);

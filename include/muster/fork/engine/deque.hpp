@@ -8,7 +8,8 @@
 #include <muster/base/config.hpp>  // MUSTER_BARRIER
 
 #if defined(MUSTER_BARRIER)
-#include <muster/fork/engine/barrier/frame_deque.hpp>  // frame_deque
+#include <muster/fork/engine/barrier/frame_deque.hpp>    // basic_frame_deque
+#include <muster/fork/engine/barrier/machine_stack.hpp>  // machine_stack
 #else
 #include <muster/fork/engine/watermark.hpp>  // fork_deque
 #endif
@@ -16,7 +17,7 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 #if defined(MUSTER_BARRIER)
-using deque = frame_deque;
+using deque = basic_frame_deque<machine_stack>;
 #else
 using deque = fork_deque;
 #endif

@@ -63,7 +63,8 @@ class fork_record {
 
  private:
   friend class fork_deque;
-  friend class frame_deque;
+  template <class>
+  friend class basic_frame_deque;
 
   fork_record* older() const noexcept { return own_.get().value.older; }
 

@@ -19,48 +19,24 @@
 //            "Work-Stealing Without The Baggage" (OOPSLA 2012).
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_BARRIER
-
-#if defined(MUSTER_BARRIER)
-
-#include <muster/base/arch.hpp>                        // shadow_stack
-#include <muster/base/stop_signal.hpp>                 // stop_signal
-#include <muster/fork/engine/barrier/fork_frame.hpp>   // answer_from_fork
-#include <muster/fork/engine/barrier/frame_stock.hpp>  // frame_stock
-#include <muster/fork/engine/barrier/stack_walk.hpp>   // stack_walk
+#include <muster/fork/engine/barrier/found_forks.hpp>  // found_forks
 #include <muster/fork/engine/watermark.hpp>            // fork_deque
 
-#include <bit>      // std::bit_cast
-#include <chrono>   // how long to wait for an answer
 #include <cstdint>  // std::uintptr_t
+#include <utility>  // std::exchange
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// See replaced_return; and what stop_signal calls. For the calling thread's worker.
-inline void* came_to_barrier(replaced_return& at) noexcept;
-inline void exception_passes(replaced_return& at) noexcept;
-inline bool stopped_by_signal(const void* of, void* context) noexcept;
-
 /// One for each worker. What is offered, and how thieves take it, is the other engine's: so is everything where this
-/// one is not possible.
-class frame_deque : public fork_deque {
+/// one is not possible. `Stack`: see machine_stack.hpp.
+template <class Stack>
+class basic_frame_deque : public fork_deque {
  public:
-  explicit frame_deque(sleepers& asleep, const deque_options& options = {}) noexcept
+  explicit basic_frame_deque(sleepers& asleep, const deque_options& options = {}) noexcept
       : fork_deque(asleep, options), by_frames_(!options.apart && obstacle() == nullptr) {}
 
   /// Null, or why this engine cannot be used in this process.
-  static const char* obstacle() noexcept {
-    static const char* const why = [] {
-      if (shadow_stack()) return "return addresses cannot be replaced: the process has a shadow stack";
-      // A function that throws nothing has it only when all have.
-      const auto function = std::bit_cast<std::uintptr_t>(&answer_from_fork);
-      if (!unwind_information(function).found())
-        return "the stack cannot be walked: compile with -fasynchronous-unwind-tables";
-      return stop_signal::listen(&stopped_by_signal) ? nullptr : "SIGURG cannot be handled";
-    }();
-    // The table is the library's that has been loaded with this code, not the process's.
-    return why != nullptr || slot_map::make() ? why : "there is no room for the table of return addresses";
-  }
+  static const char* obstacle() noexcept { return Stack::obstacle(); }
   /// Whether forks are found on the stack. Otherwise they are pushed and popped.
   bool by_frames() const noexcept { return by_frames_; }
 
@@ -70,10 +46,10 @@ class frame_deque : public fork_deque {
   void begin_on_stack(const void* frame) noexcept {
     if (!by_frames_) return;
     entry_ = reinterpret_cast<std::uintptr_t>(frame);
-    thread_.store(stop_signal::this_thread(), std::memory_order_relaxed);
+    thread_.store(Stack::this_thread(), std::memory_order_relaxed);
     told_.store(nothing, std::memory_order_relaxed);
     const busy now(*this);
-    stock_.fill(16);
+    stock_.fill(Stack::records);
   }
   /// The owner begins, or ends, to execute something that may fork.
   void runs(bool now) noexcept {
@@ -103,7 +79,7 @@ class frame_deque : public fork_deque {
   /// Before it sleeps: offers everything.
   MUSTER_COLD inline void publish_all() noexcept;
   /// In the signal's handler.
-  inline void answer_in_handler(const stack_point& stopped) noexcept;
+  inline void answer_in_handler(const typename Stack::point& stopped) noexcept;
 
   /// When the first half has returned to the barrier. Returns true when the second half is the owner's. Otherwise a
   /// thief has it: wait until it is done, and call end().
@@ -123,21 +99,21 @@ class frame_deque : public fork_deque {
   /// While it lives, walks end at `frame`: the functions above it have been left by an exception.
   class end_of_stack {
    public:
-    end_of_stack(frame_deque& of, const void* frame) noexcept
+    end_of_stack(basic_frame_deque& of, const void* frame) noexcept
         : of_(of), outer_(std::exchange(of.entry_, reinterpret_cast<std::uintptr_t>(frame))) {}
     ~end_of_stack() { of_.entry_ = outer_; }
     end_of_stack(const end_of_stack&) = delete;
     end_of_stack& operator=(const end_of_stack&) = delete;
 
    private:
-    frame_deque& of_;
+    basic_frame_deque& of_;
     const std::uintptr_t outer_;
   };
 
   /// While it lives, the signal's handler does nothing.
   class busy {
    public:
-    explicit busy(frame_deque& of) noexcept : of_(of), outer_(of.busy_.load(std::memory_order_relaxed)) {
+    explicit busy(basic_frame_deque& of) noexcept : of_(of), outer_(of.busy_.load(std::memory_order_relaxed)) {
       of_.busy_.store(true, std::memory_order_relaxed);
       // (1) light_fence: pairs with (2). What follows is not seen by a handler that does not see that we are busy.
       sync::light_fence();
@@ -151,12 +127,10 @@ class frame_deque : public fork_deque {
     busy& operator=(const busy&) = delete;
 
    private:
-    frame_deque& of_;
+    basic_frame_deque& of_;
     const bool outer_;
   };
-  std::uint64_t depth() const noexcept {
-    return by_frames_ ? ~reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) : fork_deque::depth();
-  }
+  std::uint64_t depth() const noexcept { return by_frames_ ? Stack::depth() : fork_deque::depth(); }
   /// See fork_deque.
   std::uint64_t enter() noexcept {
     const std::uint64_t outer = floor_.load(std::memory_order_relaxed);
@@ -169,8 +143,9 @@ class frame_deque : public fork_deque {
   /// Whether the owner may have forks that it has not been asked for.
   bool has_records() const noexcept {
     if (!by_frames_) return fork_deque::has_records();
+    // (3) acquire: pairs with (4).
     return running_.load(std::memory_order_relaxed) != 0 && !away_.load(std::memory_order_relaxed) &&
-           !quiet_.load(std::memory_order_relaxed);
+           !quiet_.load(std::memory_order_acquire);
   }
   /// Makes an owner that does not fork answer. Returns false when it could not be found out what it has.
   MUSTER_COLD inline bool answer_for_owner() noexcept;
@@ -179,7 +154,7 @@ class frame_deque : public fork_deque {
   enum class share { of_options, all };
 
   /// From `stopped`, when a signal's handler calls.
-  inline bool publish(share how, const stack_point* stopped) noexcept;
+  inline bool publish(share how, const typename Stack::point* stopped) noexcept;
   inline void offer_found(frame_record& r) noexcept;
   frame_record* newest() const noexcept {
     fork_record* const r = head_.load(std::memory_order_relaxed);
@@ -192,47 +167,45 @@ class frame_deque : public fork_deque {
   std::uintptr_t entry_ = 0;
   sync::atomic<bool> busy_{false};
   frame_stock stock_;
-  known_calls calls_;
+  Stack stack_;
   alignas(isolation_size) sync::atomic<unsigned> running_{0};
   // The signal's handler has offered everything, and since then the next fork is asked: false whenever the mark falls.
   sync::atomic<bool> quiet_{false};
   sync::atomic<bool> away_{false};
   sync::atomic<unsigned> told_{nothing};
-  sync::atomic<int> thread_{0};
+  sync::atomic<typename Stack::thread> thread_{0};
 };
 
 /// Under the lock, the oldest first.
-void frame_deque::offer_found(frame_record& r) noexcept {
-  r.own_.ref().value = {head_.load(std::memory_order_relaxed), &frame_record::run_stolen, ~r.slot_};
-  r.body = &barrier_body;
-  r.came = &came_to_barrier;
-  r.passed = &exception_passes;
-  r.deque_ = this;
+template <class Stack>
+void basic_frame_deque<Stack>::offer_found(frame_record& r) noexcept {
+  r.own_.ref().value = {head_.load(std::memory_order_relaxed), &Stack::run_stolen, ~r.slot_};
   append(r, nullptr);
   bar_ = &r;
   head_.store(&r, std::memory_order_relaxed);
-  *std::bit_cast<std::uintptr_t*>(r.slot_) = return_barrier();
+  Stack::replace(r);
 }
 
 /// Returns false when not all of the owner's forks could be found.
-bool frame_deque::publish(share how, const stack_point* stopped) noexcept {
+template <class Stack>
+bool basic_frame_deque<Stack>::publish(share how, const typename Stack::point* stopped) noexcept {
+  using extent = found_forks::extent;
   quiet_.store(false, std::memory_order_relaxed);
   const frame_record* const known = newest();
-  stack_walk walk(calls_, stock_, known == nullptr ? 0 : known->slot_, entry_, stopped != nullptr);
-  stack_point here;
-  if (stopped == nullptr) find_here(here);
-  const bool found = stopped == nullptr ? walk.go(here) : walk.go_from_signal(*stopped);
+  found_forks found(stock_, stopped != nullptr);
+  const extent seen = stack_.find(found, known == nullptr ? 0 : known->slot_, entry_, stopped);
   bool locked = true;
   if (stopped != nullptr) {
     locked = lock_.try_lock();
   } else {
     lock_.lock();
   }
-  unsigned offered = !found || !locked ? 0 : how == share::all ? walk.many() : options_.share_of(walk.many());
-  frame_record* r = walk.oldest();
+  unsigned offered = how == share::all ? found.many() : options_.share_of(found.many());
+  if (seen == extent::unusable || !locked) offered = 0;
+  frame_record* r = found.oldest();
   steal_counts::add(counts.answers, 1);
   steal_counts::add(counts.offered, offered);
-  for (; offered > 0 && slot_map::set(r->slot_, r); --offered) {
+  for (; offered > 0 && Stack::prepare(*r); --offered) {
     frame_record* const newer = r->before_;
     offer_found(*r);
     r = newer;
@@ -246,28 +219,31 @@ bool frame_deque::publish(share how, const stack_point* stopped) noexcept {
     recycle(*r);
     r = newer;
   }
-  stock_.lacks(walk.lacking());
-  return found && locked && walk.lacking() == 0 && walk.found_all();
+  stock_.lacks(found.lacking());
+  return seen == extent::all && locked && found.lacking() == 0 && offered == 0;
 }
 
-void frame_deque::answer_at_fork() noexcept {
+template <class Stack>
+void basic_frame_deque<Stack>::answer_at_fork() noexcept {
   const timed publishing(counts.publishing);
   const busy now(*this);
-  stock_.fill(32);
+  stock_.fill(2 * Stack::records);
   publish(options_.always ? share::all : share::of_options, nullptr);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();
   wait_for_theft();
 }
 
-void frame_deque::publish_all() noexcept {
+template <class Stack>
+void basic_frame_deque<Stack>::publish_all() noexcept {
   if (!by_frames_) return fork_deque::publish_all();
   const busy now(*this);
-  stock_.fill(64);
+  stock_.fill(4 * Stack::records);
   publish(share::all, nullptr);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();
 }
 
-void frame_deque::answer_in_handler(const stack_point& stopped) noexcept {
+template <class Stack>
+void basic_frame_deque<Stack>::answer_in_handler(const typename Stack::point& stopped) noexcept {
   bool answered = false;
   // (2) light_fence: pairs with (1).
   const bool is_busy = busy_.load(std::memory_order_relaxed);
@@ -284,14 +260,17 @@ void frame_deque::answer_in_handler(const stack_point& stopped) noexcept {
     }
   }
   if (answered) {
-    quiet_.store(true, std::memory_order_relaxed);
+    // (4) release: pairs with (3). Whoever sees that there is nothing more finds what is offered: the handler wakes
+    // nobody, and who has asked may have lost patience.
+    quiet_.store(true, std::memory_order_release);
     mark_.store(asked, std::memory_order_relaxed);
   }
-  // (3) release: pairs with (4). Whoever has asked finds what is offered.
-  told_.store(answered ? nothing : failed, std::memory_order_release);
+  // Relaxed: whoever has asked looks at quiet_ as well.
+  told_.store(answered ? nothing : failed, std::memory_order_relaxed);
 }
 
-bool frame_deque::take_back(frame_record& r) noexcept {
+template <class Stack>
+bool basic_frame_deque<Stack>::take_back(frame_record& r) noexcept {
   const timed returning(counts.returning);
   steal_counts::add(counts.returns, 1);
   const busy now(*this);
@@ -308,7 +287,8 @@ bool frame_deque::take_back(frame_record& r) noexcept {
   return mine;
 }
 
-void frame_deque::end(frame_record& r) noexcept {
+template <class Stack>
+void basic_frame_deque<Stack>::end(frame_record& r) noexcept {
   const busy now(*this);
   r.joined();
   lock_.lock();
@@ -317,26 +297,19 @@ void frame_deque::end(frame_record& r) noexcept {
   lock_.unlock();
 }
 
-bool frame_deque::answer_for_owner() noexcept {
-  using namespace std::chrono_literals;
+template <class Stack>
+bool basic_frame_deque<Stack>::answer_for_owner() noexcept {
   if (!by_frames_) return fork_deque::answer_for_owner();
   for (unsigned tries = 0; has_records() && tries < 4; ++tries) {
     stock_.give();
     if (told_.exchange(asked_by_signal, std::memory_order_relaxed) != asked_by_signal)
-      stop_signal::send(thread_.load(std::memory_order_relaxed), this);
-    const auto until = std::chrono::steady_clock::now() + 100us;
-    // (4) acquire: pairs with (3).
-    while (told_.load(std::memory_order_acquire) == asked_by_signal) {
-      sync::relax();
-      if (std::chrono::steady_clock::now() <= until) continue;
-      unsigned lost = asked_by_signal;  // perhaps: then the next one who asks sends another
-      told_.compare_exchange_strong(lost, failed, std::memory_order_relaxed);
-      return false;
-    }
+      Stack::stop(thread_.load(std::memory_order_relaxed), this);
+    if (Stack::wait([this] { return told_.load(std::memory_order_relaxed) != asked_by_signal; })) continue;
+    unsigned lost = asked_by_signal;  // perhaps: then the next one who asks sends another
+    told_.compare_exchange_strong(lost, failed, std::memory_order_relaxed);
+    return false;
   }
   return !has_records();
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail
-
-#endif

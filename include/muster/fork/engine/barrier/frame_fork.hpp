@@ -97,7 +97,7 @@ MUSTER_COLD fork_results<F, G> fork_without_frame(borrowed<F> f, borrowed<G> g) 
 /// The second half, which a thief has executed.
 template <class G>
 half_result<G> join_thief(frame_record& r) {
-  frame_deque& forks = r.deque();
+  deque& forks = worker::current()->forks;
   const std::exception_ptr thrown = std::exchange(r.error(), nullptr);
   const word result = r.result();
   forks.end(r);

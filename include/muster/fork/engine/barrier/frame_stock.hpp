@@ -31,7 +31,7 @@ class frame_stock {
   frame_record* take() noexcept {
     frame_record* const one = free_;
     if (one == nullptr) return nullptr;
-    free_ = one->next_free_;
+    free_ = one->next_free_.get();
     --many_;
     return one;
   }
@@ -41,7 +41,7 @@ class frame_stock {
     return one != nullptr ? one : new (std::nothrow) frame_record;
   }
   void put(frame_record& one) noexcept {
-    one.next_free_ = free_;
+    one.next_free_.ref() = free_;
     free_ = &one;
     ++many_;
   }
@@ -68,7 +68,7 @@ class frame_stock {
     for (unsigned i = 0; i < std::min(lacking, most) + spare; ++i) {
       auto* const one = new (std::nothrow) frame_record;
       if (one == nullptr) break;
-      one->next_free_ = std::exchange(all, one);
+      one->next_free_.ref() = std::exchange(all, one);
     }
     // (1) acq_rel: pairs with (2), and with itself.
     delete_all(gift_.exchange(all, std::memory_order_acq_rel));
@@ -77,14 +77,14 @@ class frame_stock {
   bool take_gift() noexcept {
     // (2) acquire: pairs with (1).
     for (frame_record* one = gift_.exchange(nullptr, std::memory_order_acquire); one != nullptr;)
-      put(*std::exchange(one, one->next_free_));
+      put(*std::exchange(one, one->next_free_.get()));
     return free_ != nullptr;
   }
 
  private:
   static constexpr unsigned most = 4096, spare = 16;
   static void delete_all(frame_record* first) noexcept {
-    while (first != nullptr) delete std::exchange(first, first->next_free_);
+    while (first != nullptr) delete std::exchange(first, first->next_free_.get());
   }
 
   frame_record* free_ = nullptr;

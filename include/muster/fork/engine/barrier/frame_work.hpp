@@ -35,7 +35,7 @@ inline void exception_passes(replaced_return& at) noexcept {
   auto& r = static_cast<frame_record&>(at);
   worker& self = *worker::current();
   if (!self.forks.take_back(r)) {
-    const frame_deque::end_of_stack here(self.forks, __builtin_frame_address(0));
+    const deque::end_of_stack here(self.forks, __builtin_frame_address(0));
     self.await(r);
     r.error() = nullptr;  // the first half's is thrown
     self.forks.end(r);

@@ -13,7 +13,8 @@
 // Signals    may be used in signal handlers.
 #pragma once
 
-#include <muster/base/sync.hpp>  // sync::atomic
+#include <muster/base/sync.hpp>                            // sync::atomic
+#include <muster/fork/engine/barrier/replaced_return.hpp>  // replaced_return
 
 #include <sys/mman.h>  // mmap
 
@@ -44,15 +45,6 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 void may_throw();
-
-/// What a replaced return address was. The barrier's code knows where its parts lie.
-struct replaced_return {
-  std::uintptr_t before_return;  // one less: what unwinders look for above a frame that they take for a signal's
-  std::uintptr_t return_address;
-  void (*body)();                             // barrier_body
-  void* (*came)(replaced_return&) noexcept;   // which it calls: what was waited for has returned
-  void (*passed)(replaced_return&) noexcept;  // an exception is on its way to the frame that waits
-};
 
 /// Where the table begins. Hidden, so that the barrier can read it relative to itself. So is all that uses it: each
 /// shared library has its own, for its own barrier.

@@ -11,9 +11,10 @@
 // Signals   may be used in signal handlers, as frame_rule.hpp.
 #pragma once
 
-#include <muster/fork/engine/barrier/frame_record.hpp>  // frame_record
-#include <muster/fork/engine/barrier/frame_rule.hpp>    // frame_rule, unwind_information
-#include <muster/fork/engine/barrier/frame_stock.hpp>   // frame_stock
+#include <muster/fork/engine/barrier/fork_frame.hpp>      // fork_frame
+#include <muster/fork/engine/barrier/found_forks.hpp>     // found_forks
+#include <muster/fork/engine/barrier/frame_rule.hpp>      // frame_rule, unwind_information
+#include <muster/fork/engine/barrier/return_barrier.hpp>  // stack_point
 
 #include <array>    // the rules that are known
 #include <bit>      // std::bit_cast
@@ -88,79 +89,47 @@ void known_calls::find(known_call& one, std::uintptr_t return_address) noexcept 
 /// One walk. The records that it takes from `stock` are linked, newest first.
 class stack_walk {
  public:
+  using extent = found_forks::extent;
+
   /// `newest_slot`: of the forks that are known; 0 when there are none. `entry`: in the thread's frame that has entered
-  /// the pool. `in_handler`: of a signal, where no memory may be allocated.
-  stack_walk(known_calls& calls, frame_stock& stock, std::uintptr_t newest_slot, std::uintptr_t entry,
-             bool in_handler) noexcept
-      : calls_(calls), stock_(stock), newest_slot_(newest_slot), entry_(entry), allocates_(!in_handler) {}
+  /// the pool.
+  stack_walk(known_calls& calls, found_forks& found, std::uintptr_t newest_slot, std::uintptr_t entry) noexcept
+      : calls_(calls), found_(found), newest_slot_(newest_slot), entry_(entry) {}
 
-  frame_record* oldest() const noexcept { return last_; }
-  unsigned many() const noexcept { return many_; }
-  /// For how many there was no record.
-  unsigned lacking() const noexcept { return lacking_; }
-  /// False when the function that was interrupted may be about to fork.
-  bool found_all() const noexcept { return all_; }
-
-  /// From a function that has called. Returns false when the stack has led elsewhere: then nothing of what has been
-  /// found may be used.
-  bool go(stack_point p) noexcept {
-    if (newest_slot_ == 0 && p.stack >= entry_) return false;
+  /// From a function that has called.
+  extent go(stack_point p) noexcept {
+    if (newest_slot_ == 0 && p.stack >= entry_) return extent::unusable;
     for (;;) {
       const std::uintptr_t slot = p.stack - sizeof(void*);
       // Above the newest all are known. When its return is being dealt with, its slot is its own again.
-      if (newest_slot_ != 0 && slot >= newest_slot_) return slot == newest_slot_;
-      if (p.stack >= entry_) return true;
+      if (newest_slot_ != 0 && slot >= newest_slot_) return slot == newest_slot_ ? extent::all : extent::unusable;
+      if (p.stack >= entry_) return extent::all;
       const known_call& call = calls_.of(p.at);
-      if (!call.rule.known || call.unwinds) return false;
-      if (call.fork) add(p);
+      if (!call.rule.known || call.unwinds) return extent::unusable;
+      if (call.fork) found_.add(slot, p.at);
       call.rule.apply(p);
-      if (p.stack <= slot) return false;
+      if (p.stack <= slot) return extent::unusable;
     }
   }
   /// From one that a signal has stopped.
-  bool go_from_signal(stack_point p) noexcept {
+  extent go_from_signal(stack_point p) noexcept {
     unwind_information function(p.at);
-    if (!function.found() || unwinds_stack(function.function())) return false;
+    if (!function.found() || unwinds_stack(function.function())) return extent::unusable;
     const frame_rule rule = function.rule();
-    if (!rule.known) return false;
+    if (!rule.known) return extent::unusable;
     // It may have looked whether somebody asks, and not called its first half yet.
-    if (fork_frame::begins_at(function.function(), function.end())) all_ = false;
-    if (newest_slot_ == 0 && p.stack >= entry_) return false;
+    const bool may_fork = fork_frame::begins_at(function.function(), function.end());
+    if (newest_slot_ == 0 && p.stack >= entry_) return extent::unusable;
     rule.apply(p);
-    return go(p);
+    const extent above = go(p);
+    return above == extent::all && may_fork ? extent::some : above;
   }
 
  private:
   known_calls& calls_;
-  frame_stock& stock_;
+  found_forks& found_;
   const std::uintptr_t newest_slot_;
   const std::uintptr_t entry_;
-  const bool allocates_;
-  frame_record* found_ = nullptr;
-  frame_record* last_ = nullptr;
-  unsigned many_ = 0;
-  unsigned lacking_ = 0;
-  bool all_ = true;
-
-  void add(const stack_point& p) noexcept {
-    frame_record* one = allocates_ ? stock_.make() : stock_.take();
-    if (one == nullptr) {
-      one = found_;  // the newest is given up
-      ++lacking_;
-      if (one == nullptr) return;
-      --many_;
-      found_ = one->next_free_;
-      (found_ == nullptr ? last_ : found_->before_) = nullptr;
-    }
-    ++many_;
-    one->slot_ = p.stack - sizeof(void*);
-    one->return_address = p.at;
-    one->before_return = p.at - 1;
-    one->next_free_ = nullptr;
-    one->before_ = last_;
-    (last_ == nullptr ? found_ : last_->next_free_) = one;
-    last_ = one;
-  }
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,323 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The forks of a thread that are found on its stack, under the checker: one owner that forks and joins on a stack on
+// paper (paper_stack.hpp), thieves that steal, ask, stop the owner by signals, sleep and are woken. Every half of every
+// fork must be executed once, and what it has written must be seen after the join.
+//
+// Mutants     every operation on what threads share is changed, and some program notices.
+#include <gtest/gtest.h>
+#include <muster/fork/impl/open_count.hpp>
+
+#include "expect_right.hpp"
+#include "muster_model/explore.hpp"
+#include "mutant_search.hpp"
+#include "paper_stack.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace mm = muster_model;
+using namespace muster_model_test;
+using muster::detail::parking_place;
+using muster::detail::sleepers;
+using frame_deque = muster::detail::basic_frame_deque<paper_stack>;
+
+/// What the owner does: trees, one after another. A tree is '(' first half second half ')', or a leaf: '.'; 'w' forks
+/// until something has been executed by somebody else; a digit goes on, without a fork, until so many have; 't' goes on
+/// until that or until it has been stopped; 'n' is executed as what has been stolen; 'p' is in another pool for a
+/// moment; 'q' offers all, as before sleep; 'x' throws.
+/// What a thief does, one letter after another: 's' steals, 'a' asks, 'i' stops the owner, 'u' stops it and steals, 'z'
+/// sleeps until there is something, and takes it.
+struct script {
+  std::string tree;
+  std::vector<std::string> thieves;
+  bool always = false;
+  unsigned refusals = 0;
+};
+struct thrown {};
+
+class game {
+ public:
+  explicit game(const script& s) : script_(s), deque_(asleep_, {.always = s.always}), places_(s.thieves.size() + 1) {
+    for (std::size_t i = 0; i < s.tree.size(); ++i) leaves_.push_back(std::make_unique<leaf>());
+  }
+
+  void play() {
+    std::vector<unsigned> threads;
+    stack_.refusals = script_.refusals;
+    deque_.begin_on_stack(this);
+    for (unsigned t = 0; t < script_.thieves.size(); ++t)
+      threads.push_back(mm::spawn([this, t] { steal(t + 1, script_.thieves[t]); }));
+    deque_.runs(true);
+    for (std::size_t at = 0; at < script_.tree.size(); at = end_of(at)) execute(at);
+    deque_.runs(false);
+    deque_.check();
+    // Those that sleep for what never came.
+    over_.store(1, std::memory_order_relaxed);
+    sync::full_fence();
+    while (asleep_.anyone()) asleep_.wake_one();
+    for (const unsigned t : threads) mm::join(t);
+    paper::end();
+    for (std::size_t i = 0; i < script_.tree.size(); ++i)
+      if (const unsigned many = leaves_[i]->executions.get();
+          script_.tree[i] != '(' && script_.tree[i] != ')' && many != 1 && (many != 0 || !leaves_[i]->may_be_left))
+        fail("a leaf has been executed " + std::to_string(many) + " times");
+  }
+
+ private:
+  static constexpr std::size_t nothing = ~std::size_t{0}, of_another_pool = nothing - 1;  // second halves
+  struct leaf {
+    sync::cell<unsigned> executions{0U};
+    bool may_be_left = false;  // by an exception
+  };
+
+  static bool any(const fork_record&) { return true; }
+  static void fail(const std::string& what) { mm::engine::running().fail(what); }
+
+  std::size_t end_of(std::size_t at) const {
+    if (script_.tree[at] != '(') return at + 1;
+    return end_of(end_of(at + 1)) + 1;
+  }
+
+  /// By the owner.
+  void execute(std::size_t at) {
+    const char what = script_.tree[at];
+    if (what == '(') return fork([&] { execute(at + 1); }, end_of(at + 1));
+    leaves_[at]->executions.ref() += 1;
+    const unsigned enough = what == 'w' ? 1 : what >= '0' && what <= '9' ? static_cast<unsigned>(what - '0') : 0;
+    while (stolen_.load(std::memory_order_relaxed) < enough) {
+      if (what == 'w' && deque_.is_asked()) {
+        fork([] {}, nothing);
+      } else {
+        sync::yield();
+      }
+    }
+    while (what == 't' && stack_.answers.load(std::memory_order_relaxed) == 0 &&
+           stolen_.load(std::memory_order_relaxed) == 0)
+      sync::yield();
+    if (what == 'n') {
+      deque_.runs(true);
+      deque_.runs(false);
+    }
+    if (what == 'p') {
+      deque_.pause();
+      stack_.goes_away(of_another_pool);
+      static_cast<void>(stolen_.load(std::memory_order_relaxed));  // meanwhile
+      stack_.comes_back();
+      deque_.go_on();
+    }
+    if (what == 'q') deque_.publish_all();
+    if (what == 'x') throw thrown{};
+  }
+  /// What fork_frame.hpp, return_barrier.hpp and frame_work.hpp do.
+  template <class First>
+  void fork(First first, std::size_t second) {
+    if (deque_.is_asked()) {
+      stack_.call(second);
+      paper::step();
+      deque_.answer_at_fork();
+    } else {
+      stack_.begins_to_fork(true);
+      paper::step();
+      stack_.call(second);
+    }
+    paper::step();
+    try {
+      first();
+    } catch (const thrown&) {
+      return pass(second);
+    }
+    for (;;) {
+      paper::step();
+      frame_record* const r = stack_.ret();
+      paper::step();
+      if (r == nullptr) break;
+      stack_.call_again();
+      paper::step();
+      if (!deque_.take_back(*r)) return join(*r);
+      paper::step();
+      deque_.recycle(*r);
+    }
+    if (second != nothing) execute(second);
+  }
+  void join(frame_record& r) {
+    while (!r.is_done()) sync::yield();
+    if (r.thief() == 0 || r.thief() > script_.thieves.size()) fail("stolen by nobody");
+    paper::step();
+    if (stack_.ret() != nullptr) fail("the barrier is passed twice");
+    paper::step();
+    deque_.end(r);
+    paper::step();
+    deque_.recycle(r);
+  }
+
+  /// An exception ends the first half, and is caught around the fork.
+  void pass(std::size_t second) {
+    leaves_[second]->may_be_left = true;
+    frame_record* const r = stack_.unwinds();
+    paper::step();
+    if (r != nullptr) {
+      if (!deque_.take_back(*r)) {
+        stack_.leaves(true);
+        while (!r->is_done()) sync::yield();
+        stack_.leaves(false);
+        deque_.end(*r);
+      }
+      paper::step();
+      deque_.recycle_later(*r);
+    }
+    stack_.caught();
+  }
+
+  static void executed_by_thief(void* self, std::size_t second) {
+    if (second == of_another_pool) fail("a fork of another pool is stolen");
+    auto& here = *static_cast<game*>(self);
+    if (second != nothing) here.execute_stolen(second);
+    here.stolen_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void execute_stolen(std::size_t at) {
+    if (script_.tree[at] == '(') {
+      execute_stolen(at + 1);
+      execute_stolen(end_of(at + 1));
+    } else {
+      leaves_[at]->executions.ref() += 1;
+    }
+  }
+
+  void finish(fork_record* r) {
+    if (r != nullptr) r->run();
+  }
+  void steal(unsigned self, const std::string& commands) {
+    for (const char c : commands) switch (c) {
+        case 's': finish(deque_.steal(self, any)); break;
+        case 'a': deque_.ask(); break;
+        case 'i':
+          if (deque_.has_records()) deque_.answer_for_owner();
+          break;
+        case 'u':
+          if (deque_.has_records()) deque_.answer_for_owner();
+          finish(deque_.steal(self, any));
+          break;
+        case 'z': steal_or_sleep(self); break;
+        default: fail("no such command");
+      }
+  }
+  /// As worker::sleep().
+  void steal_or_sleep(unsigned self) {
+    while (over_.load(std::memory_order_relaxed) == 0) {
+      while (deque_.offers()) {
+        if (fork_record* r = deque_.steal(self, any)) return finish(r);
+        sync::yield();
+      }
+      asleep_.announce(places_[self]);
+      deque_.ask();
+      sync::heavy_fence();
+      const bool all = !deque_.has_records() || deque_.answer_for_owner();
+      const bool needed = deque_.offers() || over_.load(std::memory_order_relaxed) != 0;
+      if (!needed && all) {
+        places_[self].park();
+      } else if (needed || !places_[self].park_until(muster::deadline_clock::time_point{})) {
+        asleep_.withdraw(places_[self]);
+      }
+    }
+  }
+
+  const script& script_;
+  sleepers asleep_;
+  paper stack_{this, &game::executed_by_thief};
+  frame_deque deque_;
+  std::vector<parking_place> places_;
+  std::vector<std::unique_ptr<leaf>> leaves_;
+  sync::atomic<unsigned> stolen_{0}, over_{0};
+};
+
+std::function<void()> program(const script& s) {
+  return [s] { game(s).play(); };
+}
+void search(const mm::limits& within, const script& s) {
+  expect_right(within, s.tree + ' ' + s.thieves[0], program(s));
+}
+
+TEST(frames, are_executed_once_when_a_thief_asks) {
+  for (const char* thief : {"s", "as", "asas"}) {
+    search({.preemptions = 2, .stale = 1}, {"(..)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"((..).)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"(.(..))", {thief}});
+  }
+}
+
+TEST(frames, are_executed_once_when_the_owner_is_stopped) {
+  for (const char* thief : {"u", "uu", "aus"}) {
+    search({.preemptions = 2, .stale = 1}, {"(..)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"((..).)", {thief}});
+  }
+}
+
+TEST(frames, wake_who_sleeps) {
+  search({.preemptions = 1, .stale = 1}, {"(1.)", {"z"}});
+  search({.preemptions = 2, .stale = 0}, {"(1.)", {"z"}});
+  search({.preemptions = 1, .stale = 0}, {"(.(1.))", {"z"}});
+}
+
+const std::vector<script> many = {
+    {"(((..).)(..))", {"asas", "as"}},
+    {"((..)(..))", {"uas", "asu"}},
+    {"((((..).).).)", {"asss", "uu"}},
+    {"(w.)", {"z"}},
+    {"((w.)(..))", {"zas", "as"}},
+    {"((..)(..))", {"sss", "ss"}, true},
+    {"(..)", {"us"}},
+    {"((..).)", {"uu", "as"}},
+    {"(.(.(..)))", {"uuss", "uas"}},
+    {"(1.)", {"z"}},
+    {"(.(1.))", {"z"}},
+    {"((w.)(1.))", {"z", "a"}},
+    {"(..)(1.)", {"z", "a"}},
+    {"((1.).)", {"z", "z"}},
+    {"((p.)(q.))", {"us", "u"}},
+    {"(p(1.))", {"z", "u"}},
+    {"((1.)(1.))", {"zu", "u"}},
+    {"(..)(1.)", {"uz"}},
+    {"(t.)(1.)", {"iz"}},
+    {"(((2.).).)", {"zz", "zz"}},
+    {"((((3.).).).)", {"izzz"}},
+    {"(1.)(2.)", {"zz"}},
+    {"(n(1.))", {"z"}},
+    {"(((2.).).)", {"zz"}, false, 2},
+    {"((x.)(1.))", {"uz"}},
+    {"((x.)(x.))", {"usu", "ss"}},
+};
+
+TEST(frames, are_executed_once_by_chance) {
+  for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+    for (const script& s : many) search({.how = how, .executions = 5000, .depth = 4}, s);
+}
+
+TEST(mutants, are_noticed_or_explained) {
+  mutant_search search;
+  for (const script& s : many) search.programs.push_back({s.tree + ' ' + s.thieves[0], true, program(s), {}});
+  search.files = {"barrier/frame_deque.hpp", "barrier/frame_stock.hpp"};
+  search.prefix = "";
+  search.executions = 4096;
+  search.survivors = {
+      {"basic_frame_deque::begin_on_stack: store skipped", true, "of told_: the first who asks loses patience"},
+      {"basic_frame_deque::has_records: load repeated", true, "quiet_ is false for ever: it is stopped in vain"},
+      {"basic_frame_deque::pause: store skipped", true, "it is stopped in vain"},
+      {"basic_frame_deque::answer_in_handler: store release -> relaxed", true, "raise_mark() has a fence"},
+      {"basic_frame_deque::answer_in_handler: store skipped", true, "whoever asks asks again, or loses patience"},
+      {"basic_frame_deque::answer_for_owner: exchange skipped", true,
+       "stops the owner again, and does not wait for it"},
+      {"frame_stock::give: exchange skipped", true, "of lacking_: more is given than is needed"},
+  };
+  for (const script& s : {script{"(p(1.))", {"z", "u"}}, script{"(n(1.))", {"z"}}})
+    search.needles.push_back(
+        {"basic_frame_deque::has_records: load repeated", {s.tree + ' ' + s.thieves[0], true, program(s), {}}});
+  search.run();
+}
+
+}  // namespace
