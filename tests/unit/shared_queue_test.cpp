@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -195,6 +196,16 @@ TEST(shared_queue, is_found_by_a_descriptor_that_is_inherited) {
   std::vector<int> got(8);
   EXPECT_EQ(q.consumer().pop_n(got.data(), 8), 5U);
   EXPECT_EQ(got, (std::vector<int>{1, 2, 3, 4, 5, 0, 0, 0}));
+  EXPECT_EQ(q.consumer().try_pop_n(got.data(), 8), 0U);
+  EXPECT_TRUE(elsewhere([&] {
+    auto mine = shared_queue<int, shape::spsc>::attach(q.descriptor(), "ints");
+    std::vector<int> more(12);
+    std::iota(more.begin(), more.end(), 11);
+    return mine.producer().try_push_n(more.begin(), more.size()) == 8;  // as many as there is room for
+  }));
+  EXPECT_EQ(q.consumer().try_pop_n(got.data(), 3), 3U);
+  EXPECT_EQ(q.consumer().try_pop_n(got.data() + 3, 8), 5U);
+  EXPECT_EQ(got, (std::vector<int>{11, 12, 13, 14, 15, 16, 17, 18}));
   // Nobody can take the memory away.
   EXPECT_NE(::ftruncate(q.descriptor(), 0), 0);
 }

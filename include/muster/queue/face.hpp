@@ -3,9 +3,9 @@
 //
 // face.hpp: what the queues have in common for their users: the spellings of push and pop.
 //
-// Each queue implements emplace_within, try_emplace, pop, pop_within, try_pop, push_n, pop_n, try_push_n, try_pop_n,
-// close, is_closed, capacity, size_approx and check; the other operations are these under names and limits. push_face
-// and pop_face are for those who do only one of the two.
+// Each queue implements emplace_within, try_emplace, pop, pop_within, try_pop, close, is_closed, capacity, size_approx
+// and check; the other operations are these under names and limits, or again and again. A queue that can do better has
+// its own push_n, say. push_face and pop_face are for those who do only one of the two.
 // Names and statuses are those of the ISO C++ proposal P0260. docs/contracts/queue.md has a row for every operation.
 #pragma once
 
@@ -14,6 +14,7 @@
 
 #include <algorithm>   // std::min
 #include <chrono>      // durations
+#include <cstddef>     // std::size_t
 #include <stop_token>  // cancellation
 #include <utility>     // std::move
 
@@ -138,11 +139,30 @@ class push_face {
     return self().emplace_within(wait_limit{no_deadline, &stop}, std::move(item));
   }
 
+  /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
+  template <class InputIt>
+  std::size_t push_n(InputIt first, std::size_t count) {
+    return push_each(first, count, [this](auto&& item) { return emplace(std::forward<decltype(item)>(item)); });
+  }
+  /// Pushes items from `first` on as long as there is room, at most `count`. Returns how many.
+  template <class InputIt>
+  std::size_t try_push_n(InputIt first, std::size_t count) {
+    return push_each(first, count,
+                     [this](auto&& item) { return self().try_emplace(std::forward<decltype(item)>(item)); });
+  }
+
  protected:
   push_face() = default;
   ~push_face() = default;
 
  private:
+  template <class InputIt, class Push>
+  static std::size_t push_each(InputIt first, std::size_t count, Push push) {
+    std::size_t done = 0;
+    while (done < count && push(*first) == queue_status::success)
+      if (++done != count) ++first;
+    return done;
+  }
   Queue& self() noexcept { return static_cast<Queue&>(*this); }
 };
 
@@ -165,11 +185,32 @@ class pop_face {
   /// pop, but gives up when a stop is requested: an item, closed, or what was in the way, empty or busy.
   queue_result<T> pop(std::stop_token stop) { return self().pop_within(wait_limit{no_deadline, &stop}); }
 
+  /// Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
+  template <class OutputIt>
+  std::size_t pop_n(OutputIt out, std::size_t count) {
+    return count == 0 ? 0 : pop_each(self().pop_within(wait_limit{}), out, count);
+  }
+  /// The same without waiting.
+  template <class OutputIt>
+  std::size_t try_pop_n(OutputIt out, std::size_t count) {
+    return count == 0 ? 0 : pop_each(self().try_pop(), out, count);
+  }
+
  protected:
   pop_face() = default;
   ~pop_face() = default;
 
  private:
+  template <class OutputIt>
+  std::size_t pop_each(queue_result<T> item, OutputIt out, std::size_t count) {
+    std::size_t taken = 0;
+    for (; item; item = self().try_pop()) {
+      *out = std::move(*item);
+      ++out;
+      if (++taken == count) break;
+    }
+    return taken;
+  }
   Queue& self() noexcept { return static_cast<Queue&>(*this); }
 };
 

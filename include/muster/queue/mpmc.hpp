@@ -45,19 +45,12 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   /// Destroys the items left. No thread may be inside an operation.
   ~mpmc_queue();
 
-  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
+  using face::pop;  // and push, emplace, push_for, push_until, push_n, try_push_n, pop_for, pop_until: see face.hpp
 
   /// Constructs an item at the end if there is room now: success, full or closed; busy when stopped threads hold every
   /// cell. Lock-free. `full` counts places that pushes in progress have taken as well as items.
   template <class... Args>
   queue_status try_emplace(Args&&... args);
-  /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed. Items of other
-  /// producers may come in between. When a constructor throws, the items before it have been pushed.
-  template <class InputIt>
-  std::size_t push_n(InputIt first, std::size_t count);
-  /// The same without waiting: pushes as many as there is room for.
-  template <class InputIt>
-  std::size_t try_push_n(InputIt first, std::size_t count);
 
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
   queue_result<T> pop();

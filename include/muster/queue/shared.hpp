@@ -149,7 +149,8 @@ class shared_queue {
   std::shared_ptr<state> state_;
 };
 
-/// Pushes: push, try_push, emplace, push_for, push_until, push(stop_token): see face.hpp. One thread at a time.
+/// Pushes: push, try_push, emplace, push_for, push_until, push(stop_token), push_n, try_push_n: see face.hpp. One
+/// thread at a time.
 template <class T, class Shape, class Wait>
 class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_port, T> {
   friend push_face<producer_port, T>;
@@ -163,9 +164,6 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
   /// success, full, closed; busy when stopped processes hold every cell. Lock-free.
   template <class... Args>
   queue_status try_emplace(Args&&... args);
-  /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
-  template <class InputIt>
-  std::size_t push_n(InputIt first, std::size_t count);
 
  private:
   producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring) noexcept;
@@ -179,7 +177,7 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
   std::unique_ptr<slipping> slip_ = std::make_unique<slipping>();
 };
 
-/// Pops: pop_for, pop_until, pop(stop_token): see face.hpp. One thread at a time.
+/// Pops: pop_for, pop_until, pop(stop_token), pop_n, try_pop_n: see face.hpp. One thread at a time.
 template <class T, class Shape, class Wait>
 class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_port, T> {
   friend pop_face<consumer_port, T>;
@@ -196,9 +194,6 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
   /// Takes the first item if there is one: an item, empty or closed; busy while it is still being written. Lock-free.
   /// Of lanes, empty means that each was empty when it was looked at.
   queue_result<T> try_pop();
-  /// Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
-  template <class OutputIt>
-  std::size_t pop_n(OutputIt out, std::size_t count);
 
  private:
   consumer_port(std::shared_ptr<state> s, unsigned seat) noexcept;

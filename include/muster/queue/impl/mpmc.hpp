@@ -289,24 +289,6 @@ void MUSTER_MPMC_QUEUE::signal_rank(rank_t rank) noexcept {
     }
 }
 
-MUSTER_MPMC
-template <class InputIt>
-std::size_t MUSTER_MPMC_QUEUE::push_n(InputIt first, std::size_t count) {
-  std::size_t done = 0;
-  while (done < count && emplace_within(wait_limit{}, *first) == queue_status::success)
-    if (++done != count) ++first;
-  return done;
-}
-
-MUSTER_MPMC
-template <class InputIt>
-std::size_t MUSTER_MPMC_QUEUE::try_push_n(InputIt first, std::size_t count) {
-  std::size_t done = 0;
-  while (done < count && try_emplace(*first) == queue_status::success)
-    if (++done != count) ++first;
-  return done;
-}
-
 // ------------------------------------------------------------------------------------------------------------ the rest
 
 MUSTER_MPMC

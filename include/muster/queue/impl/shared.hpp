@@ -200,15 +200,6 @@ queue_status MUSTER_SHARED_QUEUE::producer_port::emplace_within(const wait_limit
   }
 }
 
-template <class T, class Shape, class Wait>
-template <class InputIt>
-std::size_t MUSTER_SHARED_QUEUE::producer_port::push_n(InputIt first, std::size_t count) {
-  std::size_t done = 0;
-  while (done < count && emplace_within(wait_limit{}, *first) == queue_status::success)
-    if (++done != count) ++first;
-  return done;
-}
-
 // --------------------------------------------------------------------------------------------------------- consumers
 
 template <class T, class Shape, class Wait>
@@ -276,19 +267,6 @@ void MUSTER_SHARED_QUEUE::consumer_port::help() {
   const std::uint64_t self = detail::real_life::self();
   for (unsigned ring = 0; ring < rings.facts().rings; ++ring) rings.help(ring, self);
   help_at_ = no_deadline;
-}
-
-template <class T, class Shape, class Wait>
-template <class OutputIt>
-std::size_t MUSTER_SHARED_QUEUE::consumer_port::pop_n(OutputIt out, std::size_t count) {
-  if (count == 0) return 0;
-  std::size_t taken = 0;
-  for (queue_result<T> item = pop(); item; item = try_pop()) {
-    *out = std::move(*item);
-    ++out;
-    if (++taken == count) break;
-  }
-  return taken;
 }
 
 // ------------------------------------------------------------------------------------------------------------ the rest
