@@ -305,11 +305,12 @@ TEST(mutants, are_noticed_or_explained) {
   search.prefix = "";
   search.executions = 4096;
   search.survivors = {
-      {"basic_frame_deque::begin_on_stack: store skipped", true, "of told_: the first who asks loses patience"},
-      {"basic_frame_deque::has_records: load repeated", true, "quiet_ is false for ever: it is stopped in vain"},
+      {"basic_frame_deque::begin_on_stack: store skipped #2", true, "of told_: the first who asks loses patience"},
+      {"basic_frame_deque::has_records: load repeated #3", true, "quiet_ is false for ever: it is stopped in vain"},
       {"basic_frame_deque::pause: store skipped", true, "it is stopped in vain"},
       {"basic_frame_deque::answer_in_handler: store release -> relaxed", true, "raise_mark() has a fence"},
-      {"basic_frame_deque::answer_in_handler: store skipped", true, "whoever asks asks again, or loses patience"},
+      {"basic_frame_deque::answer_in_handler: store skipped #1", true, "of quiet_: it is stopped in vain"},
+      {"basic_frame_deque::answer_in_handler: store skipped #3", true, "of told_: whoever asks loses patience"},
       {"basic_frame_deque::answer_for_owner: exchange skipped", true,
        "stops the owner again, and does not wait for it"},
       {"frame_stock::give: exchange skipped", true, "of lacking_: more is given than is needed"},

@@ -25,7 +25,8 @@ namespace muster_model_test {
 
 namespace mm = muster_model;
 
-/// A change that is not noticed. The description begins with `what`.
+/// A change that is not noticed. The description begins with `what`; it ends with a number, for a function may have
+/// several places to which it fits.
 struct survivor {
   const char* what;
   bool is_right;  // the changed structure is right as well; otherwise the checker cannot, or need not, go that far
@@ -118,12 +119,14 @@ inline void mutant_search::run() {
   ASSERT_FALSE(places.empty()) << "no program executes anything in " << files.front();
   unsigned mutants = 0, killed = 0, right = 0;
   std::set<std::string> used;
+  std::map<std::string, unsigned> described;
   for (const auto& [known, at] : places) {
     mm::operation_site site = known;
     site.rereads = at.rereads;
     for (const mm::mutation& m : mm::mutations_of(site)) {
       ++mutants;
-      const std::string what = m.describe();
+      std::string what = m.describe();
+      what += " #" + std::to_string(++described[what]);
       const auto explained = std::find_if(survivors.begin(), survivors.end(), begins(what));
       const bool expected = explained != survivors.end();
       const bool hard = std::any_of(needles.begin(), needles.end(), begins(what));

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A library that forks, loaded by fork_libraries_test.cpp more than once under different names.
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "stolen.hpp"
 
@@ -31,5 +34,35 @@ EXPORTED long plugin_throws(int number) { throw std::range_error(std::to_string(
 EXPORTED long plugin_pool_leaves(int depth) {
   muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
   return own.run([=] { return plugin_leaves(depth, nullptr, 0); });
+}
+/// Forks in a pool of one worker; each first half calls `next`, in another library. A second half that another thread
+/// executes counts a thousand.
+EXPORTED long plugin_pool_calls(int forks, long (*next)()) {
+  muster::pool own({.workers = 1, .stack_bytes = std::size_t{1} << 20U});
+  return own.run([=] {
+    const std::thread::id here = std::this_thread::get_id();
+    long sum = 0;
+    for (int i = 0; i < forks; ++i) {
+      const auto [a, b] =
+          muster::fork2([=] { return next(); }, [=] { return std::this_thread::get_id() == here ? 1L : 1000L; });
+      sum += a + b;
+    }
+    return sum;
+  });
+}
+/// Forks in a pool of two workers, and waits for each thief. Returns how many second halves were executed.
+EXPORTED long plugin_pool_waits(int forks) {
+  muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
+  return own.run([=] {
+    std::atomic<long> executed{0};
+    for (int i = 0; i < forks; ++i) {
+      muster_test::fork_stolen([] {},
+                               [&] {
+                                 ++executed;
+                                 std::this_thread::sleep_for(std::chrono::milliseconds(10));
+                               });
+    }
+    return executed.load();
+  });
 }
 EXPORTED int plugin_by_frames() { return muster::pool::no_barrier() == nullptr ? 1 : 0; }

@@ -40,12 +40,13 @@ class plugin {
 };
 using leaves_of = long(int depth, long (*next)(int), int argument);
 
+/// Whether the program's workers are the library's too.
+bool has_same_workers(const plugin& one) {
+  return workers().run([&] { return one.function<int()>("plugin_knows_worker")() != 0; });
+}
 /// Lets a library's second halves be stolen, unless it has workers of its own, which do not find what is on one stack
 /// with other libraries' forks.
-void steal_in(const plugin& one) {
-  const bool knows = workers().run([&] { return one.function<int()>("plugin_knows_worker")() != 0; });
-  one.function<void(int)>("plugin_set_stolen")(knows ? 1 : 0);
-}
+void steal_in(const plugin& one) { one.function<void(int)>("plugin_set_stolen")(has_same_workers(one) ? 1 : 0); }
 
 TEST(libraries, fork_on_one_stack) {
   const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
@@ -90,9 +91,28 @@ TEST(libraries, have_pools_of_their_own) {
     EXPECT_EQ(one->function<int()>("plugin_by_frames")() != 0, muster::pool::no_barrier() == nullptr);
     one->function<void(int)>("plugin_set_stolen")(1);
     EXPECT_EQ(one->function<long(int)>("plugin_pool_leaves")(4), 5);
-    steal_in(*one);
     EXPECT_EQ(workers().run([&] { return one->function<long(int)>("plugin_pool_leaves")(4); }), 5);
   }
+}
+
+// The program's workers find the program's forks between those of a library that has workers of its own, and no others.
+TEST(libraries, leave_each_other_their_forks) {
+  const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
+  for (const plugin* one : {&first, &second}) {
+    if (has_same_workers(*one)) continue;  // then they are of the library's pool while they are in it
+    auto* const calls = one->function<long(int, long (*)())>("plugin_pool_calls");
+    const auto stolen = [] { return fork_stolen([] { return 100L; }, [] { return 200L; }).second; };
+    const auto [a, b] = workers().run([&] { return fork_stolen([&] { return calls(6, stolen); }, [] { return 7L; }); });
+    EXPECT_EQ(a, 6 * 201);
+    EXPECT_EQ(b, 7);
+  }
+}
+
+// The program's idle workers interrupt a thread that waits for a thief of another library.
+TEST(libraries, interrupt_each_other) {
+  const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
+  for (const plugin* one : {&first, &second})
+    EXPECT_EQ(workers().run([&] { return one->function<long(int)>("plugin_pool_waits")(60); }), 60);
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 // Cost       without thieves: seven instructions, of which two write.
 // Stealing   the first half returns to the barrier, which goes on at the other return of the frame: `stolen` is what
 //            the barrier waited for. Otherwise it is null, and the caller executes the second half.
-// Symbols    hidden: each shared library has its own frames, which all walks know.
+// Symbols    hidden: each shared library has its own frames. Workers find those of all libraries that share
+//            own_place() with them. Others have workers of their own, of which the same thread may be one: a frame must
+//            not be found by both.
 #pragma once
 
 #include <muster/fork/engine/barrier/slot_map.hpp>  // MUSTER_NAKED
@@ -17,8 +19,9 @@
 #include <cstdint>  // std::uint64_t
 #include <cstring>  // std::memcmp
 
-/// The name of answer_from_fork in assembly.
+/// The names of answer_from_fork and fork_owners in assembly.
 #define MUSTER_ANSWER_FROM_FORK "muster_v0_answer_from_fork"
+#define MUSTER_FORK_OWNERS "muster_v0_fork_owners"
 
 namespace muster::inline MUSTER_ABI::detail {
 
@@ -44,56 +47,61 @@ struct double_and_stolen {
 /// The calling worker answers. Called in a fork that is asked.
 [[gnu::visibility("hidden"), gnu::used]] inline void answer_from_fork() noexcept asm(MUSTER_ANSWER_FROM_FORK);
 
+/// Its address says whose forks are whose: as real::own_place(), libraries share it, or have their own.
+[[gnu::used]] inline constinit char fork_owners asm(MUSTER_FORK_OWNERS) = 0;
+
 // rdi: what CALL and JUMP give to the first half; rsi: the second half; rdx: pool_place::mark. When the worker is
 // asked, it answers from a frame below, so that this one is found too. %0: second_code; MORE: how returns other than
 // the first give `stolen`, which is in rdx.
-#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, ...)   \
-  asm volatile(                                                    \
-      "cmpq $-2, (%%rdx)\n\t"                                      \
-      "jae 3f\n\t"                                                 \
-      "pushq %%rsi\n\t"                                            \
-      ".cfi_def_cfa_offset 16\n\t"                                 \
-      "callq " CALL                                                \
-      "\n"                                                         \
-      "1:\n\t"                                                     \
-      "popq %%rdx\n\t"                                             \
-      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                   \
-      "\n\t"                                                       \
-      "retq\n\t"                                                   \
-      ".ascii \"muster 0f\"\n\t" /* fork_frame::name */            \
-      ".long %c0 - .\n"          /* at fork_frame::code_at */      \
-      "2:\n\t"                   /* at fork_frame::other_return */ \
-      ".cfi_def_cfa_offset 16\n\t"                                 \
-      "addq $8, %%rsp\n\t"                                         \
-      ".cfi_def_cfa_offset 8\n\t" MORE                             \
-      "retq\n"                                                     \
-      "4:\n\t"                                                     \
-      "movl $1, %%edx\n\t" /* for_nobody */                        \
-      MORE                                                         \
-      "retq\n"                                                     \
-      "3:\n\t"                                                     \
-      "je 4b\n\t"                                                  \
-      "pushq %%rsi\n\t"                                            \
-      ".cfi_def_cfa_offset 16\n\t"                                 \
-      "leaq 1b(%%rip), %%rax\n\t"                                  \
-      "pushq %%rax\n\t" /* as if it had called what follows */     \
-      ".cfi_def_cfa_offset 8\n\t"                                  \
-      "pushq %%rdi\n\t"                                            \
-      ".cfi_def_cfa_offset 16\n\t"                                 \
-      "pushq %%rcx\n\t"                                            \
-      ".cfi_def_cfa_offset 24\n\t"                                 \
-      "subq $8, %%rsp\n\t"                                         \
-      ".cfi_def_cfa_offset 32\n\t"                                 \
-      "callq " MUSTER_ANSWER_FROM_FORK                             \
-      "\n\t"                                                       \
-      "addq $8, %%rsp\n\t"                                         \
-      ".cfi_def_cfa_offset 24\n\t"                                 \
-      "popq %%rcx\n\t"                                             \
-      ".cfi_def_cfa_offset 16\n\t"                                 \
-      "popq %%rdi\n\t"                                             \
-      ".cfi_def_cfa_offset 8\n\t"                                  \
-      "jmp " JUMP "\n\t"                                           \
-      :                                                            \
+#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, ...) \
+  asm volatile(                                                  \
+      "cmpq $-2, (%%rdx)\n\t"                                    \
+      "jae 3f\n\t"                                               \
+      "pushq %%rsi\n\t"                                          \
+      ".cfi_def_cfa_offset 16\n\t"                               \
+      "callq " CALL                                              \
+      "\n"                                                       \
+      "1:\n\t"                                                   \
+      "popq %%rdx\n\t"                                           \
+      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                 \
+      "\n\t"                                                     \
+      "retq\n\t"                                                 \
+      ".ascii \"muster 0f\"\n\t" /* fork_frame::name */          \
+      ".long %c0 - .\n\t"        /* at fork_frame::code_at */    \
+      ".long " MUSTER_FORK_OWNERS                                \
+      "@GOTPCREL\n" /* at fork_frame::owners_at */               \
+      "2:\n\t"      /* at fork_frame::other_return */            \
+      ".cfi_def_cfa_offset 16\n\t"                               \
+      "addq $8, %%rsp\n\t"                                       \
+      ".cfi_def_cfa_offset 8\n\t" MORE                           \
+      "retq\n"                                                   \
+      "4:\n\t"                                                   \
+      "movl $1, %%edx\n\t" /* for_nobody */                      \
+      MORE                                                       \
+      "retq\n"                                                   \
+      "3:\n\t"                                                   \
+      "je 4b\n\t"                                                \
+      "pushq %%rsi\n\t"                                          \
+      ".cfi_def_cfa_offset 16\n\t"                               \
+      "leaq 1b(%%rip), %%rax\n\t"                                \
+      "pushq %%rax\n\t" /* as if it had called what follows */   \
+      ".cfi_def_cfa_offset 8\n\t"                                \
+      "pushq %%rdi\n\t"                                          \
+      ".cfi_def_cfa_offset 16\n\t"                               \
+      "pushq %%rcx\n\t"                                          \
+      ".cfi_def_cfa_offset 24\n\t"                               \
+      "subq $8, %%rsp\n\t"                                       \
+      ".cfi_def_cfa_offset 32\n\t"                               \
+      "callq " MUSTER_ANSWER_FROM_FORK                           \
+      "\n\t"                                                     \
+      "addq $8, %%rsp\n\t"                                       \
+      ".cfi_def_cfa_offset 24\n\t"                               \
+      "popq %%rcx\n\t"                                           \
+      ".cfi_def_cfa_offset 16\n\t"                               \
+      "popq %%rdi\n\t"                                           \
+      ".cfi_def_cfa_offset 8\n\t"                                \
+      "jmp " JUMP "\n\t"                                         \
+      :                                                          \
       : __VA_ARGS__ MUSTER_MAY_THROW)
 
 /// Calls Code(first), which returns a word.
@@ -123,12 +131,13 @@ struct fork_frame {
   static constexpr char name[] = "muster 0f";
   static constexpr std::size_t name_bytes = sizeof name - 1;
   // From the first return:
-  static constexpr std::uintptr_t name_at = 4, code_at = 13, other_return = 17;
+  static constexpr std::uintptr_t name_at = 4, code_at = 13, owners_at = 17, other_return = 21;
 
-  /// Whether a call in a function that ends at `end` is a fork.
+  /// Whether a call in a function that ends at `end` is a fork that the caller's workers may find.
   static bool returns_to(std::uintptr_t address, std::uintptr_t end) noexcept {
     return end - address >= other_return &&
-           std::memcmp(std::bit_cast<const char*>(address + name_at), name, name_bytes) == 0;
+           std::memcmp(std::bit_cast<const char*>(address + name_at), name, name_bytes) == 0 &&
+           *std::bit_cast<const char* const*>(beside(address + owners_at)) == &fork_owners;
   }
   /// Whether a function that begins there is one of the above.
   static bool begins_at(std::uintptr_t function, std::uintptr_t end) noexcept {
@@ -138,11 +147,17 @@ struct fork_frame {
     return false;
   }
   static second_code code(std::uintptr_t return_address) noexcept {
-    std::int32_t distance = 0;
-    std::memcpy(&distance, std::bit_cast<const char*>(return_address + code_at), sizeof distance);
-    return std::bit_cast<second_code>(return_address + code_at + static_cast<std::uintptr_t>(std::int64_t{distance}));
+    return std::bit_cast<second_code>(beside(return_address + code_at));
   }
   static word closure(std::uintptr_t slot) noexcept { return *std::bit_cast<const word*>(slot + sizeof(void*)); }
+
+ private:
+  /// What a number in the code leads to.
+  static std::uintptr_t beside(std::uintptr_t number) noexcept {
+    std::int32_t distance = 0;
+    std::memcpy(&distance, std::bit_cast<const char*>(number), sizeof distance);
+    return number + static_cast<std::uintptr_t>(std::int64_t{distance});
+  }
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -153,9 +153,9 @@ class basic_frame_deque : public fork_deque {
  private:
   enum class share { of_options, all };
 
-  /// From `stopped`, when a signal's handler calls.
-  inline bool publish(share how, const typename Stack::point* stopped) noexcept;
-  inline void offer_found(frame_record& r) noexcept;
+  /// From `stopped`, when a signal's handler calls. Hidden: see machine_stack::prepare().
+  [[gnu::visibility("hidden")]] inline bool publish(share how, const typename Stack::point* stopped) noexcept;
+  [[gnu::visibility("hidden")]] inline void offer_found(frame_record& r) noexcept;
   frame_record* newest() const noexcept {
     fork_record* const r = head_.load(std::memory_order_relaxed);
     return r == &bottom_ ? nullptr : static_cast<frame_record*>(r);

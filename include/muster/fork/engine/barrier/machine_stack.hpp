@@ -76,15 +76,18 @@ class machine_stack {
     return walk.go(here);
   }
 
-  /// Before replace(). Returns false when there is no memory.
-  static bool prepare(frame_record& r) noexcept {
+  /// Before replace(), by the same library: each has its own table and its own barrier. Returns false when there is no
+  /// memory.
+  [[gnu::visibility("hidden")]] static bool prepare(frame_record& r) noexcept {
     r.body = &barrier_body;
     r.came = &came_to_barrier;
     r.passed = &exception_passes;
     return slot_map::set(r.slot(), &r);
   }
   /// From now on the fork's first half returns to the barrier.
-  static void replace(frame_record& r) noexcept { *std::bit_cast<std::uintptr_t*>(r.slot()) = return_barrier(); }
+  [[gnu::visibility("hidden")]] static void replace(frame_record& r) noexcept {
+    *std::bit_cast<std::uintptr_t*>(r.slot()) = return_barrier();
+  }
   /// For the thief, on its own stack: executes the second half, which it finds in the frame.
   static void run_stolen(fork_record& of) noexcept {
     auto& r = static_cast<frame_record&>(of);
