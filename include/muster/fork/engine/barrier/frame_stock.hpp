@@ -70,6 +70,7 @@ class frame_stock {
       if (one == nullptr) break;
       one->next_free_.ref() = std::exchange(all, one);
     }
+    if (all == nullptr) return;  // no memory
     // (1) acq_rel: pairs with (2), and with itself.
     delete_all(gift_.exchange(all, std::memory_order_acq_rel));
   }
