@@ -142,7 +142,7 @@ class push_face {
   /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count) {
-    return push_each(first, count, [this](auto&& item) { return emplace(std::forward<decltype(item)>(item)); });
+    return push_each(first, count, [this](auto&& item) { return self().emplace(std::forward<decltype(item)>(item)); });
   }
   /// Pushes items from `first` on as long as there is room, at most `count`. Returns how many.
   template <class InputIt>
