@@ -101,7 +101,7 @@ const std::vector<bound> bounds = {
     {"spsc", 4, "push*2 | pop", "push*4 | pop*4", 9, "push while there is room, waking a consumer"},
     {"spsc", 4, "try_push_n*4 | try_pop", "try_push_n*4 | try_pop*4", 6, "try_push_n of four"},
     {"spsc", 4, "try_pop_n*4 | try_push_n*2", "try_pop_n*4 | try_push_n*4", 9, "try_pop_n of four"},
-    {"spmc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 14, "try_push, ring of two cells"},
+    {"spmc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 15, "try_push, ring of two cells"},
     {"spmc", 4, "push*2 | pop", "push*3 | pop | pop*2", 10, "push while there is room, waking a consumer"},
     {"lanes", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 30,
      "try_push of lanes, two cells, waking nobody"},

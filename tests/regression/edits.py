@@ -25,6 +25,7 @@ class Edit(NamedTuple):
 
 SPSC, SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
 SPMC_CONSUMERS, MPMC_CONSUMERS = (f"muster/queue/impl/{queue}_consumers.hpp" for queue in ("spmc", "mpmc"))
+MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
 WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
 
 EDITS = (
@@ -38,7 +39,7 @@ EDITS = (
          "return true;"),
     Edit("mpmc-no-second-look", "mpmc", MPMC_CONSUMERS,
          "word = c.word.load(std::memory_order_seq_cst);", ""),
-    Edit("mpmc-gap-goes-back", "mpmc", MPMC,
+    Edit("mpmc-gap-goes-back", "mpmc", MPMC_GAPS,
          "while (before(known, rank)) {", "for (c.gap.store(rank, std::memory_order_seq_cst); false;) {"),
 
     # Errors that other libraries have had, made here.
@@ -91,8 +92,8 @@ EDITS = (
     Edit("wake-without-counting", "all", WAIT, "  epoch_.fetch_add(1, std::memory_order_release);\n", ""),
     Edit("spmc-close-wakes-no-producer", "spmc", SPMC, "  producers_.wake_all();\n", ""),
     Edit("spmc-cell-in-use", "spmc", SPMC,
-         "if (cells_[rank].word.load(std::memory_order_acquire) == 0) [[likely]]\n      return",
-         "return"),
+         "return before(rank, limit_) && cells_[rank].word.load(std::memory_order_acquire) == 0;",
+         "return before(rank, limit_);"),
     Edit("spmc-item-not-announced", "spmc", SPMC,
          "  if (!announce(rank, rank + 1)) [[unlikely]]\n    return queue_status::closed;\n",
          "  tail_.store(rank + 1, std::memory_order_relaxed);\n"),
@@ -101,12 +102,12 @@ EDITS = (
     Edit("spmc-gap-tells-nobody", "spmc", SPMC,
          "  gap_.store(rank, std::memory_order_release);\n  signal_rank(rank);",
          "  gap_.store(rank, std::memory_order_release);"),
-    Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC,
-         "  signal_room();\n}\n\n// There may be", "}\n\n// There may be"),
-    Edit("mpmc-late-rank-tells-nobody", "mpmc", MPMC, "continue;\n    make_gap(rank);", "continue;"),
+    Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC_GAPS,
+         "  signal_room();\n}\n\n// Whether an item", "}\n\n// Whether an item"),
+    Edit("mpmc-late-rank-tells-nobody", "mpmc", MPMC, "  }\n  make_gap(rank);\n", "  }\n"),
     Edit("mpmc-gap-takes-a-place", "mpmc", MPMC, " || fits_beside_gaps(rank, head)", ""),
     Edit("mpmc-rank-of-its-own-for-those-who-may-not-wait", "mpmc", MPMC,
-         "if (for_ever && !tight_", "if ((for_ever || true) && !tight_"),
+         "  if (for_ever) {", "  if (for_ever || true) {"),
     Edit("mpmc-claim-without-the-flag", "mpmc", MPMC,
          "if ((consumers_.after_event() & closing) == 0) [[likely]]", "if (true)"),
     Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n  return refresh_room()",

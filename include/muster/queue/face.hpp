@@ -99,17 +99,17 @@ class push_face {
   using value_type = T;
 
   /// Appends an item; waits while the queue is full. success or closed. The item is untouched when it was not taken.
-  queue_status push(const T& item) { return self().emplace_within(wait_limit{}, item); }
-  queue_status push(T&& item) { return self().emplace_within(wait_limit{}, std::move(item)); }
+  MUSTER_HOT queue_status push(const T& item) { return self().emplace_within(wait_limit{}, item); }
+  MUSTER_HOT queue_status push(T&& item) { return self().emplace_within(wait_limit{}, std::move(item)); }
   /// The same, with the item constructed in place.
   template <class... Args>
-  queue_status emplace(Args&&... args) {
+  MUSTER_HOT queue_status emplace(Args&&... args) {
     return self().emplace_within(wait_limit{}, std::forward<Args>(args)...);
   }
 
   /// Appends an item if there is room now. success, full, closed or busy.
-  queue_status try_push(const T& item) { return self().try_emplace(item); }
-  queue_status try_push(T&& item) { return self().try_emplace(std::move(item)); }
+  MUSTER_HOT queue_status try_push(const T& item) { return self().try_emplace(item); }
+  MUSTER_HOT queue_status try_push(T&& item) { return self().try_emplace(std::move(item)); }
 
   /// push, but gives up when the time is over: success, closed, or what was in the way, full or busy.
   template <class Rep, class Period>

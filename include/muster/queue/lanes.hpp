@@ -163,7 +163,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
 
   // And push, emplace, try_push, push_for, push_until: see face.hpp. As in spmc_queue.
   template <class... Args>
-  queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args);
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count);
   template <class InputIt>
@@ -176,7 +176,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
   producer_handle(lanes& owner, std::size_t number) noexcept : owner_(&owner), number_(number) {}
   lane_queue& queue() noexcept { return owner_->lanes_[number_]->queue; }
   template <class... Args>
-  queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
   template <class InputIt>
   std::size_t push_up_to(InputIt first, std::size_t count, bool waits);
   void leave() noexcept;
@@ -196,10 +196,10 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
   using face::pop;  // and pop_for, pop_until: see face.hpp
 
   /// Takes an item; waits while there is none. No value only when the queue is closed and drained.
-  queue_result<T> pop() { return pop_within(wait_limit{}); }
+  MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
   /// Takes an item if there is one: an item, empty or closed; busy while close() is under way, or a push into a queue
   /// that is being closed. Empty: each lane was empty at a moment of its own during the call. Lock-free.
-  queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop();
   /// Takes 1 to `count` consecutive items of one lane, waiting for the first. 0 only when the queue is closed and
   /// drained. When `*out = item` can throw, items are claimed one at a time.
   template <class OutputIt>
@@ -210,7 +210,10 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
 
  private:
   consumer_handle(lanes& owner, cursor at, unsigned number) noexcept : owner_(&owner), at_(at), number_(number) {}
-  queue_result<T> pop_within(const wait_limit& limit);
+  MUSTER_HOT bool claim_here(rank_t& rank) noexcept;
+  MUSTER_COLD queue_result<T> try_pop_anywhere();
+  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit);
+  MUSTER_COLD queue_result<T> await_and_pop(const wait_limit& limit);
   template <class OutputIt>
   queue_status take_some(OutputIt& out, std::size_t count, std::size_t& taken);
 

@@ -50,13 +50,13 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   /// Constructs an item at the end if there is room now: success, full or closed; busy when stopped threads hold every
   /// cell. Lock-free. `full` counts places that pushes in progress have taken as well as items.
   template <class... Args>
-  queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args);
 
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
-  queue_result<T> pop();
+  MUSTER_HOT queue_result<T> pop();
   /// Takes the first item if there is one: an item, empty or closed; busy when the first item is still being written,
   /// or close() is in progress. Lock-free.
-  queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop();
   /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
   /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
   template <class OutputIt>
@@ -105,22 +105,33 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
   rank_t room_end(rank_t head) const noexcept { return head + step * capacity_; }
 
-  queue_status claim_place(rank_t& rank, bool for_ever);
-  bool take_rank(rank_t& rank, bool for_ever);
+  struct place {
+    queue_status status;
+    rank_t rank;
+  };
+  MUSTER_HOT place claim_place(bool for_ever);
+  MUSTER_COLD place claim_place_slowly(bool for_ever);
+  MUSTER_COLD place await_place(queue_status why, const wait_limit& limit);
+  MUSTER_HOT bool take_rank(rank_t& rank, bool for_ever);
+  bool take_rank_with_room(rank_t& rank);
   MUSTER_COLD bool await_own_room(rank_t rank);
-  bool claim(rank_t rank) noexcept;
-  void give_back(rank_t rank) noexcept;
+  MUSTER_HOT bool claim(rank_t rank) noexcept;
+  MUSTER_COLD bool claim_late(rank_t rank, rank_t word) noexcept;
+  MUSTER_HOT bool may_keep(rank_t rank) noexcept;
+  MUSTER_COLD void give_back(rank_t rank) noexcept;
+  MUSTER_HOT bool knows_room(rank_t rank) const noexcept;
   bool has_room(rank_t rank) noexcept;
   MUSTER_COLD bool fits_beside_gaps(rank_t rank, rank_t head) const noexcept;
   std::size_t free_places() noexcept;
   MUSTER_COLD bool await_room(const wait_limit& limit);
   MUSTER_COLD bool await_cell(const wait_limit& limit);
   template <class... Args>
-  queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
   template <class... Args>
-  void publish(rank_t rank, Args&&... args);
+  MUSTER_HOT void publish(rank_t rank, Args&&... args);
   MUSTER_COLD void make_gap(rank_t rank) noexcept;
-  void signal_rank(rank_t rank) noexcept;
+  MUSTER_HOT void signal_rank(rank_t rank) noexcept;
+  MUSTER_COLD void wake_for(rank_t rank, std::uint32_t sleepers) noexcept;
   void signal_room() noexcept;
 
   enum class outlook { ready, gap, over, written, unclaimed };
@@ -128,12 +139,13 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   static bool is_resolved(outlook seen) noexcept { return seen == outlook::ready || seen == outlook::gap; }
   static bool must_wait(outlook seen) noexcept { return seen == outlook::written || seen == outlook::unclaimed; }
   std::size_t unclaimed() const noexcept;
-  void claimed(std::size_t ranks) noexcept;
-  MUSTER_COLD bool await_ticket(rank_t& rank);
+  MUSTER_HOT void claimed(std::size_t ranks) noexcept;
+  MUSTER_COLD queue_result<T> await_ticket(rank_t rank);
+  MUSTER_COLD queue_result<T> try_pop_first();
   queue_result<T> pop_within(const wait_limit& limit);
   MUSTER_COLD bool await_head(const wait_limit& limit);
   queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
-  queue_result<T> take(rank_t rank);
+  MUSTER_HOT queue_result<T> take(rank_t rank);
   template <class OutputIt>
   std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status);
 

@@ -53,7 +53,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   /// Producer only. Constructs an item at the end if there is room now. success, full, closed; busy when there is room
   /// but stopped consumers hold so many cells that no rank has one. Wait-free.
   template <class... Args>
-  queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args);
   /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
   /// When a constructor throws, the items before it have been pushed.
   template <class InputIt>
@@ -63,10 +63,10 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   std::size_t try_push_n(InputIt first, std::size_t count);
 
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
-  queue_result<T> pop();
+  MUSTER_HOT queue_result<T> pop();
   /// Takes the first item if there is one: an item, empty or closed; busy while close() is under way, or a push into a
   /// queue that is being closed. Lock-free.
-  queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop();
   /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
   /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
   template <class OutputIt>
@@ -107,38 +107,44 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
       "spmc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer";
 
   template <class... Args>
-  queue_status emplace_within(const wait_limit& limit, Args&&... args);
-  queue_status reserve();
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  MUSTER_HOT bool has_cell() const noexcept;
+  MUSTER_COLD queue_status reserve();
+  MUSTER_COLD queue_status reserve_within(const wait_limit& limit);
   MUSTER_COLD bool await_room(const wait_limit& limit);
   bool look_for_room();
   MUSTER_COLD bool look_again();
   std::size_t free_places();
   MUSTER_COLD void make_gap(rank_t rank);
   template <class... Args>
-  queue_status publish(Args&&... args);
+  MUSTER_HOT queue_status publish(Args&&... args);
   template <class InputIt, class AfterRun>
   std::size_t push_up_to(InputIt first, std::size_t count, bool waits, AfterRun after_run);
   template <class InputIt>
   std::size_t publish_run(InputIt& first, std::size_t count);
-  bool announce(rank_t from, rank_t to);
-  void signal_rank(rank_t rank) noexcept;
+  MUSTER_HOT bool announce(rank_t from, rank_t to);
+  MUSTER_COLD void withdraw(rank_t end) noexcept;
+  MUSTER_HOT void signal_rank(rank_t rank) noexcept;
 
   enum class outlook { ready, gap, over, unknown };  // cases 1 to 4 of impl/spmc.hpp
   outlook look(rank_t rank) const noexcept;
   bool resolved(rank_t rank) const noexcept;
-  void claimed() noexcept;
+  MUSTER_HOT void claimed() noexcept;
   std::size_t unclaimed() const noexcept;
-  MUSTER_COLD bool await_ticket(rank_t& rank);
+  MUSTER_COLD queue_result<T> await_ticket(rank_t rank);
+  MUSTER_HOT bool claim_at_once(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+  MUSTER_HOT bool claim_at_once(rank_t& rank) noexcept;
+  MUSTER_COLD queue_result<T> try_pop_first();
   queue_result<T> pop_within(const wait_limit& limit);
   MUSTER_COLD bool await_head(const wait_limit& limit);
-  queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+  MUSTER_COLD queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   queue_status claim_exactly(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   template <bool Exact>
   queue_status claim(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   template <bool Exact>
   queue_status claim_item(rank_t& rank) noexcept;
   outlook look_at_head() const noexcept;
-  queue_result<T> take(rank_t rank);
+  MUSTER_HOT queue_result<T> take(rank_t rank);
   template <bool Exact, class OutputIt>
   std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status);
 

@@ -80,9 +80,10 @@ class engine {
   unsigned current() const { return current_; }
   const void*& innermost() { return threads_[current_].innermost; }
   knowledge& known() { return threads_[current_].known; }
-  /// Stops a thread at its next step or a later one, as a signal does: it calls `handler`, and goes on where it was.
-  /// Nothing when it has not done so for an earlier one; of one that sleeps, when it has been woken. Nobody who is
-  /// stopped knows what the caller knew. Not in a search without a bound on preemptions, which would leave ways out.
+  /// Stops a thread at its next step or one of the 16 after it, as a signal does: it calls `handler`, and goes on where
+  /// it was. At once when it can only wait, or begins to; of one that sleeps, when it has been woken. Nothing when it
+  /// has not called the handler for an earlier one. Nobody who is stopped knows what the caller knew. Not in a search
+  /// without a bound on preemptions, which would leave ways out.
   void interrupt(unsigned thread, const std::function<void()>& handler);
   /// The calling thread may be stopped here too, between two operations.
   void may_be_stopped() {

@@ -136,8 +136,23 @@ auto MUSTER_LANES_QUEUE::consumer() -> consumer_handle {
   return consumer_handle(*this, {nullptr, number, 0}, number);
 }
 
+// The same as visit() would do first.
 MUSTER_LANES
-MUSTER_HOT queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::try_pop() {
+bool MUSTER_LANES_QUEUE::consumer_handle::claim_here(rank_t& rank) noexcept {
+  if (at_.left == 0 || !at_.here->claim_at_once(rank)) return false;
+  --at_.left;
+  return true;
+}
+
+MUSTER_LANES
+queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::try_pop() {
+  if (rank_t rank = 0; claim_here(rank)) [[likely]]
+    return at_.here->take(rank);
+  return try_pop_anywhere();
+}
+
+MUSTER_LANES
+queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::try_pop_anywhere() {
   lane_queue* from = nullptr;
   rank_t rank = 0;
   const queue_status found = owner_->visit(at_, [&]<bool Exact>(lane_queue& queue, std::bool_constant<Exact>) {
@@ -150,8 +165,15 @@ MUSTER_HOT queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::try_pop() {
 
 MUSTER_LANES
 queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::pop_within(const wait_limit& limit) {
+  if (rank_t rank = 0; claim_here(rank)) [[likely]]
+    return at_.here->take(rank);
+  return await_and_pop(limit);
+}
+
+MUSTER_LANES
+queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::await_and_pop(const wait_limit& limit) {
   for (;;) {
-    queue_result<T> result = try_pop();
+    queue_result<T> result = try_pop_anywhere();
     if (result || result.status() == queue_status::closed) return result;
     if (limit.over() || !owner_->await_item(at_, number_, limit)) return result;
   }

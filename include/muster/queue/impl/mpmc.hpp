@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// impl/mpmc.hpp: the definitions of mpmc_queue's producers, close() and what belongs to neither side. The consumers are
-// in impl/mpmc_consumers.hpp.
+// impl/mpmc.hpp: the definitions of mpmc_queue's producers, close() and what belongs to neither side. Gaps are in
+// impl/mpmc_gaps.hpp, the consumers in impl/mpmc_consumers.hpp.
 //
 // A producer takes its rank by one step on tail, as in the paper: a fetch-add while there is room for all threads, a
 // compare-exchange when the queue is nearly full, so that nobody takes a rank that there is no room for. A thread that
@@ -77,32 +77,45 @@ MUSTER_MPMC_QUEUE::~mpmc_queue() {
 // Takes a rank and its cell: success, or why there is none. Waits only when it has taken a rank that there is no room
 // for, and that only for who may wait for ever.
 MUSTER_MPMC
-queue_status MUSTER_MPMC_QUEUE::claim_place(rank_t& rank, bool for_ever) {
-  for (std::size_t gaps = 0; gaps <= cells_.cells(); ++gaps) {
-    if (is_closed()) return queue_status::closed;
-    if (!take_rank(rank, for_ever)) return is_closed() ? queue_status::closed : queue_status::full;
-    if (!claim(rank)) continue;
-    if ((consumers_.after_event() & closing) == 0) [[likely]]
-      return queue_status::success;
-    make_gap(rank);
-    give_back(rank);
-    return queue_status::closed;
-  }
-  return queue_status::busy;
+auto MUSTER_MPMC_QUEUE::claim_place(bool for_ever) -> place {
+  if (rank_t rank = 0; !is_closed() && !tight_.load(std::memory_order_relaxed) && take_rank(rank, for_ever) &&
+                       claim(rank) && may_keep(rank)) [[likely]]
+    return {queue_status::success, rank};
+  return claim_place_slowly(for_ever);
 }
 
-// Takes the rank at tail_, which the caller must resolve. False when there is no room.
+MUSTER_MPMC
+auto MUSTER_MPMC_QUEUE::claim_place_slowly(bool for_ever) -> place {
+  for (std::size_t gaps = 0; gaps <= cells_.cells(); ++gaps) {
+    if (is_closed()) return {queue_status::closed, 0};
+    rank_t rank = 0;
+    if (!(for_ever && !tight_.load(std::memory_order_relaxed) ? take_rank(rank, true) : take_rank_with_room(rank)))
+      return {is_closed() ? queue_status::closed : queue_status::full, 0};
+    if (claim(rank) && may_keep(rank)) return {queue_status::success, rank};
+  }
+  return {queue_status::busy, 0};
+}
+
+// Takes the rank at tail_, which the caller must resolve, by one step. False when there was no room, or another thread
+// was faster.
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::take_rank(rank_t& rank, bool for_ever) {
-  if (for_ever && !tight_.load(std::memory_order_relaxed)) [[likely]] {
+  if (for_ever) {
     // (9) release: pairs with (12). Who finds a later tail knows of the pops that the producers before it knew of, and
     // does not say full because of places that were free before they began.
     rank = tail_.fetch_add(step, std::memory_order_release);
-    if (has_room(rank + spare_)) [[likely]]
-      return true;
-    tight_.store(true, std::memory_order_relaxed);
-    return has_room(rank) || await_own_room(rank);
+    return knows_room(rank + spare_) || await_own_room(rank);
   }
+  rank = tail_.load(std::memory_order_relaxed);
+  if (!knows_room(rank)) return false;
+  rank_t tail = rank;
+  // (9)
+  return tail_.compare_exchange_strong(tail, rank + step, std::memory_order_release, std::memory_order_relaxed);
+}
+
+// The same, looking for room until there is none.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::take_rank_with_room(rank_t& rank) {
   // (12) acquire and release: pairs with (9).
   rank = tail_.load(std::memory_order_acquire);
   do {
@@ -117,6 +130,10 @@ bool MUSTER_MPMC_QUEUE::take_rank(rank_t& rank, bool for_ever) {
 // Waits until there is room for a rank that was taken. False when the queue is closed, and then the rank is a gap.
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::await_own_room(rank_t rank) {
+  if (has_room(rank + spare_)) [[likely]]
+    return true;
+  tight_.store(true, std::memory_order_relaxed);
+  if (has_room(rank)) return true;
   producers_.await<Wait>(own_key, [&] { return has_room(rank) || is_closed(); }, no_deadline);
   if (!is_closed()) return true;
   make_gap(rank);
@@ -130,11 +147,9 @@ bool MUSTER_MPMC_QUEUE::claim(rank_t rank) noexcept {
   // What it is unless somebody was a lap late. Not loaded first: the line comes once, to be written.
   rank_t word = free(rank - step * cells_.cells());
   // (1) seq_cst: pairs with (6) and, as an acquire, with (8): the consumer has moved the old item out.
-  while (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed)) {
-    if (is_free(word) && before(word, rank)) continue;
-    make_gap(rank);
-    return false;
-  }
+  if (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed))
+      [[unlikely]]
+    if (!claim_late(rank, word)) return false;
   // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see the top of the file.
   if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
     return true;
@@ -142,12 +157,27 @@ bool MUSTER_MPMC_QUEUE::claim(rank_t rank) noexcept {
   return false;
 }
 
-// Frees the cell of a claimed rank that is a gap.
+// The same where the cell's word is not that of the lap before, but `word`.
 MUSTER_MPMC
-void MUSTER_MPMC_QUEUE::give_back(rank_t rank) noexcept {
-  at(rank).word.store(free(rank), std::memory_order_release);  // (8)
-  signal_rank(rank);
-  signal_room();
+bool MUSTER_MPMC_QUEUE::claim_late(rank_t rank, rank_t word) noexcept {
+  while (is_free(word) && before(word, rank)) {
+    // (1)
+    if (at(rank).word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst,
+                                              std::memory_order_relaxed))
+      return true;
+  }
+  make_gap(rank);
+  return false;
+}
+
+// Whether a rank that was claimed may have an item. False when the queue is being closed, and then the rank is a gap.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::may_keep(rank_t rank) noexcept {
+  if ((consumers_.after_event() & closing) == 0) [[likely]]
+    return true;
+  make_gap(rank);
+  give_back(rank);
+  return false;
 }
 
 // There may be room where there was none.
@@ -160,12 +190,17 @@ void MUSTER_MPMC_QUEUE::signal_room() noexcept {
     }
 }
 
+// Whether an item of this rank fits, by what is known of head_.
+MUSTER_MPMC
+bool MUSTER_MPMC_QUEUE::knows_room(rank_t rank) const noexcept {
+  // Relaxed, and it may go back when two threads store here: any value that head_ has had is a sound bound.
+  return before(rank, room_end(head_seen_.load(std::memory_order_relaxed)));
+}
+
 // Whether an item of this rank fits. Looks at head_ only when what is known does not answer it.
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::has_room(rank_t rank) noexcept {
-  // Relaxed, and it may go back when two threads store here: any value that head_ has had is a sound bound.
-  if (before(rank, room_end(head_seen_.load(std::memory_order_relaxed)))) [[likely]]
-    return true;
+  if (knows_room(rank)) return true;
   rank_t head = head_.load(std::memory_order_relaxed);
   // With nothing but gaps at the front, nobody might ever claim them, so a producer that finds no room does.
   while (!before(rank, room_end(head)) && look(head) == outlook::gap)
@@ -175,20 +210,6 @@ bool MUSTER_MPMC_QUEUE::has_room(rank_t rank) noexcept {
     }
   head_seen_.store(head, std::memory_order_relaxed);
   return before(rank, room_end(head)) || fits_beside_gaps(rank, head);
-}
-
-// Whether an item of this rank fits because some of the ranks before it are gaps. `head`: a value that head_ has had.
-MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::fits_beside_gaps(rank_t rank, rank_t head) const noexcept {
-  // All relaxed: a gap that is not seen yet takes a place, and its maker tells those who sleep.
-  if (!before(head, gaps_end_.load(std::memory_order_relaxed))) [[likely]]
-    return false;
-  rank_t end = room_end(head);
-  for (std::size_t i = 0; i < gap_count_; ++i) {
-    const rank_t gap = gaps_[i].load(std::memory_order_relaxed);
-    if (!before(gap, head) && before(gap, rank)) end += step;
-  }
-  return before(rank, end) && before(rank, head + step * cells_.cells());
 }
 
 MUSTER_MPMC
@@ -221,24 +242,32 @@ bool MUSTER_MPMC_QUEUE::await_cell(const wait_limit& limit) {
 MUSTER_MPMC
 template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::try_emplace(Args&&... args) {
-  rank_t rank = 0;
-  const queue_status claim = claim_place(rank, false);
-  if (claim == queue_status::success) [[likely]]
-    publish(rank, std::forward<Args>(args)...);
-  return claim;
+  const place mine = claim_place(false);
+  if (mine.status == queue_status::success) [[likely]]
+    publish(mine.rank, std::forward<Args>(args)...);
+  return mine.status;
 }
 
 MUSTER_MPMC
 template <class... Args>
 queue_status MUSTER_MPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
-  for (;;) {
-    rank_t rank = 0;
-    const queue_status now = claim_place(rank, limit.none());
-    if (now == queue_status::success) [[likely]]
-      publish(rank, std::forward<Args>(args)...);
-    if (now == queue_status::success || now == queue_status::closed) return now;
-    if (limit.over() || !(now == queue_status::full ? await_room(limit) : await_cell(limit))) return now;
+  place mine = claim_place(limit.none());
+  if (mine.status != queue_status::success) [[unlikely]]
+    mine = await_place(mine.status, limit);
+  if (mine.status == queue_status::success) [[likely]]
+    publish(mine.rank, std::forward<Args>(args)...);
+  return mine.status;
+}
+
+// After claim_place() in vain.
+MUSTER_MPMC
+auto MUSTER_MPMC_QUEUE::await_place(queue_status why, const wait_limit& limit) -> place {
+  while (why != queue_status::closed && !limit.over() &&
+         (why == queue_status::full ? await_room(limit) : await_cell(limit))) {
+    if (const place mine = claim_place_slowly(limit.none()); mine.status == queue_status::success) return mine;
+    else why = mine.status;
   }
+  return {why, 0};
 }
 
 // Writes the item of a claimed rank.
@@ -262,31 +291,17 @@ void MUSTER_MPMC_QUEUE::publish(rank_t rank, Args&&... args) {
   signal_rank(rank);
 }
 
-// No item will have this rank, unless its producer is writing it already.
-MUSTER_MPMC
-void MUSTER_MPMC_QUEUE::make_gap(rank_t rank) noexcept {
-  cell& c = at(rank);
-  rank_t known = c.gap.load(std::memory_order_relaxed);
-  while (before(known, rank)) {
-    // (3) relaxed: alone, as (2) and (5) meet in its value, and nobody needs what its maker knew.
-    if (c.gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
-  }
-  gaps_[gaps_made_.fetch_add(1, std::memory_order_relaxed) % gap_count_].store(rank, std::memory_order_relaxed);
-  rank_t end = gaps_end_.load(std::memory_order_relaxed);
-  while (!before(rank, end) &&
-         !gaps_end_.compare_exchange_weak(end, rank + step, std::memory_order_relaxed, std::memory_order_relaxed)) {
-  }
-  signal_rank(rank);
-  signal_room();  // a gap takes no place
-}
-
 MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::signal_rank(rank_t rank) noexcept {
   if constexpr (Wait::parks)
-    if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]] {
-      if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
-      if (event_mask::wakes(sleepers, head_key)) consumers_.wake(head_key);
-    }
+    if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]]
+      wake_for(rank, sleepers);
+}
+
+MUSTER_MPMC
+void MUSTER_MPMC_QUEUE::wake_for(rank_t rank, std::uint32_t sleepers) noexcept {
+  if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
+  if (event_mask::wakes(sleepers, head_key)) consumers_.wake(head_key);
 }
 
 // ------------------------------------------------------------------------------------------------------------ the rest
@@ -323,4 +338,4 @@ void MUSTER_MPMC_QUEUE::check() const {
 
 }  // namespace muster::inline MUSTER_ABI
 
-#include <muster/queue/impl/mpmc_consumers.hpp>  // the rest of the definitions
+#include <muster/queue/impl/mpmc_gaps.hpp>  // the rest of the definitions

@@ -43,21 +43,21 @@ std::size_t MUSTER_MPMC_QUEUE::unclaimed() const noexcept {
 MUSTER_MPMC
 queue_result<T> MUSTER_MPMC_QUEUE::pop() {
   // (10) release: pairs with (11). The item's visibility is (4).
-  rank_t rank = head_.fetch_add(step, std::memory_order_release);
+  const rank_t rank = head_.fetch_add(step, std::memory_order_release);
   claimed(1);
   // (4)
-  if (at(rank).word.load(std::memory_order_acquire) != published(rank) && !await_ticket(rank))
-    return queue_status::closed;
-  return take(rank);
+  if (at(rank).word.load(std::memory_order_acquire) == published(rank)) [[likely]]
+    return take(rank);
+  return await_ticket(rank);
 }
 
-// Waits until `rank` is resolved, moving it on over gaps. False when the queue is closed and drained.
+// Waits until `rank` is resolved, goes on over gaps, and takes the item.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::await_ticket(rank_t& rank) {
+queue_result<T> MUSTER_MPMC_QUEUE::await_ticket(rank_t rank) {
   for (;;) {
     switch (look(rank)) {
-      case outlook::ready: return true;
-      case outlook::over: return false;
+      case outlook::ready: return take(rank);
+      case outlook::over: return queue_status::closed;
       case outlook::gap:
         rank = head_.fetch_add(step, std::memory_order_relaxed);  // goes on with (10)
         claimed(1);
@@ -111,6 +111,20 @@ queue_status MUSTER_MPMC_QUEUE::claim_up_to(std::size_t most, rank_t& first, std
 
 MUSTER_MPMC
 queue_result<T> MUSTER_MPMC_QUEUE::try_pop() {
+  const rank_t rank = head_.load(std::memory_order_relaxed);
+  rank_t head = rank;
+  // (4), (10)
+  if (at(rank).word.load(std::memory_order_acquire) == published(rank) &&
+      head_.compare_exchange_strong(head, rank + step, std::memory_order_release, std::memory_order_relaxed))
+      [[likely]] {
+    claimed(1);
+    return take(rank);
+  }
+  return try_pop_first();
+}
+
+MUSTER_MPMC
+queue_result<T> MUSTER_MPMC_QUEUE::try_pop_first() {
   for (;;) {
     rank_t rank = 0;
     std::size_t count = 0;

@@ -52,39 +52,52 @@ MUSTER_SPMC
 template <class... Args>
 queue_status MUSTER_SPMC_QUEUE::try_emplace(Args&&... args) {
   const auto inside = producer_.enter(second_producer);
-  const queue_status room = reserve();
-  if (room == queue_status::success) [[likely]]
-    return publish(std::forward<Args>(args)...);
-  return is_closed() ? queue_status::closed : room;
+  if (!has_cell()) [[unlikely]]
+    if (const queue_status room = reserve(); room != queue_status::success)
+      return is_closed() ? queue_status::closed : room;
+  return publish(std::forward<Args>(args)...);
 }
 
 MUSTER_SPMC
 template <class... Args>
 queue_status MUSTER_SPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   const auto inside = producer_.enter(second_producer);
-  for (;;) {
-    const queue_status room = reserve();
-    if (room == queue_status::success) [[likely]]
-      return publish(std::forward<Args>(args)...);
-    if (is_closed()) return queue_status::closed;
-    if (limit.over() || !await_room(limit)) return room;
-  }
+  if (!has_cell()) [[unlikely]]
+    if (const queue_status room = reserve_within(limit); room != queue_status::success) return room;
+  return publish(std::forward<Args>(args)...);
+}
+
+// Whether the cell of rank tail_ is ours, without a look at head_.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::has_cell() const noexcept {
+  const rank_t rank = tail_.load(std::memory_order_relaxed);
+  // (1) acquire: pairs with (4). The consumer has moved the old item out before we overwrite it.
+  return before(rank, limit_) && cells_[rank].word.load(std::memory_order_acquire) == 0;
 }
 
 // Makes the cell of rank tail_ ours, passing cells that slow consumers hold: success, or why there is no room.
 MUSTER_SPMC
 queue_status MUSTER_SPMC_QUEUE::reserve() {
-  for (std::size_t gaps = 0;; ++gaps) {
+  for (std::size_t gaps = 0; !has_cell();) {
     const rank_t rank = tail_.load(std::memory_order_relaxed);
-    if (!before(rank, limit_) && !look_for_room() && !look_again()) [[unlikely]] {
+    if (before(rank, limit_)) {
+      if (gaps++ == cells_.cells()) return queue_status::busy;
+      make_gap(rank);
+    } else if (!look_for_room() && !look_again()) {
       const std::size_t items = static_cast<std::size_t>(rank - head_seen_) - (gap_last_ - gap_first_);
       return items < capacity_ ? queue_status::busy : queue_status::full;
     }
-    // (1) acquire: pairs with (4). The consumer has moved the old item out before we overwrite it.
-    if (cells_[rank].word.load(std::memory_order_acquire) == 0) [[likely]]
-      return queue_status::success;
-    if (gaps == cells_.cells()) return queue_status::busy;
-    make_gap(rank);
+  }
+  return queue_status::success;
+}
+
+MUSTER_SPMC
+queue_status MUSTER_SPMC_QUEUE::reserve_within(const wait_limit& limit) {
+  for (;;) {
+    const queue_status room = reserve();
+    if (room == queue_status::success) return room;
+    if (is_closed()) return queue_status::closed;
+    if (limit.over() || !await_room(limit)) return room;
   }
 }
 
@@ -177,9 +190,14 @@ bool MUSTER_SPMC_QUEUE::announce(rank_t from, rank_t to) {
   tail_.store(to, std::memory_order_relaxed);
   if ((consumers_.after_event() & closing) == 0) [[likely]]
     return true;
-  gap_.store(std::max(from, to, before) - 1, std::memory_order_release);  // (2)
-  consumers_.wake_all();
+  withdraw(std::max(from, to, before));
   return false;
+}
+
+MUSTER_SPMC
+void MUSTER_SPMC_QUEUE::withdraw(rank_t end) noexcept {
+  gap_.store(end - 1, std::memory_order_release);  // (2)
+  consumers_.wake_all();
 }
 
 MUSTER_SPMC

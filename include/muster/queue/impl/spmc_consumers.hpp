@@ -34,21 +34,21 @@ void MUSTER_SPMC_QUEUE::claimed() noexcept {
 MUSTER_SPMC
 queue_result<T> MUSTER_SPMC_QUEUE::pop() {
   // (9) release: pairs with (8). The item's visibility is (5).
-  rank_t rank = head_.fetch_add(1, std::memory_order_release);
+  const rank_t rank = head_.fetch_add(1, std::memory_order_release);
   claimed();
   // (5)
-  if (cells_[rank].word.load(std::memory_order_acquire) != published(rank) && !await_ticket(rank))
-    return queue_status::closed;
-  return take(rank);
+  if (cells_[rank].word.load(std::memory_order_acquire) == published(rank)) [[likely]]
+    return take(rank);
+  return await_ticket(rank);
 }
 
-// Waits until `rank` is resolved, moving it on over gaps. False when the queue is closed and drained.
+// Waits until `rank` is resolved, goes on over gaps, and takes the item.
 MUSTER_SPMC
-bool MUSTER_SPMC_QUEUE::await_ticket(rank_t& rank) {
+queue_result<T> MUSTER_SPMC_QUEUE::await_ticket(rank_t rank) {
   for (;;) {
     switch (look(rank)) {
-      case outlook::ready: return true;
-      case outlook::over: return false;
+      case outlook::ready: return take(rank);
+      case outlook::over: return queue_status::closed;
       case outlook::gap:
         rank = head_.fetch_add(1, std::memory_order_relaxed);  // goes on with (9)
         claimed();
@@ -141,8 +141,39 @@ queue_status MUSTER_SPMC_QUEUE::claim_item(rank_t& rank) noexcept {
   }
 }
 
+// The same if the first item is there and nobody else is faster.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::claim_at_once(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+  // (5)
+  const auto is_there = [this](rank_t rank) {
+    return cells_[rank].word.load(std::memory_order_acquire) == published(rank);
+  };
+  first = head_.load(std::memory_order_relaxed);
+  if (!is_there(first)) return false;
+  count = std::min(most, cells_.cells());
+  while (count > 1 && !is_there(first + count - 1)) count /= 2;
+  rank_t head = first;
+  // (9)
+  if (!head_.compare_exchange_strong(head, first + count, std::memory_order_release, std::memory_order_relaxed))
+    return false;
+  claimed();
+  return true;
+}
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::claim_at_once(rank_t& rank) noexcept {
+  std::size_t count = 0;
+  return claim_at_once(1, rank, count);
+}
+
 MUSTER_SPMC
 queue_result<T> MUSTER_SPMC_QUEUE::try_pop() {
+  if (rank_t rank = 0; claim_at_once(rank)) [[likely]]
+    return take(rank);
+  return try_pop_first();
+}
+
+MUSTER_SPMC
+queue_result<T> MUSTER_SPMC_QUEUE::try_pop_first() {
   rank_t rank = 0;
   const queue_status status = claim_item<true>(rank);
   if (status != queue_status::success) return status;
@@ -188,8 +219,9 @@ std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
   while (taken < (safe ? 1 : count)) {
     rank_t first = 0;
     std::size_t run = 0;
-    status = claim<Exact>(safe ? count : 1, first, run);
-    if (status != queue_status::success) break;
+    const std::size_t most = safe ? count : 1;
+    if (!claim_at_once(most, first, run)) [[unlikely]]
+      if (status = claim<Exact>(most, first, run); status != queue_status::success) break;
     for (rank_t rank = first; rank != first + run; ++rank) {
       cell& c = cells_[rank];
       prefetch_for_read(&cells_[rank + ahead]);
