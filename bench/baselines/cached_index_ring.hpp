@@ -25,7 +25,7 @@ class cached_index_ring {
   class producer {
    public:
     producer(cached_index_ring& q, unsigned) : ring_(q) {}
-    void push(item value) {
+    MUSTER_HOT void push(item value) {
       const std::size_t at = ring_.write_.load(std::memory_order_relaxed);
       const std::size_t next = ring_.after(at);
       if (next == ring_.read_seen_) {
@@ -42,7 +42,7 @@ class cached_index_ring {
   class consumer {
    public:
     consumer(cached_index_ring& q, unsigned) : ring_(q) {}
-    bool try_pop(item& value) {
+    MUSTER_HOT bool try_pop(item& value) {
       const std::size_t at = ring_.read_.load(std::memory_order_relaxed);
       if (at == ring_.write_seen_) {
         ring_.write_seen_ = ring_.write_.load(std::memory_order_acquire);

@@ -38,7 +38,7 @@ class ffq_mpmc_paper {
   class producer {
    public:
     producer(ffq_mpmc_paper& q, unsigned) : queue_(q) {}
-    void push(T value) {
+    MUSTER_HOT void push(T value) {
       // The copy of head makes the look cheap; the producers' shared tail must be read every time.
       if (unclaimed() >= queue_.size_ / 2) {
         until([this] {
@@ -59,7 +59,7 @@ class ffq_mpmc_paper {
   class consumer {
    public:
     consumer(ffq_mpmc_paper& q, unsigned) : queue_(q) {}
-    T pop() { return queue_.dequeue(); }
+    MUSTER_HOT T pop() { return queue_.dequeue(); }
 
    private:
     ffq_mpmc_paper& queue_;

@@ -50,7 +50,7 @@ class ffq_spmc_paper {
   class producer {
    public:
     producer(ffq_spmc_paper& q, unsigned) : queue_(q) {}
-    void push(T value) {
+    MUSTER_HOT void push(T value) {
       if (queue_.tail_ - queue_.head_seen_ >= queue_.size_ / 2) {
         until([this] {
           queue_.head_seen_ = queue_.head_.load(std::memory_order_relaxed);
@@ -67,9 +67,9 @@ class ffq_spmc_paper {
   class consumer {
    public:
     consumer(ffq_spmc_paper& q, unsigned) : queue_(q) {}
-    T pop() { return queue_.dequeue(); }
+    MUSTER_HOT T pop() { return queue_.dequeue(); }
     /// Checks first, then claims. Only for a single consumer, between whose two steps nobody else can claim.
-    bool try_pop(T& value) {
+    MUSTER_HOT bool try_pop(T& value) {
       static_assert(!SharedHead, "the paper has no try_pop for several consumers");
       const std::int64_t rank = queue_.head_.load(std::memory_order_relaxed);
       Cell<T>& c = queue_.at(rank);

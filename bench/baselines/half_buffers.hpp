@@ -40,7 +40,7 @@ class half_buffers {
   class producer {
    public:
     producer(half_buffers& q, unsigned) : all_(q) {}
-    void push(item value) {
+    MUSTER_HOT void push(item value) {
       half& h = all_.halves_[all_.writing_];
       if (all_.filled_ == 0) until([&h] { return !h.full.load(std::memory_order_acquire); });
       h.items[all_.filled_++] = value;
@@ -59,7 +59,7 @@ class half_buffers {
   class consumer {
    public:
     consumer(half_buffers& q, unsigned) : all_(q) {}
-    bool pop(item& value) {
+    MUSTER_HOT bool pop(item& value) {
       half& h = all_.halves_[reading_];
       if (taken_ == 0) until([&h] { return h.full.load(std::memory_order_acquire); });
       if (h.size == 0) return false;

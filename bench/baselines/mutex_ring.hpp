@@ -32,7 +32,7 @@ class mutex_ring {
   class producer {
    public:
     producer(mutex_ring& q, unsigned) : ring_(q) {}
-    void push(T value) {
+    MUSTER_HOT void push(T value) {
       {
         std::unique_lock lock(ring_.mutex_);
         ring_.not_full_.wait(lock, [this] { return ring_.size_ < ring_.slots_.size(); });
@@ -50,7 +50,7 @@ class mutex_ring {
   class consumer {
    public:
     consumer(mutex_ring& q, unsigned) : ring_(q) {}
-    bool pop(T& value) {
+    MUSTER_HOT bool pop(T& value) {
       {
         std::unique_lock lock(ring_.mutex_);
         ring_.not_empty_.wait(lock, [this] { return ring_.size_ != 0 || ring_.closed_; });

@@ -11,6 +11,8 @@
 //     ending::poisoned   T pop() waits; one poison item per consumer is pushed behind the last item. FIFO only
 //     ending::drained    a flag is raised; a try_pop that fails after it was seen raised means the end
 //   and pop_n(T*, std::size_t), or try_pop_n for ending::drained, where it has one.
+// An adapter's operations are always inlined: a call more would cost some contenders half their throughput. What they
+// call is inlined or not as the compiler thinks, as in programs.
 #pragma once
 
 #include "driver/contender.hpp"

@@ -38,10 +38,10 @@ class ours {
   class producer {
    public:
     producer(ours& q, unsigned) : to_(giver(q.queue_)) {}
-    void push(value_type value) {
+    MUSTER_HOT void push(value_type value) {
       if (to_.push(std::move(value)) != queue_status::success) throw std::logic_error("push on an open queue failed");
     }
-    void push_n(const value_type* first, std::size_t n) {
+    MUSTER_HOT void push_n(const value_type* first, std::size_t n) {
       if (to_.push_n(first, n) != n) throw std::logic_error("push_n on an open queue came back early");
     }
 
@@ -52,13 +52,13 @@ class ours {
   class consumer {
    public:
     consumer(ours& q, unsigned) : from_(taker(q.queue_)) {}
-    bool pop(value_type& value) { return take(from_.pop(), value); }
-    bool try_pop(value_type& value) { return take(from_.try_pop(), value); }
-    std::size_t pop_n(value_type* out, std::size_t n) { return from_.pop_n(out, n); }
+    MUSTER_HOT bool pop(value_type& value) { return take(from_.pop(), value); }
+    MUSTER_HOT bool try_pop(value_type& value) { return take(from_.try_pop(), value); }
+    MUSTER_HOT std::size_t pop_n(value_type* out, std::size_t n) { return from_.pop_n(out, n); }
 
    private:
     template <class Result>
-    static bool take(Result&& result, value_type& value) {
+    MUSTER_HOT static bool take(Result&& result, value_type& value) {
       if (!result) return false;
       value = std::move(*result);
       return true;

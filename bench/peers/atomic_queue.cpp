@@ -33,7 +33,7 @@ class optimist {
   class producer {
    public:
     producer(optimist& q, unsigned) : queue_(q.queue_) {}
-    void push(T value) { queue_.push(std::move(value)); }
+    MUSTER_HOT void push(T value) { queue_.push(std::move(value)); }
 
    private:
     Queue& queue_;
@@ -42,7 +42,7 @@ class optimist {
   class consumer {
    public:
     consumer(optimist& q, unsigned) : queue_(q.queue_) {}
-    T pop() { return queue_.pop(); }
+    MUSTER_HOT T pop() { return queue_.pop(); }
 
    private:
     Queue& queue_;
@@ -63,7 +63,7 @@ class by_try {
   class producer {
    public:
     producer(by_try& q, unsigned) : queue_(q.queue_) {}
-    void push(T value) {
+    MUSTER_HOT void push(T value) {
       until([&] { return queue_.try_push(std::move(value)); });
     }
 
@@ -74,7 +74,7 @@ class by_try {
   class consumer {
    public:
     consumer(by_try& q, unsigned) : queue_(q.queue_) {}
-    bool try_pop(T& value) { return queue_.try_pop(value); }
+    MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop(value); }
 
    private:
     Queue& queue_;

@@ -22,7 +22,7 @@ class boost_list {
   class producer {
    public:
     producer(boost_list& q, unsigned) : queue_(q.queue_) {}
-    void push(item value) {
+    MUSTER_HOT void push(item value) {
       until([&] { return queue_.bounded_push(value); });
     }
 
@@ -33,7 +33,7 @@ class boost_list {
   class consumer {
    public:
     consumer(boost_list& q, unsigned) : queue_(q.queue_) {}
-    bool try_pop(item& value) { return queue_.pop(value); }
+    MUSTER_HOT bool try_pop(item& value) { return queue_.pop(value); }
 
    private:
     boost::lockfree::queue<item>& queue_;
@@ -52,10 +52,10 @@ class boost_ring {
   class producer {
    public:
     producer(boost_ring& q, unsigned) : queue_(q.queue_) {}
-    void push(item value) {
+    MUSTER_HOT void push(item value) {
       until([&] { return queue_.push(value); });
     }
-    void push_n(const item* first, std::size_t n) {
+    MUSTER_HOT void push_n(const item* first, std::size_t n) {
       until([&] {
         const std::size_t taken = queue_.push(first, n);
         first += taken;
@@ -71,8 +71,8 @@ class boost_ring {
   class consumer {
    public:
     consumer(boost_ring& q, unsigned) : queue_(q.queue_) {}
-    bool try_pop(item& value) { return queue_.pop(value); }
-    std::size_t try_pop_n(item* out, std::size_t n) { return queue_.pop(out, n); }
+    MUSTER_HOT bool try_pop(item& value) { return queue_.pop(value); }
+    MUSTER_HOT std::size_t try_pop_n(item* out, std::size_t n) { return queue_.pop(out, n); }
 
    private:
     boost::lockfree::spsc_queue<item>& queue_;
@@ -91,10 +91,10 @@ class boost_pairs {
   class handle {
    public:
     handle(boost_pairs& s, unsigned, unsigned) : structure_(s.structure_) {}
-    void push(item value) {
+    MUSTER_HOT void push(item value) {
       until([&] { return structure_.push(value); });
     }
-    bool pop(item& value) { return structure_.pop(value); }
+    MUSTER_HOT bool pop(item& value) { return structure_.pop(value); }
 
    private:
     Structure& structure_;

@@ -26,7 +26,7 @@ class moodycamel_tokens {
   class producer {
    public:
     producer(moodycamel_tokens& q, unsigned) : queue_(q.queue_), token_(q.queue_) {}
-    void push(T value) { queue_.enqueue(token_, std::move(value)); }
+    MUSTER_HOT void push(T value) { queue_.enqueue(token_, std::move(value)); }
 
    private:
     queue_type& queue_;
@@ -36,8 +36,8 @@ class moodycamel_tokens {
   class consumer {
    public:
     consumer(moodycamel_tokens& q, unsigned) : queue_(q.queue_), token_(q.queue_) {}
-    bool try_pop(T& value) { return queue_.try_dequeue(token_, value); }
-    std::size_t try_pop_n(T* out, std::size_t n) { return queue_.try_dequeue_bulk(token_, out, n); }
+    MUSTER_HOT bool try_pop(T& value) { return queue_.try_dequeue(token_, value); }
+    MUSTER_HOT std::size_t try_pop_n(T* out, std::size_t n) { return queue_.try_dequeue_bulk(token_, out, n); }
 
    private:
     queue_type& queue_;

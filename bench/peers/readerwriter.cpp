@@ -20,7 +20,7 @@ class reader_writer {
   class producer {
    public:
     producer(reader_writer& q, unsigned) : queue_(q.queue_) {}
-    void push(item value) {
+    MUSTER_HOT void push(item value) {
       until([&] { return queue_.try_enqueue(value); });
     }
 
@@ -31,7 +31,7 @@ class reader_writer {
   class consumer {
    public:
     consumer(reader_writer& q, unsigned) : queue_(q.queue_) {}
-    bool try_pop(item& value) { return queue_.try_dequeue(value); }
+    MUSTER_HOT bool try_pop(item& value) { return queue_.try_dequeue(value); }
 
    private:
     Queue& queue_;

@@ -23,7 +23,7 @@ class tbb_bounded {
   class producer {
    public:
     producer(tbb_bounded& q, unsigned) : queue_(q.queue_) {}
-    void push(T value) {
+    MUSTER_HOT void push(T value) {
       if constexpr (Try) {
         until([&] { return queue_.try_push(std::move(value)); });
       } else {
@@ -38,12 +38,12 @@ class tbb_bounded {
   class consumer {
    public:
     consumer(tbb_bounded& q, unsigned) : queue_(q.queue_) {}
-    T pop() {
+    MUSTER_HOT T pop() {
       T value{};
       queue_.pop(value);
       return value;
     }
-    bool try_pop(T& value) { return queue_.try_pop(value); }
+    MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop(value); }
 
    private:
     tbb::concurrent_bounded_queue<T>& queue_;

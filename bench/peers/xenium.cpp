@@ -29,7 +29,7 @@ class vyukov {
   class producer {
    public:
     producer(vyukov& q, unsigned) : queue_(q.queue_) {}
-    void push(T value) {
+    MUSTER_HOT void push(T value) {
       until([&] { return queue_.try_push_weak(std::move(value)); });
     }
 
@@ -40,7 +40,7 @@ class vyukov {
   class consumer {
    public:
     consumer(vyukov& q, unsigned) : queue_(q.queue_) {}
-    bool try_pop(T& value) { return queue_.try_pop_weak(value); }
+    MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop_weak(value); }
 
    private:
     queue_type& queue_;
@@ -62,7 +62,7 @@ class ramalhete {
   class producer {
    public:
     producer(ramalhete& q, unsigned) : queue_(q.queue_) {}
-    void push(item value) { queue_.push(reinterpret_cast<nothing*>(value)); }
+    MUSTER_HOT void push(item value) { queue_.push(reinterpret_cast<nothing*>(value)); }
 
    private:
     queue_type& queue_;
@@ -71,7 +71,7 @@ class ramalhete {
   class consumer {
    public:
     consumer(ramalhete& q, unsigned) : queue_(q.queue_) {}
-    bool try_pop(item& value) {
+    MUSTER_HOT bool try_pop(item& value) {
       nothing* address = nullptr;
       if (!queue_.try_pop(address)) return false;
       value = reinterpret_cast<item>(address);
