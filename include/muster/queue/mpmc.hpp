@@ -124,6 +124,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   MUSTER_COLD bool fits_beside_gaps(rank_t rank, rank_t head) const noexcept;
   std::size_t free_places() noexcept;
   MUSTER_COLD bool await_room(const wait_limit& limit);
+  void slip() noexcept;
   MUSTER_COLD bool await_cell(const wait_limit& limit);
   template <class... Args>
   MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
@@ -154,7 +155,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   const std::size_t capacity_;
   const std::size_t slip_;  // see slipping
   const rank_t spare_;      // ranks for all threads
-  const rank_t loose_;      // room that there must be before ranks are taken by fetch-add again
+  const rank_t loose_;      // room that a look must find if ranks are to be taken by fetch-add
 
   // The consumers' line: the next rank to claim.
   alignas(isolation_size) sync::atomic<rank_t> head_;

@@ -44,7 +44,7 @@ MUSTER_MPMC_QUEUE::mpmc_queue(std::size_t capacity, queue_options options)
       capacity_(capacity),
       slip_(std::min<std::size_t>(capacity / 4, 1024)),
       spare_(step * options.threads),
-      loose_(spare_ + std::min(spare_, step * (std::max(capacity, options.threads) - options.threads) / 2)),
+      loose_(spare_ + step * std::min(capacity / 16, (std::max(capacity, options.threads) - options.threads) / 2)),
       head_(options.first_rank * step),
       tail_(options.first_rank * step),
       head_seen_(options.first_rank * step),
@@ -86,6 +86,8 @@ auto MUSTER_MPMC_QUEUE::claim_place(bool for_ever) -> place {
 
 MUSTER_MPMC
 auto MUSTER_MPMC_QUEUE::claim_place_slowly(bool for_ever) -> place {
+  // At the edge of full every push would look at head_, which every pop writes.
+  if (for_ever && step * slip_ > loose_ && tight_.load(std::memory_order_relaxed)) slip();
   for (std::size_t gaps = 0; gaps <= cells_.cells(); ++gaps) {
     if (is_closed()) return {queue_status::closed, 0};
     rank_t rank = 0;
@@ -130,7 +132,7 @@ bool MUSTER_MPMC_QUEUE::take_rank_with_room(rank_t& rank) {
 // Waits until there is room for a rank that was taken. False when the queue is closed, and then the rank is a gap.
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::await_own_room(rank_t rank) {
-  if (has_room(rank + spare_)) [[likely]]
+  if (has_room(rank + loose_)) [[likely]]
     return true;
   tight_.store(true, std::memory_order_relaxed);
   if (has_room(rank)) return true;
@@ -225,8 +227,13 @@ MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::await_room(const wait_limit& limit) {
   const auto ready = [this] { return has_room(tail_.load(std::memory_order_relaxed)) || is_closed(); };
   if (!limit.template await<Wait>(producers_, room_key, ready)) return false;
-  producer_slip_.after_wait(slip_, [this] { return free_places(); });
+  slip();
   return true;
+}
+
+MUSTER_MPMC
+void MUSTER_MPMC_QUEUE::slip() noexcept {
+  producer_slip_.after_wait(slip_, [this] { return free_places(); });
 }
 
 // Waits a moment, when stopped threads hold every cell: nobody tells us that one is free. False when the limit came.
