@@ -139,7 +139,7 @@ void add_baselines(catalogue& to) {
   c = baseline("half buffers", "no queue: 2048 items per hand-over; what moving the cache lines alone costs",
                one_to_one);
   c.role = "limit";
-  c.stream = run_stream<half_buffers>;
+  c.stream = run_stream<half_buffers_of_items>;
   to.all.push_back(c);
 }
 
