@@ -39,6 +39,20 @@ auto MUSTER_SHARED_ENGINE::walk(unsigned ring, rank_t& rank) const noexcept -> o
     if (const outlook seen = look(ring, rank, next); seen != outlook::passed) return seen;
 }
 
+// Claims the item of a published rank. False when another was faster.
+MUSTER_SHARED
+bool MUSTER_SHARED_ENGINE::claim_item_of(cell& c, rank_t rank, unsigned me) noexcept {
+  const rank_t mine = word::make(rank, word::taken, me);
+  if constexpr (Shape::one_consumer) {
+    // Relaxed: no other consumer passes this item, and whoever comes after us knows what we know.
+    c.word.store(mine, std::memory_order_relaxed);
+    return true;
+  }
+  rank_t known = word::make(rank, word::published);
+  // (20) release: pairs with (4). Whoever passes this item knows what we know: that the queue is closed, perhaps.
+  return c.word.compare_exchange_strong(known, mine, std::memory_order_release, std::memory_order_relaxed);
+}
+
 // Claims the first item there is: success, or why there is none. Never waits for another thread.
 MUSTER_SHARED
 queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t& rank) {
@@ -55,12 +69,7 @@ queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t
         if ((header_->consumers.flags() & closed) == 0) help_to_close();
         break;
       case outlook::ready: {
-        rank_t known = word::make(rank, word::published);
-        // (20) release: pairs with (4). Whoever passes this item knows what we know: that the queue is closed, perhaps.
-        if (!at(ring, rank)
-                 .word.compare_exchange_strong(known, word::make(rank, word::taken, me), std::memory_order_release,
-                                               std::memory_order_relaxed))
-          break;
+        if (!claim_item_of(at(ring, rank), rank, me)) break;
         // (19) release: pairs with (18), for the same reason. A late store can set the hint back; whoever
         // follows walks over the ranks between.
         e.head.store(rank + step, std::memory_order_release);

@@ -10,8 +10,8 @@
 //      tail. A claim by fetch-add would be known to the dead only.
 //   2. A claim names its owner's seat, in the same word. So nothing that the dead have left behind has to be guessed:
 //      a cell is written or taken by somebody who lives, or it is not.
-// Where there is one producer, its claim is a plain store. Where there is one consumer, its successor inherits the item
-// that it had claimed, and pops that first.
+// Where there is one producer, its claim is a plain store, and so is that of the only consumer, whose successor
+// inherits the item that it had claimed, and pops that first.
 //
 // A rank r of a ring, at its cell c:
 //   c.word of r, published: the item is there. Written: its producer is at work, and nobody may pass it.
@@ -126,6 +126,7 @@ class shared_engine {
   outlook look(unsigned ring, rank_t rank, rank_t& next) const noexcept;
   outlook walk(unsigned ring, rank_t& rank) const noexcept;
   bool claim(cell& c, rank_t rank, rank_t known, unsigned me) noexcept;
+  bool claim_item_of(cell& c, rank_t rank, unsigned me) noexcept;
   bool has_room(unsigned ring, rank_t rank, view& seen) noexcept;
   void make_gap(cell& c, rank_t rank) noexcept;
   void give_back(cell& c, rank_t rank) noexcept;
