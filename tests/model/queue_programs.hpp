@@ -6,6 +6,7 @@
 //   "push*2 close | pop*2 | try_pop"     three threads; the first pushes twice and closes
 //   "push set | wait pop"                the second begins when one set has been executed
 //   "pop_slow*2"                         a pop whose item is being moved out until there have been two sets
+//   "push_slow*2"                        a push whose item, when it is moved in, makes a set, and waits for another
 //   "taken"                              waits until a push has begun, or an item is there
 //
 // Checked     every execution: data races, lost wake-ups and leaks by the engine; here: nothing is lost, invented or
@@ -77,11 +78,11 @@ using script = std::vector<std::vector<command>>;
 
 /// Throws std::invalid_argument.
 inline script parse(const std::string& text) {
-  static const char* const verbs[] = {"push",      "try_push",     "push_for",  "push_stop", "push_n",  "try_push_n",
-                                      "push_bad",  "try_push_bad", "pop",       "try_pop",   "pop_for", "pop_stop",
-                                      "pop_n",     "try_pop_n",    "close",     "stop",      "drain",   "drain_n",
-                                      "drain_try", "drain_poll",   "drain_for", "leave",     "pass_on", "try_round",
-                                      "set",       "wait",         "taken",     "pop_slow"};
+  static const char* const verbs[] = {"push",      "try_push",     "push_for",  "push_stop", "push_n",   "try_push_n",
+                                      "push_bad",  "try_push_bad", "pop",       "try_pop",   "pop_for",  "pop_stop",
+                                      "pop_n",     "try_pop_n",    "close",     "stop",      "drain",    "drain_n",
+                                      "drain_try", "drain_poll",   "drain_for", "leave",     "pass_on",  "try_round",
+                                      "set",       "wait",         "taken",     "pop_slow",  "push_slow"};
   script s(1);
   std::istringstream words(text);
   for (std::string word; words >> word;) {
@@ -309,17 +310,21 @@ class queue_program {
           bulk(c, next);
         } else if (c.verb == "wait") {
           await_sets(c.times);
-        } else if (c.verb == "pop_slow") {
+        } else if (c.verb.ends_with("_slow")) {
           struct slow {
             run* in;
             unsigned thread, times;
-          } me{this, self(), c.times};
+            bool tells;
+          } me{this, self(), c.times, c.verb == "push_slow"};
           item::whose = &me;
           item::meanwhile = [](void* whose) {
             const slow& s = *static_cast<slow*>(whose);
-            if (s.in->self() == s.thread) s.in->await_sets(s.times);
+            if (s.in->self() != s.thread) return;
+            if (s.tells) s.in->sets_.fetch_add(1, std::memory_order_relaxed);
+            s.in->await_sets(s.times);
           };
-          pop([this] { return queue_.pop(); });
+          if (c.verb == "pop_slow") pop([this] { return queue_.pop(); });
+          else single("push", next);
           item::meanwhile = nullptr;
         } else {
           for (unsigned i = 0; i < c.times; ++i) single(c.verb, next);

@@ -50,8 +50,9 @@ struct park {
 
 }  // namespace wait
 
-/// After a wait that has just ended: lets the other side run ahead while it does, so that the two do not work on the
-/// same cache lines from now on (temporal slipping: Giacomoni, Moseley, Vachharajani, "FastForward", PPoPP 2008).
+/// After a wait that has just ended, or where the next is not far: lets the other side run ahead while it does, so that
+/// the two do not work on the same cache lines from now on (temporal slipping: Giacomoni, Moseley, Vachharajani,
+/// "FastForward", PPoPP 2008).
 /// Remembers whether it was worth it: when nothing came in the meantime, the next waits are not prolonged, so that
 /// threads that answer each other, one item at a time, lose almost nothing. The threads of one side share one of these.
 class slipping {
@@ -106,6 +107,9 @@ class event_mask {
   /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up: whoever is woken must use it, or
   /// see to it that another is woken.
   void wake_one(std::uint32_t key) noexcept;
+  /// Makes the sleepers of `key` look again. Their bit stays, so that whoever stops in here has not kept the makers of
+  /// other events from waking them.
+  void remind(std::uint32_t key) noexcept;
   void wake_all() noexcept;
 
   static constexpr std::uint32_t bit(std::uint32_t key) noexcept { return 1U << (key % keys); }
@@ -182,6 +186,11 @@ inline void event_mask::wake_one(std::uint32_t key) noexcept {
   epoch_.fetch_add(1, std::memory_order_relaxed);
   // The bit stays while others may sleep.
   if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);
+}
+
+inline void event_mask::remind(std::uint32_t key) noexcept {
+  epoch_.fetch_add(1, std::memory_order_relaxed);  // as in wake_one()
+  sync::futex_wake(epoch_, INT_MAX, bit(key), scope_);
 }
 
 inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {

@@ -213,7 +213,7 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
   MUSTER_HOT bool claim_here(rank_t& rank) noexcept;
   MUSTER_COLD queue_result<T> try_pop_anywhere();
   MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit);
-  MUSTER_COLD queue_result<T> await_and_pop(const wait_limit& limit);
+  MUSTER_COLD queue_result<T> await_and_pop(wait_limit limit);
   template <class OutputIt>
   queue_status take_some(OutputIt& out, std::size_t count, std::size_t& taken);
 

@@ -9,7 +9,8 @@
 // Preempted  a consumer stopped between its claim and (8) holds the cells it claimed (pop_n: up to its count), which
 //            producers skip; when every cell is held, try_push says busy and push waits until one is freed. A producer
 //            stopped between taking its rank and (7) delays the consumer of that rank, and pops that must not pass it;
-//            other threads go on.
+//            other threads go on. Of several pushes that sleep for room, the one that a pop has woken may be stopped
+//            before it takes its rank; the others then sleep until the next pop.
 // Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
 // Memory     capacity + threads cells, rounded up to a power of two, and up to 64 words; nothing is allocated after
 //            construction.
@@ -111,7 +112,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   };
   MUSTER_HOT place claim_place(bool for_ever);
   MUSTER_COLD place claim_place_slowly(bool for_ever);
-  MUSTER_COLD place await_place(queue_status why, const wait_limit& limit);
+  MUSTER_COLD place await_place(queue_status why, wait_limit limit);
   MUSTER_HOT bool take_rank(rank_t& rank, bool for_ever);
   bool take_rank_with_room(rank_t& rank);
   MUSTER_COLD bool await_own_room(rank_t rank);
@@ -123,9 +124,9 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   bool has_room(rank_t rank) noexcept;
   MUSTER_COLD bool fits_beside_gaps(rank_t rank, rank_t head) const noexcept;
   std::size_t free_places() noexcept;
-  MUSTER_COLD bool await_room(const wait_limit& limit);
+  MUSTER_COLD bool await_room(wait_limit limit);
   void slip() noexcept;
-  MUSTER_COLD bool await_cell(const wait_limit& limit);
+  MUSTER_COLD bool await_cell(wait_limit limit);
   template <class... Args>
   MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
   template <class... Args>
@@ -142,9 +143,10 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   std::size_t unclaimed() const noexcept;
   MUSTER_HOT void claimed(std::size_t ranks) noexcept;
   MUSTER_COLD queue_result<T> await_ticket(rank_t rank);
+  void tell_of_head() noexcept;
   MUSTER_COLD queue_result<T> try_pop_first();
   queue_result<T> pop_within(const wait_limit& limit);
-  MUSTER_COLD bool await_head(const wait_limit& limit);
+  MUSTER_COLD bool await_head(wait_limit limit);
   queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   MUSTER_HOT queue_result<T> take(rank_t rank);
   template <class OutputIt>

@@ -4,7 +4,7 @@
 // ring.hpp: the array of cells behind the queues, how ranks are mapped to cells, and the checks of what users ask for.
 //
 // Ranks are 64 bits and wrap: two ranks are compared by the sign of their difference (before()). At 10^9 items a second
-// that holds for 292 years between the two ranks compared.
+// that holds for 292 years between the two ranks compared, where ranks count in ones.
 #pragma once
 
 #include <muster/base/arch.hpp>  // line_size

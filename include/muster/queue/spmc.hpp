@@ -110,8 +110,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
   MUSTER_HOT bool has_cell() const noexcept;
   MUSTER_COLD queue_status reserve();
-  MUSTER_COLD queue_status reserve_within(const wait_limit& limit);
-  MUSTER_COLD bool await_room(const wait_limit& limit);
+  MUSTER_COLD queue_status reserve_within(wait_limit limit);
+  MUSTER_COLD bool await_room(wait_limit limit);
   bool look_for_room();
   MUSTER_COLD bool look_again();
   std::size_t free_places();
@@ -136,7 +136,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT bool claim_at_once(rank_t& rank) noexcept;
   MUSTER_COLD queue_result<T> try_pop_first();
   queue_result<T> pop_within(const wait_limit& limit);
-  MUSTER_COLD bool await_head(const wait_limit& limit);
+  MUSTER_COLD bool await_head(wait_limit limit);
   MUSTER_COLD queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   queue_status claim_exactly(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   template <bool Exact>

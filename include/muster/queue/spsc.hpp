@@ -91,7 +91,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   template <class... Args>
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
-  MUSTER_COLD queue_status await_room(const wait_limit& limit);
+  MUSTER_COLD queue_status await_room(wait_limit limit);
   template <class... Args>
   queue_status publish(Args&&... args);
   template <class InputIt>
@@ -107,7 +107,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   outlook look() noexcept;
   queue_status find_item() noexcept;
   MUSTER_HOT bool has_item() noexcept;
-  MUSTER_COLD queue_status await_item(const wait_limit& limit);
+  MUSTER_COLD queue_status await_item(wait_limit limit);
   std::size_t refresh_items() noexcept;
   queue_result<T> pop_within(const wait_limit& limit);
   queue_result<T> take();

@@ -49,9 +49,10 @@ bool MUSTER_LANES_QUEUE::visit_marked(cursor& at, Attempt& attempt) {
   return look_in(from, used) || look_in(0, from);
 }
 
+// After a pop from that lane.
 MUSTER_LANES
 auto MUSTER_LANES_QUEUE::stay_in(std::size_t number) const noexcept -> cursor {
-  return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota};
+  return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota - 1};
 }
 
 MUSTER_LANES
@@ -171,7 +172,7 @@ queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::pop_within(const wait_limit
 }
 
 MUSTER_LANES
-queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::await_and_pop(const wait_limit& limit) {
+queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::await_and_pop(wait_limit limit) {
   for (;;) {
     queue_result<T> result = try_pop_anywhere();
     if (result || result.status() == queue_status::closed) return result;

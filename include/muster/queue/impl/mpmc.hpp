@@ -44,7 +44,7 @@ MUSTER_MPMC_QUEUE::mpmc_queue(std::size_t capacity, queue_options options)
       capacity_(capacity),
       slip_(std::min<std::size_t>(capacity / 4, 1024)),
       spare_(step * options.threads),
-      loose_(spare_ + step * std::min(capacity / 16, (std::max(capacity, options.threads) - options.threads) / 2)),
+      loose_(spare_ + step * std::min(slip_ / 4, (std::max(capacity, options.threads) - options.threads) / 2)),
       head_(options.first_rank * step),
       tail_(options.first_rank * step),
       head_seen_(options.first_rank * step),
@@ -74,20 +74,19 @@ MUSTER_MPMC_QUEUE::~mpmc_queue() {
 
 // --------------------------------------------------------------------------------------------------------- producers
 
-// Takes a rank and its cell: success, or why there is none. Waits only when it has taken a rank that there is no room
-// for, and that only for who may wait for ever.
+// Takes a rank and its cell: success, or why there is none. Waits only for who may wait for ever: a moment at the edge
+// of full, where every push would look at head_, which every pop writes; and with a rank that there is no room for.
 MUSTER_MPMC
 auto MUSTER_MPMC_QUEUE::claim_place(bool for_ever) -> place {
   if (rank_t rank = 0; !is_closed() && !tight_.load(std::memory_order_relaxed) && take_rank(rank, for_ever) &&
                        claim(rank) && may_keep(rank)) [[likely]]
     return {queue_status::success, rank};
+  if (for_ever && step * slip_ > loose_ && tight_.load(std::memory_order_relaxed) && !is_closed()) slip();
   return claim_place_slowly(for_ever);
 }
 
 MUSTER_MPMC
 auto MUSTER_MPMC_QUEUE::claim_place_slowly(bool for_ever) -> place {
-  // At the edge of full every push would look at head_, which every pop writes.
-  if (for_ever && step * slip_ > loose_ && tight_.load(std::memory_order_relaxed)) slip();
   for (std::size_t gaps = 0; gaps <= cells_.cells(); ++gaps) {
     if (is_closed()) return {queue_status::closed, 0};
     rank_t rank = 0;
@@ -218,13 +217,15 @@ MUSTER_MPMC
 std::size_t MUSTER_MPMC_QUEUE::free_places() noexcept {
   const rank_t tail = tail_.load(std::memory_order_relaxed);
   if (!has_room(tail)) return 0;
-  const rank_t end = room_end(head_.load(std::memory_order_relaxed));
+  const rank_t head = head_.load(std::memory_order_relaxed);
+  head_seen_.store(head, std::memory_order_relaxed);  // after a slip, the next push knows of all the room
+  const rank_t end = room_end(head);
   return before(tail, end) ? static_cast<std::size_t>((end - tail) / step) : 0;
 }
 
 // Waits for room or the end. False when the limit came first.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::await_room(const wait_limit& limit) {
+bool MUSTER_MPMC_QUEUE::await_room(wait_limit limit) {
   const auto ready = [this] { return has_room(tail_.load(std::memory_order_relaxed)) || is_closed(); };
   if (!limit.template await<Wait>(producers_, room_key, ready)) return false;
   slip();
@@ -238,7 +239,7 @@ void MUSTER_MPMC_QUEUE::slip() noexcept {
 
 // Waits a moment, when stopped threads hold every cell: nobody tells us that one is free. False when the limit came.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::await_cell(const wait_limit& limit) {
+bool MUSTER_MPMC_QUEUE::await_cell(wait_limit limit) {
   const auto ready = [this] {
     const rank_t rank = tail_.load(std::memory_order_relaxed);
     return is_free(at(rank).word.load(std::memory_order_relaxed)) || is_closed();
@@ -268,7 +269,7 @@ queue_status MUSTER_MPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
 
 // After claim_place() in vain.
 MUSTER_MPMC
-auto MUSTER_MPMC_QUEUE::await_place(queue_status why, const wait_limit& limit) -> place {
+auto MUSTER_MPMC_QUEUE::await_place(queue_status why, wait_limit limit) -> place {
   while (why != queue_status::closed && !limit.over() &&
          (why == queue_status::full ? await_room(limit) : await_cell(limit))) {
     if (const place mine = claim_place_slowly(limit.none()); mine.status == queue_status::success) return mine;

@@ -64,10 +64,19 @@ queue_result<T> MUSTER_MPMC_QUEUE::await_ticket(rank_t rank) {
         break;
       case outlook::written:
       case outlook::unclaimed:
+        tell_of_head();
         consumers_.await<Wait>(key(rank), [&] { return !must_wait(look(rank)); }, no_deadline);
         consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
     }
   }
+}
+
+// After a claim of a rank that is not resolved: who waits without a claim must look at the next one. It may have been
+// published already, and then no push tells of it.
+MUSTER_MPMC
+void MUSTER_MPMC_QUEUE::tell_of_head() noexcept {
+  if constexpr (Wait::parks)
+    if (event_mask::wakes(consumers_.after_event(), head_key)) consumers_.remind(head_key);
 }
 
 MUSTER_MPMC
@@ -146,7 +155,7 @@ queue_result<T> MUSTER_MPMC_QUEUE::pop_within(const wait_limit& limit) {
 
 // Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
 MUSTER_MPMC
-bool MUSTER_MPMC_QUEUE::await_head(const wait_limit& limit) {
+bool MUSTER_MPMC_QUEUE::await_head(wait_limit limit) {
   const rank_t head = head_.load(std::memory_order_relaxed);
   // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
   const auto ready = [&] { return !must_wait(look(head)) || head_.load(std::memory_order_relaxed) != head; };
@@ -167,7 +176,7 @@ std::size_t MUSTER_MPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
     if (status != queue_status::success) break;
     for (rank_t rank = first; rank != first + run * step; rank += step) {
       cell& c = at(rank);
-      // As in try_pop.
+      // As in try_pop_first.
       if (c.word.load(std::memory_order_relaxed) != published(rank)) continue;
       // (8)
       detail::take_to(c.item, out, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });

@@ -92,7 +92,7 @@ queue_status MUSTER_SPMC_QUEUE::reserve() {
 }
 
 MUSTER_SPMC
-queue_status MUSTER_SPMC_QUEUE::reserve_within(const wait_limit& limit) {
+queue_status MUSTER_SPMC_QUEUE::reserve_within(wait_limit limit) {
   for (;;) {
     const queue_status room = reserve();
     if (room == queue_status::success) return room;
@@ -104,7 +104,7 @@ queue_status MUSTER_SPMC_QUEUE::reserve_within(const wait_limit& limit) {
 // After reserve() in vain: waits for a claim or the end. When there is room, but stopped consumers hold every cell,
 // waits a moment, as nobody tells us that one is free. False when the limit came first.
 MUSTER_SPMC
-bool MUSTER_SPMC_QUEUE::await_room(const wait_limit& limit) {
+bool MUSTER_SPMC_QUEUE::await_room(wait_limit limit) {
   if (look_for_room()) {
     const sync::atomic<rank_t>& word = cells_[tail_.load(std::memory_order_relaxed)].word;
     const auto ready = [&] { return word.load(std::memory_order_relaxed) == 0 || is_closed(); };

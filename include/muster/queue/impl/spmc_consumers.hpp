@@ -102,11 +102,11 @@ queue_status MUSTER_SPMC_QUEUE::claim_exactly(std::size_t most, rank_t& first, s
   for (;;) {
     const queue_status claim = claim_resolved(most, first, count);
     if (claim != queue_status::empty) return claim;
-    // When the queue is being closed, the end is known and our rank is before it, or it is about to be known.
-    const bool is_closing = (consumers_.flags() & closing) != 0;
     // (8) full_fence: pairs with (7), and as an acquire with (9): when the last item was taken after close(), nobody
     // finds the queue empty and open.
     sync::full_fence();
+    // When the queue is being closed, the end is known and our rank is before it, or it is about to be known.
+    const bool is_closing = (consumers_.flags() & closing) != 0;
     // When head_ has not moved since: at the moment of the look the queue had no item.
     if (look(first) != outlook::unknown || head_.load(std::memory_order_relaxed) != first) continue;
     return is_closing ? queue_status::busy : queue_status::empty;
@@ -202,7 +202,7 @@ queue_result<T> MUSTER_SPMC_QUEUE::pop_within(const wait_limit& limit) {
 
 // Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
 MUSTER_SPMC
-bool MUSTER_SPMC_QUEUE::await_head(const wait_limit& limit) {
+bool MUSTER_SPMC_QUEUE::await_head(wait_limit limit) {
   const rank_t head = head_.load(std::memory_order_relaxed);
   // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
   const auto ready = [&] { return look(head) != outlook::unknown || head_.load(std::memory_order_relaxed) != head; };

@@ -55,7 +55,7 @@ queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&..
 
 // Waits for room: success, full when the limit came first, closed.
 MUSTER_SPSC
-queue_status MUSTER_SPSC_QUEUE::await_room(const wait_limit& limit) {
+queue_status MUSTER_SPSC_QUEUE::await_room(wait_limit limit) {
   const auto ready = [this] { return has_room() || is_closed(); };
   if (!limit.template await<Wait>(producer_, only_key, ready)) return look_again();
   if (is_closed()) return queue_status::closed;
@@ -232,7 +232,7 @@ queue_result<T> MUSTER_SPSC_QUEUE::pop_within(const wait_limit& limit) {
 
 // Waits for an item: success, empty or busy when the limit came first, closed.
 MUSTER_SPSC
-queue_status MUSTER_SPSC_QUEUE::await_item(const wait_limit& limit) {
+queue_status MUSTER_SPSC_QUEUE::await_item(wait_limit limit) {
   outlook seen = outlook::unknown;
   const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
   if (!limit.template await<Wait>(consumer_, only_key, ready)) return find_item();
