@@ -130,9 +130,10 @@ class paper_stack {
  public:
   using thread = unsigned;  // 0: nobody
   struct point {};
-  static constexpr unsigned records = 1;
+  static constexpr unsigned records = 1, spared = 1;
 
   static const char* obstacle() noexcept { return nullptr; }
+  static void make_ready() noexcept {}
   static thread this_thread() noexcept { return muster_model::engine::running().current() + 1; }
   static void stop(thread one, void* of) noexcept {
     if (one == 0) muster_model::engine::running().fail("a signal for nobody");

@@ -31,9 +31,9 @@ EXPORTED long plugin_leaves(int depth, long (*next)(int), int argument) {
 }
 EXPORTED long plugin_throws(int number) { throw std::range_error(std::to_string(number)); }
 /// The same with a pool of its own.
-EXPORTED long plugin_pool_leaves(int depth) {
+EXPORTED long plugin_pool_leaves(int depth, long (*next)(int), int argument) {
   muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
-  return own.run([=] { return plugin_leaves(depth, nullptr, 0); });
+  return own.run([=] { return plugin_leaves(depth, next, argument); });
 }
 /// Forks in a pool of one worker; each first half calls `next`, in another library. A second half that another thread
 /// executes counts a thousand.

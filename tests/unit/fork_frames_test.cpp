@@ -14,6 +14,7 @@
 #include <atomic>
 #include <complex>
 #include <coroutine>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstring>
@@ -127,6 +128,11 @@ bool is_odd(short value) noexcept {
   await(stolen);
   return (value & 1) != 0;
 }
+enum class level : short { low = -9 };
+long depth_of(level at) noexcept {
+  await(stolen);
+  return -static_cast<long>(at);
+}
 const char* next(const char* at) {
   await(stolen);
   return at + 1;
@@ -149,6 +155,9 @@ TEST(functions, take_and_return_small_values) {
     expect_of(negative<unsigned, short>, short{3}, ~0U - 2U);
     expect_of(negative<double, int>, 3, -3.0);
     expect_of(negative<long, double>, 3.0, -3L);
+    expect_of(negative<long, signed char>, opaque(static_cast<signed char>(-7)), 7L);
+    expect_of(negative<long, short>, opaque(short{-3}), 3L);
+    expect_of(depth_of, opaque(level::low), 9L);
     expect_of(is_odd, short{-3}, true);
     static constexpr char text[] = "ab";
     expect_of(next, &text[0], &text[1]);
@@ -363,6 +372,32 @@ TEST(signals, that_stop_a_thread_do_not_end_its_system_calls) {
     ::close(ends[0]);
     ::close(ends[1]);
   });
+}
+
+// Programs that wait for signals in one thread block them in all others, before there are any.
+TEST(signals, may_be_blocked_where_a_pool_is_made) {
+  std::thread([] {
+    sigset_t all;
+    ::sigfillset(&all);
+    ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &all, nullptr), 0);
+    pool three({.workers = 3, .stack_bytes = std::size_t{1} << 20U});
+    std::atomic<bool> over{false};
+    three.run([&] {
+      const auto [first, rounds] = fork2(
+          [&] {
+            await(over);
+            return 1;
+          },
+          [&] {
+            int done = 0;
+            for (; done < 20; ++done) fork_stolen([] { return leaf(1); }, [] { return leaf(2); });
+            over = true;
+            return done;
+          });
+      EXPECT_EQ(rounds, 20);
+      EXPECT_EQ(first, 1);
+    });
+  }).join();
 }
 
 #if defined(MUSTER_BARRIER)

@@ -4,9 +4,11 @@
 // Forks in libraries that a program loads, each for itself, and in the program, on one stack.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <muster/fork.hpp>
 
 #include <atomic>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -90,8 +92,9 @@ TEST(libraries, have_pools_of_their_own) {
   for (const plugin* one : {&first, &second}) {
     EXPECT_EQ(one->function<int()>("plugin_by_frames")() != 0, muster::pool::no_barrier() == nullptr);
     one->function<void(int)>("plugin_set_stolen")(1);
-    EXPECT_EQ(one->function<long(int)>("plugin_pool_leaves")(4), 5);
-    EXPECT_EQ(workers().run([&] { return one->function<long(int)>("plugin_pool_leaves")(4); }), 5);
+    auto* const leaves = one->function<leaves_of>("plugin_pool_leaves");
+    EXPECT_EQ(leaves(4, nullptr, 0), 5);
+    EXPECT_EQ(workers().run([&] { return leaves(4, nullptr, 0); }), 5);
   }
 }
 
@@ -106,6 +109,23 @@ TEST(libraries, leave_each_other_their_forks) {
     EXPECT_EQ(a, 6 * 201);
     EXPECT_EQ(b, 7);
   }
+}
+
+// Whoever forks offers the forks above as well, by the barrier of his library. They return to it when that is closed.
+TEST(libraries, may_be_closed_with_forks_of_others_above) {
+  static std::string copy;
+  copy = testing::TempDir() + "fork_plugin_copy_" + std::to_string(getpid()) + ".so";
+  std::filesystem::copy_file(FORK_PLUGIN_FIRST, copy, std::filesystem::copy_options::overwrite_existing);
+  const plugin first(FORK_PLUGIN_FIRST);
+  first.function<void(int)>("plugin_set_stolen")(0);
+  const auto use_another = [](int depth) {
+    const plugin another(copy.c_str());
+    if (another.function<int()>("plugin_knows_worker")() == 0) return depth + 1L;
+    another.function<void(int)>("plugin_set_stolen")(1);
+    return another.function<leaves_of>("plugin_leaves")(depth, nullptr, 0);
+  };
+  EXPECT_EQ(first.function<leaves_of>("plugin_pool_leaves")(4, use_another, 3), 4 + (3 + 1));
+  std::filesystem::remove(copy);
 }
 
 // The program's idle workers interrupt a thread that waits for a thief of another library.

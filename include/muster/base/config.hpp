@@ -23,7 +23,11 @@
 #endif
 #if defined(MUSTER_FORK_BARRIER) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && \
     !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS) && !defined(MUSTER_SIMULATION)
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 35)
 #define MUSTER_BARRIER
+#endif
+#endif
 #endif
 
 #if defined(MUSTER_MODEL)

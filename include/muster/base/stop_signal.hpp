@@ -16,6 +16,7 @@
 
 #include <cerrno>   // errno
 #include <csignal>  // sigaction
+#include <cstdint>  // std::uintptr_t
 
 namespace muster::inline MUSTER_ABI {
 
@@ -35,6 +36,13 @@ class stop_signal {
     keep_library_of(reinterpret_cast<const void*>(&stopped));
     return ::sigaction(SIGURG, &now, &others_) == 0;
   }
+  /// Lets the calling thread be stopped, which may have inherited that it cannot be.
+  static void let_in() noexcept {
+    sigset_t one;
+    ::sigemptyset(&one);
+    ::sigaddset(&one, SIGURG);
+    ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  }
   static int this_thread() noexcept { return static_cast<int>(::syscall(SYS_gettid)); }
   /// A thread of this process. Does nothing when it has ended.
   static void send(int thread, void* what) noexcept {
@@ -43,14 +51,21 @@ class stop_signal {
     info.si_code = SI_QUEUE;
     info.si_pid = ::getpid();
     info.si_uid = ::getuid();
+    info.si_errno = for_whom();
     info.si_value.sival_ptr = what;
     ::syscall(SYS_rt_tgsigqueueinfo, info.si_pid, thread, SIGURG, &info);
   }
 
  private:
+  /// A number that those have in common who listen together.
+  static int for_whom() noexcept {
+    return static_cast<int>(reinterpret_cast<std::uintptr_t>(&ours_) / alignof(handler));
+  }
   static void stopped(int number, siginfo_t* info, void* context) noexcept {
     const int error = errno;
-    if (info->si_code == SI_QUEUE && info->si_pid == ::getpid() && ours_(info->si_value.sival_ptr, context)) {
+    // Not for others: what their workers are is thread-local, and this thread may have to allocate its part first.
+    if (info->si_code == SI_QUEUE && info->si_pid == ::getpid() && info->si_errno == for_whom() &&
+        ours_(info->si_value.sival_ptr, context)) {
       errno = error;
     } else if ((others_.sa_flags & SA_SIGINFO) != 0) {
       others_.sa_sigaction(number, info, context);

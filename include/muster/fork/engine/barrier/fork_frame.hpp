@@ -19,9 +19,10 @@
 #include <cstdint>  // std::uint64_t
 #include <cstring>  // std::memcmp
 
-/// The names of answer_from_fork and fork_owners in assembly.
+/// The names of answer_from_fork and fork_owners in assembly. The second is what C++ calls it, so that what exports
+/// own_place(), or hides it, does so with this.
 #define MUSTER_ANSWER_FROM_FORK "muster_v0_answer_from_fork"
-#define MUSTER_FORK_OWNERS "muster_v0_fork_owners"
+#define MUSTER_FORK_OWNERS "_ZN6muster10v0_barrier6detail11fork_ownersE"
 
 namespace muster::inline MUSTER_ABI::detail {
 
@@ -32,12 +33,13 @@ using word = std::uint64_t;
 /// The second half, for the thief.
 using second_code = void (*)(frame_record&, word) noexcept;
 
-/// What a frame returns: the first half's result, and the record when the second half has been stolen; or for_nobody
-/// when it has done nothing, since the thread is no worker, or one whose forks are pushed and popped.
+/// What a frame returns: the first half's result, and the record when the second half has been stolen; or for_nobody()
+/// when both have been executed in another way: the thread is no worker, or one whose forks are pushed and popped.
 struct word_and_stolen {
   word first;            // rax
   frame_record* stolen;  // rdx
 };
+inline frame_record* for_nobody() noexcept { return std::bit_cast<frame_record*>(std::uintptr_t{1}); }
 inline bool is_for_nobody(const frame_record* stolen) noexcept { return reinterpret_cast<std::uintptr_t>(stolen) == 1; }
 struct double_and_stolen {
   double first;          // xmm0
@@ -51,79 +53,78 @@ struct double_and_stolen {
 [[gnu::used]] inline constinit char fork_owners asm(MUSTER_FORK_OWNERS) = 0;
 
 // rdi: what CALL and JUMP give to the first half; rsi: the second half; rdx: pool_place::mark. When the worker is
-// asked, it answers from a frame below, so that this one is found too. %0: second_code; MORE: how returns other than
-// the first give `stolen`, which is in rdx.
-#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, ...) \
-  asm volatile(                                                  \
-      "cmpq $-2, (%%rdx)\n\t"                                    \
-      "jae 3f\n\t"                                               \
-      "pushq %%rsi\n\t"                                          \
-      ".cfi_def_cfa_offset 16\n\t"                               \
-      "callq " CALL                                              \
-      "\n"                                                       \
-      "1:\n\t"                                                   \
-      "popq %%rdx\n\t"                                           \
-      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                 \
-      "\n\t"                                                     \
-      "retq\n\t"                                                 \
-      ".ascii \"muster 0f\"\n\t" /* fork_frame::name */          \
-      ".long %c0 - .\n\t"        /* at fork_frame::code_at */    \
-      ".long " MUSTER_FORK_OWNERS                                \
-      "@GOTPCREL\n" /* at fork_frame::owners_at */               \
-      "2:\n\t"      /* at fork_frame::other_return */            \
-      ".cfi_def_cfa_offset 16\n\t"                               \
-      "addq $8, %%rsp\n\t"                                       \
-      ".cfi_def_cfa_offset 8\n\t" MORE                           \
-      "retq\n"                                                   \
-      "4:\n\t"                                                   \
-      "movl $1, %%edx\n\t" /* for_nobody */                      \
-      MORE                                                       \
-      "retq\n"                                                   \
-      "3:\n\t"                                                   \
-      "je 4b\n\t"                                                \
-      "pushq %%rsi\n\t"                                          \
-      ".cfi_def_cfa_offset 16\n\t"                               \
-      "leaq 1b(%%rip), %%rax\n\t"                                \
-      "pushq %%rax\n\t" /* as if it had called what follows */   \
-      ".cfi_def_cfa_offset 8\n\t"                                \
-      "pushq %%rdi\n\t"                                          \
-      ".cfi_def_cfa_offset 16\n\t"                               \
-      "pushq %%rcx\n\t"                                          \
-      ".cfi_def_cfa_offset 24\n\t"                               \
-      "subq $8, %%rsp\n\t"                                       \
-      ".cfi_def_cfa_offset 32\n\t"                               \
-      "callq " MUSTER_ANSWER_FROM_FORK                           \
-      "\n\t"                                                     \
-      "addq $8, %%rsp\n\t"                                       \
-      ".cfi_def_cfa_offset 24\n\t"                               \
-      "popq %%rcx\n\t"                                           \
-      ".cfi_def_cfa_offset 16\n\t"                               \
-      "popq %%rdi\n\t"                                           \
-      ".cfi_def_cfa_offset 8\n\t"                                \
-      "jmp " JUMP "\n\t"                                         \
-      :                                                          \
+// asked, it answers from a frame below, so that this one is found too. Where forks are not found on the stack, NOBODY
+// executes both halves, in place of the frame. %0: second_code; MORE: how the other return gives `stolen`, which is in
+// rdx.
+#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, NOBODY, ...)           \
+  asm volatile(                                                                    \
+      "cmpq $-2, (%%rdx)\n\t"                                                      \
+      "jae 3f\n\t"                                                                 \
+      "pushq %%rsi\n\t"                                                            \
+      ".cfi_def_cfa_offset 16\n\t"                                                 \
+      "callq " CALL                                                                \
+      "\n"                                                                         \
+      "1:\n\t"                                                                     \
+      "popq %%rdx\n\t"                                                             \
+      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                                   \
+      "\n\t"                                                                       \
+      "retq\n\t"                                                                   \
+      ".cfi_def_cfa_offset 16\n\t" /* unwinders look up the byte before 2 */       \
+      ".ascii \"muster 0g\"\n\t"   /* fork_frame::name: another for each layout */ \
+      ".long %c0 - .\n\t"          /* at fork_frame::code_at */                    \
+      ".long " MUSTER_FORK_OWNERS                                                  \
+      "@GOTPCREL\n" /* at fork_frame::owners_at */                                 \
+      "2:\n\t"      /* at fork_frame::other_return */                              \
+      "addq $8, %%rsp\n\t"                                                         \
+      ".cfi_def_cfa_offset 8\n\t" MORE                                             \
+      "retq\n"                                                                     \
+      "3:\n\t"                                                                     \
+      "je " NOBODY                                                                 \
+      "\n\t"                                                                       \
+      "pushq %%rsi\n\t"                                                            \
+      ".cfi_def_cfa_offset 16\n\t"                                                 \
+      "leaq 1b(%%rip), %%rax\n\t"                                                  \
+      "pushq %%rax\n\t" /* as if it had called what follows */                     \
+      ".cfi_def_cfa_offset 8\n\t"                                                  \
+      "pushq %%rdi\n\t"                                                            \
+      ".cfi_def_cfa_offset 16\n\t"                                                 \
+      "pushq %%rcx\n\t"                                                            \
+      ".cfi_def_cfa_offset 24\n\t"                                                 \
+      "subq $8, %%rsp\n\t"                                                         \
+      ".cfi_def_cfa_offset 32\n\t"                                                 \
+      "callq " MUSTER_ANSWER_FROM_FORK                                             \
+      "\n\t"                                                                       \
+      "addq $8, %%rsp\n\t"                                                         \
+      ".cfi_def_cfa_offset 24\n\t"                                                 \
+      "popq %%rcx\n\t"                                                             \
+      ".cfi_def_cfa_offset 16\n\t"                                                 \
+      "popq %%rdi\n\t"                                                             \
+      ".cfi_def_cfa_offset 8\n\t"                                                  \
+      "jmp " JUMP "\n\t"                                                           \
+      :                                                                            \
       : __VA_ARGS__ MUSTER_MAY_THROW)
 
 /// Calls Code(first), which returns a word.
-template <word (*Code)(word), second_code Second>
+template <word (*Code)(word), second_code Second, word_and_stolen (*Nobody)(word, word, const void*)>
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline word_and_stolen call_in_frame(word /*first*/, word /*second*/,
                                                                                  const void* /*mark*/) {
   MUSTER_SEEMS_TO_CALL
-  MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%edx, %%edx", "", "i"(Second), "i"(Code));
+  MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%edx, %%edx", "", "%P2", "i"(Second), "i"(Code), "i"(Nobody));
 }
-template <double (*Code)(word), second_code Second>
+template <double (*Code)(word), second_code Second, double_and_stolen (*Nobody)(word, word, const void*)>
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline double_and_stolen call_in_frame(word /*first*/, word /*second*/,
                                                                                    const void* /*mark*/) {
   MUSTER_SEEMS_TO_CALL
-  MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%eax, %%eax", "movq %%rdx, %%rax\n\t", "i"(Second), "i"(Code));
+  MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%eax, %%eax", "movq %%rdx, %%rax\n\t", "%P2", "i"(Second), "i"(Code),
+                    "i"(Nobody));
 }
 /// Calls code(first), which returns what fits into the register of a word.
-template <second_code Second>
+template <second_code Second, word_and_stolen (*Nobody)(word, word, const void*, void (*)())>
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline word_and_stolen call_in_frame(word /*first*/, word /*second*/,
                                                                                  const void* /*mark*/,
                                                                                  void (* /*code*/)()) {
   MUSTER_SEEMS_TO_CALL
-  MUSTER_FORK_FRAME("*%%rcx", "*%%rcx", "xorl %%edx, %%edx", "", "i"(Second));
+  MUSTER_FORK_FRAME("*%%rcx", "*%%rcx", "xorl %%edx, %%edx", "", "%P1", "i"(Second), "i"(Nobody));
 }
 
 /// Such a frame, found by where its return address lies.
@@ -141,8 +142,8 @@ struct fork_frame {
   }
   /// Whether a function that begins there is one of the above.
   static bool begins_at(std::uintptr_t function, std::uintptr_t end) noexcept {
-    constexpr std::uintptr_t most = 24;  // before the first return
-    for (std::uintptr_t at = function; at < function + most && at < end; ++at)
+    constexpr std::uintptr_t most = 1024;  // room that compilers were asked to leave in front of it included
+    for (std::uintptr_t at = function; end - function < most && at < end; ++at)
       if (returns_to(at, end)) return true;
     return false;
   }

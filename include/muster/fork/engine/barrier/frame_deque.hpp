@@ -51,6 +51,8 @@ class basic_frame_deque : public fork_deque {
     const busy now(*this);
     stock_.fill(Stack::records);
   }
+  /// The owner is a thread of the pool: nobody else says which signals it lets in.
+  static void begin_thread() noexcept { Stack::let_stop(); }
   /// The owner begins, or ends, to execute something that may fork.
   void runs(bool now) noexcept {
     running_.store(running_.load(std::memory_order_relaxed) + (now ? 1U : ~0U), std::memory_order_relaxed);
@@ -161,7 +163,9 @@ class basic_frame_deque : public fork_deque {
     return r == &bottom_ ? nullptr : static_cast<frame_record*>(r);
   }
 
-  enum told : unsigned { nothing, asked_by_signal, failed };
+  // unheard, and more: a signal has been sent, and no handler has said anything for long. The thread may be suspended,
+  // or not let it in; or it has let it in where this was not its worker. So many have not asked since.
+  enum told : unsigned { nothing, asked_by_signal, failed, unheard };
 
   const bool by_frames_;
   std::uintptr_t entry_ = 0;
@@ -228,6 +232,7 @@ void basic_frame_deque<Stack>::answer_at_fork() noexcept {
   const timed publishing(counts.publishing);
   const busy now(*this);
   stock_.fill(2 * Stack::records);
+  Stack::make_ready();
   publish(options_.always ? share::all : share::of_options, nullptr);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();
   wait_for_theft();
@@ -238,6 +243,7 @@ void basic_frame_deque<Stack>::publish_all() noexcept {
   if (!by_frames_) return fork_deque::publish_all();
   const busy now(*this);
   stock_.fill(4 * Stack::records);
+  Stack::make_ready();
   publish(share::all, nullptr);
   if (offers() && sleepers_.anyone()) sleepers_.wake_one();
 }
@@ -301,12 +307,17 @@ template <class Stack>
 bool basic_frame_deque<Stack>::answer_for_owner() noexcept {
   if (!by_frames_) return fork_deque::answer_for_owner();
   for (unsigned tries = 0; has_records() && tries < 4; ++tries) {
+    if (unsigned spared = told_.load(std::memory_order_relaxed);
+        spared >= unheard && spared - unheard < Stack::spared) {
+      told_.compare_exchange_strong(spared, spared + 1, std::memory_order_relaxed);
+      return false;
+    }
     stock_.give();
     if (told_.exchange(asked_by_signal, std::memory_order_relaxed) != asked_by_signal)
       Stack::stop(thread_.load(std::memory_order_relaxed), this);
     if (Stack::wait([this] { return told_.load(std::memory_order_relaxed) != asked_by_signal; })) continue;
-    unsigned lost = asked_by_signal;  // perhaps: then the next one who asks sends another
-    told_.compare_exchange_strong(lost, failed, std::memory_order_relaxed);
+    unsigned still = asked_by_signal;
+    told_.compare_exchange_strong(still, unheard, std::memory_order_relaxed);
     return false;
   }
   return !has_records();

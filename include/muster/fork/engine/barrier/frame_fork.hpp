@@ -31,9 +31,15 @@ inline constexpr bool is_real = std::is_same_v<T, float> || std::is_same_v<T, do
 template <class T>
 MUSTER_HOT word to_word(const T& value) noexcept {
   static_assert(sizeof value <= sizeof(word));
-  word bits = 0;
-  std::memcpy(&bits, static_cast<const void*>(&value), sizeof value);
-  return bits;
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<word>(value);  // with its sign: callees may expect it
+  } else if constexpr (std::is_enum_v<T>) {
+    return to_word(static_cast<std::underlying_type_t<T>>(value));
+  } else {
+    word bits = 0;
+    std::memcpy(&bits, static_cast<const void*>(&value), sizeof value);
+    return bits;
+  }
 }
 template <class T>
 MUSTER_HOT T from_word(word bits) noexcept {
@@ -46,6 +52,16 @@ MUSTER_HOT T from_word(word bits) noexcept {
 template <class F>
 struct call_by_word {
   static constexpr bool travels = sizeof(borrowed<F>) <= sizeof(word);
+  /// What closure() has been made of.
+  static borrowed<F> of(word closure) noexcept {
+    if constexpr (travels) {
+      alignas(borrowed<F>) unsigned char copy[sizeof(borrowed<F>)];
+      std::memcpy(copy, &closure, sizeof copy);
+      return *reinterpret_cast<borrowed<F>*>(copy);
+    } else {
+      return *from_word<borrowed<F>*>(closure);
+    }
+  }
   /// It lives as long as `f`.
   MUSTER_HOT static word closure(borrowed<F>& f) noexcept {
     if constexpr (travels) {
@@ -77,9 +93,8 @@ struct call_by_word {
  private:
   MUSTER_HOT static half_result<F> call(word closure) {
     if constexpr (travels) {
-      alignas(borrowed<F>) unsigned char copy[sizeof(borrowed<F>)];
-      std::memcpy(copy, &closure, sizeof copy);
-      return call_half(*worker::current(), reinterpret_cast<borrowed<F>*>(copy)->get());
+      borrowed<F> copy = of(closure);
+      return call_half(*worker::current(), copy.get());
     } else {
       return call_half(*worker::current(), from_word<borrowed<F>*>(closure)->get());
     }
@@ -92,6 +107,30 @@ MUSTER_COLD fork_results<F, G> fork_without_frame(borrowed<F> f, borrowed<G> g) 
   worker* const self = worker::current();
   if (self == nullptr) return fork_outside<F, G>(f, g);
   return push_fork(*self, f.get(), g.get());
+}
+
+/// The second half's result, on its way from do_for_nobody() to finish_frame().
+inline constinit thread_local word nobodys_second = 0;
+
+/// What a frame does for nobody: here, so that its callers need not keep the halves across the call.
+template <class F, class G>
+[[gnu::visibility("hidden")]] MUSTER_COLD auto do_for_nobody(word f, word g, const void* /*mark*/) {
+  auto [first, second] = fork_without_frame<F, G>(call_by_word<F>::of(f), call_by_word<G>::of(g));
+  nobodys_second = to_word(second);
+  if constexpr (is_real<half_result<F>>) {
+    return double_and_stolen{first, for_nobody()};
+  } else {
+    return word_and_stolen{to_word(first), for_nobody()};
+  }
+}
+template <class G>
+[[gnu::visibility("hidden")]] MUSTER_COLD word_and_stolen do_call_for_nobody(word f, word g, const void* /*mark*/,
+                                                                             void (*code)()) {
+  auto call = [&] { return reinterpret_cast<word (*)(word)>(code)(f); };
+  auto [first, second] =
+      fork_without_frame<decltype(call)&, G>(borrowed<decltype(call)&>(call), call_by_word<G>::of(g));
+  nobodys_second = to_word(second);
+  return {first, for_nobody()};
 }
 
 /// The second half, which a thief has executed.
@@ -113,19 +152,19 @@ MUSTER_HOT auto call_first_in_frame(borrowed<F>& f, borrowed<G>& g) {
   constexpr second_code second = &call_by_word<G>::second;
   const word later = call_by_word<G>::closure(g);
   const void* const mark = real::own_place().mark;
-  if constexpr (requires { f.get().plain_function(); } && !is_real<half_result<F>>) {
+  if constexpr (requires { f.get().plain_function(); } && !std::is_floating_point_v<half_result<F>>) {
     const auto code = reinterpret_cast<void (*)()>(f.get().plain_function());
-    return call_in_frame<second>(to_word(f.get().plain_argument()), later, mark, code);
+    return call_in_frame<second, &do_call_for_nobody<G>>(to_word(f.get().plain_argument()), later, mark, code);
   } else {
-    return call_in_frame<&first_half::first, second>(first_half::closure(f), later, mark);
+    return call_in_frame<&first_half::first, second, &do_for_nobody<F, G>>(first_half::closure(f), later, mark);
   }
 }
 
-/// After a frame that has not done all.
-template <class F, class G>
-MUSTER_COLD fork_results<F, G> finish_frame(frame_record* stolen, half_result<F> first, borrowed<F> f, borrowed<G> g) {
-  if (is_for_nobody(stolen)) return fork_without_frame<F, G>(f, g);
-  return {first, join_thief<G>(*stolen)};
+/// After a frame whose second half has been executed by others.
+template <class G>
+MUSTER_COLD half_result<G> finish_frame(frame_record* stolen) {
+  if (is_for_nobody(stolen)) return from_word<half_result<G>>(nobodys_second);
+  return join_thief<G>(*stolen);
 }
 
 template <class F, class G>
@@ -141,7 +180,7 @@ MUSTER_HOT fork_results<F, G> fork_in_frame(borrowed<F> f, borrowed<G> g) {
       first = from_word<first_type>(result);
     }
     if (stolen != nullptr) [[unlikely]]
-      return finish_frame<F, G>(stolen, first, f, g);
+      return {first, finish_frame<G>(stolen)};
     return {first, call_half(*worker::current(), g.get())};
   } else {
     // The results lie in the caller's frame.

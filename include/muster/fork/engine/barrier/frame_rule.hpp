@@ -5,12 +5,13 @@
 // unwind information says there. For ordinary frames: the caller's stack pointer is an offset from a register, or is
 // kept beside the base; registers that must be kept are in the frame. Rules for others are not known.
 //
-// Signals    may be used in signal handlers where the C++ runtime finds unwind information without a lock (glibc 2.35).
+// Signals    may be used in signal handlers.
 // Source     DWARF 5, 6.4 "Call Frame Information"; Linux Standard Base 10.6, ".eh_frame"; System V ABI, x86-64, 3.6.
 #pragma once
 
 #include <muster/fork/engine/barrier/return_barrier.hpp>  // kept_registers
 #include <muster/fork/engine/barrier/table_reader.hpp>    // table_reader
+#include <muster/fork/engine/barrier/unwind_table.hpp>    // unwind_entry
 
 #include <array>    // a rule for each register
 #include <bit>      // std::bit_cast
@@ -46,26 +47,16 @@ struct frame_rule {
   static std::uintptr_t word(std::uintptr_t address) noexcept { return *std::bit_cast<const std::uintptr_t*>(address); }
 };
 
-/// What the C++ runtime knows of a function.
-struct known_function {
-  void* text;
-  void* data;
-  std::uintptr_t begin;
-};
-/// The function that an address lies in: its unwind information, or null.
-[[gnu::visibility("default")]] const unsigned char* find_function(std::uintptr_t at, known_function* found) noexcept
-    asm("_Unwind_Find_FDE");
-
 /// Reads a function's unwind information.
 class unwind_information {
  public:
-  explicit unwind_information(std::uintptr_t at) noexcept : entry_(find_function(at, &function_)), at_(at) {
-    if (entry_ != nullptr) readable_ = read_header();
+  explicit unwind_information(std::uintptr_t at) noexcept : found_(unwind_entry::of(at)), at_(at) {
+    if (found_.entry != nullptr) readable_ = read_header() && at < end();
   }
   /// Whether there is any that can be read.
   bool found() const noexcept { return readable_; }
-  std::uintptr_t function() const noexcept { return function_.begin; }
-  std::uintptr_t end() const noexcept { return function_.begin + bytes_; }
+  std::uintptr_t function() const noexcept { return found_.function; }
+  std::uintptr_t end() const noexcept { return found_.function + bytes_; }
 
   frame_rule rule() noexcept {
     frame_rule rule;
@@ -128,10 +119,11 @@ class unwind_information {
 
   bool read_header() noexcept {
     constexpr std::uint32_t long_format = 0xffffffff;
-    const std::uint32_t length = number(entry_);
+    const unsigned char* const entry = found_.entry;
+    const std::uint32_t length = number(entry);
     if (length == long_format) return false;
-    end_ = entry_ + 4 + length;
-    const unsigned char* const common = entry_ + 4 - static_cast<std::int32_t>(number(entry_ + 4));
+    end_ = entry + 4 + length;
+    const unsigned char* const common = entry + 4 - static_cast<std::int32_t>(number(entry + 4));
     if (number(common) == long_format) return false;
     common_end_ = common + 4 + number(common);
     table_reader read(common + 8);
@@ -167,7 +159,7 @@ class unwind_information {
     } else {
       return false;
     }
-    table_reader own(entry_ + 8);
+    table_reader own(entry + 8);
     own.pointer(pointers);
     bytes_ = own.pointer(pointers & 0x0fU);
     program_ = own.at();
@@ -207,7 +199,7 @@ class unwind_information {
   bool execute(const unsigned char* from, const unsigned char* to, row& now) noexcept {
     std::array<row, 8> remembered;
     std::size_t many = 0;
-    std::uintptr_t at = function_.begin;
+    std::uintptr_t at = found_.function;
     table_reader read(from);
     const auto in_frame = [&](std::int64_t units) {
       return saved_register{saved_register::in_frame, units * data_unit_};
@@ -273,8 +265,7 @@ class unwind_information {
     return true;
   }
 
-  known_function function_{};
-  const unsigned char* const entry_;
+  const unwind_entry found_;
   const std::uintptr_t at_;
   std::uintptr_t bytes_ = 0;
   bool readable_ = false, is_signal_frame_ = false;

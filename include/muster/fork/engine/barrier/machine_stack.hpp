@@ -32,6 +32,8 @@ class machine_stack {
   using point = stack_point;
   /// How many records a thread has at hand, at least.
   static constexpr unsigned records = 16;
+  /// How often nobody waits for an answer, when one has waited in vain.
+  static constexpr unsigned spared = 32;
 
   /// Null, or why forks cannot be found in this process.
   static const char* obstacle() noexcept {
@@ -40,7 +42,7 @@ class machine_stack {
       // A function that throws nothing has it only when all have.
       const auto function = std::bit_cast<std::uintptr_t>(&answer_from_fork);
       if (!unwind_information(function).found())
-        return "the stack cannot be walked: compile with -fasynchronous-unwind-tables";
+        return "the stack cannot be walked: compile with -fasynchronous-unwind-tables, and do not link with -static";
       return stop_signal::listen(&stopped_by_signal) ? nullptr : "SIGURG cannot be handled";
     }();
     // The table is the library's that has been loaded with this code, not the process's.
@@ -48,6 +50,8 @@ class machine_stack {
   }
 
   static thread this_thread() noexcept { return stop_signal::this_thread(); }
+  /// For the pool's own threads.
+  static void let_stop() noexcept { stop_signal::let_in(); }
   /// Stops a thread where it is; `of` tells it what for.
   static void stop(thread one, void* of) noexcept { stop_signal::send(one, of); }
   /// Returns false when what a stopped thread does is not ready() for long.
@@ -76,8 +80,10 @@ class machine_stack {
     return walk.go(here);
   }
 
-  /// Before replace(), by the same library: each has its own table and its own barrier. Returns false when there is no
-  /// memory.
+  /// Before the first prepare(), without a lock, as it asks the loader; not in a handler. By the same library: each has
+  /// its own table and its own barrier.
+  [[gnu::visibility("hidden")]] static void make_ready() noexcept { slot_map::make(); }
+  /// Before replace(), by the same library. Returns false when there is no memory.
   [[gnu::visibility("hidden")]] static bool prepare(frame_record& r) noexcept {
     r.body = &barrier_body;
     r.came = &came_to_barrier;

@@ -13,6 +13,7 @@
 // Signals    may be used in signal handlers.
 #pragma once
 
+#include <muster/base/library.hpp>                         // keep_library_of
 #include <muster/base/sync.hpp>                            // sync::atomic
 #include <muster/fork/engine/barrier/replaced_return.hpp>  // replaced_return
 
@@ -23,9 +24,9 @@
 
 /// A function of nothing but assembly, of which the compiler must not conclude which registers it leaves alone.
 #if defined(__clang__)
-#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noinline
+#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::no_instrument_function, gnu::noinline
 #else
-#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::noipa
+#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::no_instrument_function, gnu::noipa
 #endif
 
 /// Compilers conclude that a function of nothing but assembly throws nothing, and that callers need not reckon with it,
@@ -55,15 +56,18 @@ class [[gnu::visibility("hidden")]] slot_map {
  public:
   static constexpr unsigned address_bits = 47, chunk_bits = 26;
 
-  /// Makes the table, if it is not there. Returns false when the system has no room for it.
+  /// Makes the table, if it is not there; its library stays, as frames of others may return to its barrier. Returns
+  /// false when the system has no room for it.
   static bool make() noexcept {
-    if (chunks() != nullptr) return true;
+    if (chunks() != nullptr) [[likely]]
+      return true;
     constexpr std::size_t bytes = (std::size_t{1} << (address_bits - chunk_bits)) * sizeof(entry);
     void* const made = reserve(bytes);
     void* known = nullptr;
     // (3) release: pairs with (4).
-    if (made != nullptr && !slot_table.compare_exchange_strong(known, made, std::memory_order_release))
-      ::munmap(made, bytes);
+    if (made == nullptr) return false;
+    if (slot_table.compare_exchange_strong(known, made, std::memory_order_release)) keep_library_of(&slot_table);
+    else ::munmap(made, bytes);
     return chunks() != nullptr;
   }
 
