@@ -24,6 +24,9 @@
 #define MUSTER_ANSWER_FROM_FORK "muster_v0_answer_from_fork"
 #define MUSTER_FORK_OWNERS "_ZN6muster10v0_barrier6detail11fork_ownersE"
 
+/// What a frame is known by: another for each layout.
+#define MUSTER_FORK_NAME "muster 0g"
+
 namespace muster::inline MUSTER_ABI::detail {
 
 class frame_record;
@@ -56,52 +59,53 @@ struct double_and_stolen {
 // asked, it answers from a frame below, so that this one is found too. Where forks are not found on the stack, NOBODY
 // executes both halves, in place of the frame. %0: second_code; MORE: how the other return gives `stolen`, which is in
 // rdx.
-#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, NOBODY, ...)           \
-  asm volatile(                                                                    \
-      "cmpq $-2, (%%rdx)\n\t"                                                      \
-      "jae 3f\n\t"                                                                 \
-      "pushq %%rsi\n\t"                                                            \
-      ".cfi_def_cfa_offset 16\n\t"                                                 \
-      "callq " CALL                                                                \
-      "\n"                                                                         \
-      "1:\n\t"                                                                     \
-      "popq %%rdx\n\t"                                                             \
-      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                                   \
-      "\n\t"                                                                       \
-      "retq\n\t"                                                                   \
-      ".cfi_def_cfa_offset 16\n\t" /* unwinders look up the byte before 2 */       \
-      ".ascii \"muster 0g\"\n\t"   /* fork_frame::name: another for each layout */ \
-      ".long %c0 - .\n\t"          /* at fork_frame::code_at */                    \
-      ".long " MUSTER_FORK_OWNERS                                                  \
-      "@GOTPCREL\n" /* at fork_frame::owners_at */                                 \
-      "2:\n\t"      /* at fork_frame::other_return */                              \
-      "addq $8, %%rsp\n\t"                                                         \
-      ".cfi_def_cfa_offset 8\n\t" MORE                                             \
-      "retq\n"                                                                     \
-      "3:\n\t"                                                                     \
-      "je " NOBODY                                                                 \
-      "\n\t"                                                                       \
-      "pushq %%rsi\n\t"                                                            \
-      ".cfi_def_cfa_offset 16\n\t"                                                 \
-      "leaq 1b(%%rip), %%rax\n\t"                                                  \
-      "pushq %%rax\n\t" /* as if it had called what follows */                     \
-      ".cfi_def_cfa_offset 8\n\t"                                                  \
-      "pushq %%rdi\n\t"                                                            \
-      ".cfi_def_cfa_offset 16\n\t"                                                 \
-      "pushq %%rcx\n\t"                                                            \
-      ".cfi_def_cfa_offset 24\n\t"                                                 \
-      "subq $8, %%rsp\n\t"                                                         \
-      ".cfi_def_cfa_offset 32\n\t"                                                 \
-      "callq " MUSTER_ANSWER_FROM_FORK                                             \
-      "\n\t"                                                                       \
-      "addq $8, %%rsp\n\t"                                                         \
-      ".cfi_def_cfa_offset 24\n\t"                                                 \
-      "popq %%rcx\n\t"                                                             \
-      ".cfi_def_cfa_offset 16\n\t"                                                 \
-      "popq %%rdi\n\t"                                                             \
-      ".cfi_def_cfa_offset 8\n\t"                                                  \
-      "jmp " JUMP "\n\t"                                                           \
-      :                                                                            \
+#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, NOBODY, ...)     \
+  asm volatile(                                                              \
+      "cmpq $-2, (%%rdx)\n\t"                                                \
+      "jae 3f\n\t"                                                           \
+      "pushq %%rsi\n\t"                                                      \
+      ".cfi_def_cfa_offset 16\n\t"                                           \
+      "callq " CALL                                                          \
+      "\n"                                                                   \
+      "1:\n\t"                                                               \
+      "popq %%rdx\n\t"                                                       \
+      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                             \
+      "\n\t"                                                                 \
+      "retq\n\t"                                                             \
+      ".cfi_def_cfa_offset 16\n\t" /* unwinders look up the byte before 2 */ \
+      ".ascii \"" MUSTER_FORK_NAME                                           \
+      "\"\n\t"            /* fork_frame::name */                             \
+      ".long %c0 - .\n\t" /* at fork_frame::code_at */                       \
+      ".long " MUSTER_FORK_OWNERS                                            \
+      "@GOTPCREL\n" /* at fork_frame::owners_at */                           \
+      "2:\n\t"      /* at fork_frame::other_return */                        \
+      "addq $8, %%rsp\n\t"                                                   \
+      ".cfi_def_cfa_offset 8\n\t" MORE                                       \
+      "retq\n"                                                               \
+      "3:\n\t"                                                               \
+      "je " NOBODY                                                           \
+      "\n\t"                                                                 \
+      "pushq %%rsi\n\t"                                                      \
+      ".cfi_def_cfa_offset 16\n\t"                                           \
+      "leaq 1b(%%rip), %%rax\n\t"                                            \
+      "pushq %%rax\n\t" /* as if it had called what follows */               \
+      ".cfi_def_cfa_offset 8\n\t"                                            \
+      "pushq %%rdi\n\t"                                                      \
+      ".cfi_def_cfa_offset 16\n\t"                                           \
+      "pushq %%rcx\n\t"                                                      \
+      ".cfi_def_cfa_offset 24\n\t"                                           \
+      "subq $8, %%rsp\n\t"                                                   \
+      ".cfi_def_cfa_offset 32\n\t"                                           \
+      "callq " MUSTER_ANSWER_FROM_FORK                                       \
+      "\n\t"                                                                 \
+      "addq $8, %%rsp\n\t"                                                   \
+      ".cfi_def_cfa_offset 24\n\t"                                           \
+      "popq %%rcx\n\t"                                                       \
+      ".cfi_def_cfa_offset 16\n\t"                                           \
+      "popq %%rdi\n\t"                                                       \
+      ".cfi_def_cfa_offset 8\n\t"                                            \
+      "jmp " JUMP "\n\t"                                                     \
+      :                                                                      \
       : __VA_ARGS__ MUSTER_MAY_THROW)
 
 /// Calls Code(first), which returns a word.
@@ -129,7 +133,7 @@ template <second_code Second, word_and_stolen (*Nobody)(word, word, const void*,
 
 /// Such a frame, found by where its return address lies.
 struct fork_frame {
-  static constexpr char name[] = "muster 0f";
+  static constexpr char name[] = MUSTER_FORK_NAME;
   static constexpr std::size_t name_bytes = sizeof name - 1;
   // From the first return:
   static constexpr std::uintptr_t name_at = 4, code_at = 13, owners_at = 17, other_return = 21;
