@@ -306,7 +306,6 @@ TEST(mutants, are_noticed_or_explained) {
   search.executions = 4096;
   search.survivors = {
       {"basic_frame_deque::begin_on_stack: store skipped #2", true, "of told_: the first who asks loses patience"},
-      {"basic_frame_deque::has_records: load repeated #3", true, "quiet_ is false for ever: it is stopped in vain"},
       {"basic_frame_deque::pause: store skipped", true, "it is stopped in vain"},
       {"basic_frame_deque::answer_in_handler: store release -> relaxed", true, "raise_mark() has a fence"},
       {"basic_frame_deque::answer_in_handler: store skipped #1", true, "of quiet_: it is stopped in vain"},
