@@ -137,9 +137,10 @@ void add_baselines(catalogue& to) {
   to.all.push_back(c);
 
   c = baseline("half buffers", "no queue: 2048 items per hand-over; what moving the cache lines alone costs",
-               one_to_one);
+               one_to_one | between_processes);
   c.role = "limit";
   c.stream = run_stream<half_buffers_of_items>;
+  c.between = run_between<half_buffers_of_parcels>;
   to.all.push_back(c);
 }
 

@@ -6,6 +6,7 @@
 // of its half, which no queue may ask of it.
 #pragma once
 
+#include "driver/between.hpp"
 #include "driver/stream.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
@@ -102,6 +103,40 @@ class half_buffers_of_items {
  private:
   std::vector<item> memory_;
   half_buffers<item> all_;
+};
+
+/// Between processes, which have the memory at the same address.
+class half_buffers_of_parcels {
+  using buffers = half_buffers<parcel>;
+
+ public:
+  half_buffers_of_parcels(std::size_t capacity, unsigned, unsigned)
+      : memory_(mapping::make_anonymous(sizeof(buffers) + capacity * sizeof(parcel), [](unsigned char*) {})),
+        all_(*std::construct_at(reinterpret_cast<buffers*>(memory_.start()),
+                                reinterpret_cast<parcel*>(memory_.start() + sizeof(buffers)), capacity)) {}
+  void forget() {}
+
+  class producer {
+   public:
+    explicit producer(half_buffers_of_parcels& c) : all_(c.all_) {}
+    void push(const parcel& p) { all_.push(p); }
+    void leave(bool) { all_.close(); }
+
+   private:
+    buffers& all_;
+  };
+  class consumer {
+   public:
+    explicit consumer(half_buffers_of_parcels& c) : all_(c.all_) {}
+    bool pop(parcel& p) { return all_.pop(p); }
+
+   private:
+    buffers& all_;
+  };
+
+ private:
+  mapping memory_;
+  buffers& all_;
 };
 
 }  // namespace muster::bench

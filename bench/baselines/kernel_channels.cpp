@@ -3,8 +3,6 @@
 //
 // What the kernel has for parcels between processes: a pipe, and a pair of Unix sockets that keeps parcels apart. Each
 // parcel is one write and one read; both are whole, as a parcel is shorter than PIPE_BUF and all have the same size.
-// And what the machine has, at most.
-#include "baselines/half_buffers.hpp"
 #include "driver/between.hpp"
 
 #include <fcntl.h>
@@ -75,40 +73,6 @@ struct make_sockets {
   }
 };
 
-/// half_buffers in memory that both processes have at the same address.
-class limit_channel {
- public:
-  limit_channel(std::size_t capacity, unsigned, unsigned)
-      : memory_(
-            mapping::make_anonymous(sizeof(half_buffers<parcel>) + capacity * sizeof(parcel), [](unsigned char*) {})),
-        all_(std::construct_at(reinterpret_cast<half_buffers<parcel>*>(memory_.start()),
-                               reinterpret_cast<parcel*>(memory_.start() + sizeof(half_buffers<parcel>)), capacity)) {}
-  void forget() {}
-
-  class producer {
-   public:
-    explicit producer(limit_channel& c) : all_(*c.all_) {}
-    void push(const parcel& p) { all_.push(p); }
-    void leave(bool) { all_.close(); }
-
-   private:
-    half_buffers<parcel>& all_;
-  };
-
-  class consumer {
-   public:
-    explicit consumer(limit_channel& c) : all_(*c.all_) {}
-    bool pop(parcel& p) { return all_.pop(p); }
-
-   private:
-    half_buffers<parcel>& all_;
-  };
-
- private:
-  mapping memory_;
-  half_buffers<parcel>* all_;
-};
-
 template <class Make>
 void add(catalogue& to, const char* name, const char* note) {
   contender c;
@@ -126,15 +90,6 @@ void add(catalogue& to, const char* name, const char* note) {
 void add_kernel_channels(catalogue& to) {
   add<make_pipe>(to, "pipe", "a write and a read for each parcel");
   add<make_sockets>(to, "Unix socket", "SOCK_SEQPACKET: a write and a read for each parcel");
-
-  contender c;
-  c.name = "half buffers";
-  c.family = "baseline";
-  c.role = "limit";
-  c.note = "not a queue: memory handed over by 2048 parcels at a time, and nobody may die";
-  c.topics = between_processes;
-  c.between = run_between<limit_channel>;
-  to.all.push_back(c);
 }
 
 }  // namespace muster::bench
