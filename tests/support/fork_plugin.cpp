@@ -31,9 +31,21 @@ EXPORTED long plugin_leaves(int depth, long (*next)(int), int argument) {
 }
 EXPORTED long plugin_throws(int number) { throw std::range_error(std::to_string(number)); }
 /// The same with a pool of its own.
-EXPORTED long plugin_pool_leaves(int depth, long (*next)(int), int argument) {
+EXPORTED long plugin_pool_leaves(int depth) {
   muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
-  return own.run([=] { return plugin_leaves(depth, next, argument); });
+  return own.run([=] { return plugin_leaves(depth, nullptr, 0); });
+}
+/// The same, while the pool's other worker is busy, until `over`.
+EXPORTED long plugin_pool_leaves_alone(int depth, long (*next)(int), int argument, const std::atomic<bool>* over) {
+  muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
+  return own.run([=] {
+    return muster_test::fork_stolen([=] { return plugin_leaves(depth, next, argument); },
+                                    [=] {
+                                      muster_test::await(*over);
+                                      return 0L;
+                                    })
+        .first;
+  });
 }
 /// Forks in a pool of one worker; each first half calls `next`, in another library. A second half that another thread
 /// executes counts a thousand.

@@ -187,6 +187,42 @@ TEST(exceptions, of_other_languages_pass) {
   });
 }
 
+// With frames that a program has registered by hand, the C++ runtime looks for unwind information under a lock. A thread
+// may be stopped while it holds that.
+extern "C" void __register_frame(void*);
+extern "C" void __deregister_frame(void*);
+TEST(exceptions, may_be_thrown_in_programs_that_have_registered_frames) {
+  // Of a function of 16 bytes at 0x1000, that nobody calls.
+  alignas(8) static unsigned char frames[] = {20, 0, 0,    0, 0,  0, 0, 0, 1, 'z',  'R', 0, 1, 0x78, 16, 1, 0,  0x0c,
+                                              7,  8, 0x90, 1, 0,  0,  // what is common
+                                              28, 0, 0,    0, 28, 0, 0, 0, 0, 0x10, 0,   0, 0, 0,    0,  0, 16, 0,
+                                              0,  0, 0,    0, 0,  0, 0, 0, 0, 0,    0,   0, 0, 0,    0,  0, 0,  0};
+  __register_frame(frames);
+  workers().run([] {
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<bool> begun{false};
+      const auto throws = [&begun] {
+        int caught = 0;
+        do {
+          try {
+            throw failure{1};
+          } catch (const failure& f) {
+            caught += f.what;
+          }
+        } while (!begun);
+        return caught;
+      };
+      const auto [caught, stolen] = fork2(throws, [&] {
+        begun = true;
+        return 2;
+      });
+      ASSERT_GE(caught, 1);
+      ASSERT_EQ(stolen, 2);
+    }
+  });
+  __deregister_frame(frames);
+}
+
 TEST(exceptions, that_end_a_thread_wait_for_stolen_halves) {
   for (const bool cancelled : {false, true}) {
     std::atomic<int> ended{0}, unwound{0};

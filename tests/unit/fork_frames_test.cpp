@@ -398,6 +398,17 @@ TEST(signals, may_be_blocked_where_a_pool_is_made) {
 }
 
 #if defined(MUSTER_BARRIER)
+// In a register, a number has its sign: functions that clang has compiled rely on it.
+TEST(functions, are_handed_small_numbers_with_their_signs) {
+  using muster::detail::to_word;
+  constexpr auto minus = [](long value) { return static_cast<muster::detail::word>(-value); };
+  EXPECT_EQ(to_word(static_cast<signed char>(-7)), minus(7));
+  EXPECT_EQ(to_word(short{-3}), minus(3));
+  EXPECT_EQ(to_word(-5), minus(5));
+  EXPECT_EQ(to_word(level::low), minus(9));
+  EXPECT_EQ(to_word(static_cast<unsigned char>(200)), 200U);
+}
+
 // Stacks that others have made lead to addresses that are no code.
 TEST(stacks, may_end_with_any_address) {
   muster::detail::known_calls calls;

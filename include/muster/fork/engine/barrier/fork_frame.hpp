@@ -146,7 +146,7 @@ struct fork_frame {
   }
   /// Whether a function that begins there is one of the above.
   static bool begins_at(std::uintptr_t function, std::uintptr_t end) noexcept {
-    constexpr std::uintptr_t most = 1024;  // room that compilers were asked to leave in front of it included
+    constexpr std::uintptr_t most = 256;  // bytes of a frame, with room that compilers were asked to leave in front
     for (std::uintptr_t at = function; end - function < most && at < end; ++at)
       if (returns_to(at, end)) return true;
     return false;
