@@ -187,16 +187,19 @@ TEST(exceptions, of_other_languages_pass) {
   });
 }
 
-// With frames that a program has registered by hand, the C++ runtime looks for unwind information under a lock. A thread
-// may be stopped while it holds that.
+// With frames that a program has registered by hand, the C++ runtime looks for unwind information under a lock, and a
+// thread may be stopped while it holds that.
 extern "C" void __register_frame(void*);
 extern "C" void __deregister_frame(void*);
 TEST(exceptions, may_be_thrown_in_programs_that_have_registered_frames) {
   // Of a function of 16 bytes at 0x1000, that nobody calls.
-  alignas(8) static unsigned char frames[] = {20, 0, 0,    0, 0,  0, 0, 0, 1, 'z',  'R', 0, 1, 0x78, 16, 1, 0,  0x0c,
-                                              7,  8, 0x90, 1, 0,  0,  // what is common
-                                              28, 0, 0,    0, 28, 0, 0, 0, 0, 0x10, 0,   0, 0, 0,    0,  0, 16, 0,
-                                              0,  0, 0,    0, 0,  0, 0, 0, 0, 0,    0,   0, 0, 0,    0,  0, 0,  0};
+  // What all functions have in common, this one, and the end.
+  // clang-format off
+  alignas(8) static unsigned char frames[] = {
+      20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0, 0x0c, 7, 8, 0x90, 1, 0, 0,
+      28, 0, 0, 0, 28, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+      0, 0, 0, 0};
+  // clang-format on
   __register_frame(frames);
   workers().run([] {
     for (int round = 0; round < 20; ++round) {
