@@ -85,6 +85,39 @@ TYPED_TEST(queue_lifetime, bulk_push_keeps_the_items_before_the_one_that_throws)
   q.check();
 }
 
+TYPED_TEST(queue_lifetime, a_queue_that_is_closed_while_a_bulk_push_throws_is_drained) {
+  using queue = typename TypeParam::template of<counted>;
+  /// Closes the queue before the fourth item, and throws instead of it.
+  struct closing_input {
+    queue* q;
+    std::uint64_t value = 1;
+    std::uint64_t operator*() const {
+      if (value == 4) {
+        q->close();
+        throw refusal(value);
+      }
+      return value;
+    }
+    closing_input& operator++() {
+      ++value;
+      return *this;
+    }
+  };
+  for (const std::uint64_t start : start_ranks) {
+    queue q(16, queue_options{.first_rank = start});
+    EXPECT_THROW(q.push_n(closing_input{&q}, 10), refusal);
+    EXPECT_EQ(q.emplace(std::uint64_t{11}), queue_status::closed);
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      const auto got = q.try_pop();
+      ASSERT_TRUE(got);
+      EXPECT_EQ(got->value(), i);
+    }
+    EXPECT_EQ(q.try_pop().status(), queue_status::closed);
+    EXPECT_EQ(q.try_pop().status(), queue_status::closed);
+    q.check();
+  }
+}
+
 TYPED_TEST(queue_lifetime, bulk_pop_into_an_output_that_throws_loses_at_most_the_item_in_hand) {
   typename TypeParam::template of<touchy> q(10);
   for (std::uint64_t i = 1; i <= 6; ++i)

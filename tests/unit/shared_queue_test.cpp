@@ -7,6 +7,7 @@
 #include <muster/queue/shared.hpp>
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -374,6 +375,26 @@ TEST(processes, are_told_from_later_ones_of_the_same_number) {
   siginfo_t ended{};
   ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);
   EXPECT_FALSE(muster::is_alive(static_cast<muster::process_identity>(child)));
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(muster::is_alive(static_cast<muster::process_identity>(child)));
+}
+
+TEST(processes, live_on_when_their_first_thread_has_ended) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread([] {
+      for (;;) ::pause();
+    }).detach();
+    ::syscall(SYS_exit, 0);  // this thread only
+  }
+  const std::string stat = "/proc/" + std::to_string(child) + "/stat";
+  std::string line;
+  while (line.find(") Z ") == line.npos) {  // so it looks, as if it were dead
+    std::this_thread::yield();
+    std::getline(std::ifstream(stat), line);
+  }
+  EXPECT_TRUE(muster::is_alive(static_cast<muster::process_identity>(child)));
+  ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   EXPECT_FALSE(muster::is_alive(static_cast<muster::process_identity>(child)));
 }

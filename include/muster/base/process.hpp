@@ -42,7 +42,8 @@ std::string_view read_start(const char* path, std::array<char, Size>& into) noex
 }
 
 struct process_facts {
-  char state = '?';         // 'Z': dead, and its parent has not asked for it yet
+  char state = '?';         // 'Z': dead, and its parent has not asked for it yet; or its first thread has ended
+  unsigned threads = 0;     // that have not ended, and the first
   std::uint64_t began = 0;  // in ticks; 0: unknown
 };
 
@@ -59,6 +60,7 @@ inline process_facts facts_of(pid_t pid) {
     const std::size_t space = text.find(' ');
     if (space == text.npos) return {};
     text.remove_prefix(space + 1);
+    if (field + 1 == 20) std::from_chars(text.data(), text.data() + text.size(), facts.threads);
   }
   std::from_chars(text.data(), text.data() + text.size(), facts.began);
   return facts;
@@ -81,7 +83,7 @@ inline bool is_alive(process_identity process) {
   const pid_t pid = number_of(process);
   if (process == 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return false;
   const detail::process_facts facts = detail::facts_of(pid);
-  if (facts.state == 'Z' || facts.state == 'X') return false;
+  if (facts.state == 'X' || (facts.state == 'Z' && facts.threads <= 1)) return false;
   const std::uint64_t began = process >> detail::pid_bits;
   return facts.began == 0 || began == 0 || facts.began == began;
 }

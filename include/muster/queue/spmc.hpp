@@ -116,6 +116,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_COLD bool look_again();
   std::size_t free_places();
   MUSTER_COLD void make_gap(rank_t rank);
+  void pass_over(rank_t last) noexcept;
   template <class... Args>
   MUSTER_HOT queue_status publish(Args&&... args);
   template <class InputIt, class AfterRun>

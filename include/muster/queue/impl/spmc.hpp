@@ -155,9 +155,15 @@ void MUSTER_SPMC_QUEUE::make_gap(rank_t rank) {
     limit_ = head_seen_ + std::min<rank_t>(limit_ - head_seen_ + 1, cells_.cells());
   }
   tail_.store(rank + 1, std::memory_order_relaxed);
-  // (2) release: pairs with (6). Every item before the gap is visible to whoever sees the gap.
-  gap_.store(rank, std::memory_order_release);
+  pass_over(rank);
   signal_rank(rank);
+}
+
+// Not backwards: an item that threw while the queue was being closed has withdrawn ranks that come once more.
+MUSTER_SPMC
+void MUSTER_SPMC_QUEUE::pass_over(rank_t last) noexcept {
+  // (2) release: pairs with (6). Every item before the gap is visible to whoever sees the gap.
+  if (before(gap_.load(std::memory_order_relaxed), last)) gap_.store(last, std::memory_order_release);
 }
 
 MUSTER_SPMC
@@ -196,7 +202,7 @@ bool MUSTER_SPMC_QUEUE::announce(rank_t from, rank_t to) {
 
 MUSTER_SPMC
 void MUSTER_SPMC_QUEUE::withdraw(rank_t end) noexcept {
-  gap_.store(end - 1, std::memory_order_release);  // (2)
+  pass_over(end - 1);
   consumers_.wake_all();
 }
 
