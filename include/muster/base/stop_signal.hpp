@@ -22,9 +22,9 @@ namespace muster::inline MUSTER_ABI {
 
 class stop_signal {
  public:
-  /// What is called in the thread that is stopped, with what send() has been given, and with its ucontext_t. Returns
-  /// false when the signal is not for us. It may do what signal handlers may.
-  using handler = bool (*)(const void* what, void* context) noexcept;
+  /// What is called in the thread that is stopped, with what send() has been given, and with its ucontext_t. It may
+  /// do what signal handlers may. A thread may have gone elsewhere before it is stopped.
+  using handler = void (*)(const void* what, void* context) noexcept;
 
   /// For the process, once. Returns false when the system refuses.
   static bool listen(handler ours) noexcept {
@@ -64,8 +64,8 @@ class stop_signal {
   static void stopped(int number, siginfo_t* info, void* context) noexcept {
     const int error = errno;
     // Not for others: what their workers are is thread-local, and this thread may have to allocate its part first.
-    if (info->si_code == SI_QUEUE && info->si_pid == ::getpid() && info->si_errno == for_whom() &&
-        ours_(info->si_value.sival_ptr, context)) {
+    if (info->si_code == SI_QUEUE && info->si_pid == ::getpid() && info->si_errno == for_whom()) {
+      ours_(info->si_value.sival_ptr, context);
       errno = error;
     } else if ((others_.sa_flags & SA_SIGINFO) != 0) {
       others_.sa_sigaction(number, info, context);

@@ -43,15 +43,14 @@ inline void exception_passes(replaced_return& at) noexcept {
   self.forks.recycle_later(r);
 }
 
-inline bool stopped_by_signal(const void* of, void* context) noexcept {
+inline void stopped_by_signal(const void* of, void* context) noexcept {
   worker* const self = worker::current();
-  if (self == nullptr || &self->forks != of) return false;
+  if (self == nullptr || &self->forks != of) return;
   const auto in = [&](int name) {
     return static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[name]);
   };
   self->forks.answer_in_handler(
       {{{in(REG_RBP), in(REG_RBX), in(REG_R12), in(REG_R13), in(REG_R14), in(REG_R15)}}, in(REG_RSP), in(REG_RIP)});
-  return true;
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -23,7 +23,7 @@ namespace muster::inline MUSTER_ABI::detail {
 /// See replaced_return; and what stop_signal calls. For the calling thread's worker.
 inline void* came_to_barrier(replaced_return& at) noexcept;
 inline void exception_passes(replaced_return& at) noexcept;
-inline bool stopped_by_signal(const void* of, void* context) noexcept;
+inline void stopped_by_signal(const void* of, void* context) noexcept;
 
 class machine_stack {
  public:
