@@ -278,7 +278,7 @@ TEST(shared_queue_ports, of_the_dead_are_used_again) {
 }
 
 // The next consumer of a queue that has one pops what the dead one had claimed, and pops it first; also when the one
-// that follows dies before it does.
+// that follows dies before it does, or goes without a pop.
 TEST(shared_queue_ports, are_inherited_with_the_item_that_was_claimed) {
   bool died = true;
   for (number n = 1; died; ++n) {
@@ -287,6 +287,7 @@ TEST(shared_queue_ports, are_inherited_with_the_item_that_was_claimed) {
     died = child_dies(n, [&] { s.child_pops(3); });
     const auto before = s.shared.info().participants;
     child_dies(n % 40, [&] { const auto port = s.shared.consumer(); });
+    if (n % 2 == 0) static_cast<void>(s.shared.consumer());
     const std::vector<number> rest = s.drain();
     ASSERT_TRUE(std::is_sorted(rest.begin(), rest.end())) << "died at " << n;
     const std::vector<number> gone = missing(together(s.child.items(), rest), capacity);
@@ -295,7 +296,7 @@ TEST(shared_queue_ports, are_inherited_with_the_item_that_was_claimed) {
     if (!gone.empty()) {
       ASSERT_EQ(before.at(0).items, gone[0]) << "died at " << n;
     }
-    EXPECT_EQ(s.shared.recover([](number) { ADD_FAILURE() << "an item was left"; }), 0U);
+    s.shared.recover([](number) { ADD_FAILURE() << "an item was left"; });
     ASSERT_NO_FATAL_FAILURE(s.still_works()) << "died at " << n;
   }
 }

@@ -314,13 +314,13 @@ class handover {
  public:
   void play() {
     const auto produce = [this](number first) {
-      const unsigned seat = take_place(all_.queue->ends(0).producer, [](unsigned) { return detail::leave_items{}; });
+      const unsigned seat = take_place(all_.queue->ends(0).producer, detail::leave_items{});
       typename place::rings::view seen = all_.queue->view_of(0);
       for (number value = first; value != first + 2; ++value) static_cast<void>(all_.push(seat, seen, value));
       leave(seat, 2, 0);
     };
     const auto consume = [this](unsigned items) {
-      const unsigned seat = take_place(all_.queue->ends(0).consumer, [](unsigned me) { return detail::hand_over{me}; });
+      const unsigned seat = take_place(all_.queue->ends(0).consumer, detail::hand_over{});
       for (unsigned i = 0; i < items; ++i) {
         const auto item = all_.pop(seat);
         if (!item || !got_.insert(*item)) mm::engine::running().fail("an item is delivered twice");
@@ -333,15 +333,15 @@ class handover {
   }
 
  private:
-  template <class GiveTo>
-  unsigned take_place(muster::sync::atomic<std::uint32_t>& of, GiveTo give_to) {
+  template <class Give>
+  unsigned take_place(muster::sync::atomic<std::uint32_t>& of, Give give) {
     const number self = model_life<false>::self();
     unsigned seat = all_.queue->sit_down(self, 1);
     while (seat == 0) {
       muster::sync::yield();
       seat = all_.queue->sit_down(self, 1);
     }
-    while (!all_.queue->own(of, seat, self, give_to(seat))) muster::sync::yield();
+    while (!all_.queue->own(of, seat, self, give)) muster::sync::yield();
     expect(seat, 0, 0);
     return seat;
   }
@@ -370,21 +370,25 @@ class handover {
   set got_;
 };
 
-/// The only consumer dies, or leaves, and another follows it, which may die as well. Main is the last.
+/// The only consumer dies, or leaves, and others try to follow it, one of which may die as well; each pops `items` and
+/// leaves. Main is the last.
 class heirs {
   using place = region<shape::spsc, true>;
 
  public:
+  explicit heirs(std::vector<unsigned> items) : items_(std::move(items)) {}
+
   void play() {
-    for (unsigned seat = 1; seat <= 3; ++seat) all_.queue->sit_down(seat, 1);
+    for (unsigned seat = 1; seat != 3 + items_.size(); ++seat) all_.queue->sit_down(seat, 1);
     typename place::rings::view seen = all_.queue->view_of(0);
     for (number value = 1; value <= 3; ++value) static_cast<void>(all_.try_push(1, seen, value));
     all_.queue->ends(0).consumer.store(2, std::memory_order_relaxed);
-    const unsigned first = mm::spawn([this] { pop_and_leave(2, 2); });
-    const unsigned second = mm::spawn([this] {
-      if (follows(3)) pop_and_leave(3, 1);
-    });
-    for (const unsigned one : {first, second})
+    std::vector<unsigned> all = {mm::spawn([this] { pop_and_leave(2, 2); })};
+    for (unsigned i = 0; i != items_.size(); ++i)
+      all.push_back(mm::spawn([this, i] {
+        if (follows(3 + i)) pop_and_leave(3 + i, items_[i]);
+      }));
+    for (const unsigned one : all)
       if (!mm::join(one) && !mm::engine::running().has_stopped(one)) fail("the dead keep the others from finishing");
     if (!follows(1)) fail("the dead keep their place");
     pop_and_leave(1, 3);
@@ -396,8 +400,10 @@ class heirs {
       last = value;
     }
     nowhere += 3 - last;
-    // The item of a pop that stopped after its last step is nowhere but in a register; its seat names it.
-    if (nowhere > given_[2] + given_[3] - popped_[2] - popped_[3]) fail("an item is lost");
+    // The item of a pop that stopped after its last step is nowhere but in a register; its seat counts it.
+    for (unsigned seat = 2; seat != 3 + items_.size(); ++seat)
+      nowhere -= std::min(nowhere, all_.queue->seat(seat).items.load(std::memory_order_relaxed) - popped_[seat]);
+    if (nowhere != 0) fail("an item is lost");
     all_.queue->check();
   }
 
@@ -405,19 +411,16 @@ class heirs {
   [[noreturn]] static void fail(const char* what) { mm::engine::running().fail(what); }
 
   bool follows(unsigned seat) {
-    if (!all_.queue->own(all_.queue->ends(0).consumer, seat, seat, detail::hand_over{seat})) return false;
-    all_.queue->inherit(seat, seat);
-    return true;
+    return all_.queue->own(all_.queue->ends(0).consumer, seat, seat, detail::hand_over{});
   }
   void pop_and_leave(unsigned seat, unsigned items) {
     muster::rank_t rank = 0;
-    for (; items != 0 && all_.queue->has_inherited(seat, rank); --items) found(seat, *all_.queue->take(0, seat, rank));
+    for (; items != 0 && all_.queue->has_inherited(rank); --items) found(seat, *all_.queue->take(0, seat, rank));
     for (; items != 0; --items) {
       const auto item = all_.try_pop(seat);
       if (!item) break;
       found(seat, *item);
     }
-    given_[seat] = all_.queue->seat(seat).items.load(std::memory_order_relaxed);
     all_.queue->stand_up(seat);
   }
   void found(unsigned seat, number value) {
@@ -425,9 +428,10 @@ class heirs {
     ++popped_[seat];
   }
 
-  place all_{3, 4, near_the_wrap, 4};
+  const std::vector<unsigned> items_;
+  place all_{3, 4, near_the_wrap, 5};
   std::array<number, 8> found_{};
-  std::array<number, 4> popped_{}, given_{};
+  std::array<number, 5> popped_{};
 };
 
 struct death_row {
@@ -445,7 +449,10 @@ std::vector<death_row> deaths() {
   add(shape::spsc{}, {{"", "p", "t"}, {"p", "to", "p"}, {"p", "p", "o"}});
   add(shape::spmc{}, {{"", "pp", "tt"}, {"pp", "oo", "p"}, {"pp", "o", "t"}, {"pp", "to", "pt"}, {"ppp", "to", "t"}});
   add(shape::mpmc{}, {{"", "p", "po"}, {"p", "po", "po"}, {"pp", "to", "po"}, {"p", "c", "o"}, {"p", "pc", "t"}});
-  all.push_back({"spsc: another consumer follows", [] { std::make_unique<heirs>()->play(); }});
+  for (const std::vector<unsigned>& items : {std::vector<unsigned>{1}, {0}, {0, 1}})
+    all.push_back({"spsc: " + std::to_string(items.size()) + " consumers follow, and pop " +
+                       std::to_string(items.back()) + " at the most",
+                   [items] { std::make_unique<heirs>(items)->play(); }});
   all.push_back({"mpmc: two clear up", [] {
                    auto now = std::make_unique<clearing>();
                    now->play();

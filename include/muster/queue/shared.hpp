@@ -123,7 +123,8 @@ class shared_queue {
   std::optional<consumer_port> try_consumer();
 
   /// Clears up after every process that has died: closes its ports, and calls give(const T&) for each item that a pop
-  /// had claimed and not returned. Returns how many ports. When the process dies in here, or give throws, the items not
+  /// had claimed and not returned; those that a later consumer of an spsc inherits already are its own. Returns how
+  /// many ports. When the process dies in here, or give throws, the items not
   /// yet given, and that one, are given to the next who asks. Any process, at any time.
   template <class Give>
   std::size_t recover(Give give);
@@ -206,7 +207,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
   unsigned seat_;
   unsigned ring_ = 0;
   unsigned in_a_row_ = 0;
-  bool inherits_;  // spsc: from a consumer that has died
+  bool inherits_;  // spsc: perhaps, from consumers that have died
   std::unique_ptr<slipping> slip_ = std::make_unique<slipping>();
   deadline help_at_ = no_deadline;  // when a try that is busy looks for the dead
 };

@@ -109,11 +109,10 @@ auto MUSTER_SHARED_QUEUE::try_consumer() -> std::optional<consumer_port> {
   const unsigned seat = rings.sit_down(self, detail::consumer_role);
   if (seat == 0) return std::nullopt;
   if constexpr (Shape::one_consumer) {
-    if (!rings.own(rings.ends(0).consumer, seat, self, detail::hand_over{seat})) {
+    if (!rings.own(rings.ends(0).consumer, seat, self, detail::hand_over{})) {
       rings.stand_up(seat);
       return std::nullopt;
     }
-    rings.inherit(seat, self);
   }
   return consumer_port(state_, seat);
 }
@@ -207,7 +206,7 @@ MUSTER_SHARED_QUEUE::consumer_port::consumer_port(std::shared_ptr<state> s, unsi
     : state_(std::move(s)), seat_(seat) {
   if (Shape::many_rings) ring_ = static_cast<unsigned>(seat % state_->rings.facts().rings);
   rank_t rank = 0;
-  inherits_ = Shape::one_consumer && state_->rings.has_inherited(seat, rank);
+  inherits_ = Shape::one_consumer && state_->rings.has_inherited(rank);
 }
 
 template <class T, class Shape, class Wait>
@@ -221,7 +220,7 @@ queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::try_pop() {
   const auto lanes = static_cast<unsigned>(Shape::many_rings ? rings.facts().rings : 1);
   bool busy = false, open = false;
   if (Shape::one_consumer && inherits_) [[unlikely]] {
-    if (rank_t rank = 0; rings.has_inherited(seat_, rank)) return rings.take(0, seat_, rank);
+    if (rank_t rank = 0; rings.has_inherited(rank)) return rings.take(0, seat_, rank);
     inherits_ = false;
   }
   if (Shape::many_rings && in_a_row_ == turn) ring_ = ring_ + 1 == lanes ? 0 : ring_ + 1, in_a_row_ = 0;

@@ -32,10 +32,8 @@ namespace muster::inline MUSTER_ABI::detail {
 enum class cleared : unsigned char { nobody_dead, done, left, by_another };
 /// For clear_up(): such items stay where they are.
 struct leave_items {};
-/// For clear_up(): such items are now claimed by this seat.
-struct hand_over {
-  unsigned to;
-};
+/// For clear_up(): such items are now claimed by whoever has the place of the only consumer.
+struct hand_over {};
 
 /// `Life` knows which process this is, whether one lives, and whether anybody can die: processes, but for tests.
 template <class T, class Shape, class Wait, class Life>
@@ -98,8 +96,7 @@ class shared_engine {
   unsigned sit_down(std::uint64_t process, std::uint32_t role);
   template <class Give>
   bool own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process, Give give);
-  void inherit(unsigned me, std::uint64_t process);
-  bool has_inherited(unsigned me, rank_t& rank) const noexcept;
+  bool has_inherited(rank_t& rank) const noexcept;
   void stand_up(unsigned me);
   template <class Give>
   cleared clear_up(unsigned s, std::uint64_t process, Give give);

@@ -8,7 +8,8 @@
 // followed by another. Each step may be done twice:
 //   a cell written by the dead     its rank becomes a gap, then the cell is free
 //   a cell taken by the dead       its item, which no pop has returned, is given to the caller; then the cell is free.
-//                                  Or it is taken by the only consumer's successor
+//                                  Of an only consumer: or it is handed over to whoever has its place, now or later,
+//                                  which is how seat 0 reads in a cell
 // Nobody waits for it: consumers wait for a cell that the dead have written, and clear that up themselves (help()).
 #pragma once
 
@@ -50,20 +51,13 @@ bool MUSTER_SHARED_ENGINE::own(sync::atomic<std::uint32_t>& place, unsigned me, 
   }
 }
 
-// Claims for `me`, the only consumer, what dead ones had claimed: the one before it, or one that died while it
-// inherited from that.
+// The first item that dead owners of the only consumer's place have claimed and not taken. For who has it now.
 MUSTER_SHARED
-void MUSTER_SHARED_ENGINE::inherit(unsigned me, std::uint64_t process) {
-  for (unsigned s = 1; s < facts_.seats; ++s) clear_up(s, process, hand_over{me});
-}
-
-// The first item that `me`, the only consumer, has claimed and not taken.
-MUSTER_SHARED
-bool MUSTER_SHARED_ENGINE::has_inherited(unsigned me, rank_t& rank) const noexcept {
+bool MUSTER_SHARED_ENGINE::has_inherited(rank_t& rank) const noexcept {
   bool found = false;
   for (std::size_t i = 0; i < facts_.cells; ++i) {
     const rank_t now = cells_of(0)[i].word.load(std::memory_order_relaxed);
-    if (word::state_of(now) != word::taken || word::seat_of(now) != me) continue;
+    if (now != word::make(word::rank_of(now), word::taken)) continue;
     if (!found || before(word::rank_of(now), rank)) rank = word::rank_of(now);
     found = true;
   }
@@ -114,7 +108,7 @@ cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give g
       } else if constexpr (std::is_same_v<Give, leave_items>) {
         left = true;
       } else if constexpr (std::is_same_v<Give, hand_over>) {
-        c.word.store(word::make(word::rank_of(now), word::taken, give.to), std::memory_order_relaxed);
+        c.word.store(word::make(word::rank_of(now), word::taken), std::memory_order_relaxed);
       } else {
         give(c.item.get());
         give_back(c, word::rank_of(now));

@@ -39,7 +39,8 @@ struct shared_word {
 };
 
 // word: free: its rank, and every one before it in this cell, is done with. written: the producer at its seat owns
-// `item`. published: nobody does. taken: the consumer at its seat owns `item`. Its rank only grows.
+// `item`. published: nobody does. taken: the consumer at its seat owns `item`; of seat 0, whoever has the place of the
+// only consumer. Its rank only grows.
 // gap: every rank of this cell up to it is claimed already or never will be; it only grows.
 template <class T>
 struct shared_cell {
