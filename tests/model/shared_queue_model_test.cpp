@@ -410,9 +410,7 @@ class heirs {
  private:
   [[noreturn]] static void fail(const char* what) { mm::engine::running().fail(what); }
 
-  bool follows(unsigned seat) {
-    return all_.queue->own(all_.queue->ends(0).consumer, seat, seat, detail::hand_over{});
-  }
+  bool follows(unsigned seat) { return all_.queue->own(all_.queue->ends(0).consumer, seat, seat, detail::hand_over{}); }
   void pop_and_leave(unsigned seat, unsigned items) {
     muster::rank_t rank = 0;
     for (; items != 0 && all_.queue->has_inherited(rank); --items) found(seat, *all_.queue->take(0, seat, rank));

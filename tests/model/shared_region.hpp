@@ -33,7 +33,7 @@ struct model_life {
   }
 };
 
-/// A region of memory with a ring in it.
+/// A region of memory with a ring in it, or several.
 template <class Shape, bool Mortal>
 class region {
   using life = model_life<Mortal>;
@@ -41,15 +41,17 @@ class region {
  public:
   using rings = detail::shared_engine<number, Shape, muster::wait::park, life>;
 
-  region(std::size_t capacity, std::size_t cells, muster::rank_t first, unsigned seats)
-      : facts_(facts(capacity, cells, seats)),
+  region(std::size_t capacity, std::size_t cells, muster::rank_t first, unsigned seats, unsigned of_them = 1)
+      : facts_(facts(capacity, cells, seats, of_them)),
         memory_(static_cast<unsigned char*>(::operator new(facts_.size, alignment))) {
     rings::construct(memory_, facts_, first);
     queue = std::make_unique<rings>(memory_, facts_);
   }
   ~region() {
-    auto* const cells = reinterpret_cast<detail::shared_cell<number>*>(memory_ + facts_.cells_at);
-    std::destroy_n(cells, facts_.cells);
+    const std::size_t ring_bytes = (facts_.size - facts_.cells_at) / facts_.rings;
+    for (std::size_t ring = 0; ring < facts_.rings; ++ring)
+      std::destroy_n(reinterpret_cast<detail::shared_cell<number>*>(memory_ + facts_.cells_at + ring * ring_bytes),
+                     facts_.cells);
     std::destroy_n(&queue->ends(0), facts_.rings);
     std::destroy_n(&queue->seat(0), facts_.seats);
     std::destroy_at(&queue->header());
@@ -85,16 +87,22 @@ class region {
     }
   }
 
+  /// The same memory as a program sees it that waits in another way.
+  template <class Wait>
+  detail::shared_engine<number, Shape, Wait, life> seen_by() {
+    return {memory_, facts_};
+  }
+
   std::unique_ptr<rings> queue;
 
  private:
   static constexpr std::align_val_t alignment{muster::isolation_size};
 
-  static detail::shared_facts facts(std::size_t capacity, std::size_t cells, unsigned seats) {
+  static detail::shared_facts facts(std::size_t capacity, std::size_t cells, unsigned seats, unsigned rings) {
     detail::shared_facts f;
     f.capacity = capacity;
     f.cells = cells;
-    f.rings = 1;
+    f.rings = rings;
     f.seats = seats;
     return detail::lay_out<number>(f);
   }

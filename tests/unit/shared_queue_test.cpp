@@ -211,6 +211,21 @@ TEST(shared_queue, is_found_by_a_descriptor_that_is_inherited) {
   EXPECT_NE(::ftruncate(q.descriptor(), 0), 0);
 }
 
+struct without_a_default {
+  explicit without_a_default(int v) : value(v) {}
+  const int value;
+};
+
+TEST(shared_queue, takes_items_that_nobody_can_make_from_nothing) {
+  auto q = shared_queue<without_a_default>::create_anonymous(2);
+  auto in = q.producer();
+  auto out = q.consumer();
+  ASSERT_EQ(in.emplace(7), queue_status::success);
+  ASSERT_EQ(in.try_push(without_a_default(8)), queue_status::success);
+  EXPECT_EQ(out.pop()->value, 7);
+  EXPECT_EQ(out.try_pop()->value, 8);
+}
+
 TEST(shared_queue, leaves_a_port_to_the_next) {
   auto q = shared_queue<int, shape::spsc>::create_anonymous(4);
   for (int i = 0; i < 100; ++i) {
@@ -268,6 +283,7 @@ TEST(shared_queue_errors, say_what_to_ask_for) {
   EXPECT_SAYS(make(8, {.ports = 0}), "ask for 1 to 1023");
   EXPECT_SAYS(make(8, {.ports = 2000}), "ask for 1 to 1023");
   EXPECT_SAYS(make(8, {.ports = 2, .lanes = 1, .tag = std::string(32, 'x')}), "longer than 31");
+  EXPECT_SAYS(make(8, {.ports = 2, .lanes = 1, .tag = std::string("a\0b", 3)}), "has a 0");
   EXPECT_SAYS(make(std::numeric_limits<std::size_t>::max(), {}), "does not fit");
   const auto lanes = complaint<std::invalid_argument>(
       [] { shared_queue<int, shape::lanes>::create_anonymous(8, {.ports = 2, .lanes = 3}); });
@@ -285,6 +301,11 @@ TEST(shared_queue_errors, tell_another_queue_from_the_one_that_was_meant) {
   EXPECT_SAYS(open(std::type_identity<shared_queue<std::uint32_t, shape::spmc>>{}, "a"), "item is 8 bytes");
   EXPECT_SAYS(open(std::type_identity<shared_queue<std::array<char, 8>, shape::spmc>>{}, "a"), "alignment is 8");
   EXPECT_SAYS(open(std::type_identity<shared_queue<std::uint64_t, shape::spmc>>{}, "b"), "tag is 'a'");
+  const std::string longest(31, 'x');
+  shared_queue<int>::create(somewhere / "long", 8, {.tag = longest});
+  const auto longer = [&] { shared_queue<int>::open(somewhere / "long", longest + "y"); };
+  EXPECT_SAYS(complaint<muster::shared_queue_error>(longer), "longer than 31");
+  EXPECT_NO_THROW(shared_queue<int>::open(somewhere / "long", longest));
   const auto again = complaint<std::system_error>([&] { shared_queue<int, shape::spmc>::create(name, 8); });
   EXPECT_SAYS(again, "it is there already");
   EXPECT_SAYS(complaint<std::system_error>([&] { shared_queue<int>::open(somewhere / "nothing"); }), "cannot open");
@@ -323,6 +344,9 @@ TEST(shared_queue_errors, tell_what_is_no_queue) {
   EXPECT_SAYS(after_damage(name, offsetof(shared_facts, boot), 1), "started anew");
   EXPECT_SAYS(after_damage(name, offsetof(shared_facts, name_space), 1), "name space");
   EXPECT_SAYS(after_damage(name, offsetof(shared_facts, layout), 1), "layout");
+  for (const std::size_t at :
+       {offsetof(shared_facts, seats_at), offsetof(shared_facts, ends_at), offsetof(shared_facts, cells_at)})
+    EXPECT_SAYS(after_damage(name, static_cast<std::streamoff>(at) + 1, 77), "damaged");
   EXPECT_NO_THROW(shared_queue<int>::open(name));
 
   const auto open = [&] { return complaint<muster::shared_queue_error>([&] { shared_queue<int>::open(name); }); };

@@ -72,7 +72,7 @@ struct shared_queue_options {
   std::size_t ports = 62;
   /// Of shape::lanes: producers at once.
   std::size_t lanes = 16;
-  /// Whoever opens the queue must name the same. At most 31 characters.
+  /// Whoever opens the queue must name the same. At most 31 bytes, none of them 0.
   std::string tag = {};
   /// The rank of the first item. For tests that want to see the ranks wrap.
   rank_t first_rank = 0;
@@ -106,7 +106,8 @@ class shared_queue {
                              const shared_queue_options& options = {});
   /// A new queue in memory without a name, which lives as long as somebody has its descriptor or a mapping.
   static shared_queue create_anonymous(std::size_t capacity, const shared_queue_options& options = {});
-  /// A queue that is there. The item, the shape and the tag must be those it was made with.
+  /// A queue that is there. The item, the shape and the tag must be those it was made with. Of the item, size and
+  /// alignment are compared: whoever has several kinds of one size tells them by tags.
   static shared_queue open(const std::filesystem::path& path, const std::string& tag = {});
   /// The same by a descriptor that was inherited, or received over a socket. It stays the caller's.
   static shared_queue attach(int descriptor, const std::string& tag = {});
@@ -167,7 +168,7 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
   queue_status try_emplace(Args&&... args);
 
  private:
-  producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring) noexcept;
+  producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring, std::unique_ptr<slipping> slip) noexcept;
   template <class... Args>
   queue_status emplace_within(const wait_limit& limit, Args&&... args);
 
@@ -175,7 +176,7 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
   unsigned seat_;
   unsigned ring_;
   typename engine::view seen_;
-  std::unique_ptr<slipping> slip_ = std::make_unique<slipping>();
+  std::unique_ptr<slipping> slip_;
 };
 
 /// Pops: pop_for, pop_until, pop(stop_token), pop_n, try_pop_n: see face.hpp. One thread at a time.
@@ -197,7 +198,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
   queue_result<T> try_pop();
 
  private:
-  consumer_port(std::shared_ptr<state> s, unsigned seat) noexcept;
+  consumer_port(std::shared_ptr<state> s, unsigned seat, std::unique_ptr<slipping> slip) noexcept;
   queue_result<T> pop_within(const wait_limit& limit);
   void help();
 
@@ -208,7 +209,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
   unsigned ring_ = 0;
   unsigned in_a_row_ = 0;
   bool inherits_;  // spsc: perhaps, from consumers that have died
-  std::unique_ptr<slipping> slip_ = std::make_unique<slipping>();
+  std::unique_ptr<slipping> slip_;
   deadline help_at_ = no_deadline;  // when a try that is busy looks for the dead
 };
 

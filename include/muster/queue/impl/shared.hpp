@@ -26,7 +26,7 @@ detail::shared_facts MUSTER_SHARED_QUEUE::plan(std::size_t capacity, const share
   if (options.ports == 0 || options.ports >= detail::shared_word::most_seats)
     detail::refuse(here, std::to_string(options.ports) + " ports; ask for 1 to " +
                              std::to_string(detail::shared_word::most_seats - 1));
-  if (options.tag.size() >= f.tag.size()) detail::refuse(here, "the tag '" + options.tag + "' is longer than 31 bytes");
+  if (!detail::is_tag(options.tag)) detail::refuse(here, detail::no_tag(options.tag));
   if (Shape::many_rings && (options.lanes == 0 || options.lanes > options.ports))
     detail::refuse(here, std::to_string(options.lanes) + " lanes; ask for 1 to as many as there are ports");
   f.seats = options.ports + 1;
@@ -57,6 +57,7 @@ auto MUSTER_SHARED_QUEUE::create_anonymous(std::size_t capacity, const shared_qu
 
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::adopt(mapping memory, const std::string& name, const std::string& tag) -> shared_queue {
+  if (!detail::is_tag(tag)) throw shared_queue_error(name + ": " + detail::no_tag(tag));
   const detail::shared_facts f = detail::read_facts(memory, name);
   detail::shared_facts wanted = f;
   detail::copy_text(Shape::name, wanted.shape);
@@ -91,11 +92,12 @@ auto MUSTER_SHARED_QUEUE::try_producer() -> std::optional<producer_port> {
   engine& rings = state_->rings;
   const std::uint64_t self = detail::real_life::self();
   if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
+  auto slip = std::make_unique<slipping>();  // it may throw, and we have no seat yet
   const unsigned seat = rings.sit_down(self, detail::producer_role);
   if (seat == 0) return std::nullopt;
   for (unsigned ring = 0; ring < rings.facts().rings; ++ring)
     if (!Shape::one_producer || rings.own(rings.ends(ring).producer, seat, self, detail::leave_items{})) {
-      return producer_port(state_, seat, ring);
+      return producer_port(state_, seat, ring, std::move(slip));
     }
   rings.stand_up(seat);
   return std::nullopt;
@@ -106,6 +108,7 @@ auto MUSTER_SHARED_QUEUE::try_consumer() -> std::optional<consumer_port> {
   engine& rings = state_->rings;
   const std::uint64_t self = detail::real_life::self();
   if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
+  auto slip = std::make_unique<slipping>();  // as above
   const unsigned seat = rings.sit_down(self, detail::consumer_role);
   if (seat == 0) return std::nullopt;
   if constexpr (Shape::one_consumer) {
@@ -114,7 +117,7 @@ auto MUSTER_SHARED_QUEUE::try_consumer() -> std::optional<consumer_port> {
       return std::nullopt;
     }
   }
-  return consumer_port(state_, seat);
+  return consumer_port(state_, seat, std::move(slip));
 }
 
 template <class T, class Shape, class Wait>
@@ -161,8 +164,9 @@ std::size_t MUSTER_SHARED_QUEUE::recover(Give give) {
 // --------------------------------------------------------------------------------------------------------- producers
 
 template <class T, class Shape, class Wait>
-MUSTER_SHARED_QUEUE::producer_port::producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring) noexcept
-    : state_(std::move(s)), seat_(seat), ring_(ring), seen_(state_->rings.view_of(ring)) {}
+MUSTER_SHARED_QUEUE::producer_port::producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring,
+                                                  std::unique_ptr<slipping> slip) noexcept
+    : state_(std::move(s)), seat_(seat), ring_(ring), seen_(state_->rings.view_of(ring)), slip_(std::move(slip)) {}
 
 template <class T, class Shape, class Wait>
 MUSTER_SHARED_QUEUE::producer_port::~producer_port() {
@@ -202,8 +206,9 @@ queue_status MUSTER_SHARED_QUEUE::producer_port::emplace_within(const wait_limit
 // --------------------------------------------------------------------------------------------------------- consumers
 
 template <class T, class Shape, class Wait>
-MUSTER_SHARED_QUEUE::consumer_port::consumer_port(std::shared_ptr<state> s, unsigned seat) noexcept
-    : state_(std::move(s)), seat_(seat) {
+MUSTER_SHARED_QUEUE::consumer_port::consumer_port(std::shared_ptr<state> s, unsigned seat,
+                                                  std::unique_ptr<slipping> slip) noexcept
+    : state_(std::move(s)), seat_(seat), slip_(std::move(slip)) {
   if (Shape::many_rings) ring_ = static_cast<unsigned>(seat % state_->rings.facts().rings);
   rank_t rank = 0;
   inherits_ = Shape::one_consumer && state_->rings.has_inherited(rank);

@@ -73,7 +73,7 @@ queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t
         // (19) release: pairs with (18), for the same reason. A late store can set the hint back; whoever
         // follows walks over the ranks between.
         e.head.store(rank + step, std::memory_order_release);
-        signal_room();
+        signal_room(ring);
         return queue_status::success;
       }
     }
@@ -84,7 +84,7 @@ MUSTER_SHARED
 queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t rank) noexcept {
   cell& c = at(ring, rank);
   shared_seat& s = seats_[me];
-  queue_result<T> item(std::in_place, c.item.get());
+  queue_result<T> item(std::in_place, c.item.get().value);
   s.last.store(rank, std::memory_order_relaxed);
   s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   c.word.store(rank, std::memory_order_release);  // (8) release: pairs with (11).

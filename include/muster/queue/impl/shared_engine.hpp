@@ -103,7 +103,8 @@ class shared_engine {
   void help(unsigned ring, std::uint64_t process);
 
  private:
-  static constexpr std::uint32_t item_key = 0, room_key = 0;
+  static constexpr std::uint32_t item_key = 0;
+  static constexpr std::uint32_t room_key(unsigned ring) noexcept { return ring; }
 
   cell& at(unsigned ring, rank_t rank) const noexcept {
     return cells_of(ring)[static_cast<std::size_t>(rank / step) & (facts_.cells - 1)];
@@ -122,15 +123,15 @@ class shared_engine {
   enum class outlook { ready, passed, written, over, unclaimed };
   outlook look(unsigned ring, rank_t rank, rank_t& next) const noexcept;
   outlook walk(unsigned ring, rank_t& rank) const noexcept;
-  bool claim(cell& c, rank_t rank, rank_t known, unsigned me) noexcept;
+  bool claim(unsigned ring, rank_t rank, rank_t known, unsigned me) noexcept;
   bool claim_item_of(cell& c, rank_t rank, unsigned me) noexcept;
   bool has_room(unsigned ring, rank_t rank, view& seen) noexcept;
   void make_gap(cell& c, rank_t rank) noexcept;
-  void give_back(cell& c, rank_t rank) noexcept;
+  void give_back(unsigned ring, rank_t rank) noexcept;
   template <class Ready>
   static bool await(const wait_limit& limit, event_mask& events, std::uint32_t key, Ready ready);
   void signal_item() noexcept;
-  void signal_room() noexcept;
+  void signal_room(unsigned ring) noexcept;
 
   const shared_facts facts_;  // a copy that nobody else can change
   shared_header* header_;
@@ -188,13 +189,13 @@ queue_status MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view&
       make_gap(c, rank);
       rank += step;
       ++gaps;
-    } else if (claim(c, rank, now, me)) [[likely]] {
+    } else if (claim(ring, rank, now, me)) [[likely]] {
       // (10) release: pairs with (9). A late store can set the hint back; producers then walk over the ranks between.
       e.tail.store(rank + step, std::memory_order_release);
       if ((header_->consumers.after_event() & closing) == 0) [[likely]]
         return queue_status::success;
       make_gap(c, rank);
-      give_back(c, rank);
+      give_back(ring, rank);
       return queue_status::closed;
     } else if constexpr (Shape::one_producer) {
       rank += step;
@@ -205,7 +206,8 @@ queue_status MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view&
 
 // False when the rank has been claimed by another or passed over.
 MUSTER_SHARED
-bool MUSTER_SHARED_ENGINE::claim(cell& c, rank_t rank, rank_t known, unsigned me) noexcept {
+bool MUSTER_SHARED_ENGINE::claim(unsigned ring, rank_t rank, rank_t known, unsigned me) noexcept {
+  cell& c = at(ring, rank);
   if constexpr (Shape::one_producer) {
     // Nobody else claims, and gaps are our own; or they are of a dead predecessor, and then older than our seat.
     if (!before(c.gap.load(std::memory_order_relaxed), rank)) return false;
@@ -219,16 +221,16 @@ bool MUSTER_SHARED_ENGINE::claim(cell& c, rank_t rank, rank_t known, unsigned me
   // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see impl/mpmc.hpp.
   if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
     return true;
-  give_back(c, rank);
+  give_back(ring, rank);
   return false;
 }
 
 // Frees the cell of a claimed rank that is a gap.
 MUSTER_SHARED
-void MUSTER_SHARED_ENGINE::give_back(cell& c, rank_t rank) noexcept {
-  c.word.store(rank, std::memory_order_release);  // (8)
+void MUSTER_SHARED_ENGINE::give_back(unsigned ring, rank_t rank) noexcept {
+  at(ring, rank).word.store(rank, std::memory_order_release);  // (8)
   signal_item();
-  signal_room();
+  signal_room(ring);
 }
 
 // Whether an item of this rank fits. Looks at head only when what is known does not answer it.
@@ -259,8 +261,8 @@ bool MUSTER_SHARED_ENGINE::await_room(const wait_limit& limit, queue_status why,
            word::state_of(at(ring, rank).word.load(std::memory_order_relaxed)) == word::free;
   };
   // Nobody tells that a cell is free.
-  if (why == queue_status::busy) return limit.template poll<Wait>(header_->producers, room_key, ready);
-  return await(limit, header_->producers, room_key, ready);
+  if (why == queue_status::busy) return limit.template poll<Wait>(header_->producers, room_key(ring), ready);
+  return await(limit, header_->producers, room_key(ring), ready);
 }
 
 // Waits for ready(), or, as whoever should tell us may have died, for a while. False when the limit came first.
@@ -274,7 +276,7 @@ bool MUSTER_SHARED_ENGINE::await(const wait_limit& limit, event_mask& events, st
 MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept {
   cell& c = at(ring, rank);
-  std::construct_at(&c.item.ref(), item);
+  c.item.ref().construct(item);
   // (7) release: pairs with (4). The item is complete before its consumer can see it.
   c.word.store(word::make(rank, word::published), std::memory_order_release);
   seats_[me].items.store(seats_[me].items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -292,18 +294,20 @@ void MUSTER_SHARED_ENGINE::make_gap(cell& c, rank_t rank) noexcept {
   signal_item();
 }
 
+// Whether anybody sleeps is a matter of their Wait, not of ours: other programs may use the queue with another.
 MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::signal_item() noexcept {
-  if constexpr (Wait::parks)
-    if (event_mask::wakes(header_->consumers.after_event(), item_key)) [[unlikely]]
-      header_->consumers.wake(item_key);
+  if (event_mask::wakes(header_->consumers.after_event(), item_key)) [[unlikely]]
+    header_->consumers.wake(item_key);
 }
 
 MUSTER_SHARED
-void MUSTER_SHARED_ENGINE::signal_room() noexcept {
-  if constexpr (Wait::parks)
-    if (event_mask::wakes(header_->producers.after_event(), room_key)) [[unlikely]]
-      header_->producers.wake_one(room_key);
+void MUSTER_SHARED_ENGINE::signal_room(unsigned ring) noexcept {
+  if (!event_mask::wakes(header_->producers.after_event(), room_key(ring))) [[likely]]
+    return;
+  // The producers of other rings may have the same key, and cannot use this room.
+  if constexpr (Shape::many_rings) header_->producers.wake(room_key(ring));
+  else header_->producers.wake_one(room_key(ring));
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -25,6 +25,13 @@ void copy_text(std::string_view text, std::array<char, Size>& into) {
   std::copy_n(text.begin(), std::min(text.size(), Size - 1), into.begin());
 }
 
+inline bool is_tag(const std::string& tag) {
+  return tag.size() < sizeof(shared_facts::tag) && tag.find('\0') == std::string::npos;
+}
+inline std::string no_tag(const std::string& tag) {
+  return std::string("the tag '") + tag.c_str() + "' is longer than 31 bytes, or has a 0 in it; name a shorter one";
+}
+
 template <std::size_t Size>
 std::string text_of(const std::array<char, Size>& text) {
   return std::string(text.data(), ::strnlen(text.data(), Size));
@@ -47,7 +54,8 @@ inline shared_facts read_facts(const mapping& memory, const std::string& name) {
   const std::uint64_t most = f.size / 16;
   if (!std::has_single_bit(f.cells) || f.capacity == 0 || f.capacity > f.cells || f.cells > most || f.rings == 0 ||
       f.rings > most || f.seats < 2 || f.seats > shared_word::most_seats || f.item_size == 0 || f.item_size > f.size ||
-      f.rings > f.size / f.cells)
+      f.rings > f.size / f.cells / (f.item_size + 16) || f.seats_at != lay_out(f).seats_at ||
+      f.ends_at != lay_out(f).ends_at || f.cells_at != lay_out(f).cells_at || f.cells_at > f.size)
     refuse("the queue's header is damaged; delete it and create another");
   if (f.boot != boot_identity())
     refuse("the queue is from before this machine was started anew, and nobody knows who had died in it; delete it");
@@ -108,9 +116,6 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
 inline shared_queue_info inspect_shared_queue(const std::filesystem::path& path) {
   const mapping memory = mapping::open_file(path, false);
   const detail::shared_facts f = detail::read_facts(memory, path.string());
-  if (f.layout == 0 || f.cells_at > f.size || f.ends_at + f.rings * sizeof(detail::shared_ends) > f.cells_at ||
-      f.seats_at + f.seats * sizeof(detail::shared_seat) > f.ends_at)
-    throw shared_queue_error(path.string() + ": the queue's header is damaged; delete it and create another");
   return detail::describe(memory.start(), f);
 }
 

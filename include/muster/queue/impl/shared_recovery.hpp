@@ -104,14 +104,14 @@ cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give g
       if (word::seat_of(now) != s) continue;
       if (word::state_of(now) == word::written) {
         make_gap(c, word::rank_of(now));
-        give_back(c, word::rank_of(now));
+        give_back(ring, word::rank_of(now));
       } else if constexpr (std::is_same_v<Give, leave_items>) {
         left = true;
       } else if constexpr (std::is_same_v<Give, hand_over>) {
         c.word.store(word::make(word::rank_of(now), word::taken), std::memory_order_relaxed);
       } else {
-        give(c.item.get());
-        give_back(c, word::rank_of(now));
+        give(c.item.get().value);
+        give_back(ring, word::rank_of(now));
       }
     }
   if (left) return cleared::left;

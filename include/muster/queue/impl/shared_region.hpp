@@ -14,6 +14,7 @@
 #pragma once
 
 #include <muster/base/arch.hpp>   // isolation_size, line_size
+#include <muster/base/slot.hpp>   // slot
 #include <muster/base/wait.hpp>   // event_mask
 #include <muster/queue/ring.hpp>  // rank_t
 
@@ -46,7 +47,7 @@ template <class T>
 struct shared_cell {
   sync::atomic<rank_t> word{0};
   sync::atomic<rank_t> gap{0};
-  sync::cell<T> item;
+  sync::cell<slot<T>> item;
 };
 
 // A port of a process. 0 in holder: nobody. Whoever holds it writes `last` and nobody else.
@@ -100,18 +101,25 @@ struct alignas(isolation_size) shared_header {
 inline constexpr std::array<char, 8> shared_magic = {'m', 'u', 's', 't', 'e', 'r', '-', 'q'};
 inline constexpr std::uint32_t shared_version = 1;
 
-/// The facts of a region: its sizes are known, its offsets follow.
-template <class T>
-shared_facts lay_out(shared_facts f) noexcept {
-  const auto up = [](std::uint64_t offset) { return (offset + isolation_size - 1) / isolation_size * isolation_size; };
+/// The facts of a region: its numbers are known, its offsets follow, but for what depends on the item.
+inline shared_facts lay_out(shared_facts f) noexcept {
+  static_assert(sizeof(shared_header) % isolation_size == 0);
   f.magic = shared_magic;
   f.version = shared_version;
   f.header_size = sizeof(shared_header);
-  f.item_size = sizeof(T);
-  f.item_alignment = alignof(T);
-  f.seats_at = up(sizeof(shared_header));
+  f.seats_at = sizeof(shared_header);
   f.ends_at = f.seats_at + f.seats * sizeof(shared_seat);
   f.cells_at = f.ends_at + f.rings * sizeof(shared_ends);
+  return f;
+}
+
+/// All of it.
+template <class T>
+shared_facts lay_out(shared_facts f) noexcept {
+  const auto up = [](std::uint64_t offset) { return (offset + isolation_size - 1) / isolation_size * isolation_size; };
+  f = lay_out(f);
+  f.item_size = sizeof(T);
+  f.item_alignment = alignof(T);
   f.size = f.cells_at + f.rings * up(f.cells * sizeof(shared_cell<T>));
   f.layout = 0xcbf29ce484222325U;
   for (const std::uint64_t part :
