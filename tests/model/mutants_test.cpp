@@ -52,6 +52,7 @@ const std::vector<survivor> survivors = {
     {"lane_set::next: load repeated", true, "a late bit; what is answered comes from the lanes"},
     {"lanes::lanes: store skipped", true, "all threads begin in the same lane"},
     {"lanes::size_approx: load repeated", true, "see slipping; and an approximation"},
+    {"lanes::visit_unmarked: load repeated", true, "fewer lanes, as for the next"},
     {"lanes::visit_marked: load repeated", true, "a late lane: a pop that finds nothing looks at all of them anyway"},
     {"lanes::is_drained: load repeated", true, "a wait ends early, and the pop looks again"},
     {"lanes::consumer: fetch_add skipped", true,

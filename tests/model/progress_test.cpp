@@ -38,6 +38,7 @@ const std::vector<stop> stops = {
     {"spmc", 1, "push*2 | try_pop*2 | try_pop", true, "a stopped producer: try_pop does not wait"},
     {"spmc", 1, "pop | try_push*2 | try_pop*2", true, "a stopped consumer: neither side waits for it"},
     {"spmc", 2, "pop | push*2 | pop", true, "and another consumer gets the other item"},
+    {"spmc", 1, "pop | push*2 | pop", true, "and a push that waits for room goes on with the next pop"},
     {"spmc", 2, "pop_n*2 | try_push*4", true, "a stopped bulk pop: try_push does not wait"},
     {"spmc", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
     {"spmc", 1, "push | pop", false, "a stopped producer: pop waits for its item"},
@@ -47,6 +48,7 @@ const std::vector<stop> stops = {
     {"mpmc", 3, "push | push*2", true, "nor does push while there is room"},
     {"mpmc", 1, "pop | try_push*2 | try_pop*2", true, "a stopped consumer: neither side waits for it"},
     {"mpmc", 2, "pop | push*2 | pop", true, "and another consumer gets the other item"},
+    {"mpmc", 1, "pop | push*2 | pop", true, "and a push that waits for room goes on with the next pop"},
     {"mpmc", 2, "pop_n*2 | try_push*4", true, "a stopped bulk pop: try_push does not wait"},
     {"mpmc", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
     {"mpmc", 1, "push | push | pop", false, "a stopped producer: the consumer of its rank waits"},
@@ -57,6 +59,8 @@ const std::vector<stop> stops = {
     {"lanes", 2, "pop_n*2 | push*2 | try_pop", true, "nor for a stopped bulk pop"},
     {"lanes", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
     {"lanes", 1, "push | pop", false, "a stopped producer: pop waits for its item"},
+    {"lanes", 1, "pop | push*2 | pop", false,
+     "a stopped pop has perhaps not told of the room, and the other claims nothing"},
     {"lanes", 1, "close | drain", false, "a close that stops may leave waiting threads waiting"},
 };
 
@@ -98,11 +102,11 @@ struct bound {
 const std::vector<bound> bounds = {
     {"spsc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop*3", 12, "try_push"},
     {"spsc", 1, "try_pop*2 | try_push", "try_pop*3 | try_push*3", 11, "try_pop"},
-    {"spsc", 4, "push*2 | pop", "push*4 | pop*4", 9, "push while there is room, waking a consumer"},
+    {"spsc", 4, "push*2 | pop", "push*4 | pop*4", 10, "push while there is room, waking a consumer"},
     {"spsc", 4, "try_push_n*4 | try_pop", "try_push_n*4 | try_pop*4", 6, "try_push_n of four"},
     {"spsc", 4, "try_pop_n*4 | try_push_n*2", "try_pop_n*4 | try_push_n*4", 9, "try_pop_n of four"},
     {"spmc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 15, "try_push, ring of two cells"},
-    {"spmc", 4, "push*2 | pop", "push*3 | pop | pop*2", 10, "push while there is room, waking a consumer"},
+    {"spmc", 4, "push*2 | pop", "push*3 | pop | pop*2", 11, "push while there is room, waking a consumer"},
     {"lanes", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 30,
      "try_push of lanes, two cells, waking nobody"},
 };

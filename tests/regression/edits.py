@@ -46,12 +46,17 @@ EDITS = (
     Edit("ranks-compared-as-numbers", "all", "muster/queue/ring.hpp",  # Concurrency Kit c7945fe: wrong past the wrap
          "return static_cast<std::int64_t>(a - b) < 0;", "return a < b;"),
     Edit("wake-erases-a-flag", "all", WAIT,  # folly #989: a plain store over a bit that another thread has set
-         "word_.fetch_and(~bits, std::memory_order_relaxed);",
-         "word_.store(word_.load(std::memory_order_relaxed) & ~bits, std::memory_order_relaxed);"),
+         "  word_.compare_exchange_strong(asleep, asleep & ~std::uint64_t{bits}, std::memory_order_relaxed,\n"
+         "                                std::memory_order_relaxed);",
+         "  asleep = word_.load(std::memory_order_relaxed);\n"
+         "  word_.store(asleep & ~std::uint64_t{bits}, std::memory_order_relaxed);"),
+    Edit("sleep-is-not-counted", "all", WAIT,  # a waker takes the bit of one who has gone to sleep behind its back
+         "(known + one_sleep) | bit(key)", "known | bit(key)"),
     Edit("sleeper-without-the-fence", "all", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
          "    if (asymmetric_) sync::heavy_fence(scope_);  // (8)\n", ""),
     Edit("waker-only-loads", "all", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
-         "return word_.fetch_or(0, std::memory_order_release);", "return word_.load(std::memory_order_seq_cst);"),
+         "static_cast<std::uint32_t>(word_.fetch_or(0, std::memory_order_release))",
+         "static_cast<std::uint32_t>(word_.load(std::memory_order_seq_cst))"),
     Edit("one-wake-up-swallowed", "all", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
          "  epoch_.fetch_add(1, std::memory_order_relaxed);\n"
          "  // The bit stays while others may sleep.\n"

@@ -98,6 +98,7 @@ TEST(lanes_test, refuses_impossible_requests_in_its_own_name) {
   EXPECT_EQ(message(0, {}).find("lanes: "), 0U);
   EXPECT_NE(message(4, {.producers = 0}).find("ask for 1 or more"), std::string::npos);
   EXPECT_NE(message(4, {.threads = 0}).find("threads"), std::string::npos);
+  EXPECT_NE(message(4, {.producers = ~std::size_t{0}}).find("the most is 16777216"), std::string::npos);
   EXPECT_NE(message(100, {.threads = 8, .cells = 64}).find("ask for 128"), std::string::npos);
 }
 
@@ -145,6 +146,34 @@ TEST(lanes_test, a_lane_is_not_starved_by_one_that_is_never_empty) {
     for (; *c.pop() >> 32 != 2; ++pops) ASSERT_EQ(busy.push(made(1, pops)), queue_status::success);
     EXPECT_LE(pops, 3 * 256U);
   }
+}
+
+/// A member that is not for users, for the next test: explicit instantiations may name it.
+template <auto Member>
+struct marks_of {
+  friend auto& get_marks(numbers& q) { return q.*Member; }
+};
+auto& get_marks(numbers& q);
+template struct marks_of<&numbers::marked_>;
+
+// A consumer that is about to sleep takes the marks of empty lanes away, and looks at the lanes again. One that stops
+// in between, with a push before the first of these, leaves a lane with an item and no mark.
+TEST(lanes_test, a_lane_is_found_without_its_mark_by_those_who_always_have_items) {
+  static constexpr std::uint64_t lanes_in_all = 5, quota = 256;
+  for (std::uint64_t hidden = 0; hidden != lanes_in_all; ++hidden)
+    for (std::uint64_t full = 0; full != lanes_in_all; ++full) {
+      if (full == hidden) continue;
+      numbers q(8, {.producers = lanes_in_all});
+      std::vector<numbers::producer_handle> in;
+      for (std::uint64_t i = 0; i != lanes_in_all; ++i) in.push_back(q.producer());
+      ASSERT_EQ(in[hidden].push(1), queue_status::success);
+      get_marks(q).keep_out([&](std::size_t lane) { return lane == hidden; });
+      std::uint64_t pops = 0;
+      do {
+        ASSERT_LT(pops++, lanes_in_all * quota) << "lane " << hidden << " is not found beside lane " << full;
+        ASSERT_EQ(in[full].push(2), queue_status::success);
+      } while (*q.try_pop() != 1);
+    }
 }
 
 TEST(lanes_test, more_lanes_than_a_word_has_bits) {

@@ -97,10 +97,13 @@ inline std::uint64_t boot_identity() noexcept {
   return hash;
 }
 
-/// Processes of different name spaces cannot name each other. 0 where the kernel does not tell.
+/// Processes of different name spaces cannot name each other: they have other numbers, or, where the clocks are others,
+/// other times of birth. 0 where the kernel does not tell.
 inline std::uint64_t process_name_space() noexcept {
-  struct stat found{};
-  return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+  struct stat numbers{}, clocks{};
+  if (::stat("/proc/self/ns/pid", &numbers) != 0) return 0;
+  if (::stat("/proc/self/ns/time", &clocks) != 0) clocks.st_ino = 0;  // before Linux 5.6 there is one only
+  return std::uint64_t{numbers.st_ino} << 32 ^ clocks.st_ino;
 }
 
 }  // namespace muster::inline MUSTER_ABI

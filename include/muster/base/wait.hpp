@@ -9,8 +9,8 @@
 //            cache; it executes no fence and no read-modify-write, because the sleeper makes the order for both with
 //            heavy_fence() (membarrier). Where that is missing, the load becomes a read-modify-write.
 // Progress   making an event is wait-free but for the system call when somebody sleeps.
-// Killed     a sleeper that dies leaves its bit set: one superfluous wake. A waker that dies inside wake() can leave
-//            the sleepers of its event asleep.
+// Killed     a sleeper that dies leaves its bit set: one superfluous wake. A waker that dies inside wake(), or between
+//            the event and wake(), leaves the sleepers of its event asleep until the next event of their key.
 // Source     an eventcount (Reed and Kanodia, 1979) with a set of keys beside the count, so that an event nobody waits
 //            for changes nothing; asymmetric Dekker synchronization (Dice, Huang, Yang, 2001).
 #pragma once
@@ -107,9 +107,6 @@ class event_mask {
   /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up: whoever is woken must use it, or
   /// see to it that another is woken.
   void wake_one(std::uint32_t key) noexcept;
-  /// Makes the sleepers of `key` look again. Their bit stays, so that whoever stops in here has not kept the makers of
-  /// other events from waking them.
-  void remind(std::uint32_t key) noexcept;
   void wake_all() noexcept;
 
   static constexpr std::uint32_t bit(std::uint32_t key) noexcept { return 1U << (key % keys); }
@@ -144,13 +141,15 @@ class event_mask {
 
  private:
   static constexpr std::uint32_t key_bits = (1U << keys) - 1;
+  static constexpr std::uint64_t one_sleep = std::uint64_t{1} << 32;
 
   bool wake_bits(std::uint32_t bits) noexcept;
 
-  // word_: sleepers set their bit before they look a last time; wakers clear the bits they wake; the owner's flags are
-  // only ever set. epoch_: wakers count it up after they have cleared bits; a sleeper that finds it changed looks again
-  // instead of sleeping. (The word cannot tell: another sleeper may have set the same bit again.)
-  mutable sync::atomic<std::uint32_t> word_{0};
+  // word_: keys and flags, and in the upper half a count of sleeps. Sleepers set their bit and count, in one step,
+  // before they look a last time; wakers clear the bits that they have woken, if nobody has gone to sleep since they
+  // read the word; the owner's flags are only ever set. (A waker would have to be stopped for exactly 2^32 sleeps to be
+  // mistaken.) epoch_: wakers count it up; a sleeper that finds it changed looks again instead of sleeping.
+  mutable sync::atomic<std::uint64_t> word_{0};
   sync::atomic<std::uint32_t> epoch_{0};
   const bool asymmetric_;
   const futex_scope scope_;
@@ -161,23 +160,27 @@ inline std::uint32_t event_mask::after_event() noexcept {
     // (7) light_fence: pairs with (8). The event's store may still be in this core's store buffer. Either the sleeper's
     // heavy fence flushes it before the sleeper's last look, or our load comes after that fence and sees the bit.
     sync::light_fence();
-    return word_.load(std::memory_order_relaxed);
+    return static_cast<std::uint32_t>(word_.load(std::memory_order_relaxed));
   }
   // (1) release: pairs with (2), (3). Of this operation and the sleeper's, the second in the order of word_ sees the
   // first: we see the bit, or the sleeper's last look sees the event.
-  return word_.fetch_or(0, std::memory_order_release);
+  return static_cast<std::uint32_t>(word_.fetch_or(0, std::memory_order_release));
 }
 
 inline bool event_mask::wake(std::uint32_t key) noexcept { return wake_bits(bit(key)); }
 inline void event_mask::wake_all() noexcept { wake_bits(key_bits); }
 
 inline bool event_mask::wake_bits(std::uint32_t bits) noexcept {
-  // Relaxed: the sleepers that set their bit after this are told by the count.
-  word_.fetch_and(~bits, std::memory_order_relaxed);
-  // (5) release: pairs with (6). A sleeper that has read the new count sees the event in its last look; one that has
-  // not does not sleep, or is woken.
+  std::uint64_t asleep = word_.load(std::memory_order_relaxed);
+  // (5) release: pairs with (6). A sleeper that has read the new count sees the event in its last look, and is not yet
+  // in `asleep`; one that has not does not sleep, or is woken.
   epoch_.fetch_add(1, std::memory_order_release);
-  return sync::futex_wake(epoch_, INT_MAX, bits, scope_) > 0;
+  const bool some = sync::futex_wake(epoch_, INT_MAX, bits, scope_) > 0;
+  // Only now: whoever stops before this has not kept the makers of later events from waking them. Relaxed: fails when
+  // somebody has gone to sleep in between, and nothing is cleared too early when those in `asleep` are awake.
+  word_.compare_exchange_strong(asleep, asleep & ~std::uint64_t{bits}, std::memory_order_relaxed,
+                                std::memory_order_relaxed);
+  return some;
 }
 
 inline void event_mask::wake_one(std::uint32_t key) noexcept {
@@ -188,15 +191,10 @@ inline void event_mask::wake_one(std::uint32_t key) noexcept {
   if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);
 }
 
-inline void event_mask::remind(std::uint32_t key) noexcept {
-  epoch_.fetch_add(1, std::memory_order_relaxed);  // as in wake_one()
-  sync::futex_wake(epoch_, INT_MAX, bit(key), scope_);
-}
-
 inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
   // (2) acq_rel: pairs with (1), (3), (4). The raiser sees every event made before a call of after_event() that missed
   // the flag, and whoever sees the flag sees what was written before it.
-  const std::uint32_t before = word_.fetch_or(flag_bit, std::memory_order_acq_rel);
+  const std::uint64_t before = word_.fetch_or(flag_bit, std::memory_order_acq_rel);
   // (8) heavy_fence: pairs with (7).
   if (asymmetric_) sync::heavy_fence(scope_);
   wake_all();
@@ -205,7 +203,7 @@ inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
 
 inline std::uint32_t event_mask::flags() const noexcept {
   // (4) acquire: pairs with (2).
-  return word_.load(std::memory_order_acquire) & ~key_bits;
+  return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire)) & ~key_bits;
 }
 
 template <class Policy, class Ready>
@@ -228,7 +226,9 @@ bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
     // (6) acquire: pairs with (5).
     const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
     // (3) acquire: pairs with (1), (2). Of this operation and the other, the second sees the first.
-    word_.fetch_or(bit(key), std::memory_order_acquire);
+    for (std::uint64_t known = word_.load(std::memory_order_relaxed); !word_.compare_exchange_weak(
+             known, (known + one_sleep) | bit(key), std::memory_order_acquire, std::memory_order_relaxed);) {
+    }
     if (asymmetric_) sync::heavy_fence(scope_);  // (8)
     if (ready()) return true;                    // our bit stays: it costs one superfluous wake
     if (sync::futex_wait(epoch_, epoch, bit(key), until, scope_) == futex_reason::timed_out) return ready();

@@ -38,7 +38,7 @@ namespace muster::inline MUSTER_ABI {
 
 /// What lanes may be told beyond their capacity.
 struct lanes_options {
-  /// Lanes: the greatest number of producers at once.
+  /// Lanes: the greatest number of producers at once. At most 2^24.
   std::size_t producers = 16;
   /// The greatest number of threads that are inside operations at once, waiting ones included.
   std::size_t threads = 64;
@@ -106,6 +106,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     lane_queue* here;  // of that number; anything when left is 0
     std::uint32_t number;
     std::uint32_t left;
+    std::uint32_t moves;  // which unmarked lane has its turn
   };
   /// The cursor of a thread's number but for the pointer, in one word, as several threads may have the same.
   struct alignas(isolation_size) seat {
@@ -117,6 +118,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   static constexpr std::uint32_t closed = event_mask::flag(1);   // every lane has been closed
   static constexpr std::uint32_t quota = 256;                    // pops from a lane before other lanes have their turn
 
+  static std::size_t lanes_for(std::size_t producers);
   void after_push(std::size_t number, std::size_t items) noexcept;
   MUSTER_COLD void wake(std::uint32_t word, std::size_t items) noexcept;
 
@@ -125,10 +127,12 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   template <class Attempt>
   MUSTER_COLD queue_status move_on(cursor& at, Attempt attempt);
   template <class Attempt>
+  bool visit_unmarked(cursor& at, Attempt& attempt);
+  template <class Attempt>
   bool visit_marked(cursor& at, Attempt& attempt);
   template <class Attempt>
   queue_status visit_all(cursor& at, Attempt& attempt);
-  cursor stay_in(std::size_t number) const noexcept;
+  cursor stay_in(std::size_t number, std::uint32_t moves) const noexcept;
   bool has_item(std::size_t number) const noexcept;
   bool seems_ready(const cursor& at) const noexcept;
   bool is_ready() noexcept;

@@ -80,8 +80,8 @@ inline std::size_t ring_cells(const char* queue, std::size_t capacity, const que
   if (capacity == 0) refuse(queue, "a capacity of 0 holds nothing; ask for 1 or more");
   if (options.threads == 0) refuse(queue, "0 threads cannot use a queue; leave threads at its default");
   if (capacity > most || options.threads > most - capacity)
-    refuse(queue, "a capacity of " + std::to_string(capacity) + " does not fit into memory; the most is " +
-                      std::to_string(most));
+    refuse(queue, "a capacity of " + std::to_string(capacity) + " with " + std::to_string(options.threads) +
+                      " threads does not fit into memory; the most is " + std::to_string(most) + " together");
   if (options.cells == 0) return std::bit_ceil(std::max<std::size_t>(capacity + spare, least_cells));
   const std::size_t least = std::bit_ceil(std::max<std::size_t>(capacity + spare, 2));
   if (options.cells < least || options.cells > most)

@@ -28,15 +28,25 @@ MUSTER_LANES
 MUSTER_LANES_QUEUE::lanes(std::size_t capacity, lanes_options options)
     : seats_(std::clamp<std::size_t>(options.threads, 1, 256)),
       slip_(std::min<std::size_t>(capacity / 4, 1024)),
-      marked_(options.producers) {
-  if (options.producers == 0) detail::refuse("lanes", "0 producers push nothing; ask for 1 or more");
+      marked_(lanes_for(options.producers)) {
   const queue_options each{.threads = options.threads, .cells = options.cells, .first_rank = options.first_rank};
   detail::ring_cells("lanes", capacity, each, each.threads,
                      ring<typename lane_queue::cell, Layout>::cell_size);  // refuses in our name
   lanes_.reserve(options.producers);
   for (std::size_t i = 0; i < options.producers; ++i) lanes_.push_back(std::make_unique<lane>(capacity, each));
   for (std::size_t i = 0; i < seats_.size(); ++i)
-    seats_[i].word.store(seated::pack({nullptr, static_cast<std::uint32_t>(i), 0}), std::memory_order_relaxed);
+    seats_[i].word.store(seated::pack({nullptr, static_cast<std::uint32_t>(i), 0, static_cast<std::uint32_t>(i)}),
+                         std::memory_order_relaxed);
+}
+
+// As many, or std::invalid_argument.
+MUSTER_LANES
+std::size_t MUSTER_LANES_QUEUE::lanes_for(std::size_t producers) {
+  static constexpr std::size_t most = std::size_t{1} << 24;  // see seated::pack()
+  if (producers == 0) detail::refuse("lanes", "0 producers push nothing; ask for 1 or more");
+  if (producers > most)
+    detail::refuse("lanes", std::to_string(producers) + " producers are too many; the most is " + std::to_string(most));
+  return producers;
 }
 
 // ---------------------------------------------------------------------------------------------------------- producers

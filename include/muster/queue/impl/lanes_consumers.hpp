@@ -5,9 +5,10 @@
 //
 // A pop looks, until it has an item,
 //   1. into the lane of its cursor, as long as the quota lasts;
-//   2. into the marked lanes after it, and into that lane last;
-//   3. into all lanes, for an exact answer; only then it says that there is nothing, or waits.
-// An item that was there before the call is found at the latest in 3, unless it is taken: marks may be late, the lanes
+//   2. into one lane more, when that has no mark, another one each time: see visit_unmarked();
+//   3. into the marked lanes after it, and into that lane last;
+//   4. into all lanes, for an exact answer; only then it says that there is nothing, or waits.
+// An item that was there before the call is found at the latest in 4, unless it is taken: marks may be late, the lanes
 // themselves are not.
 #pragma once
 
@@ -29,7 +30,23 @@ MUSTER_HOT queue_status MUSTER_LANES_QUEUE::visit(cursor& at, Attempt attempt) {
 MUSTER_LANES
 template <class Attempt>
 queue_status MUSTER_LANES_QUEUE::move_on(cursor& at, Attempt attempt) {
-  return visit_marked(at, attempt) ? queue_status::success : visit_all(at, attempt);
+  if (visit_unmarked(at, attempt) || visit_marked(at, attempt)) return queue_status::success;
+  return visit_all(at, attempt);
+}
+
+// A consumer that has taken a lane's mark away and stopped, before it looked again, would hide the lane's items from
+// all who find others.
+MUSTER_LANES
+template <class Attempt>
+bool MUSTER_LANES_QUEUE::visit_unmarked(cursor& at, Attempt& attempt) {
+  const std::size_t used = used_.load(std::memory_order_relaxed);
+  if (used == 0) return false;
+  const std::size_t i = at.moves++ % used;
+  if (marked_.next(i, i + 1) == i) return false;
+  if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) return false;
+  marked_.put_in(i);
+  at = stay_in(i, at.moves);
+  return true;
 }
 
 MUSTER_LANES
@@ -41,7 +58,7 @@ bool MUSTER_LANES_QUEUE::visit_marked(cursor& at, Attempt& attempt) {
   const auto look_in = [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = marked_.next(begin, end); i != end; i = marked_.next(i + 1, end)) {
       if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) continue;
-      at = stay_in(i);
+      at = stay_in(i, at.moves);
       return true;
     }
     return false;
@@ -51,8 +68,8 @@ bool MUSTER_LANES_QUEUE::visit_marked(cursor& at, Attempt& attempt) {
 
 // After a pop from that lane.
 MUSTER_LANES
-auto MUSTER_LANES_QUEUE::stay_in(std::size_t number) const noexcept -> cursor {
-  return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota - 1};
+auto MUSTER_LANES_QUEUE::stay_in(std::size_t number, std::uint32_t moves) const noexcept -> cursor {
+  return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota - 1, moves};
 }
 
 MUSTER_LANES
@@ -68,7 +85,7 @@ queue_status MUSTER_LANES_QUEUE::visit_all(cursor& at, Attempt& attempt) {
     switch (attempt(lanes_[i]->queue, std::true_type{})) {
       case queue_status::success:
         marked_.put_in(i);  // a consumer that cleared it may have stopped
-        at = stay_in(i);
+        at = stay_in(i, at.moves);
         return queue_status::success;
       case queue_status::closed: ++drained; break;
       case queue_status::busy: busy = true; break;
@@ -134,7 +151,7 @@ bool MUSTER_LANES_QUEUE::await_item(const cursor& at, unsigned number, const wai
 MUSTER_LANES
 auto MUSTER_LANES_QUEUE::consumer() -> consumer_handle {
   const unsigned number = consumers_.fetch_add(1, std::memory_order_relaxed);
-  return consumer_handle(*this, {nullptr, number, 0}, number);
+  return consumer_handle(*this, {nullptr, number, 0, number}, number);
 }
 
 // The same as visit() would do first.
@@ -225,15 +242,18 @@ class MUSTER_LANES_QUEUE::seated : public consumer_handle {
   // All relaxed: hints. Of two threads with one seat, one is forgotten.
   ~seated() { seat_.word.store(pack(this->at_), std::memory_order_relaxed); }
 
-  static constexpr std::uint64_t pack(cursor at) noexcept { return std::uint64_t{at.left} << 32 | at.number; }
+  static constexpr std::uint64_t pack(cursor at) noexcept {
+    static_assert(quota <= 256);
+    return std::uint64_t{at.moves} << 40 | std::uint64_t{at.left} << 32 | at.number;
+  }
 
  private:
   seated(lanes& owner, unsigned number) : seated(owner, number, owner.seats_[number % owner.seats_.size()]) {}
   seated(lanes& owner, unsigned number, seat& own)
       : consumer_handle(owner, unpack(owner, own.word.load(std::memory_order_relaxed)), number), seat_(own) {}
   static cursor unpack(const lanes& owner, std::uint64_t word) noexcept {
-    const auto number = static_cast<std::uint32_t>(word), left = static_cast<std::uint32_t>(word >> 32);
-    return {left != 0 ? &owner.lanes_[number]->queue : nullptr, number, left};
+    const auto number = static_cast<std::uint32_t>(word), left = static_cast<std::uint32_t>(word >> 32) & 255;
+    return {left != 0 ? &owner.lanes_[number]->queue : nullptr, number, left, static_cast<std::uint32_t>(word >> 40)};
   }
 
   seat& seat_;

@@ -76,7 +76,7 @@ queue_result<T> MUSTER_MPMC_QUEUE::await_ticket(rank_t rank) {
 MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::tell_of_head() noexcept {
   if constexpr (Wait::parks)
-    if (event_mask::wakes(consumers_.after_event(), head_key)) consumers_.remind(head_key);
+    if (event_mask::wakes(consumers_.after_event(), head_key)) consumers_.wake(head_key);
 }
 
 MUSTER_MPMC

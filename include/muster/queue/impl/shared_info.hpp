@@ -60,7 +60,7 @@ inline shared_facts read_facts(const mapping& memory, const std::string& name) {
   if (f.boot != boot_identity())
     refuse("the queue is from before this machine was started anew, and nobody knows who had died in it; delete it");
   if (f.name_space != process_name_space())
-    refuse("the queue belongs to another process name space, where processes have other numbers; share that, too");
+    refuse("the queue belongs to another name space of processes or of time, where they have other names; share both");
   return f;
 }
 
