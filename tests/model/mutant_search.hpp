@@ -141,7 +141,7 @@ inline void mutant_search::run() {
                 << (!killer.empty() ? "killed by " + killer
                     : expected      ? std::string("survives: ") + explained->reason
                                     : "SURVIVES")
-                << '\n';
+                << std::endl;
       EXPECT_TRUE(expected || !killer.empty()) << what << " is not noticed by any program";
     }
   }
