@@ -90,10 +90,10 @@ class game {
       return;
     }
     half second(*this, end_of(at + 1));
-    deque_.push(second, [](fork_record& r) noexcept {
+    deque_.push(second, [](fork_record& r) noexcept -> open_count* {
       auto& here = static_cast<half&>(r);
       here.in.executed_by_thief(here.at);
-      r.done();
+      return nullptr;
     });
     execute(at + 1);
     if (deque_.pop(second) || deque_.take_back(second)) {
@@ -127,9 +127,9 @@ class game {
         continue;
       }
       half nothing(*this, 0);
-      deque_.push(nothing, [](fork_record& r) noexcept {
+      deque_.push(nothing, [](fork_record& r) noexcept -> open_count* {
         static_cast<half&>(r).in.stolen_.store(1, std::memory_order_relaxed);
-        r.done();
+        return nullptr;
       });
       if (!deque_.pop(nothing) && !deque_.take_back(nothing)) {
         if (nothing.may_sleep(places_[0])) places_[0].park();
@@ -215,9 +215,9 @@ class leapfrog {
   struct half : fork_record {
     half(sync::cell<unsigned>& count, bool stolen) : executions(count), of_stolen(stolen) {}
     void executed() { executions.ref() += 1; }
-    static void run_alone(fork_record& r) noexcept {
+    static open_count* run_alone(fork_record& r) noexcept {
       static_cast<half&>(r).executed();
-      r.done();
+      return nullptr;
     }
     sync::cell<unsigned>& executions;
     const bool of_stolen;
@@ -253,14 +253,13 @@ class leapfrog {
 /// thieves go on until each has one. The owner sleeps until all have ended. Then the scope is gone.
 void keep_two(bool owner_helps) {
   struct kept : fork_record {
-    kept(open_count& c, parking_place& p, sync::cell<unsigned>& n) : open(&c), place(&p), count(&n) {}
-    static void run_taken(fork_record& r) noexcept {
+    kept(open_count& c, sync::cell<unsigned>& n) : open(&c), count(&n) {}
+    static open_count* run_taken(fork_record& r) noexcept {
       auto& here = static_cast<kept&>(r);
       here.count->ref() += 1;
-      here.open->end(*here.place);
+      return here.open;
     }
     open_count* open;
-    parking_place* place;
     sync::cell<unsigned>* count;
   };
   sleepers asleep;
@@ -268,7 +267,7 @@ void keep_two(bool owner_helps) {
   parking_place place;
   sync::cell<unsigned> counts[2] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
   std::unique_ptr<kept> both[2];
-  auto open = std::make_unique<open_count>();
+  auto open = std::make_unique<open_count>(place);
   const muster::detail::scope_link scope{nullptr, 0};
   unsigned thieves[2];
   for (unsigned& t : thieves)
@@ -278,7 +277,7 @@ void keep_two(bool owner_helps) {
       if (r != nullptr) r->run();
     });
   for (unsigned i = 0; i < 2; ++i) {
-    both[i] = std::make_unique<kept>(*open, place, counts[i]);
+    both[i] = std::make_unique<kept>(*open, counts[i]);
     open->begin();
     deque.offer(*both[i], &kept::run_taken, scope);
   }

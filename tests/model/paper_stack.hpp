@@ -19,6 +19,7 @@ namespace sync = muster::sync;
 using muster::detail::fork_record;
 using muster::detail::found_forks;
 using muster::detail::frame_record;
+using muster::detail::open_count;
 
 /// The owner's frames that fork, the oldest first. Steps between operations are stopped at by step().
 class paper {
@@ -163,10 +164,10 @@ class paper_stack {
   }
   static bool prepare(frame_record&) noexcept { return !paper::now()->refuses(); }
   static void replace(frame_record& r) noexcept { paper::now()->replace(r); }
-  static void run_stolen(fork_record& of) noexcept {
+  static open_count* run_stolen(fork_record& of) noexcept {
     auto& r = static_cast<frame_record&>(of);
     paper::now()->execute(r);
-    r.done();
+    return nullptr;
   }
 };
 

@@ -77,4 +77,28 @@ EXPORTED long plugin_pool_waits(int forks) {
     return executed.load();
   });
 }
+/// Forks, or begins an async, which a thief executes: it calls `slowly`. Returns how many times it has done so.
+EXPORTED int plugin_is_helped(int by_async, void (*slowly)()) {
+  std::atomic<bool> begun{false};
+  std::atomic<int> executed{0};
+  const auto second = [&] {
+    begun = true;
+    slowly();
+    ++executed;
+  };
+  if (by_async == 0) {
+    muster::fork2([&] { muster_test::await(begun); }, second);
+  } else {
+    muster::finish([&](muster::async_scope& scope) {
+      scope.async(second);
+      muster_test::await(begun);
+    });
+  }
+  return executed;
+}
+/// Calls `next` in a pool of two workers.
+EXPORTED int plugin_pool_runs(muster::fork_engine engine, int (*next)()) {
+  muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U, .engine = engine});
+  return own.run(next);
+}
 EXPORTED int plugin_by_frames() { return muster::pool::no_barrier() == nullptr ? 1 : 0; }

@@ -4,6 +4,7 @@
 // Forks in libraries that a program loads, each for itself, and in the program, on one stack.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 #include <muster/fork.hpp>
 
@@ -42,6 +43,47 @@ class plugin {
  private:
   void* const handle_;
 };
+/// A copy of the first library, which can be closed while that one is loaded.
+class plugin_copy {
+ public:
+  explicit plugin_copy(const std::string& name)
+      : path_(testing::TempDir() + "fork_plugin_" + name + '_' + std::to_string(getpid()) + ".so") {
+    std::filesystem::copy_file(FORK_PLUGIN_FIRST, path_, std::filesystem::copy_options::overwrite_existing);
+  }
+  ~plugin_copy() { std::filesystem::remove(path_); }
+  plugin_copy(const plugin_copy&) = delete;
+  plugin_copy& operator=(const plugin_copy&) = delete;
+
+  const char* path() const { return path_.c_str(); }
+  bool is_loaded() const {
+    void* const found = dlopen(path(), RTLD_NOW | RTLD_NOLOAD);
+    if (found != nullptr) dlclose(found);
+    return found != nullptr;
+  }
+
+ private:
+  const std::string path_;
+};
+
+/// While it lives, the calling thread, and those that it makes, share one processor.
+class one_processor {
+ public:
+  one_processor() {
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
+      if (CPU_ISSET(i, &before_)) CPU_SET(i, &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  ~one_processor() { sched_setaffinity(0, sizeof before_, &before_); }
+  one_processor(const one_processor&) = delete;
+  one_processor& operator=(const one_processor&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
 using leaves_of = long(int depth, long (*next)(int), int argument);
 
 /// Whether the program's workers are the library's too.
@@ -115,14 +157,13 @@ TEST(libraries, leave_each_other_their_forks) {
 // Whoever forks offers the forks above as well, by the barrier of his library. They return to it when that is closed.
 TEST(libraries, may_be_closed_with_forks_of_others_above) {
   if (muster::pool::no_barrier() != nullptr) GTEST_SKIP() << muster::pool::no_barrier();
-  const std::string copy = testing::TempDir() + "fork_plugin_copy_" + std::to_string(getpid()) + ".so";
-  std::filesystem::copy_file(FORK_PLUGIN_FIRST, copy, std::filesystem::copy_options::overwrite_existing);
+  const plugin_copy copy("below");
   const plugin first(FORK_PLUGIN_FIRST);
   first.function<void(int)>("plugin_set_stolen")(0);
   for (int round = 0; round < 5; ++round) {
     static std::optional<plugin> another;
     static std::atomic<bool> others_may_steal;
-    another.emplace(copy.c_str());
+    another.emplace(copy.path());
     another->function<void(int)>("plugin_set_stolen")(0);
     others_may_steal = false;
     // Nobody has asked for the forks above until now: who is asked is the other library, in one of its forks.
@@ -138,7 +179,34 @@ TEST(libraries, may_be_closed_with_forks_of_others_above) {
     using alone = long(int, long (*)(int), int, const std::atomic<bool>*);
     EXPECT_EQ(first.function<alone>("plugin_pool_leaves_alone")(4, use_another, 3, &others_may_steal), 4 + (3 + 1));
   }
-  std::filesystem::remove(copy);
+}
+
+// The thief is the last to leave what it has executed: whoever waits for it goes on first, and closes the library.
+TEST(libraries, may_be_closed_when_their_forks_have_ended) {
+  const plugin first(FORK_PLUGIN_FIRST);
+  static const plugin_copy copy("stolen");
+  static int by_async;
+  static bool has_same_workers;
+  const auto use_another = [] {
+    const auto slowly = [] {
+      const sched_param none = {};
+      sched_setscheduler(0, SCHED_IDLE, &none);                    // others who can run do so first,
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // and the owner sleeps by then
+    };
+    const plugin another(copy.path());
+    has_same_workers = another.function<int()>("plugin_knows_worker")() != 0;
+    return has_same_workers ? another.function<int(int, void (*)())>("plugin_is_helped")(by_async, slowly) : 1;
+  };
+  const bool no_barrier = first.function<int()>("plugin_by_frames")() == 0;
+  const one_processor alone;
+  using runs = int(muster::fork_engine, int (*)());
+  for (const auto engine : {muster::fork_engine::watermark, muster::fork_engine::automatic})
+    for (by_async = 0; by_async < 2; ++by_async) {
+      EXPECT_EQ(first.function<runs>("plugin_pool_runs")(engine, use_another), 1);
+      if (!has_same_workers) GTEST_SKIP() << "the compiler gives each library workers of its own";
+      // The other engine's barrier is kept, and so all of its library.
+      EXPECT_TRUE(!copy.is_loaded() || (engine == muster::fork_engine::automatic && !no_barrier));
+    }
 }
 
 // The program's idle workers interrupt a thread that waits for a thief of another library.

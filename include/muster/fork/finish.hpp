@@ -103,14 +103,11 @@ class async_scope : detail::scope_link {
   template <class F>
   struct kept : detail::fork_record {
     kept(async_scope& of, std::uint64_t at, F&& f) : scope(of), index(at), function(std::forward<F>(f)) {}
-    static void run_taken(fork_record& r) noexcept {
-      async_scope* scope = nullptr;
-      {
-        const std::unique_ptr<kept> here(&static_cast<kept&>(r));
-        scope = &here->scope;
-        if (!scope->stop_.stop_requested()) scope->run(detail::worker::current(), here->index, here->function);
-      }
-      scope->open_.end(scope->owner_.place);
+    static detail::open_count* run_taken(fork_record& r) noexcept {
+      const std::unique_ptr<kept> here(&static_cast<kept&>(r));
+      async_scope& scope = here->scope;
+      if (!scope.stop_.stop_requested()) scope.run(detail::worker::current(), here->index, here->function);
+      return &scope.open_;
     }
     async_scope& scope;
     const std::uint64_t index;
@@ -141,8 +138,8 @@ class async_scope : detail::scope_link {
   detail::worker& owner_;
   const detail::async_place* const outside_;
   const std::stop_token stop_;
-  sync::atomic<std::uint64_t> begun_{0};  // by the body; written by its thread
-  detail::open_count open_;               // of those that are kept
+  sync::atomic<std::uint64_t> begun_{0};   // by the body; written by its thread
+  detail::open_count open_{owner_.place};  // of those that are kept
   detail::short_lock lock_;
   std::uint64_t error_index_ = nobody;  // under the lock
   std::exception_ptr error_;

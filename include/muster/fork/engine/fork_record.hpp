@@ -5,9 +5,10 @@
 // The life of a record is told in watermark.hpp.
 #pragma once
 
-#include <muster/base/slot.hpp>           // slot
-#include <muster/base/sync.hpp>           // sync::atomic, sync::cell
-#include <muster/fork/impl/sleepers.hpp>  // parking_place
+#include <muster/base/slot.hpp>             // slot
+#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
+#include <muster/fork/impl/open_count.hpp>  // open_count
+#include <muster/fork/impl/sleepers.hpp>    // parking_place
 
 #include <cstdint>    // std::uint64_t
 #include <exception>  // std::exception_ptr
@@ -31,14 +32,20 @@ struct scope_link {
 /// has been offered; it lies elsewhere.
 class fork_record {
  public:
-  using runner = void (*)(fork_record&) noexcept;
+  /// Executes it. Returns the count of the scope that it was kept for, and then the record may be gone; or null: it is
+  /// the half of a fork, whose owner waits for done().
+  using runner = open_count* (*)(fork_record&) noexcept;
 
   fork_record() noexcept = default;
   fork_record(const fork_record&) = delete;
   fork_record& operator=(const fork_record&) = delete;
 
-  /// For the thief. What the second half of a fork runs ends with done().
-  void run() noexcept { own_.get().value.run(*this); }
+  /// For the thief. Whoever waits is told here, in the thief's own code, and not by the runner: that is in the library
+  /// that forks, which may be unloaded as soon as its owner goes on.
+  void run() noexcept {
+    if (open_count* const scope = own_.get().value.run(*this)) return scope->end();
+    done();
+  }
   /// Of what it stands in; those that come out of it are deeper.
   std::uint64_t depth() const noexcept { return own_.get().value.depth; }
   /// The scope it was offered for. Only under the lock, where steal() asks.

@@ -17,14 +17,14 @@ struct second_half : fork_record {
   using result = result_or_nothing<result_of<G>>;
   explicit second_half(std::remove_reference_t<G>& g) noexcept : function(g) {}
 
-  static void run_stolen(fork_record& r) noexcept {
+  static open_count* run_stolen(fork_record& r) noexcept {
     auto& here = static_cast<second_half&>(r);
     try {
       here.value.construct(call_half(*worker::current(), here.function.get()));
     } catch (...) {
       here.error() = std::current_exception();
     }
-    here.done();
+    return nullptr;
   }
   result take() {
     const std::exception_ptr thrown = std::exchange(error(), nullptr);

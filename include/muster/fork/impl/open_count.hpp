@@ -13,10 +13,16 @@ namespace muster::inline MUSTER_ABI::detail {
 
 class open_count {
  public:
+  /// `place`: the owner's, which outlives the count.
+  explicit open_count(parking_place& place) noexcept : place_(place) {}
+  open_count(const open_count&) = delete;
+  open_count& operator=(const open_count&) = delete;
+
   /// By the owner, or on behalf of something that has not ended.
   void begin() noexcept { open_.fetch_add(1, std::memory_order_relaxed); }
-  /// `place`: the owner's, which outlives the count. After it nothing of the scope may be touched.
-  void end(parking_place& place) noexcept {
+  /// After it nothing of the scope may be touched.
+  void end() noexcept {
+    parking_place& place = place_;
     // (1) acq_rel: pairs with (2), (3), and with itself: the last one has seen what all have done.
     if (open_.fetch_sub(1, std::memory_order_acq_rel) == awaited + 1) place.unpark();
   }
@@ -34,6 +40,7 @@ class open_count {
 
  private:
   static constexpr std::uint64_t awaited = std::uint64_t{1} << 63U;
+  parking_place& place_;
   sync::atomic<std::uint64_t> open_{0};  // and `awaited`, once the owner sleeps
 };
 

@@ -95,10 +95,10 @@ class machine_stack {
     *std::bit_cast<std::uintptr_t*>(r.slot()) = return_barrier();
   }
   /// For the thief, on its own stack: executes the second half, which it finds in the frame.
-  static void run_stolen(fork_record& of) noexcept {
+  static open_count* run_stolen(fork_record& of) noexcept {
     auto& r = static_cast<frame_record&>(of);
     fork_frame::code(r.return_address)(r, fork_frame::closure(r.slot()));
-    r.done();
+    return nullptr;
   }
 
  private:
