@@ -163,27 +163,117 @@ TEST(exceptions, do_not_disturb_forks_of_destructors) {
   });
 }
 
-void drop_foreign(_Unwind_Reason_Code, _Unwind_Exception*) {}
+/// An exception of another language.
+class foreign_exception {
+ public:
+  foreign_exception() {
+    dropped() = 0;
+    std::memcpy(&raised_.exception_class, "OTHERLNG", 8);
+    raised_.exception_cleanup = [](_Unwind_Reason_Code, _Unwind_Exception*) { ++dropped(); };
+  }
+  void raise() { _Unwind_RaiseException(&raised_); }
+  static std::atomic<int>& dropped() {
+    static std::atomic<int> times{0};
+    return times;
+  }
+
+ private:
+  _Unwind_Exception raised_{};
+};
+template <class F>
+bool throws_bad_exception(F f) {
+  try {
+    f();
+  } catch (const std::bad_exception&) {
+    return true;
+  }
+  return false;
+}
 
 TEST(exceptions, of_other_languages_pass) {
   workers().run([] {
-    _Unwind_Exception foreign{};
-    std::memcpy(&foreign.exception_class, "OTHERLNG", 8);
-    foreign.exception_cleanup = &drop_foreign;
+    foreign_exception foreign;
     bool caught = false;
     std::atomic<int> ended{0};
     try {
       fork_stolen(
           [&] {
-            _Unwind_RaiseException(&foreign);
+            foreign.raise();
             return 0;
           },
           [&] { return ++ended, 0; });
     } catch (...) {
-      caught = true;
+      caught = std::current_exception() == nullptr;
     }
     EXPECT_TRUE(caught);
     EXPECT_EQ(ended, 1);
+    EXPECT_EQ(foreign.dropped(), 1);
+  });
+}
+
+TEST(exceptions, of_other_languages_do_not_leave_their_thread) {
+  workers().run([] {
+    foreign_exception foreign;
+    EXPECT_TRUE(throws_bad_exception([&] {
+      fork_stolen([] { return leaf(1); },
+                  [&] {
+                    foreign.raise();
+                    return leaf(2);
+                  });
+    }));
+    EXPECT_EQ(foreign.dropped(), 1);
+    // With results that do not fit into a register.
+    EXPECT_TRUE(throws_bad_exception([&] {
+      fork_stolen([] { return std::string("first"); },
+                  [&] {
+                    foreign.raise();
+                    return std::string("second");
+                  });
+    }));
+    EXPECT_EQ(foreign.dropped(), 2);
+  });
+}
+
+TEST(exceptions, of_other_languages_leave_asyncs_as_another) {
+  foreign_exception foreign;
+  const auto raise_in_async = [&] {
+    int ended = 0;
+    EXPECT_TRUE(throws_bad_exception([&] {
+      muster::finish([&](muster::async_scope& scope) {
+        scope.async([&] { foreign.raise(); });
+        ++ended;
+      });
+    }));
+    EXPECT_EQ(ended, 1);
+  };
+  workers().run(raise_in_async);
+  EXPECT_EQ(foreign.dropped(), 1);
+  pool({.workers = 1, .stack_bytes = std::size_t{1} << 20U}).run(raise_in_async);
+  EXPECT_EQ(foreign.dropped(), 2);
+}
+
+TEST(exceptions, of_other_languages_leave_a_scope_when_it_ends) {
+  workers().run([] {
+    foreign_exception foreign;
+    std::atomic<bool> begun{false};
+    std::atomic<int> ended{0};
+    bool caught = false;
+    try {
+      muster::finish([&](muster::async_scope& scope) {
+        scope.async([&] {
+          begun = true;
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          ended += thrown_by([] { throwing(3); });
+        });
+        muster_test::await(begun);
+        foreign.raise();
+      });
+    } catch (...) {
+      caught = std::current_exception() == nullptr;
+    }
+    EXPECT_TRUE(caught);
+    EXPECT_EQ(ended, 3);
+    EXPECT_EQ(foreign.dropped(), 1);
   });
 }
 
@@ -226,35 +316,53 @@ TEST(exceptions, may_be_thrown_in_programs_that_have_registered_frames) {
   __deregister_frame(frames);
 }
 
-TEST(exceptions, that_end_a_thread_wait_for_stolen_halves) {
+/// Ends a thread that is in a pool of two, by what is thrown within body(ends, counts): `ends` ends it, and what runs
+/// meanwhile calls `counts` once.
+template <class Body>
+void expect_thread_to_end_after(Body body) {
   for (const bool cancelled : {false, true}) {
     std::atomic<int> ended{0}, unwound{0};
     struct noted {
       std::atomic<int>& count;
       ~noted() { ++count; }
     };
+    const auto ends = [&] {
+      const noted inner{unwound};
+      if (!cancelled) pthread_exit(nullptr);
+      pthread_cancel(pthread_self());
+      pthread_testcancel();
+    };
+    const auto counts = [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ++ended;
+    };
     std::thread other([&] {
       const noted outer{unwound};
       pool two({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
-      two.run([&] {
-        fork_stolen(
-            [&] {
-              const noted inner{unwound};
-              if (!cancelled) pthread_exit(nullptr);
-              pthread_cancel(pthread_self());
-              pthread_testcancel();
-              return 0;
-            },
-            [&] {
-              std::this_thread::sleep_for(std::chrono::milliseconds(1));
-              return ++ended, 0;
-            });
-      });
+      two.run([&] { body(ends, counts); });
     });
     other.join();
     EXPECT_EQ(ended, 1);
     EXPECT_EQ(unwound, 2);
   }
+}
+
+TEST(exceptions, that_end_a_thread_wait_for_stolen_halves) {
+  expect_thread_to_end_after([](auto ends, auto counts) { fork_stolen(ends, counts); });
+}
+
+TEST(exceptions, that_end_a_thread_wait_for_asyncs) {
+  expect_thread_to_end_after([](auto ends, auto counts) {
+    muster::finish([&](muster::async_scope& scope) {
+      std::atomic<bool> begun{false};
+      scope.async([&] {
+        begun = true;
+        counts();
+      });
+      muster_test::await(begun);
+      ends();
+    });
+  });
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ class async_scope : detail::scope_link {
         static_cast<void>(function());  // needs no pool, and so cannot fail to enter one
       }
     } catch (...) {
-      keep_error(index, std::current_exception());
+      keep_error(index, detail::caught());
     }
     if (self != nullptr) self->within = here.outer;
   }
@@ -159,6 +159,10 @@ std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token st
       value.emplace(body(scope));
     }
   } catch (...) {
+    if (std::current_exception() == nullptr) {  // no exception of C++: the thread ends, or it is another language's
+      scope.wait();
+      throw;
+    }
     scope.keep_error(scope.begun_.load(std::memory_order_relaxed), std::current_exception());
   }
   scope.wait();

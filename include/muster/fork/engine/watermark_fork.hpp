@@ -4,7 +4,7 @@
 // watermark_fork.hpp: a fork whose second half is a record, which is pushed and popped. See watermark.hpp.
 #pragma once
 
-#include <muster/fork/impl/calls.hpp>  // borrowed, call_half
+#include <muster/fork/impl/calls.hpp>  // borrowed, call_half, caught
 
 #include <exception>    // std::exception_ptr
 #include <type_traits>  // std::remove_reference_t
@@ -22,7 +22,7 @@ struct second_half : fork_record {
     try {
       here.value.construct(call_half(*worker::current(), here.function.get()));
     } catch (...) {
-      here.error() = std::current_exception();
+      here.error() = caught();
     }
     return nullptr;
   }

@@ -9,7 +9,7 @@
 #if defined(MUSTER_BARRIER)
 
 #include <muster/fork/engine/watermark_fork.hpp>  // push_fork
-#include <muster/fork/impl/calls.hpp>             // borrowed, call_half
+#include <muster/fork/impl/calls.hpp>             // borrowed, call_half, caught
 
 #include <cstring>      // std::memcpy
 #include <exception>    // std::exception_ptr
@@ -86,7 +86,7 @@ struct call_by_word {
         r.result() = to_word(pool::shared().run([&] { return call(closure); }));
       }
     } catch (...) {
-      r.error() = std::current_exception();
+      r.error() = caught();
     }
   }
 
