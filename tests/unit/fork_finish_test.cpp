@@ -18,6 +18,7 @@
 
 #include "fork_settings.hpp"
 #include "scale.hpp"
+#include "stolen.hpp"
 
 namespace {
 
@@ -300,6 +301,40 @@ TEST(scopes, that_wait_execute_nothing_of_scopes_around_them) {
     });
     EXPECT_EQ(wrong, 0U);
     EXPECT_EQ(ended, many);
+  }
+}
+
+// The first one throws after the others have.
+TEST(scopes, throw_what_a_stolen_half_has_begun_first) {
+  for (std::size_t round = 0; round < scaled(10); ++round) {
+    std::atomic<int> executed{0}, thrown_before{0};
+    int thrown = 0;
+    const auto throws = [&](int number) {
+      ++executed;
+      ++thrown_before;
+      throw number;
+    };
+    try {
+      muster_test::workers().run([&] {
+        finish([&](auto& scope) {
+          muster_test::fork_stolen([] {},
+                                   [&] {
+                                     scope.async([&] {
+                                       while (thrown_before != 2) std::this_thread::yield();
+                                       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                       ++executed;
+                                       throw 1;
+                                     });
+                                     scope.async([&] { throws(2); });
+                                   });
+          scope.async([&] { throws(3); });
+        });
+      });
+    } catch (int number) {
+      thrown = number;
+    }
+    EXPECT_EQ(thrown, 1);
+    EXPECT_EQ(executed, 3);
   }
 }
 

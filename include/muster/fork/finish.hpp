@@ -10,7 +10,7 @@
 // Exceptions all asyncs are executed, whatever the others throw. The scope then rethrows one exception, the leftmost:
 //            that of the async which the body has begun first (or of those that this one has begun), or the body's own
 //            when all that was begun before has ended well. What the second half of a fork begins counts as begun by
-//            the body when another worker executes that half.
+//            the body, at that time, when another worker executes that half. Of those that one async has begun, any.
 // Stopping   when a stop is requested, asyncs that have not begun are dropped.
 // Waiting    the scope's end executes its own asyncs, and those of scopes within; no others.
 // Source     Charles et al., "X10" (OOPSLA 2005), for finish and async. Running at once or keeping: Guo et al.,
@@ -53,7 +53,7 @@ class async_scope : detail::scope_link {
   void async(F&& function) {
     if (stop_.stop_requested()) return;
     detail::worker* const self = detail::worker::current();
-    const std::uint64_t index = place_of(self);
+    const detail::async_index index = place_of(self);
     if (self != nullptr && &self->pool == &owner_.pool && self->wants_stock()) [[unlikely]]
       if (keep(*self, index, std::forward<F>(function))) return;
     run(self, index, function);
@@ -63,7 +63,7 @@ class async_scope : detail::scope_link {
   template <class Body>
   friend std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop);
 
-  static constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
+  static constexpr detail::async_index nobody{std::numeric_limits<std::uint64_t>::max(), 0};
 
   async_scope(detail::worker& owner, std::stop_token stop) noexcept
       : scope_link(in(owner.within)), owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
@@ -73,17 +73,19 @@ class async_scope : detail::scope_link {
   }
 
   /// The async that this call is part of, or a new number.
-  std::uint64_t place_of(const detail::worker* self) noexcept {
+  detail::async_index place_of(const detail::worker* self) noexcept {
+    if (self != nullptr)
+      for (const detail::async_place* at = self->within; at != nullptr && at != outside_; at = at->outer)
+        if (at->scope == this) return at->index;
     const std::uint64_t begun = begun_.load(std::memory_order_relaxed);
-    if (self == nullptr) return begun;
-    for (const detail::async_place* at = self->within; at != nullptr && at != outside_; at = at->outer)
-      if (at->scope == this) return at->index;
-    if (self == &owner_) begun_.store(begun + 1, std::memory_order_relaxed);
-    return begun;
+    if (self != &owner_) return {begun, elsewhere_.fetch_add(1, std::memory_order_relaxed) + 1};
+    begun_.store(begun + 1, std::memory_order_relaxed);
+    return {begun + 1, 0};
   }
+  detail::async_index end_of_body() const noexcept { return {begun_.load(std::memory_order_relaxed) + 1, 0}; }
 
   template <class F>
-  void run(detail::worker* self, std::uint64_t index, F& function) noexcept {
+  void run(detail::worker* self, detail::async_index index, F& function) noexcept {
     const detail::async_place here{this, index, self == nullptr ? nullptr : self->within};
     if (self != nullptr) self->within = &here;
     try {
@@ -102,7 +104,7 @@ class async_scope : detail::scope_link {
 
   template <class F>
   struct kept : detail::fork_record {
-    kept(async_scope& of, std::uint64_t at, F&& f) : scope(of), index(at), function(std::forward<F>(f)) {}
+    kept(async_scope& of, detail::async_index at, F&& f) : scope(of), index(at), function(std::forward<F>(f)) {}
     static detail::open_count* run_taken(fork_record& r) noexcept {
       const std::unique_ptr<kept> here(&static_cast<kept&>(r));
       async_scope& scope = here->scope;
@@ -110,13 +112,13 @@ class async_scope : detail::scope_link {
       return &scope.open_;
     }
     async_scope& scope;
-    const std::uint64_t index;
+    const detail::async_index index;
     std::decay_t<F> function;
   };
 
   /// Returns false when there is no memory.
   template <class F>
-  MUSTER_COLD bool keep(detail::worker& self, std::uint64_t index, F&& function) {
+  MUSTER_COLD bool keep(detail::worker& self, detail::async_index index, F&& function) {
     auto* const one = new (std::nothrow) kept<F>(*this, index, std::forward<F>(function));
     if (one == nullptr) return false;
     open_.begin();
@@ -124,7 +126,7 @@ class async_scope : detail::scope_link {
     return true;
   }
 
-  void keep_error(std::uint64_t index, std::exception_ptr error) noexcept {
+  void keep_error(detail::async_index index, std::exception_ptr error) noexcept {
     const std::lock_guard lock(lock_);
     if (index >= error_index_) return;
     error_index_ = index;
@@ -138,10 +140,11 @@ class async_scope : detail::scope_link {
   detail::worker& owner_;
   const detail::async_place* const outside_;
   const std::stop_token stop_;
-  sync::atomic<std::uint64_t> begun_{0};   // by the body; written by its thread
-  detail::open_count open_{owner_.place};  // of those that are kept
+  sync::atomic<std::uint64_t> begun_{0};      // by the body; written by its thread
+  sync::atomic<std::uint64_t> elsewhere_{0};  // by others, but for those that are part of an async
+  detail::open_count open_{owner_.place};     // of those that are kept
   detail::short_lock lock_;
-  std::uint64_t error_index_ = nobody;  // under the lock
+  detail::async_index error_index_ = nobody;  // under the lock
   std::exception_ptr error_;
 };
 
@@ -163,7 +166,7 @@ std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token st
       scope.wait();
       throw;
     }
-    scope.keep_error(scope.begun_.load(std::memory_order_relaxed), std::current_exception());
+    scope.keep_error(scope.end_of_body(), std::current_exception());
   }
   scope.wait();
   if (scope.error_ != nullptr) std::rethrow_exception(std::exchange(scope.error_, nullptr));

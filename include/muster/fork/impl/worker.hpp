@@ -18,16 +18,25 @@
 #include <muster/fork/impl/open_count.hpp>  // open_count
 
 #include <chrono>   // how long it has looked
+#include <compare>  // async_index
 #include <cstdint>  // std::uint64_t
 
 namespace muster::inline MUSTER_ABI::detail {
 
 class pool_core;
 
+/// When an async was begun, among those of its scope: after so many that the scope's owner has begun, itself included,
+/// and, if another thread has begun it, after so many that others have.
+struct async_index {
+  std::uint64_t by_owner;
+  std::uint64_t by_others;
+  friend auto operator<=>(const async_index&, const async_index&) = default;
+};
+
 /// Which async of which scope is being executed, innermost first. Lies on the stack.
 struct async_place {
   const scope_link* scope;
-  std::uint64_t index;
+  async_index index;
   const async_place* outer;
 };
 
