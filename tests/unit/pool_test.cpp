@@ -44,6 +44,36 @@ TEST(a_pool, says_how_many_workers_it_has_and_refuses_none) {
   EXPECT_EQ(pool({.workers = 2, .stack_bytes = std::size_t{64} << 10U}).run([] { return fib(10); }), 55U);
 }
 
+/// How many of a hundred asyncs have not ended when they have been begun.
+unsigned kept_in(pool& one) {
+  return one.run([] {
+    std::atomic<unsigned> ended{0};
+    unsigned kept = 0;
+    muster::finish([&](muster::async_scope& scope) {
+      for (unsigned i = 0; i < 100; ++i) {
+        const unsigned before = ended;
+        scope.async([&] { ++ended; });
+        if (ended == before) ++kept;
+      }
+    });
+    EXPECT_EQ(ended, 100U);
+    return kept;
+  });
+}
+
+TEST(a_pool, of_one_worker_keeps_no_asyncs) {
+  pool first({.workers = 1}), second({.workers = 1});
+  first.run([&] {
+    EXPECT_EQ(second.run([&] { return kept_in(first) + kept_in(second); }), 0U);
+    EXPECT_EQ(kept_in(first), 0U);
+    // Now there are two.
+    std::thread([&] { EXPECT_GT(kept_in(first), 0U); }).join();
+    EXPECT_EQ(kept_in(first), 0U);
+  });
+  EXPECT_EQ(kept_in(first), 0U);
+  EXPECT_EQ(kept_in(second), 0U);
+}
+
 // Places are left to the threads that run() and to those that stand in.
 TEST(a_pool, of_more_workers_than_there_can_be_has_fewer) {
   if (muster_test::sanitized) GTEST_SKIP() << "so many threads are slow under a sanitizer";

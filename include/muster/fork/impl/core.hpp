@@ -42,7 +42,14 @@ class pool_core {
   void give_back(worker& one) noexcept {
     const std::lock_guard lock(mutex_);
     free_.push_back(&one);
+    go_away();
   }
+  /// The thread of a worker enters another pool, until come_again().
+  void go_away() noexcept { here_.fetch_sub(1, std::memory_order_relaxed); }
+  void come_again() noexcept { here_.fetch_add(1, std::memory_order_relaxed); }
+  /// Whether there is another worker than the caller's.
+  bool has_others() const noexcept { return here_.load(std::memory_order_relaxed) > 1; }
+
   /// Whether this is the process that has made the pool.
   bool is_ours() const noexcept { return made_in_ == process_generation(); }
   void refuse_in_child() const {
@@ -91,6 +98,7 @@ class pool_core {
   std::vector<worker*> free_;
   std::vector<parking_place*> spare_;  // of those that have retired
   sync::atomic<unsigned> surplus_{0};  // falls under the lock
+  sync::atomic<unsigned> here_{0};     // workers that have a thread, which is not in another pool
   std::vector<kernel_thread> threads_;
   sync::atomic<unsigned> made_{0};
   std::array<worker*, most_workers> workers_{};
@@ -110,7 +118,10 @@ class entered_pool {
   ~entered_pool() {
     if (runs_) self->forks.runs(false);
     real::own_place() = outer_;
-    if (worker* const outer = worker::current(); runs_ && outer != nullptr) outer->forks.go_on();
+    if (worker* const outer = worker::current(); runs_ && outer != nullptr) {
+      outer->forks.go_on();
+      outer->pool.come_again();
+    }
     self->pool.give_back(*self);
   }
   entered_pool(const entered_pool&) = delete;
@@ -122,7 +133,10 @@ class entered_pool {
   static worker& enter(pool_core& core) {
     worker* const self = core.take();
     if (self == nullptr) throw std::length_error("pool::run: more than 1024 threads are inside the pool at once");
-    if (worker* const outer = worker::current()) outer->forks.pause();
+    if (worker* const outer = worker::current()) {
+      outer->forks.pause();
+      outer->pool.go_away();
+    }
     return *self;
   }
 
@@ -152,6 +166,7 @@ inline worker* pool_core::take() {
   if (!free_.empty()) {
     worker* const one = free_.back();
     free_.pop_back();
+    come_again();
     return one;
   }
   const unsigned n = made();
@@ -165,6 +180,7 @@ inline worker* pool_core::take() {
   // (5) full_fence: pairs with sleepers.hpp (5). Whoever is about to sleep has not asked this one.
   sync::full_fence();
   if (asleep.anyone()) one->forks.ask();
+  come_again();
   return one;
 }
 

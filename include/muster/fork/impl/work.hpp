@@ -181,7 +181,7 @@ void worker::await(const scope_link& scope, open_count& open) noexcept {
 
 inline bool worker::wants_stock() const noexcept {
   constexpr unsigned little = 8, most = 64;
-  if (forks.offered() + own_stock_ < little) return pool.made() > 1;
+  if (forks.offered() + own_stock_ < little) return pool.has_others();
   return forks.is_asked() && forks.offered() < most;
 }
 
