@@ -11,7 +11,8 @@
 // Fibers     a fiber may run(); what it forks is joined on its own stack. While it sleeps in a join, the other fibers
 //            of its thread stand still.
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
-// Signals    fork_engine::barrier uses SIGURG, and gives those that it has not sent to who has handled it before.
+// Signals    fork_engine::barrier uses SIGURG, and gives those that it has not sent to who has handled it before. The
+//            other engine leaves it alone.
 // Errors     std::invalid_argument for no workers, or stacks below 64 KiB; std::runtime_error for an engine that is not
 //            possible here; std::bad_alloc.
 #pragma once
@@ -67,8 +68,9 @@ class pool {
                .apart = options.engine == fork_engine::watermark,
                .share = options.share},
               options.stack_bytes) {
-    if (const char* const why = no_barrier(); options.engine == fork_engine::barrier && why != nullptr)
-      throw std::runtime_error(std::string("pool_options::engine: barrier is not possible: ") + why);
+    if (options.engine == fork_engine::barrier)  // no_barrier() takes the signal
+      if (const char* const why = no_barrier(); why != nullptr)
+        throw std::runtime_error(std::string("pool_options::engine: barrier is not possible: ") + why);
     if (options.workers == 0) throw std::invalid_argument("pool_options::workers is 0; a pool needs at least one");
     if (options.stack_bytes < std::size_t{64} << 10U)
       throw std::invalid_argument("pool_options::stack_bytes is less than 64 KiB, which is too little for a thread");
@@ -96,7 +98,8 @@ class pool {
     for (unsigned i = 0; i < core_.made(); ++i) core_.at(i).forks.counts.add_to(sum);
     return sum;
   }
-  /// Null, or why fork_engine::barrier is not possible in this process.
+  /// Null, or why fork_engine::barrier is not possible in this process. The first call asks the system, and handles
+  /// SIGURG from then on if it is possible.
   static const char* no_barrier() noexcept { return detail::worker::no_barrier(); }
 
   /// Calls function() on this thread, as a worker of the pool, and returns its result or throws what it throws. If the

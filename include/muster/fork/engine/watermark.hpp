@@ -137,7 +137,7 @@ class alignas(isolation_size) fork_deque {
            "Linux on x86-64";
   }
   void begin_on_stack(const void*) noexcept {}
-  static void begin_thread() noexcept {}
+  void begin_thread() noexcept {}
   void runs(bool) noexcept {}
   void pause() noexcept {}
   void go_on() noexcept {}

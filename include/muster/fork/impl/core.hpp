@@ -186,7 +186,7 @@ inline worker* pool_core::take() {
 
 inline void* pool_core::run_thread(void* as) noexcept {
   const entered_pool here(*static_cast<worker*>(as));
-  deque::begin_thread();
+  here.self->forks.begin_thread();
   here.self->work();
   return nullptr;
 }

@@ -52,7 +52,9 @@ class basic_frame_deque : public fork_deque {
     stock_.fill(Stack::records);
   }
   /// The owner is a thread of the pool: nobody else says which signals it lets in.
-  static void begin_thread() noexcept { Stack::let_stop(); }
+  void begin_thread() noexcept {
+    if (by_frames_) Stack::let_stop();
+  }
   /// The owner begins, or ends, to execute something that may fork.
   void runs(bool now) noexcept {
     running_.store(running_.load(std::memory_order_relaxed) + (now ? 1U : ~0U), std::memory_order_relaxed);

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// SIGURG, with which workers are stopped that do not fork, in programs that handle it themselves. The handler is the
+// process's, so each test needs a process of its own, as ctest starts it; the first of several skips the others.
+#include <gtest/gtest.h>
+#include <muster/fork.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+
+#include "fork_settings.hpp"
+#include "scale.hpp"
+#include "stolen.hpp"
+
+namespace {
+
+using muster::fork_engine;
+using muster::pool;
+using muster_test::scaled;
+using muster_test::small_stack;
+
+std::atomic<unsigned> handled{0};
+void count_signal(int) { ++handled; }
+
+/// Handles SIGURG. Returns false when somebody does so already.
+bool handle_sigurg() {
+  struct sigaction ours = {}, others = {};
+  ::sigaction(SIGURG, nullptr, &others);
+  if (others.sa_handler != SIG_DFL) return false;
+  ours.sa_handler = &count_signal;
+  return ::sigaction(SIGURG, &ours, nullptr) == 0;
+}
+/// Changes whether the calling thread, and those that it makes, let SIGURG in.
+void change_mask(int how) {
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, SIGURG);
+  ::pthread_sigmask(how, &one, nullptr);
+}
+bool blocks_sigurg() {
+  sigset_t now;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &now);
+  return ::sigismember(&now, SIGURG) != 0;
+}
+bool sigurg_is_pending() {
+  sigset_t now;
+  ::sigpending(&now);
+  return ::sigismember(&now, SIGURG) != 0;
+}
+
+TEST(signals, are_left_alone_by_a_pool_with_watermarks) {
+  if (!handle_sigurg()) GTEST_SKIP() << "another test has made a pool";
+  change_mask(SIG_BLOCK);
+  {
+    pool two({.workers = 2, .stack_bytes = small_stack, .engine = fork_engine::watermark});
+    EXPECT_EQ(two.engine(), fork_engine::watermark);
+    const auto [first, second] = two.run(
+        [] { return muster_test::fork_stolen([] { return blocks_sigurg(); }, [] { return blocks_sigurg(); }); });
+    EXPECT_TRUE(first);
+    EXPECT_TRUE(second) << "the thief lets SIGURG in";
+  }
+  change_mask(SIG_UNBLOCK);
+  struct sigaction now = {};
+  ::sigaction(SIGURG, nullptr, &now);
+  EXPECT_TRUE((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == &count_signal);
+}
+
+TEST(signals, of_the_program_are_its_own_and_the_pools_are_not) {
+  if (!handle_sigurg()) GTEST_SKIP() << "another test has made a pool";
+  handled = 0;
+  pool two({.workers = 2, .stack_bytes = small_stack});
+  const unsigned rounds = static_cast<unsigned>(scaled(200));
+  unsigned stolen = 0;
+  for (unsigned round = 0; round < rounds; ++round)
+    stolen += two.run([&] { return muster_test::fork_stolen([] { return 1U; }, [] { return 2U; }).second; });
+  EXPECT_EQ(stolen, 2 * rounds);
+  EXPECT_GE(two.statistics().thefts, rounds);
+  EXPECT_EQ(handled, 0U);
+
+  // Signals that arrive when the thread has left the pool.
+  for (unsigned round = 0; two.engine() == fork_engine::barrier && round < 5; ++round) {
+    change_mask(SIG_BLOCK);
+    two.run([] {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!sigurg_is_pending() && std::chrono::steady_clock::now() < limit) muster::pause();
+    });
+    EXPECT_TRUE(sigurg_is_pending()) << "nobody has asked";
+    change_mask(SIG_UNBLOCK);
+    EXPECT_FALSE(sigurg_is_pending());
+  }
+  EXPECT_EQ(handled, 0U);
+
+  ::raise(SIGURG);
+  EXPECT_EQ(handled, 1U);
+  two.run([] {  // where one may be lost, when the pool's arrives at the same moment
+    for (unsigned tries = 0; handled == 1 && tries < 1000; ++tries) ::raise(SIGURG);
+  });
+  EXPECT_EQ(handled, 2U);
+}
+
+}  // namespace
