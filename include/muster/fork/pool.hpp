@@ -13,8 +13,8 @@
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
 // Signals    fork_engine::barrier uses SIGURG, and gives those that it has not sent to who has handled it before. The
 //            other engine leaves it alone.
-// Errors     std::invalid_argument for no workers, or stacks below 64 KiB; std::runtime_error for an engine that is not
-//            possible here; std::bad_alloc.
+// Errors     std::invalid_argument for no workers, or stacks below 64 KiB, or too small for thread-local data;
+//            std::runtime_error for an engine that is not possible here; std::bad_alloc.
 #pragma once
 
 #include <muster/base/library.hpp>                    // keep_library_of
@@ -76,7 +76,11 @@ class pool {
       throw std::invalid_argument("pool_options::stack_bytes is less than 64 KiB, which is too little for a thread");
     for (; workers_ < options.workers; ++workers_) try {
         core_.start();
-      } catch (const std::system_error&) {
+      } catch (const std::system_error& error) {
+        if (error.code() == std::errc::invalid_argument)
+          throw std::invalid_argument(
+              "pool_options::stack_bytes is too little for a thread of this program: its thread-local data lie on the "
+              "stack as well; ask for more");
         break;  // fewer workers
       }
   }
