@@ -20,6 +20,7 @@
 
 namespace {
 
+using muster_test::fork2;
 using muster_test::fork_stolen;
 using muster_test::workers;
 
@@ -207,6 +208,34 @@ TEST(libraries, may_be_closed_when_their_forks_have_ended) {
       // The other engine's barrier is kept, and so all of its library.
       EXPECT_TRUE(!copy.is_loaded() || (engine == muster::fork_engine::automatic && !no_barrier));
     }
+}
+
+// What is known of a call is known for the library that was there. Otherwise forks above are not found.
+TEST(libraries, may_be_replaced_by_others_with_other_frames) {
+  if (muster::pool::no_barrier() != nullptr) GTEST_SKIP() << muster::pool::no_barrier();
+#if defined(FRAME_PLUGIN_24)
+  const auto calls_stolen = [](const plugin& through) {
+    auto* const calls = through.function<void(void (*)())>("plugin_calls");
+    static std::atomic<bool> begun;
+    begun = false;
+    const int second = workers().run([&] {
+      return fork2([&] { calls([] { muster_test::await(begun); }); },
+                   [] {
+                     begun = true;
+                     return 7;
+                   })
+          .second;
+    });
+    EXPECT_EQ(second, 7);
+    return calls;
+  };
+  bool at_one_place = true;
+  for (int round = 0; round < 3; ++round) {
+    auto* const one = calls_stolen(plugin(FRAME_PLUGIN_24));
+    at_one_place = calls_stolen(plugin(FRAME_PLUGIN_88)) == one && at_one_place;
+  }
+  if (!at_one_place) GTEST_SKIP() << "the system has not loaded one where the other was";
+#endif
 }
 
 // The program's idle workers interrupt a thread that waits for a thief of another library.

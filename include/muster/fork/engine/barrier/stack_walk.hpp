@@ -7,7 +7,7 @@
 //           where the thread has entered the pool. A stack that leads elsewhere has no forks for us: whoever forks on a
 //           stack that he has made himself, forks serially.
 // Cost      some nanoseconds a frame. What the compiler's tables say of a call is read once, and kept by its return
-//           address.
+//           address and its function's code.
 // Signals   may be used in signal handlers, as frame_rule.hpp.
 #pragma once
 
@@ -16,19 +16,23 @@
 #include <muster/fork/engine/barrier/frame_rule.hpp>      // frame_rule, unwind_information
 #include <muster/fork/engine/barrier/return_barrier.hpp>  // stack_point
 
-#include <array>    // the rules that are known
-#include <bit>      // std::bit_cast
-#include <cstddef>  // std::size_t
-#include <cstdint>  // std::uintptr_t
-#include <cstring>  // std::memcpy
-#include <new>      // std::nothrow
+#include <algorithm>  // std::min
+#include <array>      // the rules that are known
+#include <bit>        // std::bit_cast
+#include <cstddef>    // std::size_t
+#include <cstdint>    // std::uintptr_t
+#include <cstring>    // std::memcpy
+#include <new>        // std::nothrow
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What is known of a call, by its return address.
+/// What is known of a call, by its return address, and by the code that it has been read for: another library may have
+/// been loaded there since.
 struct known_call {
+  using words = std::array<std::uint64_t, 4>;
   std::uintptr_t return_address = 0;
-  std::uint64_t code = 0;  // the eight bytes before it: another library may have been loaded there
+  std::uintptr_t function = 0;  // where it begins
+  words code{};                 // what makes its frame, and the call
   frame_rule rule;
   bool fork = false;
   bool unwinds = false;  // by a function that unwinds the stack: what is above it may have been left already
@@ -49,14 +53,31 @@ class known_calls {
 
  private:
   static constexpr unsigned bits = 7;
-  static std::uint64_t code_before(std::uintptr_t at) noexcept {
-    std::uint64_t code;
-    std::memcpy(&code, std::bit_cast<const void*>(at - sizeof code), sizeof code);
-    return code;
+  /// The function's first three words, and the last one before the return address; all of them, if it is short.
+  static known_call::words code_of(std::uintptr_t function, std::uintptr_t return_address) noexcept {
+    constexpr std::uintptr_t bytes = sizeof(std::uint64_t);
+    const std::uintptr_t last = return_address - bytes;
+    const auto code_at = [](std::uintptr_t at) {
+      std::uint64_t code;
+      std::memcpy(&code, std::bit_cast<const void*>(at), sizeof code);
+      return code;
+    };
+    return {code_at(std::min(function, last)), code_at(std::min(function + bytes, last)),
+            code_at(std::min(function + 2 * bytes, last)), code_at(last)};
+  }
+  /// Whether there is code still where the function began, as there is where it returns to.
+  static bool has_code(std::uintptr_t function, std::uintptr_t return_address) noexcept {
+    constexpr unsigned page_bits = 12;
+    return (function ^ return_address) >> page_bits == 0 || unwind_entry::in_one_library(function, return_address);
   }
   static bool is(const known_call& one, std::uintptr_t return_address) noexcept {
     // Only what is known has code: stacks that others make may end with any address.
-    return one.rule.known && one.return_address == return_address && one.code == code_before(return_address);
+    if (!one.rule.known || one.return_address != return_address || !has_code(one.function, return_address))
+      return false;
+    const known_call::words now = code_of(one.function, return_address);
+    std::uint64_t other = 0;
+    for (unsigned i = 0; i < now.size(); ++i) other |= now[i] ^ one.code[i];
+    return other == 0;
   }
   MUSTER_COLD static inline void find(known_call& one, std::uintptr_t return_address) noexcept;
 
@@ -80,7 +101,8 @@ void known_calls::find(known_call& one, std::uintptr_t return_address) noexcept 
   unwind_information function(return_address - 1);
   if (!function.found()) return;
   one.return_address = return_address;
-  one.code = code_before(return_address);
+  one.function = function.function();
+  one.code = code_of(one.function, return_address);
   one.rule = function.rule();
   one.unwinds = unwinds_stack(function.function());
   one.fork = fork_frame::returns_to(return_address, function.end());

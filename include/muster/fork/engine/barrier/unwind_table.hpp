@@ -26,6 +26,13 @@ struct unwind_entry {
   std::uintptr_t function = 0;
   const unsigned char* entry = nullptr;
 
+  /// Whether the second address lies in a library, and the first in the same.
+  static bool in_one_library(std::uintptr_t first, std::uintptr_t second) noexcept {
+    dl_find_object library;
+    if (::_dl_find_object(std::bit_cast<void*>(second), &library) != 0) return false;
+    return first >= std::bit_cast<std::uintptr_t>(library.dlfo_map_start) &&
+           first < std::bit_cast<std::uintptr_t>(library.dlfo_map_end);
+  }
   static unwind_entry of(std::uintptr_t address) noexcept {
     dl_find_object library;
     if (::_dl_find_object(std::bit_cast<void*>(address), &library) != 0 || library.dlfo_eh_frame == nullptr) return {};
