@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <fstream>
 #include <stdexcept>
@@ -22,6 +23,7 @@
 
 #include "fork_settings.hpp"
 #include "scale.hpp"
+#include "stolen.hpp"
 
 namespace {
 
@@ -143,6 +145,47 @@ TEST(a_pool, has_no_threads_in_a_child_process_and_says_so) {
             }),
             0);
   EXPECT_EQ(parents.run([] { return fib(12); }), 144U);
+}
+
+/// Waits for a child that has been cloned while another worker is in the middle of something. Returns the signal that
+/// has ended it.
+template <class Fork>
+int signal_that_ends_child(Fork fork_what_is_taken) {
+  pool two({.workers = 2, .stack_bytes = small_stack});
+  int status = 0;
+  pid_t child = -1;
+  two.run([&] {
+    std::atomic<bool> begun{false}, over{false};
+    fork_what_is_taken(
+        [&] {
+          muster_test::await(begun);
+          child = ::fork();
+          if (child == 0) {
+            ::alarm(10);
+          } else {
+            ::waitpid(child, &status, 0);
+            over = true;
+          }
+        },
+        [&] {
+          begun = true;
+          muster_test::await(over);
+        });
+    if (child == 0) ::_exit(0);
+  });
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+TEST(a_pool, ends_a_child_process_that_waits_for_its_threads) {
+  if (muster_test::sanitized) GTEST_SKIP() << "a sanitizer is compiled in";
+  EXPECT_EQ(signal_that_ends_child([](auto here, auto there) { fork2(here, there); }), SIGABRT);
+  EXPECT_EQ(signal_that_ends_child([](auto here, auto there) {
+              muster::finish([&](muster::async_scope& scope) {
+                scope.async(there);
+                here();
+              });
+            }),
+            SIGABRT);
 }
 
 TEST(a_pool, has_fewer_workers_when_the_system_has_no_more_threads) {

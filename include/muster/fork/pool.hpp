@@ -11,6 +11,8 @@
 // Fibers     a fiber may run(); what it forks is joined on its own stack. While it sleeps in a join, the other fibers
 //            of its thread stand still.
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
+//            A child that is cloned inside run() may execute what forks nothing, until it calls exec or _exit. When it
+//            joins what a thread of its parent has taken, it is ended with a message.
 // Signals    fork_engine::barrier uses SIGURG, and gives those that it has not sent to who has handled it before. The
 //            other engine leaves it alone.
 // Errors     std::invalid_argument for no workers, or stacks below 64 KiB, or too small for thread-local data;

@@ -57,6 +57,14 @@ class pool_core {
       throw std::logic_error(
           "pool::run: the pool's threads are in the parent of this process; make a pool in the child");
   }
+  /// For a worker that waits for what another has taken, and would wait for ever.
+  void end_child_that_waits() const noexcept {
+    if (!is_ours())
+      fail_check(
+          "a child process waits for a thread of its parent, which has taken half of a fork, or an async; a child that "
+          "is cloned inside pool::run must not return to where these end: let it call exec, or _exit",
+          __FILE__, __LINE__);
+  }
 
   unsigned made() const noexcept {
     // (2) acquire: pairs with (1).

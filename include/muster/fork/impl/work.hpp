@@ -153,6 +153,7 @@ void worker::await(fork_record& r) noexcept {
     }
     if (looks % 16 == 0) thief.ask();
     if (!waited.is_long()) continue;
+    pool.end_child_that_waits();
     if (sync::asymmetric_fences()) thief.answer_for_owner();
     if (execute(thief, steal)) {
       waited = {};
@@ -173,6 +174,7 @@ void worker::await(const scope_link& scope, open_count& open) noexcept {
     if (own || steal_and_execute(wanted)) {
       waited = {};
     } else if (waited.is_long() && waited.is_too_long()) {
+      pool.end_child_that_waits();
       if (open.may_sleep()) sleep_in_join();
       return;
     }
