@@ -4,8 +4,9 @@
 // loops.hpp: loops whose turns may be executed at the same time: parallel_for, parallel_reduce.
 //
 // Splitting  when somebody asks for work, the loop hands over the second half of what is left, so a loop that nobody
-//            asks is a serial loop that looks at one word every few microseconds, and after 64 turns at the latest. How
-//            many turns go into a piece is measured, or given as `grain`.
+//            asks is a serial loop that looks at one word every few microseconds, and after 64 turns at the latest; a
+//            function that is given whole pieces, between them. How many turns go into a piece is measured, so that it
+//            takes microseconds, or is given as `grain`: then the loop looks between pieces only.
 // Order      with one worker: that of the serial loop. parallel_reduce combines from left to right, whatever the
 //            splits, so the combination need not be commutative; it must be associative. With `fixed` it splits at
 //            the same places in every run and in every pool, so that sums of floating-point numbers are equal as well.
@@ -32,7 +33,7 @@
 namespace muster::inline MUSTER_ABI {
 
 struct loop_options {
-  std::size_t grain = 0;      ///< turns that are always executed one after another; 0: measured
+  std::size_t grain = 0;      ///< so many turns are not split, but more are, at their middle; 0: measured
   bool fixed = false;         ///< parallel_reduce splits at multiples of `grain` (if 0: 1024), the same in every run
   std::stop_token stop = {};  ///< ends the loop early
 };

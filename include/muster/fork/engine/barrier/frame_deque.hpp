@@ -13,8 +13,8 @@
 // Progress   a fork that nobody has asked: one load, one compare. A walk costs some nanoseconds per frame.
 // Signals    a thread that does not fork is asked by SIGURG, which stops it where it is for one walk.
 // Memory     for each fork that has been found, a record, which is used again.
-// Needs      x86-64 and no shadow stack: obstacle() tells what is missing; and unwind information. Forks above a
-//            function that has none are executed serially.
+// Needs      x86-64 and no shadow stack: obstacle() tells what is missing; and unwind information. While a function
+//            that has none is on the stack, its thread offers nothing that it has not offered before.
 // Source     Kumar, Blackburn, Grove, "Friendly Barriers" (VEE 2014); Kumar, Frampton, Blackburn, Grove, Tardieu,
 //            "Work-Stealing Without The Baggage" (OOPSLA 2012).
 #pragma once
@@ -192,7 +192,8 @@ void basic_frame_deque<Stack>::offer_found(frame_record& r) noexcept {
   Stack::replace(r);
 }
 
-/// Returns false when not all of the owner's forks could be found.
+/// Offers nothing when the walk ends early: what is offered must be the oldest. Returns false when the owner may have
+/// forks that should have been offered and are not.
 template <class Stack>
 bool basic_frame_deque<Stack>::publish(share how, const typename Stack::point* stopped) noexcept {
   using extent = found_forks::extent;
