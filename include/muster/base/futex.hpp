@@ -98,7 +98,11 @@ inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept
 inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept {
   if (detail::membarrier(detail::membarrier_of(scope).fence)) return;
   // A child of fork() may have lost the registration.
-  if (!join_heavy_fences(scope)) fail_check("membarrier(2) worked and then stopped working", __FILE__, __LINE__);
+  if (!join_heavy_fences(scope))
+    fail_check(
+        "membarrier(2) worked and then stopped working: a sandbox that the process enters must allow it, or be "
+        "entered before the first pool or queue is made",
+        __FILE__, __LINE__);
 }
 
 }  // namespace muster::inline MUSTER_ABI

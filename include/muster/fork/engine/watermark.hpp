@@ -133,8 +133,8 @@ class alignas(isolation_size) fork_deque {
 
   static constexpr bool by_frames() noexcept { return false; }
   static constexpr const char* obstacle() noexcept {
-    return "the program has been compiled without MUSTER_FORK_BARRIER, with a sanitizer, or for another system than "
-           "Linux on x86-64";
+    return "it is not compiled in: define MUSTER_FORK_BARRIER, and compile without sanitizers, for Linux on x86-64 "
+           "with glibc 2.35 or later (older ones, and musl, lack _dl_find_object)";
   }
   void begin_on_stack(const void*) noexcept {}
   void begin_thread() noexcept {}

@@ -140,7 +140,10 @@ class entered_pool {
  private:
   static worker& enter(pool_core& core) {
     worker* const self = core.take();
-    if (self == nullptr) throw std::length_error("pool::run: more than 1024 threads are inside the pool at once");
+    if (self == nullptr)
+      throw std::length_error(
+          "pool::run: 1024 threads are inside the pool, its own among them, and there cannot be more: let fewer call "
+          "run() at once, or use several pools");
     if (worker* const outer = worker::current()) {
       outer->forks.pause();
       outer->pool.go_away();

@@ -38,15 +38,22 @@ class machine_stack {
   /// Null, or why forks cannot be found in this process.
   static const char* obstacle() noexcept {
     static const char* const why = [] {
-      if (shadow_stack()) return "return addresses cannot be replaced: the process has a shadow stack";
+      if (shadow_stack())
+        return "return addresses cannot be replaced, as the process has a shadow stack: start it without one (compile "
+               "without -fcf-protection), or use the engine watermark";
       // A function that throws nothing has it only when all have.
       const auto function = std::bit_cast<std::uintptr_t>(&answer_from_fork);
       if (!unwind_information(function).found())
         return "the stack cannot be walked: compile with -fasynchronous-unwind-tables, and do not link with -static";
-      return stop_signal::listen(&stopped_by_signal) ? nullptr : "SIGURG cannot be handled";
+      return stop_signal::listen(&stopped_by_signal)
+                 ? nullptr
+                 : "SIGURG cannot be handled: let the process call sigaction(2), or use the engine watermark";
     }();
     // The table is the library's that has been loaded with this code, not the process's.
-    return why != nullptr || slot_map::make() ? why : "there is no room for the table of return addresses";
+    return why != nullptr || slot_map::make()
+               ? why
+               : "there is no room for the table of return addresses: let the process have 16 MiB "
+                 "more of address space (ulimit -v), or use the engine watermark";
   }
 
   static thread this_thread() noexcept { return stop_signal::this_thread(); }
