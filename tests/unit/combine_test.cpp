@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "combine_kinds.hpp"
+#include "foreign_exception.hpp"
 #include "scale.hpp"
 
 namespace {
@@ -201,6 +202,25 @@ TYPED_TEST(combine, brings_exceptions_to_their_owner_from_every_position) {
       std::sort(seen.begin(), seen.end());
       EXPECT_EQ(seen, (std::vector<unsigned>{0, 1, 2, 3, 4}));
     }
+}
+
+TYPED_TEST(combine, says_that_an_exception_of_another_language_has_been_thrown) {
+  typename TypeParam::template of<kept> object;
+  for (const bool small : {true, false}) {
+    muster_test::foreign_exception foreign;
+    EXPECT_TRUE(muster_test::throws_bad_exception([&] {
+      if (small) {
+        object.apply([&foreign](kept&) { foreign.raise(); });
+      } else {
+        object.apply([&foreign, much = std::array<char, 100>{}](kept& k) {
+          foreign.raise();
+          return k.number + much[0];
+        });
+      }
+    }));
+    EXPECT_EQ(foreign.dropped(), 1);
+  }
+  EXPECT_EQ(object.apply(add_one), 1);
 }
 
 TYPED_TEST(combine, brings_exceptions_to_their_owner_among_threads) {

@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "foreign_exception.hpp"
+
 namespace {
 
 using muster::fiber;
@@ -116,6 +118,13 @@ TEST(exceptions, reach_join) {
     EXPECT_EQ(r.number, 7);
   }
   EXPECT_FALSE(f.joinable());
+}
+
+TEST(exceptions, of_other_languages_arrive_as_bad_exception) {
+  muster_test::foreign_exception foreign;
+  fiber f([&] { foreign.raise(); });
+  EXPECT_TRUE(muster_test::throws_bad_exception([&] { f.join(); }));
+  EXPECT_EQ(foreign.dropped(), 1);
 }
 
 // Each fiber has exceptions of its own: caught ones, and the count of those on their way.

@@ -6,26 +6,27 @@
 // compiled in many ways.
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <unwind.h>
 #include <muster/fork.hpp>
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <tuple>
 
+#include "foreign_exception.hpp"
 #include "stolen.hpp"
 
 namespace {
 
+using muster_test::foreign_exception;
 using muster_test::fork2;
 using muster_test::fork_stolen;
 using muster_test::leaf;
 using muster_test::pool;
+using muster_test::throws_bad_exception;
 using muster_test::workers;
 
 struct failure {
@@ -161,33 +162,6 @@ TEST(exceptions, do_not_disturb_forks_of_destructors) {
               5);
     EXPECT_EQ(sum, 11);
   });
-}
-
-/// An exception of another language.
-class foreign_exception {
- public:
-  foreign_exception() {
-    dropped() = 0;
-    std::memcpy(&raised_.exception_class, "OTHERLNG", 8);
-    raised_.exception_cleanup = [](_Unwind_Reason_Code, _Unwind_Exception*) { ++dropped(); };
-  }
-  void raise() { _Unwind_RaiseException(&raised_); }
-  static std::atomic<int>& dropped() {
-    static std::atomic<int> times{0};
-    return times;
-  }
-
- private:
-  _Unwind_Exception raised_{};
-};
-template <class F>
-bool throws_bad_exception(F f) {
-  try {
-    f();
-  } catch (const std::bad_exception&) {
-    return true;
-  }
-  return false;
 }
 
 TEST(exceptions, of_other_languages_pass) {

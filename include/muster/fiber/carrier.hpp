@@ -10,6 +10,7 @@
 // Memory     a fiber's record lies at the top of its own stack.
 #pragma once
 
+#include <muster/base/caught.hpp>             // caught
 #include <muster/base/sync.hpp>               // sync::innermost
 #include <muster/base/thread.hpp>             // own, at_thread_end
 #include <muster/fiber/context.hpp>           // switch_context
@@ -186,7 +187,7 @@ inline void carrier::run_body() {
   try {
     fiber.run();
   } catch (...) {
-    fiber.error = std::current_exception();
+    fiber.error = caught();
   }
   fiber.done = true;
   --here.live_;

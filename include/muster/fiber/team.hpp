@@ -4,6 +4,7 @@
 // team.hpp: so many threads with so many fibers each, all running the same function.
 #pragma once
 
+#include <muster/base/caught.hpp>       // caught
 #include <muster/base/parallelism.hpp>  // available_parallelism, pin_this_thread
 #include <muster/fiber/fiber.hpp>       // fiber
 
@@ -36,7 +37,7 @@ void run_team(const team_options& options, Body&& body) {
       what();
     } catch (...) {
       const std::lock_guard lock(mutex);
-      if (first == nullptr) first = std::current_exception();
+      if (first == nullptr) first = detail::caught();
     }
   };
   const auto carry = [&](unsigned carrier) {

@@ -17,6 +17,7 @@
 //            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided anew each time.
 #pragma once
 
+#include <muster/base/caught.hpp>           // caught
 #include <muster/fork/fork2.hpp>            // call_as, pool
 #include <muster/fork/impl/open_count.hpp>  // open_count
 

@@ -10,6 +10,7 @@
 // state that offers `execute(batch)` for that kind gets them at once (batch.hpp).
 #pragma once
 
+#include <muster/base/caught.hpp>    // caught
 #include <muster/base/slot.hpp>      // slot
 #include <muster/base/sync.hpp>      // sync::cell
 #include <muster/combine/batch.hpp>  // batch, executes
@@ -220,10 +221,10 @@ class call {
       } catch (...) {
         if constexpr (is_small) {
           static_assert(sizeof(std::exception_ptr) <= sizeof one.room);
-          std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), std::current_exception());
+          std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), caught());
           one.run = &request_type::has_thrown;
         } else {
-          one.template as<call*>()->outcome_.error = std::current_exception();
+          one.template as<call*>()->outcome_.error = caught();
         }
       }
     }

@@ -4,7 +4,8 @@
 // watermark_fork.hpp: a fork whose second half is a record, which is pushed and popped. See watermark.hpp.
 #pragma once
 
-#include <muster/fork/impl/calls.hpp>  // borrowed, call_half, caught
+#include <muster/base/caught.hpp>      // caught
+#include <muster/fork/impl/calls.hpp>  // borrowed, call_half
 
 #include <exception>    // std::exception_ptr
 #include <type_traits>  // std::remove_reference_t

@@ -6,7 +6,6 @@
 
 #include <muster/fork/pool.hpp>  // result_of, worker
 
-#include <exception>    // std::bad_exception
 #include <type_traits>  // std::remove_reference_t
 #include <utility>      // std::pair
 
@@ -39,13 +38,6 @@ class borrowed<T> {
  private:
   T copy_;
 };
-
-/// In a handler that catches everything: what it has caught. It may be nothing that C++ can keep, from a function in
-/// another language; std::bad_exception stands for that.
-inline std::exception_ptr caught() noexcept {
-  std::exception_ptr now = std::current_exception();
-  return now != nullptr ? now : std::make_exception_ptr(std::bad_exception());
-}
 
 template <class F, class G>
 using fork_results = std::pair<result_or_nothing<result_of<F>>, result_or_nothing<result_of<G>>>;

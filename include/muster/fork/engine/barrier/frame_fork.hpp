@@ -8,8 +8,9 @@
 
 #if defined(MUSTER_BARRIER)
 
+#include <muster/base/caught.hpp>                 // caught
 #include <muster/fork/engine/watermark_fork.hpp>  // push_fork
-#include <muster/fork/impl/calls.hpp>             // borrowed, call_half, caught
+#include <muster/fork/impl/calls.hpp>             // borrowed, call_half
 
 #include <cstring>      // std::memcpy
 #include <exception>    // std::exception_ptr
