@@ -4,6 +4,7 @@
 // What forks throw when the second half is stolen: each first half ends only after a thief has begun the second. For an
 // engine that replaces return addresses, all depends on what the compiler makes of these functions; so this file is
 // compiled in many ways.
+#include <cxxabi.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <muster/fork.hpp>
@@ -249,6 +250,42 @@ TEST(exceptions, of_other_languages_leave_a_scope_when_it_ends) {
     EXPECT_EQ(ended, 3);
     EXPECT_EQ(foreign.dropped(), 1);
   });
+}
+
+// While a scope waits for its end, its thread executes asyncs, which may throw such ones as well.
+TEST(exceptions, of_other_languages_meet_in_a_scope) {
+  pool two({.workers = 2});
+  for (const bool ends : {false, true}) {
+    std::atomic<bool> begun{false}, here{false}, passed{false};
+    foreign_exception first, second;
+    std::thread([&] {
+      two.run([&] {
+        try {
+          muster::finish([&](muster::async_scope& scope) {
+            scope.async([&] {
+              begun = true;
+              muster_test::await(here);
+            });
+            muster_test::await(begun);
+            scope.async([&] {
+              here = true;
+              second.raise();
+            });
+            if (ends) ::pthread_exit(nullptr);
+            first.raise();
+          });
+        } catch (const abi::__forced_unwind&) {
+          passed = true;
+          throw;
+        } catch (...) {
+          passed = std::current_exception() == nullptr;
+        }
+      });
+    }).join();
+    EXPECT_TRUE(here);
+    EXPECT_TRUE(passed);
+    EXPECT_EQ(foreign_exception::dropped(), ends ? 1 : 2);
+  }
 }
 
 // With frames that a program has registered by hand, the C++ runtime looks for unwind information under a lock, and a

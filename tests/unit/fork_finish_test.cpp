@@ -338,6 +338,36 @@ TEST(scopes, throw_what_a_stolen_half_has_begun_first) {
   }
 }
 
+// Whatever has been begun after the body has ended comes after its exception, whoever begins it.
+TEST(scopes, throw_what_their_body_throws_before_what_begins_later) {
+  pool three({.workers = 3});
+  for (std::size_t round = 0; round < scaled(10); ++round) {
+    std::atomic<bool> stolen{false}, throws{false};
+    int thrown = 0;
+    try {
+      three.run([&] {
+        finish([&](auto& scope) {
+          scope.async([&] {
+            muster_test::fork_stolen([] {},
+                                     [&] {
+                                       stolen = true;
+                                       muster_test::await(throws);
+                                       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                       scope.async([] { throw 2; });
+                                     });
+          });
+          muster_test::await(stolen);
+          throws = true;
+          throw 1;
+        });
+      });
+    } catch (int number) {
+      thrown = number;
+    }
+    EXPECT_EQ(thrown, 1);
+  }
+}
+
 TEST(asyncs, are_kept_for_those_who_ask) {
   pool two({.workers = 2});
   for (int round = 0; round < 20; ++round) {

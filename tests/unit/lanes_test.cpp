@@ -176,6 +176,33 @@ TEST(lanes_test, a_lane_is_found_without_its_mark_by_those_who_always_have_items
     }
 }
 
+// And the others have their turns as without it: the one whose turn comes last is not passed over.
+TEST(lanes_test, a_lane_without_its_mark_costs_the_others_one_pop) {
+  static constexpr std::uint64_t lanes_in_all = 10, quota = 256, last = 5, hidden = 6, pops_before = 8 * quota;
+  numbers q(8, {.producers = lanes_in_all});
+  std::vector<numbers::producer_handle> in;
+  for (std::uint64_t i = 0; i != lanes_in_all; ++i) in.push_back(q.producer());
+  auto out = q.consumer();
+  for (int i = 0; i != 2; ++i) ASSERT_EQ(in[last].push(last), queue_status::success);
+  for (std::uint64_t i = 0; i != pops_before; ++i) {
+    ASSERT_EQ(*out.try_pop(), last);
+    ASSERT_EQ(in[last].push(last), queue_status::success);
+  }
+  for (std::uint64_t i = 0; i != lanes_in_all; ++i)
+    if (i != last) {
+      ASSERT_EQ(in[i].push(i), queue_status::success);
+    }
+  get_marks(q).keep_out([](std::size_t lane) { return lane == hidden; });
+  std::vector<std::uint64_t> popped(lanes_in_all);
+  for (std::uint64_t lane = *out.try_pop(); lane != last; lane = *out.try_pop()) {
+    ASSERT_LE(++popped[lane], quota + 1) << "lane " << lane;
+    if (lane != hidden) {
+      ASSERT_EQ(in[lane].push(lane), queue_status::success);
+    }
+  }
+  EXPECT_EQ(popped[hidden], 1U);
+}
+
 TEST(lanes_test, more_lanes_than_a_word_has_bits) {
   numbers q(2, {.producers = 150, .threads = 4});
   std::vector<numbers::producer_handle> all;

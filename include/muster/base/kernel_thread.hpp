@@ -5,7 +5,8 @@
 // which process we are.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/config.hpp>   // MUSTER_ABI
+#include <muster/base/library.hpp>  // keep_library_of
 
 #include <pthread.h>  // pthread_create, pthread_atfork
 #include <sched.h>    // cpu_set_t
@@ -52,10 +53,20 @@ class kernel_thread {
   pthread_t thread_{};
 };
 
+namespace detail {
+
+// The library that this code is executed in: the handler below belongs to that.
+extern "C" [[gnu::visibility("hidden")]] void* __dso_handle;  // NOLINT(bugprone-reserved-identifier)
+
+}  // namespace detail
+
 /// Changes in the child of a fork(2). Never changes where that could not be arranged.
 inline unsigned process_generation() noexcept {
   static constinit unsigned generation = 0;
-  static const bool watched = ::pthread_atfork(nullptr, nullptr, [] { ++generation; }) == 0;
+  static const bool watched = [] {
+    keep_library_of(static_cast<const void*>(&detail::__dso_handle));  // its handlers go with it
+    return ::pthread_atfork(nullptr, nullptr, [] { ++generation; }) == 0;
+  }();
   static_cast<void>(watched);
   return generation;
 }

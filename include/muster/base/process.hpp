@@ -14,13 +14,13 @@
 #include <sys/stat.h>  // the name space's number
 #include <unistd.h>    // read
 
-#include <array>     // buffers
-#include <cerrno>    // ESRCH
-#include <charconv>  // the fields of /proc/…/stat
-#include <cstddef>   // std::size_t
-#include <cstdint>   // std::uint64_t
-#include <string>    // paths
-#include <string_view>
+#include <algorithm>    // std::copy
+#include <array>        // buffers
+#include <cerrno>       // ESRCH
+#include <charconv>     // the fields of /proc/…/stat
+#include <cstddef>      // std::size_t
+#include <cstdint>      // std::uint64_t
+#include <string_view>  // what is read
 
 namespace muster::inline MUSTER_ABI {
 
@@ -47,9 +47,13 @@ struct process_facts {
   std::uint64_t began = 0;  // in ticks; 0: unknown
 };
 
-inline process_facts facts_of(pid_t pid) {
+inline process_facts facts_of(pid_t pid) noexcept {
+  std::array<char, 32> path{"/proc/"};
+  constexpr std::string_view file = "/stat";
+  char* const end = std::to_chars(path.data() + 6, path.data() + path.size() - file.size() - 1, pid).ptr;
+  std::copy(file.begin(), file.end(), end);
   std::array<char, 512> buffer;
-  std::string_view text = read_start(("/proc/" + std::to_string(pid) + "/stat").c_str(), buffer);
+  std::string_view text = read_start(path.data(), buffer);
   // The second field is the program's name in brackets, with whatever the program likes inside.
   const std::size_t bracket = text.rfind(") ");
   if (bracket == text.npos) return {};
@@ -72,14 +76,14 @@ inline pid_t number_of(process_identity process) noexcept {
   return static_cast<pid_t>(process & ((process_identity{1} << detail::pid_bits) - 1));
 }
 
-inline process_identity this_process() {
+inline process_identity this_process() noexcept {
   const pid_t pid = ::getpid();
   return detail::facts_of(pid).began << detail::pid_bits | static_cast<process_identity>(pid);
 }
 
 /// Whether a process of this machine and this process name space still executes. Where /proc hides it, whoever has its
 /// number is taken for it.
-inline bool is_alive(process_identity process) {
+inline bool is_alive(process_identity process) noexcept {
   const pid_t pid = number_of(process);
   if (process == 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return false;
   const detail::process_facts facts = detail::facts_of(pid);

@@ -10,7 +10,8 @@
 //            heavy_fence() (membarrier). Where that is missing, the load becomes a read-modify-write.
 // Progress   making an event is wait-free but for the system call when somebody sleeps.
 // Killed     a sleeper that dies leaves its bit set: one superfluous wake. A waker that dies inside wake(), or between
-//            the event and wake(), leaves the sleepers of its event asleep until the next event of their key.
+//            the event and wake(), leaves the sleepers of its event asleep until the next event of their key; of
+//            wake_one(), one of them, until an event finds nobody asleep.
 // Source     an eventcount (Reed and Kanodia, 1979) with a set of keys beside the count, so that an event nobody waits
 //            for changes nothing; asymmetric Dekker synchronization (Dice, Huang, Yang, 2001).
 #pragma once

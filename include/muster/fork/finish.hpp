@@ -18,6 +18,7 @@
 #pragma once
 
 #include <muster/base/caught.hpp>           // caught
+#include <muster/base/finally.hpp>          // finally
 #include <muster/fork/fork2.hpp>            // call_as, pool
 #include <muster/fork/impl/open_count.hpp>  // open_count
 
@@ -83,7 +84,14 @@ class async_scope : detail::scope_link {
     begun_.store(begun + 1, std::memory_order_relaxed);
     return {begun + 1, 0};
   }
-  detail::async_index end_of_body() const noexcept { return {begun_.load(std::memory_order_relaxed) + 1, 0}; }
+  /// Waits for all, and not within a handler: there no exception of another language may be caught by what is executed
+  /// meanwhile. Returns which the body's own exception would be; what begins later is later.
+  detail::async_index end_body() noexcept {
+    const std::uint64_t own = begun_.load(std::memory_order_relaxed) + 1;
+    begun_.store(own, std::memory_order_relaxed);
+    wait();
+    return {own, 0};
+  }
 
   template <class F>
   void run(detail::worker* self, detail::async_index index, F& function) noexcept {
@@ -156,20 +164,19 @@ std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token st
   if (self == nullptr) return pool::shared().run([&] { return finish(body, stop); });
   async_scope scope(*self, std::move(stop));
   std::optional<detail::result_or_nothing<result>> value;
+  detail::async_index end{};
   try {
+    const detail::finally ended([&]() noexcept { end = scope.end_body(); });
     if constexpr (std::is_void_v<result>) {
       body(scope);
     } else {
       value.emplace(body(scope));
     }
   } catch (...) {
-    if (std::current_exception() == nullptr) {  // no exception of C++: the thread ends, or it is another language's
-      scope.wait();
-      throw;
-    }
-    scope.keep_error(scope.end_of_body(), std::current_exception());
+    if (std::current_exception() == nullptr)
+      throw;  // no exception of C++: the thread ends, or it is another language's
+    scope.keep_error(end, std::current_exception());
   }
-  scope.wait();
   if (scope.error_ != nullptr) std::rethrow_exception(std::exchange(scope.error_, nullptr));
   if constexpr (!std::is_void_v<result>) return std::move(*value);
 }

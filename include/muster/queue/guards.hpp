@@ -4,6 +4,7 @@
 // guards.hpp: small helpers of the queues: taking an item out of its cell, and noticing two threads where one may be.
 #pragma once
 
+#include <muster/base/finally.hpp>  // finally
 #include <muster/base/slot.hpp>     // slot
 #include <muster/base/sync.hpp>     // sync::atomic, sync::cell
 #include <muster/queue/status.hpp>  // queue_result
@@ -13,19 +14,6 @@
 #include <utility>      // std::move
 
 namespace muster::inline MUSTER_ABI::detail {
-
-/// Runs an action at the end of a scope, also when an exception leaves it.
-template <class Action>
-class finally {
- public:
-  explicit finally(Action action) noexcept : action_(std::move(action)) {}
-  finally(const finally&) = delete;
-  finally& operator=(const finally&) = delete;
-  ~finally() { action_(); }
-
- private:
-  Action action_;
-};
 
 /// Moves the item out of its cell and destroys what is left; then `release()` gives the cell back, in any case.
 template <class T, class Release>

@@ -106,7 +106,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     lane_queue* here;  // of that number; anything when left is 0
     std::uint32_t number;
     std::uint32_t left;
-    std::uint32_t moves;  // which unmarked lane has its turn
+    std::uint32_t unmarked;  // the lane to look into next if it has no mark
   };
   /// The cursor of a thread's number but for the pointer, in one word, as several threads may have the same.
   struct alignas(isolation_size) seat {
@@ -132,7 +132,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   bool visit_marked(cursor& at, Attempt& attempt);
   template <class Attempt>
   queue_status visit_all(cursor& at, Attempt& attempt);
-  cursor stay_in(std::size_t number, std::uint32_t moves) const noexcept;
+  cursor stay_in(std::size_t number, std::uint32_t unmarked) const noexcept;
   bool has_item(std::size_t number) const noexcept;
   bool seems_ready(const cursor& at) const noexcept;
   bool is_ready() noexcept;

@@ -13,16 +13,16 @@
 // Killed     at any moment, by whatever: what it held is known by its seat. Consumers in the way of a dead producer
 //            clear up after it within 50 ms of waiting, or trying; its unfinished push is a gap. The item that a dead
 //            consumer had claimed and not returned stays, in nobody's way, until recover() gives it to somebody; of
-//            spsc, the next consumer pops it first. No item is lost but the one that a pop had returned already;
-//            participants() names its rank. Who clears up may be killed as well.
+//            spsc, the next consumer pops it first. No item is lost but the one that a pop had returned, or was about
+//            to; info().participants names its rank. Who clears up may be killed as well.
 // Memory     cells of 16 bytes beside the item: capacity + ports + 1 of them, rounded up to a power of two, at least
 //            16; of shape lanes for each lane. And 128 bytes for each port, 384 for each lane, 640 for itself. All of
 //            it is allocated by create().
 // Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; what
 //            the system refuses is a std::system_error. Each says what to do.
 // Trust      processes that share a queue trust each other. Whatever the memory holds, no index leaves it; but a
-//            process that writes nonsense spoils the others' items. A file that is truncated while it is in use kills
-//            by SIGBUS, as every mapped file; memory without a name cannot be truncated.
+//            process that writes nonsense spoils the others' items, or keeps them busy. A file that is truncated
+//            while it is in use kills by SIGBUS, as every mapped file; memory without a name cannot be truncated.
 // Use it     between processes. Within one: spsc_queue, spmc_queue, mpmc_queue, which take any type and are faster.
 // Source     FFQ^m (see mpmc.hpp). New: claims that name their owner, in the word that they change; seats; recovery.
 #pragma once

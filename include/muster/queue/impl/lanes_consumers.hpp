@@ -41,11 +41,12 @@ template <class Attempt>
 bool MUSTER_LANES_QUEUE::visit_unmarked(cursor& at, Attempt& attempt) {
   const std::size_t used = used_.load(std::memory_order_relaxed);
   if (used == 0) return false;
-  const std::size_t i = at.moves++ % used;
+  const std::size_t i = at.unmarked < used ? at.unmarked : 0;
+  at.unmarked = static_cast<std::uint32_t>(i + 1);
   if (marked_.next(i, i + 1) == i) return false;
   if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) return false;
   marked_.put_in(i);
-  at = stay_in(i, at.moves);
+  at.left = 0;  // it has its turn with the marked ones; the lanes between have theirs before
   return true;
 }
 
@@ -58,7 +59,7 @@ bool MUSTER_LANES_QUEUE::visit_marked(cursor& at, Attempt& attempt) {
   const auto look_in = [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = marked_.next(begin, end); i != end; i = marked_.next(i + 1, end)) {
       if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) continue;
-      at = stay_in(i, at.moves);
+      at = stay_in(i, at.unmarked);
       return true;
     }
     return false;
@@ -68,8 +69,8 @@ bool MUSTER_LANES_QUEUE::visit_marked(cursor& at, Attempt& attempt) {
 
 // After a pop from that lane.
 MUSTER_LANES
-auto MUSTER_LANES_QUEUE::stay_in(std::size_t number, std::uint32_t moves) const noexcept -> cursor {
-  return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota - 1, moves};
+auto MUSTER_LANES_QUEUE::stay_in(std::size_t number, std::uint32_t unmarked) const noexcept -> cursor {
+  return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota - 1, unmarked};
 }
 
 MUSTER_LANES
@@ -85,7 +86,7 @@ queue_status MUSTER_LANES_QUEUE::visit_all(cursor& at, Attempt& attempt) {
     switch (attempt(lanes_[i]->queue, std::true_type{})) {
       case queue_status::success:
         marked_.put_in(i);  // a consumer that cleared it may have stopped
-        at = stay_in(i, at.moves);
+        at = stay_in(i, at.unmarked);
         return queue_status::success;
       case queue_status::closed: ++drained; break;
       case queue_status::busy: busy = true; break;
@@ -244,7 +245,7 @@ class MUSTER_LANES_QUEUE::seated : public consumer_handle {
 
   static constexpr std::uint64_t pack(cursor at) noexcept {
     static_assert(quota <= 256);
-    return std::uint64_t{at.moves} << 40 | std::uint64_t{at.left} << 32 | at.number;
+    return std::uint64_t{at.unmarked} << 40 | std::uint64_t{at.left} << 32 | at.number;
   }
 
  private:

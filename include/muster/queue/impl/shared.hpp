@@ -62,6 +62,7 @@ auto MUSTER_SHARED_QUEUE::adopt(mapping memory, const std::string& name, const s
   detail::shared_facts wanted = f;
   detail::copy_text(Shape::name, wanted.shape);
   detail::copy_text(tag, wanted.tag);
+  if (!Shape::many_rings) wanted.rings = 1;
   detail::compare_facts(f, detail::lay_out<T>(wanted), name);
   auto s = std::make_shared<state>(std::move(memory), f);
   if (s->rings.header().consumers.asymmetric() && !sync::asymmetric_fences(futex_scope::shared))

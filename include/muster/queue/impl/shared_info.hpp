@@ -53,8 +53,8 @@ inline shared_facts read_facts(const mapping& memory, const std::string& name) {
            "; it was truncated, delete it and create another");
   const std::uint64_t most = f.size / 16;
   if (!std::has_single_bit(f.cells) || f.capacity == 0 || f.capacity > f.cells || f.cells > most || f.rings == 0 ||
-      f.rings > most || f.seats < 2 || f.seats > shared_word::most_seats || f.item_size == 0 || f.item_size > f.size ||
-      f.rings > f.size / f.cells / (f.item_size + 16) || f.seats_at != lay_out(f).seats_at ||
+      f.rings >= f.seats || f.seats < 2 || f.seats > shared_word::most_seats || f.item_size == 0 ||
+      f.item_size > f.size || f.rings > f.size / f.cells / (f.item_size + 16) || f.seats_at != lay_out(f).seats_at ||
       f.ends_at != lay_out(f).ends_at || f.cells_at != lay_out(f).cells_at || f.cells_at > f.size)
     refuse("the queue's header is damaged; delete it and create another");
   if (f.boot != boot_identity())

@@ -99,7 +99,7 @@ struct alignas(isolation_size) shared_header {
 };
 
 inline constexpr std::array<char, 8> shared_magic = {'m', 'u', 's', 't', 'e', 'r', '-', 'q'};
-inline constexpr std::uint32_t shared_version = 1;
+inline constexpr std::uint32_t shared_version = 2;
 
 /// The facts of a region: its numbers are known, its offsets follow, but for what depends on the item.
 inline shared_facts lay_out(shared_facts f) noexcept {
@@ -123,9 +123,9 @@ shared_facts lay_out(shared_facts f) noexcept {
   f.size = f.cells_at + f.rings * up(f.cells * sizeof(shared_cell<T>));
   f.layout = 0xcbf29ce484222325U;
   for (const std::uint64_t part :
-       {std::uint64_t{f.header_size}, f.item_size, f.item_alignment, std::uint64_t{sizeof(shared_cell<T>)},
-        std::uint64_t{sizeof(shared_seat)}, std::uint64_t{sizeof(shared_ends)}, f.capacity, f.cells, f.rings, f.seats,
-        f.seats_at, f.ends_at, f.cells_at, f.size})
+       {std::uint64_t{f.header_size}, std::uint64_t{sizeof(event_mask)}, f.item_size, f.item_alignment,
+        std::uint64_t{sizeof(shared_cell<T>)}, std::uint64_t{sizeof(shared_seat)}, std::uint64_t{sizeof(shared_ends)},
+        f.capacity, f.cells, f.rings, f.seats, f.seats_at, f.ends_at, f.cells_at, f.size})
     f.layout = (f.layout ^ part) * 0x100000001b3U;
   return f;
 }

@@ -38,16 +38,9 @@ class machine_stack {
   /// Null, or why forks cannot be found in this process.
   static const char* obstacle() noexcept {
     static const char* const why = [] {
-      if (shadow_stack())
-        return "return addresses cannot be replaced, as the process has a shadow stack: start it without one (compile "
-               "without -fcf-protection), or use the engine watermark";
-      // A function that throws nothing has it only when all have.
-      const auto function = std::bit_cast<std::uintptr_t>(&answer_from_fork);
-      if (!unwind_information(function).found())
-        return "the stack cannot be walked: compile with -fasynchronous-unwind-tables, and do not link with -static";
-      return stop_signal::listen(&stopped_by_signal)
-                 ? nullptr
-                 : "SIGURG cannot be handled: let the process call sigaction(2), or use the engine watermark";
+      const char* const first = first_obstacle();
+      if (first != nullptr) keep_library_of(first);  // others that have this code may say the same
+      return first;
     }();
     // The table is the library's that has been loaded with this code, not the process's.
     return why != nullptr || slot_map::make()
@@ -109,6 +102,19 @@ class machine_stack {
   }
 
  private:
+  static const char* first_obstacle() noexcept {
+    if (shadow_stack())
+      return "return addresses cannot be replaced, as the process has a shadow stack: start it without one (compile "
+             "without -fcf-protection), or use the engine watermark";
+    // A function that throws nothing has it only when all have.
+    const auto function = std::bit_cast<std::uintptr_t>(&answer_from_fork);
+    if (!unwind_information(function).found())
+      return "the stack cannot be walked: compile with -fasynchronous-unwind-tables, and do not link with -static";
+    return stop_signal::listen(&stopped_by_signal)
+               ? nullptr
+               : "SIGURG cannot be handled: let the process call sigaction(2), or use the engine watermark";
+  }
+
   known_calls calls_;
 };
 

@@ -75,7 +75,7 @@ class [[gnu::visibility("hidden")]] slot_map {
   /// convention has it. Returns false when there is no memory.
   static bool set(std::uintptr_t slot, replaced_return* frame) noexcept {
     const std::uintptr_t above = slot + sizeof(void*);
-    if (above % 16 != 0 || above >> address_bits != 0 || !make()) return false;
+    if (above % 16 != 0 || above >> address_bits != 0 || chunks() == nullptr) return false;
     // (1) acquire: pairs with (2).
     sync::atomic<entry*>& chunk = chunks()[above >> chunk_bits];
     entry* at = chunk.load(std::memory_order_acquire);
