@@ -20,7 +20,6 @@ const std::vector<survivor> survivors = {
     {"slipping::", true, "decides how long a thread looks, not what it finds"},
     {"event_mask::wake_bits: compare_exchange skipped", true, "the bit stays: superfluous wakes"},
     {"event_mask::wake_bits: load repeated", true, "an older word, which is not found again: the bit stays, as above"},
-    {"event_mask::sleep: load repeated", true, "the compare-exchange reads it again"},
     {"event_mask::wake_one: futex_wake skipped", true, "as if nobody had been asleep: all of the key are woken"},
     {"spsc_queue::has_item: load repeated", true, "the consumer's own: a bulk pop makes a second run of nothing"},
     {"spmc_queue::pass_over: load repeated", false,

@@ -51,7 +51,7 @@ EDITS = (
          "  asleep = word_.load(std::memory_order_relaxed);\n"
          "  word_.store(asleep & ~std::uint64_t{bits}, std::memory_order_relaxed);"),
     Edit("sleep-is-not-counted", "all", WAIT,  # a waker takes the bit of one who has gone to sleep behind its back
-         "(known + one_sleep) | bit(key)", "known | bit(key)"),
+         "    word_.fetch_add(one_sleep, std::memory_order_relaxed);\n", ""),
     Edit("sleeper-without-the-fence", "all", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
          "    if (asymmetric_) sync::heavy_fence(scope_);  // (8)\n", ""),
     Edit("waker-only-loads", "all", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed

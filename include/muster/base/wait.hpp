@@ -146,8 +146,8 @@ class event_mask {
 
   bool wake_bits(std::uint32_t bits) noexcept;
 
-  // word_: keys and flags, and in the upper half a count of sleeps. Sleepers set their bit and count, in one step,
-  // before they look a last time; wakers clear the bits that they have woken, if nobody has gone to sleep since they
+  // word_: keys and flags, and in the upper half a count of sleeps. Sleepers count, and set their bit, before they
+  // look a last time; wakers clear the bits that they have woken, if nobody has gone to sleep since they
   // read the word; the owner's flags are only ever set. (A waker would have to be stopped for exactly 2^32 sleeps to be
   // mistaken.) epoch_: wakers count it up; a sleeper that finds it changed looks again instead of sleeping.
   mutable sync::atomic<std::uint64_t> word_{0};
@@ -226,10 +226,11 @@ bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
   for (;;) {
     // (6) acquire: pairs with (5).
     const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
+    // Before the bit: a waker that knows of this sleep takes the bit away, and one that does not leaves it. Relaxed: a
+    // waker that knows of it comes after our look at the count, whose change we shall notice.
+    word_.fetch_add(one_sleep, std::memory_order_relaxed);
     // (3) acquire: pairs with (1), (2). Of this operation and the other, the second sees the first.
-    for (std::uint64_t known = word_.load(std::memory_order_relaxed); !word_.compare_exchange_weak(
-             known, (known + one_sleep) | bit(key), std::memory_order_acquire, std::memory_order_relaxed);) {
-    }
+    word_.fetch_or(bit(key), std::memory_order_acquire);
     if (asymmetric_) sync::heavy_fence(scope_);  // (8)
     if (ready()) return true;                    // our bit stays: it costs one superfluous wake
     if (sync::futex_wait(epoch_, epoch, bit(key), until, scope_) == futex_reason::timed_out) return ready();
