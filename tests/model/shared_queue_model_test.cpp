@@ -517,7 +517,10 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
   const auto made = [](const row& r, bool asymmetric) {
     return mutant_program{name_of(r), asymmetric, make_program(r), {}};
   };
+  const row takers{"mpmc", 2, "try_push*2 try_pop | try_push try_pop | close try_pop*2", {-1, -1}};
   search.needles = {
+      {"shared_engine::claim_item: load acquire -> relaxed", made(takers, false)},
+      {"shared_engine::claim_place: load acquire -> relaxed", made(takers, false)},
       {"shared_engine::claim_place: load acquire -> relaxed", made(hint, false)},
       {"shared_engine::claim_place: store release -> relaxed", made(hint, false)},
       {"shared_engine::claim_item_of: compare_exchange release -> relaxed", made(last_pop, false)},
