@@ -40,8 +40,6 @@ const std::vector<survivor> survivors = {
     {"mpmc_queue::try_pop: load repeated", true, "an older head: the compare-exchange fails, and it looks again"},
     {"mpmc_queue::await_own_room: store skipped", true, "tight_, a hint: ranks are taken that there is no room for"},
     {"mpmc_queue::has_room: store skipped", true, "a hint: the next push looks at head_ itself"},
-    {"mpmc_queue::claim_place: load repeated", true, "of tight_, a hint: does not slip"},
-    {"mpmc_queue::try_pop_first: load repeated", true, "the look before it has found the rank resolved"},
     {"mpmc_queue::claim_up_to: load repeated", false,
      "of tail_: head_ has moved meanwhile, a producer is late, and another's item is behind it"},
     {"mpmc_queue::free_places: load repeated", true, "see slipping"},
