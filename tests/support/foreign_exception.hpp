@@ -29,6 +29,16 @@ class foreign_exception {
   _Unwind_Exception raised_{};
 };
 
+/// Whether one leaves f().
+template <class F>
+bool lets_foreign_pass(F f) {
+  try {
+    f();
+  } catch (...) {
+    return std::current_exception() == nullptr;
+  }
+  return false;
+}
 template <class F>
 bool throws_bad_exception(F f) {
   try {

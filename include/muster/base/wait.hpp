@@ -146,10 +146,10 @@ class event_mask {
 
   bool wake_bits(std::uint32_t bits) noexcept;
 
-  // word_: keys and flags, and in the upper half a count of sleeps. Sleepers count, and set their bit, before they
-  // look a last time; wakers clear the bits that they have woken, if nobody has gone to sleep since they
-  // read the word; the owner's flags are only ever set. (A waker would have to be stopped for exactly 2^32 sleeps to be
-  // mistaken.) epoch_: wakers count it up; a sleeper that finds it changed looks again instead of sleeping.
+  // word_: keys and flags, and in the upper half a count of sleeps. Sleepers count, and set their bit, before they look
+  // a last time; wakers clear the bits that they have woken, if nobody has gone to sleep since they read the word; the
+  // owner's flags are only ever set. (A waker would have to be stopped for exactly 2^32 sleeps to be mistaken.)
+  // epoch_: wakers count it up; a sleeper that finds it changed looks again instead of sleeping.
   mutable sync::atomic<std::uint64_t> word_{0};
   sync::atomic<std::uint32_t> epoch_{0};
   const bool asymmetric_;

@@ -125,8 +125,8 @@ class shared_queue {
 
   /// Clears up after every process that has died: closes its ports, and calls give(const T&) for each item that a pop
   /// had claimed and not returned; those that a later consumer of an spsc inherits already are its own. Returns how
-  /// many ports. When the process dies in here, or give throws, the items not
-  /// yet given, and that one, are given to the next who asks. Any process, at any time.
+  /// many ports. When the process dies in here, or give throws, the items not yet given, and that one, are given to the
+  /// next who asks. Any process, at any time.
   template <class Give>
   std::size_t recover(Give give);
 

@@ -104,9 +104,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   static constexpr std::size_t longest_run = 256;  // items that push_n announces at once
   static constexpr rank_t ahead = std::max<rank_t>(1, 4 * line_size / sizeof(cell));  // how far bulk pops fetch lines
   static constexpr const char* second_producer =
-      "spmc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer (of "
-      "lanes: "
-      "one producer_handle)";
+      "spmc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer "
+      "(of lanes: one producer_handle)";
 
   template <class... Args>
   MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);

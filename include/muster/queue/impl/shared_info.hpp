@@ -51,11 +51,11 @@ inline shared_facts read_facts(const mapping& memory, const std::string& name) {
   if (f.size != memory.size())
     refuse("the queue has " + std::to_string(f.size) + " bytes, and the file " + std::to_string(memory.size()) +
            "; it was truncated, delete it and create another");
-  const std::uint64_t most = f.size / 16;
-  if (!std::has_single_bit(f.cells) || f.capacity == 0 || f.capacity > f.cells || f.cells > most || f.rings == 0 ||
-      f.rings >= f.seats || f.seats < 2 || f.seats > shared_word::most_seats || f.item_size == 0 ||
-      f.item_size > f.size || f.rings > f.size / f.cells / (f.item_size + 16) || f.seats_at != lay_out(f).seats_at ||
-      f.ends_at != lay_out(f).ends_at || f.cells_at != lay_out(f).cells_at || f.cells_at > f.size)
+  const shared_facts own = lay_out(f);
+  if (!std::has_single_bit(f.cells) || f.capacity == 0 || f.capacity > f.cells || f.cells > f.size / 16 ||
+      f.rings == 0 || f.rings >= f.seats || f.seats > shared_word::most_seats || f.item_size == 0 ||
+      f.item_size > f.size || f.rings > f.size / f.cells / (f.item_size + 16) || f.seats_at != own.seats_at ||
+      f.ends_at != own.ends_at || f.cells_at != own.cells_at || f.cells_at > f.size)
     refuse("the queue's header is damaged; delete it and create another");
   if (f.boot != boot_identity())
     refuse("the queue is from before this machine was started anew, and nobody knows who had died in it; delete it");
