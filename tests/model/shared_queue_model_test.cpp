@@ -521,7 +521,7 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
   search.needles = {
       {"shared_engine::claim_item: load acquire -> relaxed", made(takers, false)},
       {"shared_engine::claim_place: load acquire -> relaxed", made(takers, false)},
-      {"shared_engine::claim_place: load acquire -> relaxed", made(hint, false)},
+      {"shared_engine::claim_place: store release -> relaxed", made(takers, false)},
       {"shared_engine::claim_place: store release -> relaxed", made(hint, false)},
       {"shared_engine::claim_item_of: compare_exchange release -> relaxed", made(last_pop, false)},
       {"shared_engine::claim_item: store release -> relaxed", made(last_pop, false)},
