@@ -139,8 +139,14 @@ void add_baselines(catalogue& to) {
   c = baseline("half buffers", "no queue: 2048 items per hand-over; what moving the cache lines alone costs",
                one_to_one | between_processes);
   c.role = "limit";
-  c.stream = run_stream<half_buffers_of_items>;
-  c.between = run_between<half_buffers_of_parcels>;
+  c.stream = run_stream<half_buffers_of_items<true>>;
+  c.between = run_between<half_buffers_of_parcels<true>>;
+  to.all.push_back(c);
+
+  c = baseline("half buffers, only read", "the same with a consumer that writes nothing into the lines it has emptied",
+               one_to_one | between_processes);
+  c.stream = run_stream<half_buffers_of_items<false>>;
+  c.between = run_between<half_buffers_of_parcels<false>>;
   to.all.push_back(c);
 }
 

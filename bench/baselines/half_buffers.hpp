@@ -3,14 +3,16 @@
 //
 // half_buffers.hpp: a limit, not a queue: two buffers of half the capacity, handed over as a whole. An item costs its
 // share of the cache lines that must move between the cores, and next to nothing else; it also waits for all others
-// of its half, which no queue may ask of it.
+// of its half, which no queue may ask of it. Where `Leaves`, the consumer writes into each line that it has emptied, as
+// spsc_queue does: the producer has the line back sooner. Without, it only reads.
 #pragma once
 
 #include "driver/between.hpp"
 #include "driver/stream.hpp"
 
-#include <muster/base/arch.hpp>  // isolation_size
+#include <muster/base/arch.hpp>  // isolation_size, leave_modified
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <vector>
@@ -18,7 +20,7 @@
 namespace muster::bench {
 
 /// One producer, one consumer. Uses memory for `capacity` items that outlives it.
-template <class T>
+template <class T, bool Leaves>
 class half_buffers {
  public:
   half_buffers(T* items, std::size_t capacity) : size_(capacity / 2), halves_{{items}, {items + capacity / 2}} {}
@@ -44,6 +46,7 @@ class half_buffers {
     if (taken_ == 0) until([&h] { return h.full.load(std::memory_order_acquire); });
     if (h.size == 0) return false;
     value = h.items[taken_++];
+    if (Leaves && taken_ % per_line == 0) leave_modified(&h.items[taken_ - 1], sizeof(T));
     if (taken_ == h.size) {
       h.full.store(false, std::memory_order_release);
       reading_ ^= 1u;
@@ -66,6 +69,8 @@ class half_buffers {
     filled_ = 0;
   }
 
+  static constexpr std::size_t per_line = std::max<std::size_t>(1, line_size / sizeof(T));
+
   const std::size_t size_;
   half halves_[2];
   alignas(isolation_size) unsigned writing_ = 0;  // these two are the producer's
@@ -75,6 +80,7 @@ class half_buffers {
 };
 
 /// Between threads.
+template <bool Leaves>
 class half_buffers_of_items {
  public:
   static constexpr ending ends_by = ending::closed;
@@ -89,7 +95,7 @@ class half_buffers_of_items {
     MUSTER_HOT void push(item value) { all_.push(value); }
 
    private:
-    half_buffers<item>& all_;
+    half_buffers<item, Leaves>& all_;
   };
   class consumer {
    public:
@@ -97,17 +103,18 @@ class half_buffers_of_items {
     MUSTER_HOT bool pop(item& value) { return all_.pop(value); }
 
    private:
-    half_buffers<item>& all_;
+    half_buffers<item, Leaves>& all_;
   };
 
  private:
   std::vector<item> memory_;
-  half_buffers<item> all_;
+  half_buffers<item, Leaves> all_;
 };
 
 /// Between processes, which have the memory at the same address.
+template <bool Leaves>
 class half_buffers_of_parcels {
-  using buffers = half_buffers<parcel>;
+  using buffers = half_buffers<parcel, Leaves>;
 
  public:
   half_buffers_of_parcels(std::size_t capacity, unsigned, unsigned)

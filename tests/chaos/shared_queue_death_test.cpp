@@ -26,9 +26,18 @@ namespace shape = muster::shape;
 constexpr std::size_t capacity = 4;
 constexpr muster::rank_t first_rank = (muster::rank_t{1} << 52) - 3;  // three items before the ranks wrap
 
+// An item of several cache lines. Where not all its words are the same, it is 0, which nobody pushes.
+struct wide {
+  number words[16];
+  wide(number all) noexcept { std::fill_n(words, std::size(words), all); }
+  operator number() const noexcept {
+    return std::count(words, std::end(words), words[0]) == std::ssize(words) ? words[0] : 0;
+  }
+};
+
 template <class Shape>
 struct scene {
-  using queue = muster::shared_queue<number, Shape, muster::wait::park>;
+  using queue = muster::shared_queue<wide, Shape, muster::wait::park>;
   using clock = std::chrono::steady_clock;
 
   queue shared = queue::create_anonymous(capacity, {.ports = 4, .lanes = 2, .tag = {}, .first_rank = first_rank});

@@ -21,7 +21,6 @@ const std::vector<survivor> survivors = {
     {"event_mask::wake_bits: compare_exchange skipped", true, "the bit stays: superfluous wakes"},
     {"event_mask::wake_bits: load repeated", true, "an older word, which is not found again: the bit stays, as above"},
     {"event_mask::wake_one: futex_wake skipped", true, "as if nobody had been asleep: all of the key are woken"},
-    {"spsc_queue::has_item: load repeated", true, "the consumer's own: a bulk pop makes a second run of nothing"},
     {"spmc_queue::pass_over: load repeated", false,
      "the queue is closed while a bulk push throws, and one more item is pushed: see unit/queue_lifetime_test.cpp"},
     {"spmc_queue::unclaimed: load repeated", true, "see slipping"},

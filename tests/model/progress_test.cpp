@@ -100,13 +100,13 @@ struct bound {
 
 // Steps are operations on atomics, fences and futex calls.
 const std::vector<bound> bounds = {
-    {"spsc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop*3", 12, "try_push"},
-    {"spsc", 1, "try_pop*2 | try_push", "try_pop*3 | try_push*3", 11, "try_pop"},
-    {"spsc", 4, "push*2 | pop", "push*4 | pop*4", 10, "push while there is room, waking a consumer"},
-    {"spsc", 4, "try_push_n*4 | try_pop", "try_push_n*4 | try_pop*4", 6, "try_push_n of four"},
-    {"spsc", 4, "try_pop_n*4 | try_push_n*2", "try_pop_n*4 | try_push_n*4", 9, "try_pop_n of four"},
-    {"spmc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 15, "try_push, ring of two cells"},
-    {"spmc", 4, "push*2 | pop", "push*3 | pop | pop*2", 11, "push while there is room, waking a consumer"},
+    {"spsc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop*3", 13, "try_push"},
+    {"spsc", 1, "try_pop*2 | try_push", "try_pop*3 | try_push*3", 12, "try_pop"},
+    {"spsc", 4, "push*2 | pop", "push*4 | pop*4", 11, "push while there is room, waking a consumer"},
+    {"spsc", 4, "try_push_n*4 | try_pop", "try_push_n*4 | try_pop*4", 8, "try_push_n of four"},
+    {"spsc", 4, "try_pop_n*4 | try_push_n*2", "try_pop_n*4 | try_push_n*4", 10, "try_pop_n of four"},
+    {"spmc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 17, "try_push, ring of two cells"},
+    {"spmc", 4, "push*2 | pop", "push*3 | pop | pop*2", 12, "push while there is room, waking a consumer"},
     {"lanes", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 30,
      "try_push of lanes, two cells, waking nobody"},
 };

@@ -25,6 +25,7 @@ class Edit(NamedTuple):
 
 SPSC, SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
 SPMC_CONSUMERS, MPMC_CONSUMERS = (f"muster/queue/impl/{queue}_consumers.hpp" for queue in ("spmc", "mpmc"))
+SPSC_CONSUMER = "muster/queue/impl/spsc_consumer.hpp"
 MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
 WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
 
@@ -55,8 +56,7 @@ EDITS = (
     Edit("sleeper-without-the-fence", "all", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
          "    if (asymmetric_) sync::heavy_fence(scope_);  // (8)\n", ""),
     Edit("waker-only-loads", "all", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
-         "static_cast<std::uint32_t>(word_.fetch_or(0, std::memory_order_release))",
-         "static_cast<std::uint32_t>(word_.load(std::memory_order_seq_cst))"),
+         "word = word_.fetch_or(0, std::memory_order_release);", "word = word_.load(std::memory_order_seq_cst);"),
     Edit("one-wake-up-swallowed", "all", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
          "  epoch_.fetch_add(1, std::memory_order_relaxed);\n"
          "  // The bit stays while others may sleep.\n"
@@ -78,8 +78,8 @@ EDITS = (
          "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
          "  show(rank + 1);\n  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
     Edit("freed-before-read", "all", GUARDS,
-         "    place.destroy();\n    release();\n  });\n  return queue_result<T>",
-         "    place.destroy();\n  });\n  release();\n  return queue_result<T>"),
+         "    empty(place);\n    release();\n  });\n  return queue_result<T>",
+         "    empty(place);\n  });\n  release();\n  return queue_result<T>"),
     Edit("spmc-end-read-before-the-flag", "spmc", SPMC,
          "  if (!consumers_.raise(closing)) return;",
          "  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);\n"
@@ -97,8 +97,8 @@ EDITS = (
     Edit("wake-without-counting", "all", WAIT, "  epoch_.fetch_add(1, std::memory_order_release);\n", ""),
     Edit("spmc-close-wakes-no-producer", "spmc", SPMC, "  producers_.wake_all();\n", ""),
     Edit("spmc-cell-in-use", "spmc", SPMC,
-         "return before(rank, limit_) && cells_[rank].word.load(std::memory_order_acquire) == 0;",
-         "return before(rank, limit_);"),
+         "return before(next.rank, limit_) && next.at->word.load(std::memory_order_acquire) == 0;",
+         "return before(next.rank, limit_);"),
     Edit("spmc-item-not-announced", "spmc", SPMC,
          "  if (!announce(rank, rank + 1)) [[unlikely]]\n    return queue_status::closed;\n",
          "  tail_.store(rank + 1, std::memory_order_relaxed);\n"),
@@ -113,11 +113,11 @@ EDITS = (
     Edit("mpmc-rank-of-its-own-for-those-who-may-not-wait", "mpmc", MPMC,
          "  if (for_ever) {", "  if (for_ever || true) {"),
     Edit("mpmc-claim-without-the-flag", "mpmc", MPMC,
-         "if ((consumers_.after_event() & closing) == 0) [[likely]]", "if (true)"),
+         "if (consumers_.after_event(closing) == 0) [[likely]]", "if (true)"),
     Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n  return refresh_room()",
          "  return refresh_room()"),
     Edit("spmc-empty-without-the-fence", "spmc", SPMC_CONSUMERS, "    sync::full_fence();\n", ""),
-    Edit("spsc-over-before-the-last-item", "spsc", SPSC,
+    Edit("spsc-over-before-the-last-item", "spsc", SPSC_CONSUMER,
          "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;",
          "return outlook::over;"),
     Edit("spsc-withdrawal-tells-nobody", "spsc", SPSC,

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <bit>
 #include <filesystem>
@@ -35,8 +36,17 @@ TEST(arch, sizes_are_powers_of_two_and_hold_words) {
   EXPECT_GE(muster::isolation_size, muster::line_size);
   int word = 0;
   muster::prefetch_for_write(&word);
-  muster::prefetch_for_read(&word);
   muster::pause();
+}
+
+TEST(arch, memory_that_is_left_modified_holds_what_it_held) {
+  std::array<unsigned char, 3 * muster::line_size + 1> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i + 1);
+  const std::array before = bytes;
+  muster::leave_modified(bytes.data(), 0);
+  muster::leave_modified(bytes.data(), 1);
+  muster::leave_modified(bytes.data(), bytes.size());
+  EXPECT_EQ(bytes, before);
 }
 
 TEST(futex, says_why_it_returned) {

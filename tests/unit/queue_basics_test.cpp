@@ -13,6 +13,7 @@
 #include <numeric>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "queue_kinds.hpp"
@@ -198,6 +199,29 @@ TYPED_TEST(queue_basics, large_and_overaligned_items_are_stored_correctly) {
     ASSERT_TRUE(item);
     for (std::uint64_t k = 0; k < 9; ++k) ASSERT_EQ(item->words[k], i + k);
   }
+}
+
+TYPED_TEST(queue_basics, items_of_many_lines_come_whole_from_another_thread) {
+  struct page {
+    std::uint64_t words[32];
+  };
+  constexpr std::uint64_t items = 2000;
+  typename TypeParam::template of<page> q(7);
+  std::thread producer([&q] {
+    for (std::uint64_t i = 0; i < items; ++i) {
+      page p{};
+      for (std::uint64_t k = 0; k < std::size(p.words); ++k) p.words[k] = i * std::size(p.words) + k;
+      EXPECT_EQ(q.push(p), queue_status::success);
+    }
+    q.close();
+  });
+  std::uint64_t next = 0;
+  std::vector<page> some(3);
+  while (const std::size_t count = q.pop_n(some.begin(), next % 2 + 2))
+    for (std::size_t i = 0; i < count; ++i)
+      for (const std::uint64_t word : some[i].words) ASSERT_EQ(word, next++);
+  EXPECT_EQ(next, items * std::size(page{}.words));
+  producer.join();
 }
 
 // A line for each item does not fit, though the items alone would.

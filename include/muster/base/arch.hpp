@@ -85,7 +85,12 @@ inline void prefetch_for_write(const void* address) noexcept {
 #endif
 }
 
-/// Asks for the line of `address` in a state that can be read. A hint; any address is allowed.
-inline void prefetch_for_read(const void* address) noexcept { __builtin_prefetch(address, 0, 3); }
+/// Writes into each line of storage that only we use, without changing it, for the thread that writes it next: a line
+/// that we have modified comes from our cache, one that we have only read may take ten times as long to be had for
+/// writing. (Zen 4, see docs/design/queue.md.)
+inline void leave_modified(void* storage, std::size_t size) noexcept {
+  volatile unsigned char* const bytes = static_cast<unsigned char*>(storage);
+  for (std::size_t at = 0; at < size; at += line_size) bytes[at] = bytes[at];
+}
 
 }  // namespace muster::inline MUSTER_ABI

@@ -7,7 +7,7 @@
 //            never sleeps, but yields the core. An idle waiter of the first two uses no processor time.
 // Cost       the sleeper pays. The thread that makes the event loads one word that is almost always zero and in its
 //            cache; it executes no fence and no read-modify-write, because the sleeper makes the order for both with
-//            heavy_fence() (membarrier). Where that is missing, the load becomes a read-modify-write.
+//            heavy_fence() (membarrier). Where that is missing, a read-modify-write follows the load.
 // Progress   making an event is wait-free but for the system call when somebody sleeps.
 // Killed     a sleeper that dies leaves its bit set: one superfluous wake. A waker that dies inside wake(), or between
 //            the event and wake(), leaves the sleepers of its event asleep until the next event of their key; of
@@ -92,16 +92,19 @@ class event_mask {
  public:
   /// Sleepers for key k use bit k % keys; two keys with the same bit wake each other superfluously.
   static constexpr std::uint32_t keys = 16;
-  /// The bits above the keys belong to the owner, who sets each of them once.
+  /// The bits above the keys belong to the owner, who sets each of them once. n is less than 15.
   static constexpr std::uint32_t flag(unsigned n) noexcept { return 1U << (keys + n); }
 
   explicit event_mask(futex_scope scope = futex_scope::process) noexcept
-      : asymmetric_(sync::asymmetric_fences(scope)), scope_(scope) {}
+      : word_(sync::asymmetric_fences(scope) ? 0 : no_fence),
+        asymmetric_((word_.load(std::memory_order_relaxed) & no_fence) == 0),
+        scope_(scope) {}
   event_mask(const event_mask&) = delete;
   event_mask& operator=(const event_mask&) = delete;
 
-  /// After making an event with any store: the flags and the keys somebody may sleep for. Zero: nothing to do.
-  MUSTER_HOT std::uint32_t after_event() noexcept;
+  /// After making an event with any store: the flags and the keys somebody may sleep for, those of them that are in
+  /// `interest`. Zero: nothing to do.
+  MUSTER_HOT std::uint32_t after_event(std::uint32_t interest = ~no_fence) noexcept;
   /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells. Whether one was asleep;
   /// who was about to sleep looks again.
   bool wake(std::uint32_t key) noexcept;
@@ -142,6 +145,7 @@ class event_mask {
 
  private:
   static constexpr std::uint32_t key_bits = (1U << keys) - 1;
+  static constexpr std::uint32_t no_fence = 1U << 31;  // set for ever where asymmetric_ is false
   static constexpr std::uint64_t one_sleep = std::uint64_t{1} << 32;
 
   bool wake_bits(std::uint32_t bits) noexcept;
@@ -150,22 +154,23 @@ class event_mask {
   // a last time; wakers clear the bits that they have woken, if nobody has gone to sleep since they read the word; the
   // owner's flags are only ever set. (A waker would have to be stopped for exactly 2^32 sleeps to be mistaken.)
   // epoch_: wakers count it up; a sleeper that finds it changed looks again instead of sleeping.
-  mutable sync::atomic<std::uint64_t> word_{0};
+  mutable sync::atomic<std::uint64_t> word_;
   sync::atomic<std::uint32_t> epoch_{0};
   const bool asymmetric_;
   const futex_scope scope_;
 };
 
-inline std::uint32_t event_mask::after_event() noexcept {
-  if (asymmetric_) [[likely]] {
-    // (7) light_fence: pairs with (8). The event's store may still be in this core's store buffer. Either the sleeper's
-    // heavy fence flushes it before the sleeper's last look, or our load comes after that fence and sees the bit.
-    sync::light_fence();
-    return static_cast<std::uint32_t>(word_.load(std::memory_order_relaxed));
-  }
+inline std::uint32_t event_mask::after_event(std::uint32_t interest) noexcept {
+  // (7) light_fence: pairs with (8). The event's store may still be in this core's store buffer. Either the sleeper's
+  // heavy fence flushes it before the sleeper's last look, or our load comes after that fence and sees the bit.
+  sync::light_fence();
+  std::uint64_t word = word_.load(std::memory_order_relaxed);
+  if ((word & (interest | no_fence)) == 0) [[likely]]
+    return 0;
   // (1) release: pairs with (2), (3). Of this operation and the sleeper's, the second in the order of word_ sees the
   // first: we see the bit, or the sleeper's last look sees the event.
-  return static_cast<std::uint32_t>(word_.fetch_or(0, std::memory_order_release));
+  if ((word & no_fence) != 0) word = word_.fetch_or(0, std::memory_order_release);
+  return static_cast<std::uint32_t>(word) & interest;
 }
 
 inline bool event_mask::wake(std::uint32_t key) noexcept { return wake_bits(bit(key)); }
@@ -204,7 +209,7 @@ inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
 
 inline std::uint32_t event_mask::flags() const noexcept {
   // (4) acquire: pairs with (2).
-  return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire)) & ~key_bits;
+  return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire)) & ~(key_bits | no_fence);
 }
 
 template <class Policy, class Ready>

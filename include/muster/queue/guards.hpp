@@ -4,23 +4,34 @@
 // guards.hpp: small helpers of the queues: taking an item out of its cell, and noticing two threads where one may be.
 #pragma once
 
+#include <muster/base/arch.hpp>     // leave_modified, line_size
 #include <muster/base/finally.hpp>  // finally
 #include <muster/base/slot.hpp>     // slot
 #include <muster/base/sync.hpp>     // sync::atomic, sync::cell
 #include <muster/queue/status.hpp>  // queue_result
 
+#include <cstdint>      // std::uint64_t
 #include <iterator>     // std::iter_reference_t
-#include <type_traits>  // std::is_nothrow_move_constructible_v
+#include <type_traits>  // std::is_trivially_copyable_v
 #include <utility>      // std::move
 
 namespace muster::inline MUSTER_ABI::detail {
+
+/// Destroys what is left of an item that has been moved out. When that has read all of its lines, and there are some in
+/// which its consumer writes nothing else, they are left modified.
+template <class T>
+void empty(slot<T>& place) noexcept {
+  place.destroy();
+  if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) > line_size - sizeof(std::uint64_t))
+    leave_modified(&place, sizeof(place));
+}
 
 /// Moves the item out of its cell and destroys what is left; then `release()` gives the cell back, in any case.
 template <class T, class Release>
 queue_result<T> take(sync::cell<slot<T>>& item, Release release) {
   slot<T>& place = item.ref();
   const finally emptied([&] {
-    place.destroy();
+    empty(place);
     release();
   });
   return queue_result<T>(std::in_place, std::move(place.value));
@@ -31,7 +42,7 @@ template <class T, class OutputIt, class Release>
 void take_to(sync::cell<slot<T>>& item, OutputIt& out, Release release) {
   slot<T>& place = item.ref();
   const finally emptied([&] {
-    place.destroy();
+    empty(place);
     release();
   });
   *out = std::move(place.value);

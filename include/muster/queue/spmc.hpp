@@ -23,7 +23,6 @@
 //            gaps; try, timed and bulk pops that never hold a claim they cannot use; close.
 #pragma once
 
-#include <muster/base/arch.hpp>     // prefetch_for_read
 #include <muster/base/slot.hpp>     // slot
 #include <muster/queue/face.hpp>    // queue_face, wait_limit
 #include <muster/queue/guards.hpp>  // one_at_a_time, take
@@ -102,14 +101,18 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank); }
   static constexpr std::size_t longest_run = 256;  // items that push_n announces at once
-  static constexpr rank_t ahead = std::max<rank_t>(1, 4 * line_size / sizeof(cell));  // how far bulk pops fetch lines
   static constexpr const char* second_producer =
       "spmc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer "
       "(of lanes: one producer_handle)";
 
   template <class... Args>
   MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
-  MUSTER_HOT bool has_cell() const noexcept;
+  struct place {
+    rank_t rank;
+    cell* at;
+  };
+  MUSTER_HOT place next_place() const noexcept;
+  MUSTER_HOT bool is_free(place next) const noexcept;
   MUSTER_COLD queue_status reserve();
   MUSTER_COLD queue_status reserve_within(wait_limit limit);
   MUSTER_COLD bool await_room(wait_limit limit);
@@ -119,7 +122,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_COLD void make_gap(rank_t rank);
   void pass_over(rank_t last) noexcept;
   template <class... Args>
-  MUSTER_HOT queue_status publish(Args&&... args);
+  MUSTER_HOT queue_status publish(place next, Args&&... args);
   template <class InputIt, class AfterRun>
   std::size_t push_up_to(InputIt first, std::size_t count, bool waits, AfterRun after_run);
   template <class InputIt>
@@ -149,6 +152,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT queue_result<T> take(rank_t rank);
   template <bool Exact, class OutputIt>
   std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status);
+  template <class OutputIt>
+  MUSTER_HOT std::size_t take_run(OutputIt& out, rank_t first, std::size_t count);
 
   // Read-only after construction.
   const ring<cell, Layout> cells_;

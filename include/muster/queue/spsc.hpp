@@ -44,7 +44,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   /// Producer only. Constructs an item at the end if there is room now: success, full or closed. Wait-free.
   template <class... Args>
-  queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args);
   /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
   /// When a constructor throws, the items before it have been pushed.
   template <class InputIt>
@@ -54,10 +54,10 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   std::size_t try_push_n(InputIt first, std::size_t count);
 
   /// Consumer only. Takes the first item; waits while there is none. No value only when closed and drained.
-  queue_result<T> pop();
+  MUSTER_HOT queue_result<T> pop();
   /// Consumer only. Takes the first item if there is one: an item, empty or closed; busy while close() is under
   /// way, or a push into a queue that is being closed. Wait-free.
-  queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop();
   /// Consumer only. Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count);
@@ -81,39 +81,43 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   static constexpr std::uint32_t closed = event_mask::flag(1);   // and begun_ has been looked at
   static constexpr std::uint32_t only_key = 0;                   // one sleeper on each side
   static constexpr std::size_t longest_run = 256;                // items that push_n holds back before it shows them
-  // How far ahead lines are fetched. The producer's stores retire in order, so that a line that is still the consumer's
-  // holds up everything behind it: with the line fetched in time a push is twice as fast.
-  static constexpr rank_t ahead = std::max<rank_t>(1, 4 * line_size / sizeof(slot<T>));
+  // How far ahead lines are fetched, by the first rank of a line. The producer's stores retire in order, so that a line
+  // that is still the consumer's holds up everything behind it: with the line fetched in time a push is twice as fast.
+  static constexpr rank_t per_line = ring<sync::cell<slot<T>>, Layout>::ranks_per_line;
+  static constexpr rank_t ahead = 4 * per_line;
   static constexpr const char* second_producer =
       "spsc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer";
   static constexpr const char* second_consumer =
       "spsc_queue: a second thread pops while one is inside pop; use spmc_queue";
 
   template <class... Args>
-  queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
   MUSTER_COLD queue_status await_room(wait_limit limit);
   template <class... Args>
-  queue_status publish(Args&&... args);
+  MUSTER_HOT queue_status publish(rank_t rank, Args&&... args);
   template <class InputIt>
   std::size_t publish_run(InputIt& first, std::size_t count);
-  MUSTER_HOT bool has_room() noexcept;
+  MUSTER_HOT bool has_room(rank_t rank) noexcept;
   std::size_t refresh_room() noexcept;
   MUSTER_COLD queue_status look_again() noexcept;
-  MUSTER_HOT bool announce(rank_t next) noexcept;
-  MUSTER_COLD void withdraw(rank_t next) noexcept;
-  MUSTER_HOT void show(rank_t next) noexcept;
+  MUSTER_HOT bool announce(rank_t end) noexcept;
+  MUSTER_COLD void withdraw(rank_t end) noexcept;
+  MUSTER_HOT void show(rank_t end) noexcept;
 
   enum class outlook { ready, over, busy, unknown };
   outlook look() noexcept;
-  queue_status find_item() noexcept;
-  MUSTER_HOT bool has_item() noexcept;
+  MUSTER_COLD queue_status find_item() noexcept;
+  rank_t first() const noexcept { return head_.load(std::memory_order_relaxed); }  // for the consumer
+  rank_t next() const noexcept { return tail_.load(std::memory_order_relaxed); }   // for the producer
+  MUSTER_HOT bool has_item(rank_t rank) noexcept;
   MUSTER_COLD queue_status await_item(wait_limit limit);
   std::size_t refresh_items() noexcept;
-  queue_result<T> pop_within(const wait_limit& limit);
-  queue_result<T> take();
+  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit);
+  MUSTER_HOT queue_result<T> take(rank_t rank);
   template <class OutputIt>
   std::size_t take_run(OutputIt& out, std::size_t count);
-  MUSTER_HOT void give_back(rank_t next) noexcept;
+  MUSTER_HOT void leave(rank_t rank) noexcept;
+  MUSTER_HOT void give_back(rank_t end) noexcept;
 
   // Who may touch a cell: the consumer in head_ … tail_ − 1, the producer elsewhere.
   const ring<sync::cell<slot<T>>, Layout> cells_;

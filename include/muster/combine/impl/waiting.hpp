@@ -21,7 +21,7 @@ class waiting {
   /// After the store that makes ready() true for those who wait with this key.
   MUSTER_HOT void happened(std::uint32_t key) noexcept {
     if constexpr (Wait::parks)
-      if (event_mask::wakes(events_.after_event(), key)) [[unlikely]]
+      if (events_.after_event(event_mask::bit(key)) != 0) [[unlikely]]
         events_.wake(key);
   }
 

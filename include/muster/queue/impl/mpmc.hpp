@@ -174,7 +174,7 @@ bool MUSTER_MPMC_QUEUE::claim_late(rank_t rank, rank_t word) noexcept {
 // Whether a rank that was claimed may have an item. False when the queue is being closed, and then the rank is a gap.
 MUSTER_MPMC
 bool MUSTER_MPMC_QUEUE::may_keep(rank_t rank) noexcept {
-  if ((consumers_.after_event() & closing) == 0) [[likely]]
+  if (consumers_.after_event(closing) == 0) [[likely]]
     return true;
   make_gap(rank);
   give_back(rank);

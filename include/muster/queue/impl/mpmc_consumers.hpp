@@ -76,7 +76,7 @@ queue_result<T> MUSTER_MPMC_QUEUE::await_ticket(rank_t rank) {
 MUSTER_MPMC
 void MUSTER_MPMC_QUEUE::tell_of_head() noexcept {
   if constexpr (Wait::parks)
-    if (event_mask::wakes(consumers_.after_event(), head_key)) consumers_.wake(head_key);
+    if (consumers_.after_event(event_mask::bit(head_key)) != 0) consumers_.wake(head_key);
 }
 
 MUSTER_MPMC
@@ -174,14 +174,16 @@ std::size_t MUSTER_MPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
     std::size_t run = 0;
     status = claim_up_to(safe ? std::min(count, cells_.cells()) : 1, first, run);
     if (status != queue_status::success) break;
+    OutputIt to = std::move(out);  // our own, so that it can be in a register
     for (rank_t rank = first; rank != first + run * step; rank += step) {
       cell& c = at(rank);
       // As in try_pop_first.
       if (c.word.load(std::memory_order_relaxed) != published(rank)) continue;
       // (8)
-      detail::take_to(c.item, out, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
+      detail::take_to(c.item, to, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
       ++taken;
     }
+    out = std::move(to);
   }
   return taken;
 }

@@ -85,6 +85,8 @@ queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t ra
   cell& c = at(ring, rank);
   shared_seat& s = seats_[me];
   queue_result<T> item(std::in_place, c.item.get().value);
+  // Not what changes it: if we are killed now, our successor pops it.
+  if constexpr (sizeof(c) > line_size) leave_modified(&c.item.ref(), sizeof(T));
   s.last.store(rank, std::memory_order_relaxed);
   s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   c.word.store(rank, std::memory_order_release);  // (8) release: pairs with (11).

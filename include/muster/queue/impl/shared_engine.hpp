@@ -192,7 +192,7 @@ queue_status MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view&
     } else if (claim(ring, rank, now, me)) [[likely]] {
       // (10) release: pairs with (9). A late store can set the hint back; producers then walk over the ranks between.
       e.tail.store(rank + step, std::memory_order_release);
-      if ((header_->consumers.after_event() & closing) == 0) [[likely]]
+      if (header_->consumers.after_event(closing) == 0) [[likely]]
         return queue_status::success;
       make_gap(c, rank);
       give_back(ring, rank);
@@ -297,13 +297,13 @@ void MUSTER_SHARED_ENGINE::make_gap(cell& c, rank_t rank) noexcept {
 // Whether anybody sleeps is a matter of their Wait, not of ours: other programs may use the queue with another.
 MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::signal_item() noexcept {
-  if (event_mask::wakes(header_->consumers.after_event(), item_key)) [[unlikely]]
+  if (header_->consumers.after_event(event_mask::bit(item_key)) != 0) [[unlikely]]
     header_->consumers.wake(item_key);
 }
 
 MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::signal_room(unsigned ring) noexcept {
-  if (!event_mask::wakes(header_->producers.after_event(), room_key(ring))) [[likely]]
+  if (header_->producers.after_event(event_mask::bit(room_key(ring))) == 0) [[likely]]
     return;
   // The producers of other rings may have the same key, and cannot use this room.
   if constexpr (Shape::many_rings) header_->producers.wake(room_key(ring));

@@ -52,33 +52,45 @@ MUSTER_SPMC
 template <class... Args>
 queue_status MUSTER_SPMC_QUEUE::try_emplace(Args&&... args) {
   const auto inside = producer_.enter(second_producer);
-  if (!has_cell()) [[unlikely]]
+  place next = next_place();
+  if (!is_free(next)) [[unlikely]] {
     if (const queue_status room = reserve(); room != queue_status::success)
       return is_closed() ? queue_status::closed : room;
-  return publish(std::forward<Args>(args)...);
+    next = next_place();
+  }
+  return publish(next, std::forward<Args>(args)...);
 }
 
 MUSTER_SPMC
 template <class... Args>
 queue_status MUSTER_SPMC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   const auto inside = producer_.enter(second_producer);
-  if (!has_cell()) [[unlikely]]
+  place next = next_place();
+  if (!is_free(next)) [[unlikely]] {
     if (const queue_status room = reserve_within(limit); room != queue_status::success) return room;
-  return publish(std::forward<Args>(args)...);
+    next = next_place();
+  }
+  return publish(next, std::forward<Args>(args)...);
 }
 
-// Whether the cell of rank tail_ is ours, without a look at head_.
+// Rank tail_ and its cell.
 MUSTER_SPMC
-bool MUSTER_SPMC_QUEUE::has_cell() const noexcept {
+auto MUSTER_SPMC_QUEUE::next_place() const noexcept -> place {
   const rank_t rank = tail_.load(std::memory_order_relaxed);
+  return {rank, &cells_[rank]};
+}
+
+// Whether it is ours, without a look at head_.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::is_free(place next) const noexcept {
   // (1) acquire: pairs with (4). The consumer has moved the old item out before we overwrite it.
-  return before(rank, limit_) && cells_[rank].word.load(std::memory_order_acquire) == 0;
+  return before(next.rank, limit_) && next.at->word.load(std::memory_order_acquire) == 0;
 }
 
 // Makes the cell of rank tail_ ours, passing cells that slow consumers hold: success, or why there is no room.
 MUSTER_SPMC
 queue_status MUSTER_SPMC_QUEUE::reserve() {
-  for (std::size_t gaps = 0; !has_cell();) {
+  for (std::size_t gaps = 0; !is_free(next_place());) {
     const rank_t rank = tail_.load(std::memory_order_relaxed);
     if (before(rank, limit_)) {
       if (gaps++ == cells_.cells()) return queue_status::busy;
@@ -168,9 +180,9 @@ void MUSTER_SPMC_QUEUE::pass_over(rank_t last) noexcept {
 
 MUSTER_SPMC
 template <class... Args>
-queue_status MUSTER_SPMC_QUEUE::publish(Args&&... args) {
-  const rank_t rank = tail_.load(std::memory_order_relaxed);
-  cell& c = cells_[rank];
+queue_status MUSTER_SPMC_QUEUE::publish(place next, Args&&... args) {
+  const rank_t rank = next.rank;
+  cell& c = *next.at;
   if (!announce(rank, rank + 1)) [[unlikely]]
     return queue_status::closed;
   if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
@@ -194,7 +206,7 @@ queue_status MUSTER_SPMC_QUEUE::publish(Args&&... args) {
 MUSTER_SPMC
 bool MUSTER_SPMC_QUEUE::announce(rank_t from, rank_t to) {
   tail_.store(to, std::memory_order_relaxed);
-  if ((consumers_.after_event() & closing) == 0) [[likely]]
+  if (consumers_.after_event(closing) == 0) [[likely]]
     return true;
   withdraw(std::max(from, to, before));
   return false;
@@ -232,7 +244,7 @@ std::size_t MUSTER_SPMC_QUEUE::push_up_to(InputIt first, std::size_t count, bool
   const auto inside = producer_.enter(second_producer);
   std::size_t done = 0;
   while (done < count) {
-    if (reserve() == queue_status::success) [[likely]] {
+    if (is_free(next_place()) || reserve() == queue_status::success) [[likely]] {
       const std::size_t run = publish_run(first, count - done);
       after_run();
       done += run;
@@ -256,6 +268,7 @@ std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   if (!announce(begin, most)) [[unlikely]]
     return 0;
   rank_t end = begin;
+  InputIt item = std::move(first);  // our own, so that it can be in a register
   const auto finish = [&] {
     if (consumers_.after_event() != 0) [[unlikely]]
       for (rank_t rank = begin; rank != end; ++rank) signal_rank(rank);
@@ -265,15 +278,16 @@ std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
     while (end != most) {
       cell& c = cells_[end];
       if (c.word.load(std::memory_order_acquire) != 0) break;  // (1)
-      c.item.ref().construct(*first);
+      c.item.ref().construct(*item);
       c.word.store(published(end), std::memory_order_release);  // (3)
-      if (++end != begin + count) ++first;
+      if (++end != begin + count) ++item;
     }
   } catch (...) {
     finish();
     throw;
   }
   finish();
+  first = std::move(item);
   return static_cast<std::size_t>(end - begin);
 }
 

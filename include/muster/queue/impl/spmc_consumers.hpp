@@ -222,17 +222,26 @@ std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
     const std::size_t most = safe ? count : 1;
     if (!claim_at_once(most, first, run)) [[unlikely]]
       if (status = claim<Exact>(most, first, run); status != queue_status::success) break;
-    for (rank_t rank = first; rank != first + run; ++rank) {
-      cell& c = cells_[rank];
-      prefetch_for_read(&cells_[rank + ahead]);
-      // As in claim_item.
-      if (c.word.load(std::memory_order_relaxed) != published(rank)) continue;
-      // (4)
-      detail::take_to(c.item, out, [&c] { c.word.store(0, std::memory_order_release); });
-      ++taken;
-    }
+    taken += take_run(out, first, run);
   }
   return taken;
+}
+
+// Takes the items of claimed ranks. Returns how many: gaps have none.
+MUSTER_SPMC
+template <class OutputIt>
+std::size_t MUSTER_SPMC_QUEUE::take_run(OutputIt& out, rank_t first, std::size_t count) {
+  OutputIt to = std::move(out);  // our own, so that it can be in a register
+  std::size_t gaps = 0;
+  for (rank_t rank = first; rank != first + count; ++rank) {
+    cell& c = cells_[rank];
+    // As in claim_item.
+    if (c.word.load(std::memory_order_relaxed) == published(rank)) [[likely]]
+      detail::take_to(c.item, to, [&c] { c.word.store(0, std::memory_order_release); });  // (4)
+    else ++gaps;
+  }
+  out = std::move(to);
+  return count - gaps;
 }
 
 MUSTER_SPMC

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// impl/spsc.hpp: the definitions of spsc_queue.
+// impl/spsc.hpp: the definitions of spsc_queue's producer, close() and what belongs to neither side. The consumer is in
+// impl/spsc_consumer.hpp.
 //
 // close() and a push that overlap: the push announces its rank in begun_ and then looks for the flag `closing`; close()
 // raises the flag, then looks at begun_, then raises `closed`. So the push sees the flag and takes its announcement
@@ -39,24 +40,26 @@ MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::try_emplace(Args&&... args) {
   const auto inside = producer_entry_.enter(second_producer);
-  if (!has_room()) [[unlikely]]
+  const rank_t rank = next();
+  if (!has_room(rank)) [[unlikely]]
     if (const queue_status room = look_again(); room != queue_status::success) return room;
-  return publish(std::forward<Args>(args)...);
+  return publish(rank, std::forward<Args>(args)...);
 }
 
 MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::emplace_within(const wait_limit& limit, Args&&... args) {
   const auto inside = producer_entry_.enter(second_producer);
-  if (!has_room()) [[unlikely]]
+  const rank_t rank = next();
+  if (!has_room(rank)) [[unlikely]]
     if (const queue_status room = await_room(limit); room != queue_status::success) return room;
-  return publish(std::forward<Args>(args)...);
+  return publish(rank, std::forward<Args>(args)...);
 }
 
 // Waits for room: success, full when the limit came first, closed.
 MUSTER_SPSC
 queue_status MUSTER_SPSC_QUEUE::await_room(wait_limit limit) {
-  const auto ready = [this] { return has_room() || is_closed(); };
+  const auto ready = [this] { return has_room(next()) || is_closed(); };
   if (!limit.template await<Wait>(producer_, only_key, ready)) return look_again();
   if (is_closed()) return queue_status::closed;
   producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
@@ -73,9 +76,10 @@ queue_status MUSTER_SPSC_QUEUE::look_again() noexcept {
   return refresh_room() != 0 ? queue_status::success : queue_status::full;
 }
 
+// Whether an item fits at `rank`, which is next().
 MUSTER_SPSC
-bool MUSTER_SPSC_QUEUE::has_room() noexcept {
-  if (tail_.load(std::memory_order_relaxed) != limit_) [[likely]]
+bool MUSTER_SPSC_QUEUE::has_room(rank_t rank) noexcept {
+  if (rank != limit_) [[likely]]
     return true;
   return refresh_room() != 0;
 }
@@ -85,14 +89,13 @@ MUSTER_SPSC
 std::size_t MUSTER_SPSC_QUEUE::refresh_room() noexcept {
   // (1) acquire: pairs with (4). The consumer has moved the items before head_ out.
   limit_ = head_.load(std::memory_order_acquire) + capacity_;
-  return static_cast<std::size_t>(limit_ - tail_.load(std::memory_order_relaxed));
+  return static_cast<std::size_t>(limit_ - next());
 }
 
 MUSTER_SPSC
 template <class... Args>
-queue_status MUSTER_SPSC_QUEUE::publish(Args&&... args) {
-  const rank_t rank = tail_.load(std::memory_order_relaxed);
-  prefetch_for_write(&cells_[rank + ahead]);
+queue_status MUSTER_SPSC_QUEUE::publish(rank_t rank, Args&&... args) {
+  if (rank % per_line == 0) prefetch_for_write(&cells_[rank + ahead]);
   if (!announce(rank + 1)) [[unlikely]]
     return queue_status::closed;
   if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
@@ -109,29 +112,29 @@ queue_status MUSTER_SPSC_QUEUE::publish(Args&&... args) {
   return queue_status::success;
 }
 
-// Announces that the ranks before `next` will be shown. False when the queue is being closed; nothing is announced
+// Announces that the ranks before `end` will be shown. False when the queue is being closed; nothing is announced
 // then.
 MUSTER_SPSC
-bool MUSTER_SPSC_QUEUE::announce(rank_t next) noexcept {
-  begun_.store(next, std::memory_order_relaxed);
-  if ((consumer_.after_event() & closing) == 0) [[likely]]
+bool MUSTER_SPSC_QUEUE::announce(rank_t end) noexcept {
+  begun_.store(end, std::memory_order_relaxed);
+  if (consumer_.after_event(closing) == 0) [[likely]]
     return true;
-  withdraw(tail_.load(std::memory_order_relaxed));
+  withdraw(next());
   return false;
 }
 
-// Takes back the announcement of the ranks from `next` on. A consumer may be waiting for its end.
+// Takes back the announcement of the ranks from `end` on. A consumer may be waiting for its end.
 MUSTER_SPSC
-void MUSTER_SPSC_QUEUE::withdraw(rank_t next) noexcept {
-  begun_.store(next, std::memory_order_relaxed);
+void MUSTER_SPSC_QUEUE::withdraw(rank_t end) noexcept {
+  begun_.store(end, std::memory_order_relaxed);
   if (consumer_.after_event() != 0) consumer_.wake_all();
 }
 
-// Makes the ranks before `next` visible to the consumer.
+// Makes the ranks before `end` visible to the consumer.
 MUSTER_SPSC
-void MUSTER_SPSC_QUEUE::show(rank_t next) noexcept {
+void MUSTER_SPSC_QUEUE::show(rank_t end) noexcept {
   // (2) release: pairs with (3). The items are complete before the consumer can see them.
-  tail_.store(next, std::memory_order_release);
+  tail_.store(end, std::memory_order_release);
   if constexpr (Wait::parks)
     if (consumer_.after_event() != 0) [[unlikely]]
       consumer_.wake(only_key);
@@ -143,7 +146,7 @@ std::size_t MUSTER_SPSC_QUEUE::push_n(InputIt first, std::size_t count) {
   const auto inside = producer_entry_.enter(second_producer);
   std::size_t done = 0;
   while (done < count) {
-    if (!has_room()) [[unlikely]]
+    if (!has_room(next())) [[unlikely]]
       if (await_room(wait_limit{}) != queue_status::success) break;
     const std::size_t run = publish_run(first, count - done);
     if (run == 0) break;
@@ -157,7 +160,7 @@ template <class InputIt>
 std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
   const auto inside = producer_entry_.enter(second_producer);
   std::size_t done = 0;
-  while (done < count && has_room()) {
+  while (done < count && has_room(next())) {
     const std::size_t run = publish_run(first, count - done);
     if (run == 0) break;
     done += run;
@@ -170,16 +173,17 @@ std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
 MUSTER_SPSC
 template <class InputIt>
 std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
-  const rank_t begin = tail_.load(std::memory_order_relaxed);
+  const rank_t begin = next();
   const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
   if (!announce(end)) [[unlikely]]
     return 0;
   rank_t filled = begin;
+  InputIt item = std::move(first);  // our own, so that it can be in a register
   try {
     while (filled != end) {
-      prefetch_for_write(&cells_[filled + ahead]);
-      cells_[filled].ref().construct(*first);
-      if (++filled != begin + count) ++first;
+      if (filled % per_line == 0) prefetch_for_write(&cells_[filled + ahead]);
+      cells_[filled].ref().construct(*item);
+      if (++filled != begin + count) ++item;
     }
   } catch (...) {
     show(filled);
@@ -187,129 +191,7 @@ std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
     throw;
   }
   show(end);
-  return static_cast<std::size_t>(end - begin);
-}
-
-// ---------------------------------------------------------------------------------------------------------- consumer
-
-MUSTER_SPSC
-bool MUSTER_SPSC_QUEUE::has_item() noexcept {
-  if (head_.load(std::memory_order_relaxed) != tail_seen_) [[likely]]
-    return true;
-  return refresh_items() != 0;
-}
-
-// How many items there are now.
-MUSTER_SPSC
-std::size_t MUSTER_SPSC_QUEUE::refresh_items() noexcept {
-  // (3) acquire: pairs with (2).
-  tail_seen_ = tail_.load(std::memory_order_acquire);
-  return static_cast<std::size_t>(tail_seen_ - head_.load(std::memory_order_relaxed));
-}
-
-MUSTER_SPSC
-auto MUSTER_SPSC_QUEUE::look() noexcept -> outlook {
-  if (has_item()) [[likely]]
-    return outlook::ready;
-  const std::uint32_t flags = consumer_.flags();
-  if (flags == 0) return outlook::unknown;
-  if ((flags & closed) == 0) return outlook::busy;
-  // Pushes that announce from now on withdraw. What was announced before is visible to us, so it has been taken or
-  // withdrawn, or begun_ differs from what we have seen of tail_.
-  return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;
-}
-
-MUSTER_SPSC
-queue_result<T> MUSTER_SPSC_QUEUE::pop() { return pop_within(wait_limit{}); }
-
-MUSTER_SPSC
-queue_result<T> MUSTER_SPSC_QUEUE::pop_within(const wait_limit& limit) {
-  const auto inside = consumer_entry_.enter(second_consumer);
-  if (!has_item()) [[unlikely]]
-    if (const queue_status item = await_item(limit); item != queue_status::success) return item;
-  return take();
-}
-
-// Waits for an item: success, empty or busy when the limit came first, closed.
-MUSTER_SPSC
-queue_status MUSTER_SPSC_QUEUE::await_item(wait_limit limit) {
-  outlook seen = outlook::unknown;
-  const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
-  if (!limit.template await<Wait>(consumer_, only_key, ready)) return find_item();
-  if (seen == outlook::over) return queue_status::closed;
-  consumer_slip_.after_wait(slip_, [this] { return refresh_items(); });
-  return queue_status::success;
-}
-
-MUSTER_SPSC
-queue_result<T> MUSTER_SPSC_QUEUE::try_pop() {
-  const auto inside = consumer_entry_.enter(second_consumer);
-  if (const queue_status item = find_item(); item != queue_status::success) return item;
-  return take();
-}
-
-// success when there is an item, else empty, busy or closed.
-MUSTER_SPSC
-queue_status MUSTER_SPSC_QUEUE::find_item() noexcept {
-  outlook seen = look();
-  if (seen == outlook::unknown) {
-    // (6) full_fence: pairs with (5).
-    sync::full_fence();
-    seen = look();
-  }
-  if (seen == outlook::ready) return queue_status::success;
-  if (seen == outlook::over) return queue_status::closed;
-  return seen == outlook::busy ? queue_status::busy : queue_status::empty;
-}
-
-MUSTER_SPSC
-queue_result<T> MUSTER_SPSC_QUEUE::take() {
-  const rank_t rank = head_.load(std::memory_order_relaxed);
-  prefetch_for_read(&cells_[rank + ahead]);
-  return detail::take(cells_[rank], [this, rank] { give_back(rank + 1); });
-}
-
-// The places of the ranks before `next` may be written again.
-MUSTER_SPSC
-void MUSTER_SPSC_QUEUE::give_back(rank_t next) noexcept {
-  // (4) release: pairs with (1). We have moved the items out before the producer can overwrite them.
-  head_.store(next, std::memory_order_release);
-  if constexpr (Wait::parks)
-    if (producer_.after_event() != 0) [[unlikely]]
-      producer_.wake(only_key);
-}
-
-MUSTER_SPSC
-template <class OutputIt>
-std::size_t MUSTER_SPSC_QUEUE::try_pop_n(OutputIt out, std::size_t count) {
-  const auto inside = consumer_entry_.enter(second_consumer);
-  std::size_t taken = 0;
-  while (taken < count && has_item()) taken += take_run(out, count - taken);
-  return taken;
-}
-
-MUSTER_SPSC
-template <class OutputIt>
-std::size_t MUSTER_SPSC_QUEUE::pop_n(OutputIt out, std::size_t count) {
-  const auto inside = consumer_entry_.enter(second_consumer);
-  if (count == 0) return 0;
-  if (!has_item()) [[unlikely]]
-    if (await_item(wait_limit{}) != queue_status::success) return 0;
-  return take_run(out, count);
-}
-
-// Takes items known to be there and gives their places back together, also when the output throws in between.
-MUSTER_SPSC
-template <class OutputIt>
-std::size_t MUSTER_SPSC_QUEUE::take_run(OutputIt& out, std::size_t count) {
-  const rank_t begin = head_.load(std::memory_order_relaxed);
-  const rank_t end = begin + std::min<rank_t>(count, tail_seen_ - begin);
-  rank_t emptied = begin;
-  const detail::finally done([&] { give_back(emptied); });
-  while (emptied != end) {
-    prefetch_for_read(&cells_[emptied + ahead]);
-    detail::take_to(cells_[emptied], out, [&] { ++emptied; });
-  }
+  first = std::move(item);
   return static_cast<std::size_t>(end - begin);
 }
 
@@ -341,7 +223,6 @@ void MUSTER_SPSC_QUEUE::check() const {
   MUSTER_CHECK(!before(head + capacity_, limit_), "spsc_queue: the producer has seen room that is not there");
 }
 
-#undef MUSTER_SPSC
-#undef MUSTER_SPSC_QUEUE
-
 }  // namespace muster::inline MUSTER_ABI
+
+#include <muster/queue/impl/spsc_consumer.hpp>  // the rest of the definitions
