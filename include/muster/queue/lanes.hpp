@@ -119,7 +119,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   static constexpr std::uint32_t quota = 256;                    // pops from a lane before other lanes have their turn
 
   static std::size_t lanes_for(std::size_t producers);
-  void after_push(std::size_t number, std::size_t items) noexcept;
+  MUSTER_HOT void after_push(detail::lane_set::place mark, std::size_t items) noexcept;
   MUSTER_COLD void wake(std::uint32_t word, std::size_t items) noexcept;
 
   template <class Attempt>
@@ -138,6 +138,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   bool is_ready() noexcept;
   bool is_drained() const noexcept;
   MUSTER_COLD bool await_item(const cursor& at, unsigned number, const wait_limit& limit);
+  MUSTER_COLD void slip() noexcept;
   queue_result<T> pop_within(const wait_limit& limit);
 
   // Read-only after construction.
@@ -161,7 +162,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
 
  public:
   producer_handle(producer_handle&& other) noexcept
-      : owner_(std::exchange(other.owner_, nullptr)), number_(other.number_) {}
+      : owner_(std::exchange(other.owner_, nullptr)), lane_(other.lane_), mark_(other.mark_), number_(other.number_) {}
   producer_handle& operator=(producer_handle&& other) noexcept;
   ~producer_handle() { leave(); }
 
@@ -177,8 +178,9 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
   std::size_t lane() const noexcept { return number_; }
 
  private:
-  producer_handle(lanes& owner, std::size_t number) noexcept : owner_(&owner), number_(number) {}
-  lane_queue& queue() noexcept { return owner_->lanes_[number_]->queue; }
+  producer_handle(lanes& owner, std::size_t number) noexcept
+      : owner_(&owner), lane_(owner.lanes_[number].get()), mark_(owner.marked_.of(number)), number_(number) {}
+  lane_queue& queue() noexcept { return lane_->queue; }
   template <class... Args>
   MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
   template <class InputIt>
@@ -186,6 +188,8 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
   void leave() noexcept;
 
   lanes* owner_;  // null: moved from
+  typename lanes::lane* lane_;
+  detail::lane_set::place mark_;  // of the lane
   std::size_t number_;
 };
 

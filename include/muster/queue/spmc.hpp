@@ -137,6 +137,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT void claimed() noexcept;
   std::size_t unclaimed() const noexcept;
   MUSTER_COLD queue_result<T> await_ticket(rank_t rank);
+  MUSTER_HOT bool is_there(rank_t rank) const noexcept;
+  MUSTER_HOT bool has_first() const noexcept { return is_there(head_.load(std::memory_order_relaxed)); }
   MUSTER_HOT bool claim_at_once(std::size_t most, rank_t& first, std::size_t& count) noexcept;
   MUSTER_HOT bool claim_at_once(rank_t& rank) noexcept;
   MUSTER_COLD queue_result<T> try_pop_first();

@@ -24,14 +24,21 @@ class lane_set {
   explicit lane_set(std::size_t lanes)
       : asymmetric_(sync::asymmetric_fences()), words_((lanes + lanes_per_word - 1) / lanes_per_word) {}
 
+  /// Where the set has the bit of a lane.
+  struct place {
+    sync::atomic<std::uint64_t>* bits;
+    std::uint64_t bit;
+  };
+  place of(std::size_t lane) noexcept { return {&words_[lane / lanes_per_word].bits, bit(lane)}; }
+
   /// After an item has been published in the lane.
-  MUSTER_HOT void put_in(std::size_t lane) noexcept {
-    sync::atomic<std::uint64_t>& bits = words_[lane / lanes_per_word].bits;
+  void put_in(std::size_t lane) noexcept { put_in(of(lane)); }
+  MUSTER_HOT static void put_in(place lane) noexcept {
     // (1) light_fence: alone, its other side is the heavy fence that keep_out() demands: we see that the bit has been
     // cleared, or the look after that fence sees our item.
     sync::light_fence();
-    if ((bits.load(std::memory_order_relaxed) & bit(lane)) == 0) [[unlikely]]
-      bits.fetch_or(bit(lane), std::memory_order_relaxed);
+    if ((lane.bits->load(std::memory_order_relaxed) & lane.bit) == 0) [[unlikely]]
+      lane.bits->fetch_or(lane.bit, std::memory_order_relaxed);
   }
 
   /// Clears the bits of the lanes of which empty(lane) is true. Afterwards the caller must execute a heavy fence, look

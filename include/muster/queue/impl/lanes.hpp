@@ -75,7 +75,7 @@ auto MUSTER_LANES_QUEUE::producer() -> producer_handle {
 MUSTER_LANES
 void MUSTER_LANES_QUEUE::producer_handle::leave() noexcept {
   // (2) release: pairs with (1).
-  if (owner_ != nullptr) owner_->lanes_[number_]->taken.store(false, std::memory_order_release);
+  if (owner_ != nullptr) lane_->taken.store(false, std::memory_order_release);
 }
 
 MUSTER_LANES
@@ -83,6 +83,8 @@ auto MUSTER_LANES_QUEUE::producer_handle::operator=(producer_handle&& other) noe
   if (this != &other) {
     leave();
     owner_ = std::exchange(other.owner_, nullptr);
+    lane_ = other.lane_;
+    mark_ = other.mark_;
     number_ = other.number_;
   }
   return *this;
@@ -92,14 +94,14 @@ MUSTER_LANES
 template <class... Args>
 queue_status MUSTER_LANES_QUEUE::producer_handle::try_emplace(Args&&... args) {
   // Whatever comes of the push, also an exception: in a queue that is being closed, a rank without an item is an event.
-  const detail::finally told([this] { owner_->after_push(number_, 1); });
+  const detail::finally told([this] { owner_->after_push(mark_, 1); });
   return queue().try_emplace(std::forward<Args>(args)...);
 }
 
 MUSTER_LANES
 template <class... Args>
 queue_status MUSTER_LANES_QUEUE::producer_handle::emplace_within(const wait_limit& limit, Args&&... args) {
-  const detail::finally told([this] { owner_->after_push(number_, 1); });
+  const detail::finally told([this] { owner_->after_push(mark_, 1); });
   return queue().emplace_within(limit, std::forward<Args>(args)...);
 }
 
@@ -109,7 +111,7 @@ std::size_t MUSTER_LANES_QUEUE::producer_handle::push_up_to(InputIt first, std::
   rank_t told = queue().tail_.load(std::memory_order_relaxed);
   const auto tell = [&] {
     const rank_t tail = queue().tail_.load(std::memory_order_relaxed);
-    owner_->after_push(number_, static_cast<std::size_t>(tail - std::exchange(told, tail)));
+    owner_->after_push(mark_, static_cast<std::size_t>(tail - std::exchange(told, tail)));
   };
   const detail::finally told_at_the_end(tell);
   return queue().push_up_to(std::move(first), count, waits, tell);
@@ -128,8 +130,8 @@ std::size_t MUSTER_LANES_QUEUE::producer_handle::try_push_n(InputIt first, std::
 }
 
 MUSTER_LANES
-MUSTER_HOT void MUSTER_LANES_QUEUE::after_push(std::size_t number, std::size_t items) noexcept {
-  marked_.put_in(number);
+void MUSTER_LANES_QUEUE::after_push(detail::lane_set::place mark, std::size_t items) noexcept {
+  detail::lane_set::put_in(mark);
   if constexpr (Wait::parks)
     if (const std::uint32_t word = events_.after_event(); word != 0) [[unlikely]]
       wake(word, items);

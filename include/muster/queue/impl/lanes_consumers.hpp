@@ -143,8 +143,13 @@ bool MUSTER_LANES_QUEUE::await_item(const cursor& at, unsigned number, const wai
     marked_.keep_out([this](std::size_t i) { return !has_item(i); });
   };
   if (!limit.template await<Wait>(events_, number, ready, before_sleep)) return false;
-  slip_state_.after_wait(slip_, [this] { return size_approx(); });
+  slip();
   return true;
+}
+
+MUSTER_LANES
+void MUSTER_LANES_QUEUE::slip() noexcept {
+  slip_state_.after_wait(slip_, [this] { return size_approx(); });
 }
 
 // ------------------------------------------------------------------------------------------------------------- handles
@@ -191,6 +196,8 @@ queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::pop_within(const wait_limit
 
 MUSTER_LANES
 queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::await_and_pop(wait_limit limit) {
+  // The lane has run dry. By the time that all have been looked into it may have an item, and so on, item by item.
+  if (at_.left != 0 && limit.none()) owner_->slip();
   for (;;) {
     queue_result<T> result = try_pop_anywhere();
     if (result || result.status() == queue_status::closed) return result;
@@ -214,6 +221,7 @@ queue_status MUSTER_LANES_QUEUE::consumer_handle::take_some(OutputIt& out, std::
 MUSTER_LANES
 template <class OutputIt>
 std::size_t MUSTER_LANES_QUEUE::consumer_handle::pop_n(OutputIt out, std::size_t count) {
+  if (count != 0 && at_.left != 0 && !at_.here->has_first()) owner_->slip();  // as in await_and_pop
   for (std::size_t taken = 0; count != 0;) {
     const queue_status status = take_some(out, count, taken);
     if (status == queue_status::success || status == queue_status::closed) return taken;

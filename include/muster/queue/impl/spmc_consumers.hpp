@@ -141,13 +141,16 @@ queue_status MUSTER_SPMC_QUEUE::claim_item(rank_t& rank) noexcept {
   }
 }
 
+// Whether the item of a rank is there.
+MUSTER_SPMC
+bool MUSTER_SPMC_QUEUE::is_there(rank_t rank) const noexcept {
+  // (5)
+  return cells_[rank].word.load(std::memory_order_acquire) == published(rank);
+}
+
 // The same if the first item is there and nobody else is faster.
 MUSTER_SPMC
 bool MUSTER_SPMC_QUEUE::claim_at_once(std::size_t most, rank_t& first, std::size_t& count) noexcept {
-  // (5)
-  const auto is_there = [this](rank_t rank) {
-    return cells_[rank].word.load(std::memory_order_acquire) == published(rank);
-  };
   first = head_.load(std::memory_order_relaxed);
   if (!is_there(first)) return false;
   count = std::min(most, cells_.cells());
