@@ -78,8 +78,8 @@ EDITS = (
          "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
          "  show(rank + 1);\n  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
     Edit("freed-before-read", "all", GUARDS,
-         "    empty(place);\n    release();\n  });\n  return queue_result<T>",
-         "    empty(place);\n  });\n  release();\n  return queue_result<T>"),
+         "    detail::vacate(place);\n    release();\n  });\n  return queue_result<T>",
+         "    detail::vacate(place);\n  });\n  release();\n  return queue_result<T>"),
     Edit("spmc-end-read-before-the-flag", "spmc", SPMC,
          "  if (!consumers_.raise(closing)) return;",
          "  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);\n"

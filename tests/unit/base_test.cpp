@@ -46,6 +46,7 @@ TEST(arch, memory_that_is_left_modified_holds_what_it_held) {
   muster::leave_modified(bytes.data(), 0);
   muster::leave_modified(bytes.data(), 1);
   muster::leave_modified(bytes.data(), bytes.size());
+  muster::leave_modified(&bytes[5], muster::line_size + 1);
   EXPECT_EQ(bytes, before);
 }
 

@@ -131,6 +131,83 @@ TYPED_TEST(queue_lifetime, bulk_pop_into_an_output_that_throws_loses_at_most_the
   q.check();
 }
 
+/// An iterator of which a copy throws: that before which `left` is 0. It reads 1, 2, 3 …, and writes to `written`.
+struct fragile_iterator {
+  int* left;
+  std::vector<std::uint64_t>* written;
+  std::uint64_t value = 1;
+
+  fragile_iterator(int& copies, std::vector<std::uint64_t>& to) : left(&copies), written(&to) {}
+  fragile_iterator(const fragile_iterator& other) : left(other.left), written(other.written), value(other.value) {
+    copied();
+  }
+  fragile_iterator& operator=(const fragile_iterator& other) {
+    value = other.value;
+    copied();
+    return *this;
+  }
+  void copied() const {
+    if ((*left)-- == 0) throw refusal(value);
+  }
+
+  struct place {
+    std::vector<std::uint64_t>* written;
+    std::uint64_t value;
+    operator std::uint64_t() const noexcept { return value; }
+    const place& operator=(std::uint64_t item) const noexcept {
+      written->push_back(item);
+      return *this;
+    }
+  };
+  place operator*() const noexcept { return {written, value}; }
+  fragile_iterator& operator++() noexcept {
+    ++value;
+    return *this;
+  }
+};
+
+TYPED_TEST(queue_lifetime, an_input_iterator_that_cannot_be_copied_leaves_no_item_half_pushed) {
+  for (int left = 0; left < 8; ++left) {
+    typename TypeParam::template of<std::uint64_t> q(8);
+    std::vector<std::uint64_t> nothing;
+    int copies = 1000;
+    const fragile_iterator numbers(copies, nothing);
+    copies = left;
+    try {
+      EXPECT_EQ(q.push_n(numbers, 3), 3U);
+    } catch (const refusal&) {
+    }
+    q.close();
+    std::uint64_t last = 0;
+    while (const auto item = q.try_pop()) EXPECT_EQ(*item, ++last);
+    EXPECT_LE(last, 3U);
+    EXPECT_EQ(q.try_pop().status(), queue_status::closed) << "a copy after " << left;
+    q.check();
+  }
+}
+
+TYPED_TEST(queue_lifetime, an_output_iterator_that_cannot_be_copied_loses_nothing) {
+  for (int left = 0; left < 8; ++left) {
+    typename TypeParam::template of<std::uint64_t> q(8);
+    for (std::uint64_t i = 1; i <= 6; ++i) ASSERT_EQ(q.try_push(i), queue_status::success);
+    std::vector<std::uint64_t> got;
+    int copies = 1000;
+    const fragile_iterator out(copies, got);
+    copies = left;
+    try {
+      EXPECT_EQ(q.pop_n(out, 4), 4U);
+    } catch (const refusal&) {
+    }
+    while (const auto item = q.try_pop()) got.push_back(*item);
+    EXPECT_EQ(got, (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6})) << "a copy after " << left;
+    for (std::uint64_t lap = 0; lap < 20; ++lap) {  // each cell is used again
+      for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(q.try_push(i), queue_status::success);
+      for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(*q.try_pop(), i);
+    }
+    q.check();
+  }
+}
+
 TYPED_TEST(queue_lifetime, results_own_their_item) {
   typename TypeParam::template of<counted> q(2);
   ASSERT_EQ(q.emplace(std::uint64_t{1}), queue_status::success);

@@ -91,6 +91,7 @@ inline void prefetch_for_write(const void* address) noexcept {
 inline void leave_modified(void* storage, std::size_t size) noexcept {
   volatile unsigned char* const bytes = static_cast<unsigned char*>(storage);
   for (std::size_t at = 0; at < size; at += line_size) bytes[at] = bytes[at];
+  if (size > 1) bytes[size - 1] = bytes[size - 1];  // the storage may begin in the middle of a line
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -17,12 +17,12 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Destroys what is left of an item that has been moved out. When that has read all of its lines, and there are some in
-/// which its consumer writes nothing else, they are left modified.
+/// Destroys what is left of an item that has been moved out. When that has read all of its lines, and there may be some
+/// in which its consumer writes nothing else (beside it are two words at most), they are left modified.
 template <class T>
-void empty(slot<T>& place) noexcept {
+void vacate(slot<T>& place) noexcept {
   place.destroy();
-  if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) > line_size - sizeof(std::uint64_t))
+  if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) > line_size - 2 * sizeof(std::uint64_t))
     leave_modified(&place, sizeof(place));
 }
 
@@ -31,7 +31,7 @@ template <class T, class Release>
 queue_result<T> take(sync::cell<slot<T>>& item, Release release) {
   slot<T>& place = item.ref();
   const finally emptied([&] {
-    empty(place);
+    detail::vacate(place);
     release();
   });
   return queue_result<T>(std::in_place, std::move(place.value));
@@ -42,7 +42,7 @@ template <class T, class OutputIt, class Release>
 void take_to(sync::cell<slot<T>>& item, OutputIt& out, Release release) {
   slot<T>& place = item.ref();
   const finally emptied([&] {
-    empty(place);
+    detail::vacate(place);
     release();
   });
   *out = std::move(place.value);

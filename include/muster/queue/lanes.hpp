@@ -138,7 +138,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   bool is_ready() noexcept;
   bool is_drained() const noexcept;
   MUSTER_COLD bool await_item(const cursor& at, unsigned number, const wait_limit& limit);
-  MUSTER_COLD void slip() noexcept;
+  MUSTER_COLD void slip_when_dry(const cursor& at) noexcept;
   queue_result<T> pop_within(const wait_limit& limit);
 
   // Read-only after construction.
@@ -150,8 +150,9 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   alignas(isolation_size) event_mask events_;  // consumers sleep here, for an item in any lane
   sync::atomic<std::size_t> used_{0};
   sync::atomic<unsigned> consumers_{0};
-  slipping slip_state_;
   detail::lane_set marked_;
+  alignas(isolation_size) slipping slip_state_;  // after a wait, and before one
+  slipping dry_slip_;
 };
 
 /// The right to push into one lane, for one thread at a time. Gives the lane back at its end; items left in it stay.
@@ -162,7 +163,10 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
 
  public:
   producer_handle(producer_handle&& other) noexcept
-      : owner_(std::exchange(other.owner_, nullptr)), lane_(other.lane_), mark_(other.mark_), number_(other.number_) {}
+      : owner_(std::exchange(other.owner_, nullptr)),
+        lane_(std::exchange(other.lane_, nullptr)),
+        mark_(other.mark_),
+        number_(other.number_) {}
   producer_handle& operator=(producer_handle&& other) noexcept;
   ~producer_handle() { leave(); }
 

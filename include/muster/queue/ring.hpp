@@ -133,7 +133,7 @@ class ring {
 
  public:
   static constexpr std::size_t cell_size = sizeof(place);
-  /// How many ranks follow each other in one cache line, when the first of them is a multiple of it.
+  /// Cells of so many consecutive ranks are no longer than a line: whoever touches one in so many touches every line.
   static constexpr rank_t ranks_per_line =
       Layout::own_line || Layout::rotates ? 1 : std::bit_floor(std::max<std::size_t>(1, line_size / cell_size));
 

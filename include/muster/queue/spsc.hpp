@@ -116,6 +116,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT queue_result<T> take(rank_t rank);
   template <class OutputIt>
   std::size_t take_run(OutputIt& out, std::size_t count);
+  MUSTER_HOT void fetch_ahead(rank_t rank) noexcept;
   MUSTER_HOT void leave(rank_t rank) noexcept;
   MUSTER_HOT void give_back(rank_t end) noexcept;
 

@@ -83,7 +83,7 @@ auto MUSTER_LANES_QUEUE::producer_handle::operator=(producer_handle&& other) noe
   if (this != &other) {
     leave();
     owner_ = std::exchange(other.owner_, nullptr);
-    lane_ = other.lane_;
+    lane_ = std::exchange(other.lane_, nullptr);
     mark_ = other.mark_;
     number_ = other.number_;
   }

@@ -168,13 +168,13 @@ MUSTER_MPMC
 template <class OutputIt>
 std::size_t MUSTER_MPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
   constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
+  OutputIt to = std::move(out);  // our own, so that it can be in a register; before a claim, as it may throw
   std::size_t taken = 0;
   while (taken < (safe ? 1 : count)) {
     rank_t first = 0;
     std::size_t run = 0;
     status = claim_up_to(safe ? std::min(count, cells_.cells()) : 1, first, run);
     if (status != queue_status::success) break;
-    OutputIt to = std::move(out);  // our own, so that it can be in a register
     for (rank_t rank = first; rank != first + run * step; rank += step) {
       cell& c = at(rank);
       // As in try_pop_first.
@@ -183,8 +183,8 @@ std::size_t MUSTER_MPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
       detail::take_to(c.item, to, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
       ++taken;
     }
-    out = std::move(to);
   }
+  out = std::move(to);
   return taken;
 }
 

@@ -99,7 +99,7 @@ struct alignas(isolation_size) shared_header {
 };
 
 inline constexpr std::array<char, 8> shared_magic = {'m', 'u', 's', 't', 'e', 'r', '-', 'q'};
-inline constexpr std::uint32_t shared_version = 2;
+inline constexpr std::uint32_t shared_version = 3;
 
 /// The facts of a region: its numbers are known, its offsets follow, but for what depends on the item.
 inline shared_facts lay_out(shared_facts f) noexcept {

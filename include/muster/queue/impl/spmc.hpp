@@ -265,10 +265,10 @@ template <class InputIt>
 std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   const rank_t begin = tail_.load(std::memory_order_relaxed);
   const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
+  InputIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
   if (!announce(begin, most)) [[unlikely]]
     return 0;
   rank_t end = begin;
-  InputIt item = std::move(first);  // our own, so that it can be in a register
   const auto finish = [&] {
     if (consumers_.after_event() != 0) [[unlikely]]
       for (rank_t rank = begin; rank != end; ++rank) signal_rank(rank);

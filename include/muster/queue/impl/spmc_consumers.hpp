@@ -218,6 +218,7 @@ MUSTER_SPMC
 template <bool Exact, class OutputIt>
 std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
   constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
+  OutputIt to = std::move(out);  // our own, so that it can be in a register; before a claim, as it may throw
   std::size_t taken = 0;
   while (taken < (safe ? 1 : count)) {
     rank_t first = 0;
@@ -225,8 +226,9 @@ std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
     const std::size_t most = safe ? count : 1;
     if (!claim_at_once(most, first, run)) [[unlikely]]
       if (status = claim<Exact>(most, first, run); status != queue_status::success) break;
-    taken += take_run(out, first, run);
+    taken += take_run(to, first, run);
   }
+  out = std::move(to);
   return taken;
 }
 
@@ -234,16 +236,14 @@ std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
 MUSTER_SPMC
 template <class OutputIt>
 std::size_t MUSTER_SPMC_QUEUE::take_run(OutputIt& out, rank_t first, std::size_t count) {
-  OutputIt to = std::move(out);  // our own, so that it can be in a register
   std::size_t gaps = 0;
   for (rank_t rank = first; rank != first + count; ++rank) {
     cell& c = cells_[rank];
     // As in claim_item.
     if (c.word.load(std::memory_order_relaxed) == published(rank)) [[likely]]
-      detail::take_to(c.item, to, [&c] { c.word.store(0, std::memory_order_release); });  // (4)
+      detail::take_to(c.item, out, [&c] { c.word.store(0, std::memory_order_release); });  // (4)
     else ++gaps;
   }
-  out = std::move(to);
   return count - gaps;
 }
 

@@ -175,10 +175,10 @@ template <class InputIt>
 std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   const rank_t begin = next();
   const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
+  InputIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
   if (!announce(end)) [[unlikely]]
     return 0;
   rank_t filled = begin;
-  InputIt item = std::move(first);  // our own, so that it can be in a register
   try {
     while (filled != end) {
       if (filled % per_line == 0) prefetch_for_write(&cells_[filled + ahead]);

@@ -84,11 +84,17 @@ queue_status MUSTER_SPSC_QUEUE::find_item() noexcept {
 
 MUSTER_SPSC
 queue_result<T> MUSTER_SPSC_QUEUE::take(rank_t rank) {
-  if (rank % per_line == 0) prefetch_for_write(&cells_[rank + ahead]);
+  fetch_ahead(rank);
   return detail::take(cells_[rank], [this, rank] {
     leave(rank);
     give_back(rank + 1);
   });
+}
+
+// Only what is known to be there: closer to the producer it would take away lines that are still being written.
+MUSTER_SPSC
+void MUSTER_SPSC_QUEUE::fetch_ahead(rank_t rank) noexcept {
+  if (rank % per_line == 0 && before(rank + ahead, tail_seen_)) prefetch_for_write(&cells_[rank + ahead]);
 }
 
 // After the item has been moved out: the last cell of each line is written.
@@ -136,7 +142,7 @@ std::size_t MUSTER_SPSC_QUEUE::take_run(OutputIt& out, std::size_t count) {
   const detail::finally done([&] { give_back(emptied); });
   OutputIt to = std::move(out);  // our own, so that it can be in a register
   while (emptied != end) {
-    if (emptied % per_line == 0) prefetch_for_write(&cells_[emptied + ahead]);
+    fetch_ahead(emptied);
     detail::take_to(cells_[emptied], to, [&] { leave(emptied++); });
   }
   out = std::move(to);
