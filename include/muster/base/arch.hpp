@@ -86,8 +86,8 @@ inline void prefetch_for_write(const void* address) noexcept {
 }
 
 /// Writes into each line of storage that only we use, without changing it, for the thread that writes it next: a line
-/// that we have modified comes from our cache, one that we have only read may take ten times as long to be had for
-/// writing. (Zen 4, see docs/design/queue.md.)
+/// that we have modified comes from our cache, one that we have only read may take several times as long to be had for
+/// writing (`half buffers, only read` in `muster-bench run queue/one-to-one`; docs/design/queue.md).
 inline void leave_modified(void* storage, std::size_t size) noexcept {
   volatile unsigned char* const bytes = static_cast<unsigned char*>(storage);
   for (std::size_t at = 0; at < size; at += line_size) bytes[at] = bytes[at];
