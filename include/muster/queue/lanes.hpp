@@ -138,7 +138,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   bool is_ready() noexcept;
   bool is_drained() const noexcept;
   MUSTER_COLD bool await_item(const cursor& at, unsigned number, const wait_limit& limit);
-  MUSTER_COLD void slip_when_dry(const cursor& at) noexcept;
+  MUSTER_COLD void slip_when_dry() noexcept;
   queue_result<T> pop_within(const wait_limit& limit);
 
   // Read-only after construction.
@@ -151,8 +151,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   sync::atomic<std::size_t> used_{0};
   sync::atomic<unsigned> consumers_{0};
   detail::lane_set marked_;
-  alignas(isolation_size) slipping slip_state_;  // after a wait, and before one
-  slipping dry_slip_;
+  alignas(isolation_size) slipping slip_state_;  // after a wait
+  slipping dry_slip_;                            // before one
 };
 
 /// The right to push into one lane, for one thread at a time. Gives the lane back at its end; items left in it stay.
@@ -226,6 +226,7 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
   MUSTER_COLD queue_result<T> try_pop_anywhere();
   MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit);
   MUSTER_COLD queue_result<T> await_and_pop(wait_limit limit);
+  bool has_run_dry() const noexcept { return at_.left != 0 && !at_.here->has_first(); }
   template <class OutputIt>
   queue_status take_some(OutputIt& out, std::size_t count, std::size_t& taken);
 

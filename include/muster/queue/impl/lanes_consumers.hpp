@@ -147,12 +147,11 @@ bool MUSTER_LANES_QUEUE::await_item(const cursor& at, unsigned number, const wai
   return true;
 }
 
-// A consumer whose lane has run dry, and the others with it, looks into all lanes before it waits. By then there may be
-// an item, and so on: it would never wait, and follow its producer item by item.
+// For a consumer whose lane has run dry. If the others have too, it would look into all of them before it waits, and by
+// then there may be an item, and so on: it would never wait, and follow its producer item by item.
 MUSTER_LANES
-void MUSTER_LANES_QUEUE::slip_when_dry(const cursor& at) noexcept {
-  if (at.left != 0 && !at.here->has_first() && size_approx() == 0)
-    dry_slip_.after_wait(slip_, [this] { return size_approx(); });
+void MUSTER_LANES_QUEUE::slip_when_dry() noexcept {
+  if (size_approx() == 0) dry_slip_.after_wait(slip_, [this] { return size_approx(); });
 }
 
 // ------------------------------------------------------------------------------------------------------------- handles
@@ -199,7 +198,7 @@ queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::pop_within(const wait_limit
 
 MUSTER_LANES
 queue_result<T> MUSTER_LANES_QUEUE::consumer_handle::await_and_pop(wait_limit limit) {
-  if (limit.none()) owner_->slip_when_dry(at_);
+  if (limit.none() && has_run_dry()) owner_->slip_when_dry();
   for (;;) {
     queue_result<T> result = try_pop_anywhere();
     if (result || result.status() == queue_status::closed) return result;
@@ -223,7 +222,7 @@ queue_status MUSTER_LANES_QUEUE::consumer_handle::take_some(OutputIt& out, std::
 MUSTER_LANES
 template <class OutputIt>
 std::size_t MUSTER_LANES_QUEUE::consumer_handle::pop_n(OutputIt out, std::size_t count) {
-  if (count != 0 && at_.left != 0 && !at_.here->has_first()) owner_->slip_when_dry(at_);
+  if (count != 0 && has_run_dry()) owner_->slip_when_dry();
   for (std::size_t taken = 0; count != 0;) {
     const queue_status status = take_some(out, count, taken);
     if (status == queue_status::success || status == queue_status::closed) return taken;
