@@ -50,6 +50,20 @@ TEST(arch, memory_that_is_left_modified_holds_what_it_held) {
   EXPECT_EQ(bytes, before);
 }
 
+// Memory that may only be read tells whether it is written.
+TEST(arch_death_test, each_line_that_is_left_modified_is_written) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* const memory = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  unsigned char* const border = static_cast<unsigned char*>(memory) + page;
+  ASSERT_EQ(mprotect(border, page, PROT_READ), 0);
+  for (const std::size_t before : {std::size_t{8}, muster::line_size, 3 * muster::line_size - 8}) {
+    muster::leave_modified(border - before, before);
+    EXPECT_DEATH(muster::leave_modified(border - before, before + 1), "");
+  }
+  EXPECT_EQ(munmap(memory, 2 * page), 0);
+}
+
 TEST(futex, says_why_it_returned) {
   std::atomic<std::uint32_t> word{7};
   EXPECT_EQ(muster::futex_wait(&word, 8, 1, muster::no_deadline, futex_scope::process), futex_reason::changed);
