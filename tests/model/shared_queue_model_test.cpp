@@ -254,10 +254,9 @@ class clearing {
     auto& rings = *all_.queue;
     for (unsigned seat = 1; seat <= 4; ++seat) rings.sit_down(seat == 4 ? dead_from_the_beginning : seat, 1);
     typename place::rings::view seen = rings.view_of(0);
-    muster::rank_t rank = 0;
     static_cast<void>(all_.try_push(1, seen, 1));
-    static_cast<void>(rings.claim_item(0, 4, rank));
-    static_cast<void>(rings.claim_place(0, 4, seen, rank));
+    static_cast<void>(rings.claim_item(0, 4));
+    static_cast<void>(rings.claim_place(0, 4, seen));
     static_cast<void>(all_.try_push(1, seen, 2));
 
     const unsigned mortal = mm::spawn([this] { clear_up(0); });
@@ -286,7 +285,7 @@ class clearing {
     if (rings.seat(4).holder.load(std::memory_order_relaxed) != 0) rings.stand_up(4);
     rings.sit_down(dead_from_the_beginning, 1);
     static_cast<void>(all_.try_push(1, seen, 1));
-    static_cast<void>(rings.claim_item(0, 4, rank));
+    static_cast<void>(rings.claim_item(0, 4));
     clear_up(2);
     if (given_[0].get() + given_[1].get() + given_[2].get() != given + 1)
       mm::engine::running().fail("a seat can be cleared up only once");
@@ -412,10 +411,10 @@ class heirs {
 
   bool follows(unsigned seat) { return all_.queue->own(all_.queue->ends(0).consumer, seat, seat, detail::hand_over{}); }
   void pop_and_leave(unsigned seat, unsigned items) {
-    muster::rank_t rank = 0;
-    for (; items != 0 && all_.queue->has_inherited(rank); --items) found(seat, *all_.queue->take(0, seat, rank));
     for (; items != 0; --items) {
-      const auto item = all_.try_pop(seat);
+      const auto inherited = all_.queue->inherited_item();
+      const auto item =
+          inherited.status == queue_status::success ? all_.queue->take(seat, inherited) : all_.try_pop(seat);
       if (!item) break;
       found(seat, *item);
     }
@@ -489,19 +488,21 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
   search.programs.push_back({deaths().back().name + ", and live", true, deaths().back().program, {}});
   for (const death_row& d : handovers()) search.programs.push_back({d.name, true, d.program, {}});
   search.survivors = {
-      {"shared_engine::look: load seq_cst -> acquire", false,
+      {"shared_engine::look_closer: load seq_cst -> acquire", false,
        "of the gap: the checker's sequentially consistent operations order more than C++20 says"},
       {"shared_engine::claim_item: load repeated", true, "an older hint: walks over the ranks between"},
       {"shared_engine::check: load repeated", true, "an older hint, as above"},
       {"shared_engine::view_of: load repeated", true, "an older head: whoever sleeps for it looks again after 50 ms"},
-      {"shared_engine::look: load repeated", true, "of a ring's end: any that is there with the flag is right"},
+      {"shared_engine::look_closer: load repeated", true, "of a ring's end: any that is there with the flag is right"},
       {"shared_engine::claim_item: store skipped", true, "a hint: consumers walk over the ranks between"},
       {"shared_engine::has_news: load repeated", true, "a hint: the pop looks again"},
       {"shared_engine::help_to_close: load repeated", true, "what has changed in between has seen the flag"},
       {"shared_engine::claim_place: load repeated", true, "an older hint: walks over the ranks between"},
       {"shared_engine::claim_place: store skipped", true, "a hint, as above"},
-      {"shared_engine::claim_place: store release -> relaxed", false,
-       "of the first store, when there is no room: as for the other, and a fifth thread that finds no room"},
+      {"shared_engine::search_place: load repeated", true,
+       "of a cell met again a lap later: only its producers make it less free, and they claim by compare-exchange"},
+      {"shared_engine::search_place: store release -> relaxed", false,
+       "when there is no room: as the store of claim_place, and a fifth thread that finds no room"},
       {"shared_engine::has_room: store skipped", true, "a hint: the next push walks again"},
       {"shared_engine::await_room: load repeated", true, "asks for the room of an older rank"},
       {"shared_engine::make_gap: load repeated", true, "the compare-exchange reads it again"},

@@ -26,15 +26,15 @@ void sleeper_and_spinner() {
   auto spinner = all.template seen_by<muster::wait::spin>();
   const auto push = [&](auto& rings, number value) {
     auto seen = rings.view_of(0);
-    for (muster::rank_t rank = 0;;) {
-      const queue_status now = rings.claim_place(0, 1, seen, rank);
-      if (now == queue_status::success) return rings.publish(0, 1, rank, value);
-      rings.await_room({}, now, 0, seen);
+    for (;;) {
+      const auto at = rings.claim_place(0, 1, seen);
+      if (at.status == queue_status::success) return rings.publish(1, at, value);
+      rings.await_room({}, at.status, 0, seen);
     }
   };
   const auto pop = [&](auto& rings) {
-    for (muster::rank_t rank = 0;;) {
-      if (rings.claim_item(0, 2, rank) == queue_status::success) return *rings.take(0, 2, rank);
+    for (;;) {
+      if (const auto at = rings.claim_item(0, 2); at.status == queue_status::success) return *rings.take(2, at);
       rings.await_item({}, [&] { return rings.has_news(0); });
     }
   };
@@ -57,16 +57,16 @@ void room_in_one_ring() {
   auto& rings = *all.queue;
   const auto push = [&](unsigned seat, unsigned ring, number value) {
     auto seen = rings.view_of(ring);
-    for (muster::rank_t rank = 0;;) {
-      const queue_status now = rings.claim_place(ring, seat, seen, rank);
-      if (now == queue_status::success) return rings.publish(ring, seat, rank, value);
-      rings.await_room({}, now, ring, seen);
+    for (;;) {
+      const auto at = rings.claim_place(ring, seat, seen);
+      if (at.status == queue_status::success) return rings.publish(seat, at, value);
+      rings.await_room({}, at.status, ring, seen);
     }
   };
   const auto pop = [&](unsigned ring) {
-    muster::rank_t rank = 0;
-    if (rings.claim_item(ring, 3, rank) != queue_status::success) fail("an item is not there");
-    return *rings.take(ring, 3, rank);
+    const auto at = rings.claim_item(ring, 3);
+    if (at.status != queue_status::success) fail("an item is not there");
+    return *rings.take(3, at);
   };
   push(1, 0, 10);
   push(2, other, 20);

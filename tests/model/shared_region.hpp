@@ -59,16 +59,14 @@ class region {
   }
 
   queue_status try_push(unsigned seat, typename rings::view& seen, number value) {
-    muster::rank_t rank = 0;
-    const queue_status claim = queue->claim_place(0, seat, seen, rank);
-    if (claim == queue_status::success) queue->publish(0, seat, rank, value);
-    return claim;
+    const auto at = queue->claim_place(0, seat, seen);
+    if (at.status == queue_status::success) queue->publish(seat, at, value);
+    return at.status;
   }
   muster::queue_result<number> try_pop(unsigned seat) {
-    muster::rank_t rank = 0;
-    const queue_status claim = queue->claim_item(0, seat, rank);
-    if (claim != queue_status::success) return claim;
-    return queue->take(0, seat, rank);
+    const auto at = queue->claim_item(0, seat);
+    if (at.status != queue_status::success) return at.status;
+    return queue->take(seat, at);
   }
   /// As shared_queue's ports wait, and clear up after the dead.
   queue_status push(unsigned seat, typename rings::view& seen, number value, const muster::wait_limit& limit = {}) {

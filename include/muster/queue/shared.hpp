@@ -94,6 +94,7 @@ class shared_queue {
                 "what goes from process to process is bytes: the item must be trivially copyable");
   static_assert(alignof(T) <= isolation_size, "the item asks for more alignment than the queue's memory has");
   using engine = detail::shared_engine<T, Shape, Wait, detail::real_life>;
+  using claimed = typename engine::claimed;
   struct state;
 
  public:
@@ -165,12 +166,14 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
 
   /// success, full, closed; busy when stopped processes hold every cell. Lock-free.
   template <class... Args>
-  queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args);
 
  private:
   producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring, std::unique_ptr<slipping> slip) noexcept;
   template <class... Args>
-  queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  MUSTER_HOT claimed claim_place() noexcept;
+  MUSTER_COLD claimed await_place(wait_limit limit, claimed at);
 
   std::shared_ptr<state> state_;
   unsigned seat_;
@@ -192,14 +195,18 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
 
   using pop_face<consumer_port, T>::pop;
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
-  queue_result<T> pop() { return pop_within(wait_limit{}); }
+  MUSTER_HOT queue_result<T> pop();
   /// Takes the first item if there is one: an item, empty or closed; busy while it is still being written. Lock-free.
   /// Of lanes, empty means that each was empty when it was looked at.
-  queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop();
 
  private:
   consumer_port(std::shared_ptr<state> s, unsigned seat, std::unique_ptr<slipping> slip) noexcept;
-  queue_result<T> pop_within(const wait_limit& limit);
+  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit);
+  MUSTER_HOT claimed claim_item();
+  MUSTER_COLD claimed claim_elsewhere(claimed vain);
+  MUSTER_COLD claimed await_item(wait_limit limit, claimed at);
+  void next_lane() noexcept;
   void help();
 
   static constexpr unsigned turn = 64;  // items in a row from one lane, while others may have some

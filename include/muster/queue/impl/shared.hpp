@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// impl/shared.hpp: the definitions of shared_queue and its ports: what a process does before and after it uses the
-// rings of impl/shared_engine.hpp.
+// impl/shared.hpp: the definitions of shared_queue: what a process does before and after it uses the rings of
+// impl/shared_engine.hpp. What it does with a port is in impl/shared_ports.hpp.
 #pragma once
 
 #include <muster/queue/shared.hpp>  // the class
@@ -162,118 +162,6 @@ std::size_t MUSTER_SHARED_QUEUE::recover(Give give) {
   return ports;
 }
 
-// --------------------------------------------------------------------------------------------------------- producers
-
-template <class T, class Shape, class Wait>
-MUSTER_SHARED_QUEUE::producer_port::producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring,
-                                                  std::unique_ptr<slipping> slip) noexcept
-    : state_(std::move(s)), seat_(seat), ring_(ring), seen_(state_->rings.view_of(ring)), slip_(std::move(slip)) {}
-
-template <class T, class Shape, class Wait>
-MUSTER_SHARED_QUEUE::producer_port::~producer_port() {
-  if (state_) state_->rings.stand_up(seat_);
-}
-
-template <class T, class Shape, class Wait>
-template <class... Args>
-queue_status MUSTER_SHARED_QUEUE::producer_port::try_emplace(Args&&... args) {
-  // Made before the claim: what its constructor throws changes nothing.
-  if constexpr (sizeof...(Args) != 1 || !(std::is_same_v<std::remove_cvref_t<Args>, T> && ...)) {
-    return try_emplace(T(std::forward<Args>(args)...));
-  } else {
-    rank_t rank = 0;
-    const queue_status claim = state_->rings.claim_place(ring_, seat_, seen_, rank);
-    if (claim == queue_status::success) [[likely]]
-      state_->rings.publish(ring_, seat_, rank, args...);
-    return claim;
-  }
-}
-
-template <class T, class Shape, class Wait>
-template <class... Args>
-queue_status MUSTER_SHARED_QUEUE::producer_port::emplace_within(const wait_limit& limit, Args&&... args) {
-  if constexpr (sizeof...(Args) != 1 || !(std::is_same_v<std::remove_cvref_t<Args>, T> && ...)) {
-    return emplace_within(limit, T(std::forward<Args>(args)...));
-  } else {
-    for (;;) {
-      const queue_status now = try_emplace(args...);
-      if (now == queue_status::success || now == queue_status::closed) return now;
-      if (limit.over() || !state_->rings.await_room(limit, now, ring_, seen_)) return now;
-      slip_->after_wait(state_->rings.slip(), [this] { return state_->rings.free_places(ring_); });
-    }
-  }
-}
-
-// --------------------------------------------------------------------------------------------------------- consumers
-
-template <class T, class Shape, class Wait>
-MUSTER_SHARED_QUEUE::consumer_port::consumer_port(std::shared_ptr<state> s, unsigned seat,
-                                                  std::unique_ptr<slipping> slip) noexcept
-    : state_(std::move(s)), seat_(seat), slip_(std::move(slip)) {
-  if (Shape::many_rings) ring_ = static_cast<unsigned>(seat % state_->rings.facts().rings);
-  rank_t rank = 0;
-  inherits_ = Shape::one_consumer && state_->rings.has_inherited(rank);
-}
-
-template <class T, class Shape, class Wait>
-MUSTER_SHARED_QUEUE::consumer_port::~consumer_port() {
-  if (state_) state_->rings.stand_up(seat_);
-}
-
-template <class T, class Shape, class Wait>
-queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::try_pop() {
-  engine& rings = state_->rings;
-  const auto lanes = static_cast<unsigned>(Shape::many_rings ? rings.facts().rings : 1);
-  bool busy = false, open = false;
-  if (Shape::one_consumer && inherits_) [[unlikely]] {
-    if (rank_t rank = 0; rings.has_inherited(rank)) return rings.take(0, seat_, rank);
-    inherits_ = false;
-  }
-  if (Shape::many_rings && in_a_row_ == turn) ring_ = ring_ + 1 == lanes ? 0 : ring_ + 1, in_a_row_ = 0;
-  for (unsigned looked = 0; looked < lanes; ++looked) {
-    rank_t rank = 0;
-    const queue_status claim = rings.claim_item(ring_, seat_, rank);
-    if (claim == queue_status::success) {
-      ++in_a_row_;
-      help_at_ = no_deadline;
-      return rings.take(ring_, seat_, rank);
-    }
-    busy |= claim == queue_status::busy;
-    open |= claim == queue_status::empty;
-    if (Shape::many_rings) ring_ = ring_ + 1 == lanes ? 0 : ring_ + 1, in_a_row_ = 0;
-  }
-  if (!busy) return open ? queue_status::empty : queue_status::closed;
-  // Whoever only tries must not find it busy for ever because somebody has died.
-  const deadline now = deadline_clock::now();
-  if (help_at_ == no_deadline) help_at_ = now + engine::patience;
-  if (now >= help_at_) help();
-  return queue_status::busy;
-}
-
-template <class T, class Shape, class Wait>
-queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::pop_within(const wait_limit& limit) {
-  engine& rings = state_->rings;
-  const auto ready = [&] {
-    for (unsigned ring = 0; ring < rings.facts().rings; ++ring)
-      if (rings.has_news(ring)) return true;
-    return false;
-  };
-  for (;;) {
-    queue_result<T> result = try_pop();
-    if (result || result.status() == queue_status::closed) return result;
-    if (limit.over() || !rings.await_item(limit, ready)) return result;
-    slip_->after_wait(rings.slip(), [&] { return rings.size_approx(); });
-  }
-}
-
-template <class T, class Shape, class Wait>
-void MUSTER_SHARED_QUEUE::consumer_port::help() {
-  engine& rings = state_->rings;
-  const std::uint64_t self = detail::real_life::self();
-  for (unsigned ring = 0; ring < rings.facts().rings; ++ring) rings.help(ring, self);
-  help_at_ = no_deadline;
-}
-
 // ------------------------------------------------------------------------------------------------------------ the rest
 
 template <class T, class Shape, class Wait>
@@ -306,6 +194,6 @@ void MUSTER_SHARED_QUEUE::check() const {
   state_->rings.check();
 }
 
-#undef MUSTER_SHARED_QUEUE
-
 }  // namespace muster::inline MUSTER_ABI
+
+#include <muster/queue/impl/shared_ports.hpp>  // the rest of the definitions

@@ -8,12 +8,23 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
+// Moves `rank` on to the first one that is not done with.
 MUSTER_SHARED
-auto MUSTER_SHARED_ENGINE::look(unsigned ring, rank_t rank, rank_t& next) const noexcept -> outlook {
-  const cell& c = at(ring, rank);
-  // (4) acquire: pairs with (7) and (20).
-  rank_t now = c.word.load(std::memory_order_acquire);
+auto MUSTER_SHARED_ENGINE::walk(unsigned ring, rank_t& rank) const noexcept -> outlook {
+  for (rank_t next = 0;; rank = next) {
+    // (4) acquire: pairs with (7) and (20).
+    const rank_t now = at(ring, rank).word.load(std::memory_order_acquire);
+    if (now == word::make(rank, word::published)) [[likely]]
+      return outlook::ready;
+    if (const outlook seen = look_closer(ring, rank, now, next); seen != outlook::passed) return seen;
+  }
+}
+
+// What has become of `rank`, whose cell's word was `now`. When it is done with: the rank to look at next.
+MUSTER_SHARED
+auto MUSTER_SHARED_ENGINE::look_closer(unsigned ring, rank_t rank, rank_t now, rank_t& next) const noexcept -> outlook {
   if (before(word::rank_of(now), rank)) {
+    const cell& c = at(ring, rank);
     // (5) seq_cst: pairs with (2).
     if (before(c.gap.load(std::memory_order_seq_cst), rank)) {
       const bool over =
@@ -32,13 +43,6 @@ auto MUSTER_SHARED_ENGINE::look(unsigned ring, rank_t rank, rank_t& next) const 
   return outlook::passed;
 }
 
-// Moves `rank` on to the first one that is not done with.
-MUSTER_SHARED
-auto MUSTER_SHARED_ENGINE::walk(unsigned ring, rank_t& rank) const noexcept -> outlook {
-  for (rank_t next = 0;; rank = next)
-    if (const outlook seen = look(ring, rank, next); seen != outlook::passed) return seen;
-}
-
 // Claims the item of a published rank. False when another was faster.
 MUSTER_SHARED
 bool MUSTER_SHARED_ENGINE::claim_item_of(cell& c, rank_t rank, unsigned me) noexcept {
@@ -53,43 +57,44 @@ bool MUSTER_SHARED_ENGINE::claim_item_of(cell& c, rank_t rank, unsigned me) noex
   return c.word.compare_exchange_strong(known, mine, std::memory_order_release, std::memory_order_relaxed);
 }
 
-// Claims the first item there is: success, or why there is none. Never waits for another thread.
+// Claims the first item there is. Never waits for another thread.
 MUSTER_SHARED
-queue_status MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me, rank_t& rank) {
+auto MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me) -> claimed {
   shared_ends& e = ends_[ring];
-  rank = e.head.load(std::memory_order_acquire);  // (18) acquire: pairs with (19) and (21).
+  rank_t rank = e.head.load(std::memory_order_acquire);  // (18) acquire: pairs with (19) and (21).
   for (;;) {
     switch (walk(ring, rank)) {
       case outlook::passed: break;  // walk() goes on
-      case outlook::written: return queue_status::busy;
-      case outlook::over: return queue_status::closed;
+      case outlook::written: return {queue_status::busy};
+      case outlook::over: return {queue_status::closed};
       case outlook::unclaimed:
-        if (!is_closed()) return queue_status::empty;
+        if (!is_closed()) return {queue_status::empty};
         // Whoever closes may have died in the middle of it.
         if ((header_->consumers.flags() & closed) == 0) help_to_close();
         break;
       case outlook::ready: {
-        if (!claim_item_of(at(ring, rank), rank, me)) break;
+        cell& c = at(ring, rank);
+        if (!claim_item_of(c, rank, me)) break;
         // (19) release: pairs with (18), for the same reason. A late store can set the hint back; whoever
         // follows walks over the ranks between.
         e.head.store(rank + step, std::memory_order_release);
         signal_room(ring);
-        return queue_status::success;
+        return {queue_status::success, rank, &c};
       }
     }
   }
 }
 
 MUSTER_SHARED
-queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned ring, unsigned me, rank_t rank) noexcept {
-  cell& c = at(ring, rank);
+queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned me, const claimed& at) noexcept {
+  cell& c = *at.place;
   shared_seat& s = seats_[me];
   queue_result<T> item(std::in_place, c.item.get().value);
   // Not what changes it: if we are killed now, our successor pops it.
   if constexpr (sizeof(c) > line_size) leave_modified(&c.item.ref(), sizeof(T));
-  s.last.store(rank, std::memory_order_relaxed);
+  s.last.store(at.rank, std::memory_order_relaxed);
   s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  c.word.store(rank, std::memory_order_release);  // (8) release: pairs with (11).
+  c.word.store(at.rank, std::memory_order_release);  // (8) release: pairs with (11).
   return item;
 }
 

@@ -47,6 +47,13 @@ class shared_engine {
   static constexpr std::uint32_t closed = event_mask::flag(1);   // and every ring's end is known
   static constexpr std::chrono::milliseconds patience{50};       // before a waiting thread looks for the dead
 
+  /// What a claim has come to: success, a rank and its cell, or why there is none.
+  struct claimed {
+    queue_status status;
+    rank_t rank = 0;
+    cell* place = nullptr;
+  };
+
   /// Where a ring was when a port looked last. A port's own.
   struct view {
     rank_t head = 0;  // a value that head has had
@@ -71,13 +78,13 @@ class shared_engine {
   view view_of(unsigned ring) const noexcept {
     return {ends_[ring].head.load(std::memory_order_relaxed)};  // a bound; whether a cell is free is (11)
   }
-  queue_status claim_place(unsigned ring, unsigned me, view& seen, rank_t& rank) noexcept;
-  void publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept;
+  MUSTER_HOT claimed claim_place(unsigned ring, unsigned me, view& seen) noexcept;
+  MUSTER_HOT void publish(unsigned me, const claimed& at, const T& item) noexcept;
   bool await_room(const wait_limit& limit, queue_status why, unsigned ring, view& seen);
 
   // ---------------------------------------------------------------------------------------------------- consumers
-  queue_status claim_item(unsigned ring, unsigned me, rank_t& rank);
-  queue_result<T> take(unsigned ring, unsigned me, rank_t rank) noexcept;
+  MUSTER_HOT claimed claim_item(unsigned ring, unsigned me);
+  MUSTER_HOT queue_result<T> take(unsigned me, const claimed& at) noexcept;
   template <class Ready>
   bool await_item(const wait_limit& limit, Ready ready);
   /// Whether a pop would say something else than that the ring is empty.
@@ -96,7 +103,7 @@ class shared_engine {
   unsigned sit_down(std::uint64_t process, std::uint32_t role);
   template <class Give>
   bool own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process, Give give);
-  bool has_inherited(rank_t& rank) const noexcept;
+  claimed inherited_item() const noexcept;
   void stand_up(unsigned me);
   template <class Give>
   cleared clear_up(unsigned s, std::uint64_t process, Give give);
@@ -109,7 +116,9 @@ class shared_engine {
   cell& at(unsigned ring, rank_t rank) const noexcept {
     return cells_of(ring)[static_cast<std::size_t>(rank / step) & (facts_.cells - 1)];
   }
-  cell* cells_of(unsigned ring) const noexcept { return reinterpret_cast<cell*>(cells_ + ring * ring_bytes_); }
+  cell* cells_of(unsigned ring) const noexcept {
+    return reinterpret_cast<cell*>(Shape::many_rings ? cells_ + ring * ring_bytes_ : cells_);
+  }
   rank_t span() const noexcept { return step * facts_.cells; }
   rank_t room_end(rank_t head) const noexcept { return head + step * facts_.capacity; }
 
@@ -121,10 +130,13 @@ class shared_engine {
   }
 
   enum class outlook { ready, passed, written, over, unclaimed };
-  outlook look(unsigned ring, rank_t rank, rank_t& next) const noexcept;
-  outlook walk(unsigned ring, rank_t& rank) const noexcept;
-  bool claim(unsigned ring, rank_t rank, rank_t known, unsigned me) noexcept;
-  bool claim_item_of(cell& c, rank_t rank, unsigned me) noexcept;
+  MUSTER_HOT outlook walk(unsigned ring, rank_t& rank) const noexcept;
+  MUSTER_COLD outlook look_closer(unsigned ring, rank_t rank, rank_t now, rank_t& next) const noexcept;
+  struct candidate;
+  MUSTER_COLD candidate search_place(unsigned ring, view& seen, candidate from) noexcept;
+  MUSTER_HOT bool claim(cell& c, unsigned ring, rank_t rank, rank_t known, unsigned me) noexcept;
+  MUSTER_HOT bool claim_item_of(cell& c, rank_t rank, unsigned me) noexcept;
+  bool fits(rank_t rank, const view& seen) const noexcept { return before(rank, room_end(seen.head)); }
   bool has_room(unsigned ring, rank_t rank, view& seen) noexcept;
   void make_gap(cell& c, rank_t rank) noexcept;
   void give_back(unsigned ring, rank_t rank) noexcept;
@@ -167,47 +179,68 @@ void MUSTER_SHARED_ENGINE::construct(unsigned char* region, const shared_facts& 
 
 // --------------------------------------------------------------------------------------------------------- producers
 
-// Claims the first rank that can be had: success, or why there is none. Never waits.
+// A rank that may be claimed, and its cell's word; or why there is none.
 MUSTER_SHARED
-queue_status MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view& seen, rank_t& rank) noexcept {
-  if (is_closed()) return queue_status::closed;
+struct MUSTER_SHARED_ENGINE::candidate {
+  rank_t rank;
+  rank_t now;
+  queue_status status = queue_status::success;
+
+  bool is_free() const noexcept { return before(word::rank_of(now), rank) && word::state_of(now) == word::free; }
+};
+
+// Claims the first rank that can be had. Never waits.
+MUSTER_SHARED
+auto MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view& seen) noexcept -> claimed {
+  if (is_closed()) return {queue_status::closed};
   shared_ends& e = ends_[ring];
   // (9) acquire: pairs with (10). Whoever takes the hint knows of the claims before it, as if it had walked there.
-  rank = e.tail.load(std::memory_order_acquire);
-  for (std::size_t gaps = 0;;) {
-    cell& c = at(ring, rank);
+  for (rank_t rank = e.tail.load(std::memory_order_acquire);;) {
     // (11) acquire: pairs with (8): the consumer has copied the old item before we overwrite it.
-    const rank_t now = c.word.load(std::memory_order_acquire);
-    const rank_t known = word::rank_of(now);
-    if (!before(known, rank)) {
-      rank = after(rank, known);
-    } else if (const bool room = has_room(ring, rank, seen); !room || gaps == facts_.cells) {
-      e.tail.store(rank, std::memory_order_release);  // (10): whoever waits for room must ask for this rank
-      return is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full;
-    } else if (word::state_of(now) != word::free) {
-      // A stopped consumer holds the cell for an earlier rank, or a stopped producer.
-      make_gap(c, rank);
-      rank += step;
-      ++gaps;
-    } else if (claim(ring, rank, now, me)) [[likely]] {
+    candidate first{rank, at(ring, rank).word.load(std::memory_order_acquire)};
+    if (!first.is_free() || !fits(rank, seen)) [[unlikely]] {
+      first = search_place(ring, seen, first);
+      if (first.status != queue_status::success) return {first.status};
+      rank = first.rank;
+    }
+    cell& c = at(ring, rank);
+    if (claim(c, ring, rank, first.now, me)) [[likely]] {
       // (10) release: pairs with (9). A late store can set the hint back; producers then walk over the ranks between.
       e.tail.store(rank + step, std::memory_order_release);
       if (header_->consumers.after_event(closing) == 0) [[likely]]
-        return queue_status::success;
+        return {queue_status::success, rank, &c};
       make_gap(c, rank);
       give_back(ring, rank);
-      return queue_status::closed;
-    } else if constexpr (Shape::one_producer) {
-      rank += step;
+      return {queue_status::closed};
     }
-    // After a claim that failed, the same rank again: it may still be free.
+    // Of several producers the same rank again: it may still be free.
+    if constexpr (Shape::one_producer) rank += step;
+  }
+}
+
+MUSTER_SHARED
+auto MUSTER_SHARED_ENGINE::search_place(unsigned ring, view& seen, candidate from) noexcept -> candidate {
+  std::size_t gaps = 0;
+  for (auto [rank, now, status] = from;; now = at(ring, rank).word.load(std::memory_order_acquire)) {  // (11)
+    if (const rank_t known = word::rank_of(now); !before(known, rank)) {
+      rank = after(rank, known);
+    } else if (const bool room = has_room(ring, rank, seen); !room || gaps == facts_.cells) {
+      ends_[ring].tail.store(rank, std::memory_order_release);  // (10): whoever waits for room must ask for this rank
+      return {rank, now, is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full};
+    } else if (word::state_of(now) == word::free) {
+      return {rank, now};
+    } else {
+      // A stopped consumer holds the cell for an earlier rank, or a stopped producer.
+      make_gap(at(ring, rank), rank);
+      rank += step;
+      ++gaps;
+    }
   }
 }
 
 // False when the rank has been claimed by another or passed over.
 MUSTER_SHARED
-bool MUSTER_SHARED_ENGINE::claim(unsigned ring, rank_t rank, rank_t known, unsigned me) noexcept {
-  cell& c = at(ring, rank);
+bool MUSTER_SHARED_ENGINE::claim(cell& c, unsigned ring, rank_t rank, rank_t known, unsigned me) noexcept {
   if constexpr (Shape::one_producer) {
     // Nobody else claims, and gaps are our own; or they are of a dead predecessor, and then older than our seat.
     if (!before(c.gap.load(std::memory_order_relaxed), rank)) return false;
@@ -236,17 +269,16 @@ void MUSTER_SHARED_ENGINE::give_back(unsigned ring, rank_t rank) noexcept {
 // Whether an item of this rank fits. Looks at head only when what is known does not answer it.
 MUSTER_SHARED
 bool MUSTER_SHARED_ENGINE::has_room(unsigned ring, rank_t rank, view& seen) noexcept {
-  if (before(rank, room_end(seen.head))) [[likely]]
-    return true;
+  if (fits(rank, seen)) return true;
   seen = view_of(ring);
   const rank_t hint = seen.head;
-  if (!before(rank, room_end(hint))) {
+  if (!fits(rank, seen)) {
     // The hint may be late, and with nothing but gaps at the front nobody might ever pass them.
     walk(ring, seen.head);
     // (21) release: pairs with (18).
     if (seen.head != hint) ends_[ring].head.store(seen.head, std::memory_order_release);
   }
-  return before(rank, room_end(seen.head));
+  return fits(rank, seen);
 }
 
 // After claim_place() in vain: waits for room, or for the cell after the last, or the end. False when the limit came
@@ -274,11 +306,10 @@ bool MUSTER_SHARED_ENGINE::await(const wait_limit& limit, event_mask& events, st
 }
 
 MUSTER_SHARED
-void MUSTER_SHARED_ENGINE::publish(unsigned ring, unsigned me, rank_t rank, const T& item) noexcept {
-  cell& c = at(ring, rank);
-  c.item.ref().construct(item);
+void MUSTER_SHARED_ENGINE::publish(unsigned me, const claimed& at, const T& item) noexcept {
+  at.place->item.ref().construct(item);
   // (7) release: pairs with (4). The item is complete before its consumer can see it.
-  c.word.store(word::make(rank, word::published), std::memory_order_release);
+  at.place->word.store(word::make(at.rank, word::published), std::memory_order_release);
   seats_[me].items.store(seats_[me].items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   signal_item();
 }

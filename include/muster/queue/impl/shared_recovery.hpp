@@ -53,15 +53,16 @@ bool MUSTER_SHARED_ENGINE::own(sync::atomic<std::uint32_t>& place, unsigned me, 
 
 // The first item that dead owners of the only consumer's place have claimed and not taken. For who has it now.
 MUSTER_SHARED
-bool MUSTER_SHARED_ENGINE::has_inherited(rank_t& rank) const noexcept {
-  bool found = false;
+auto MUSTER_SHARED_ENGINE::inherited_item() const noexcept -> claimed {
+  claimed first{queue_status::empty};
   for (std::size_t i = 0; i < facts_.cells; ++i) {
-    const rank_t now = cells_of(0)[i].word.load(std::memory_order_relaxed);
+    cell& c = cells_of(0)[i];
+    const rank_t now = c.word.load(std::memory_order_relaxed);
     if (now != word::make(word::rank_of(now), word::taken)) continue;
-    if (!found || before(word::rank_of(now), rank)) rank = word::rank_of(now);
-    found = true;
+    if (first.status == queue_status::success && !before(word::rank_of(now), first.rank)) continue;
+    first = {queue_status::success, word::rank_of(now), &c};
   }
-  return found;
+  return first;
 }
 
 MUSTER_SHARED
