@@ -202,12 +202,18 @@ class pop_face {
 
  private:
   template <class OutputIt>
-  std::size_t pop_each(queue_result<T> item, OutputIt out, std::size_t count) {
-    std::size_t taken = 0;
-    for (; item; item = self().try_pop()) {
-      *out = std::move(*item);
+  std::size_t pop_each(queue_result<T> first, OutputIt out, std::size_t count) {
+    const auto give = [&out](T& item) {
+      *out = std::move(item);
       ++out;
-      if (++taken == count) break;
+    };
+    if (!first) return 0;
+    give(*first);
+    std::size_t taken = 1;
+    for (; taken != count; ++taken) {
+      queue_result<T> next = self().try_pop();  // a new one, made in place: one to assign to would cost a copy
+      if (!next) break;
+      give(*next);
     }
     return taken;
   }

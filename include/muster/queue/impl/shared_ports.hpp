@@ -112,9 +112,11 @@ auto MUSTER_SHARED_QUEUE::consumer_port::claim_item() -> claimed {
     inherits_ = false;
   }
   if (Shape::many_rings && in_a_row_ == turn) next_lane();
-  const claimed at = rings.claim_item(ring_, seat_);
-  if (at.status != queue_status::success) [[unlikely]]
-    return claim_elsewhere(at);
+  claimed at = rings.claim_item(ring_, seat_);
+  if (at.status != queue_status::success) [[unlikely]] {
+    at = claim_elsewhere(at);
+    if (at.status != queue_status::success) return at;
+  }
   ++in_a_row_;
   help_at_ = no_deadline;
   return at;
@@ -129,11 +131,7 @@ auto MUSTER_SHARED_QUEUE::consumer_port::claim_elsewhere(claimed vain) -> claime
     next_lane();
     for (std::size_t looked = 1; looked < rings.facts().rings; ++looked, next_lane()) {
       const claimed at = rings.claim_item(ring_, seat_);
-      if (at.status == queue_status::success) {
-        ++in_a_row_;
-        help_at_ = no_deadline;
-        return at;
-      }
+      if (at.status == queue_status::success) return at;
       busy |= at.status == queue_status::busy;
       open |= at.status == queue_status::empty;
     }
