@@ -413,8 +413,7 @@ class heirs {
   void pop_and_leave(unsigned seat, unsigned items) {
     for (; items != 0; --items) {
       const auto inherited = all_.queue->inherited_item();
-      const auto item =
-          inherited.status == queue_status::success ? all_.queue->take(seat, inherited) : all_.try_pop(seat);
+      const auto item = inherited ? all_.queue->take(seat, inherited) : all_.try_pop(seat);
       if (!item) break;
       found(seat, *item);
     }

@@ -28,13 +28,13 @@ void sleeper_and_spinner() {
     auto seen = rings.view_of(0);
     for (;;) {
       const auto at = rings.claim_place(0, 1, seen);
-      if (at.status == queue_status::success) return rings.publish(1, at, value);
-      rings.await_room({}, at.status, 0, seen);
+      if (at) return rings.publish(1, at, value);
+      rings.await_room({}, at.status(), 0, seen);
     }
   };
   const auto pop = [&](auto& rings) {
     for (;;) {
-      if (const auto at = rings.claim_item(0, 2); at.status == queue_status::success) return *rings.take(2, at);
+      if (const auto at = rings.claim_item(0, 2)) return *rings.take(2, at);
       rings.await_item({}, [&] { return rings.has_news(0); });
     }
   };
@@ -59,13 +59,13 @@ void room_in_one_ring() {
     auto seen = rings.view_of(ring);
     for (;;) {
       const auto at = rings.claim_place(ring, seat, seen);
-      if (at.status == queue_status::success) return rings.publish(seat, at, value);
-      rings.await_room({}, at.status, ring, seen);
+      if (at) return rings.publish(seat, at, value);
+      rings.await_room({}, at.status(), ring, seen);
     }
   };
   const auto pop = [&](unsigned ring) {
     const auto at = rings.claim_item(ring, 3);
-    if (at.status != queue_status::success) fail("an item is not there");
+    if (!at) fail("an item is not there");
     return *rings.take(3, at);
   };
   push(1, 0, 10);

@@ -60,12 +60,12 @@ class region {
 
   queue_status try_push(unsigned seat, typename rings::view& seen, number value) {
     const auto at = queue->claim_place(0, seat, seen);
-    if (at.status == queue_status::success) queue->publish(seat, at, value);
-    return at.status;
+    if (at) queue->publish(seat, at, value);
+    return at.status();
   }
   muster::queue_result<number> try_pop(unsigned seat) {
     const auto at = queue->claim_item(0, seat);
-    if (at.status != queue_status::success) return at.status;
+    if (!at) return at.status();
     return queue->take(seat, at);
   }
   /// As shared_queue's ports wait, and clear up after the dead.

@@ -94,7 +94,7 @@ class shared_queue {
                 "what goes from process to process is bytes: the item must be trivially copyable");
   static_assert(alignof(T) <= isolation_size, "the item asks for more alignment than the queue's memory has");
   using engine = detail::shared_engine<T, Shape, Wait, detail::real_life>;
-  using claimed = typename engine::claimed;
+  using claimed = detail::shared_claim<T>;
   struct state;
 
  public:

@@ -65,10 +65,10 @@ auto MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me) -> claimed {
   for (;;) {
     switch (walk(ring, rank)) {
       case outlook::passed: break;  // walk() goes on
-      case outlook::written: return {queue_status::busy};
-      case outlook::over: return {queue_status::closed};
+      case outlook::written: return queue_status::busy;
+      case outlook::over: return queue_status::closed;
       case outlook::unclaimed:
-        if (!is_closed()) return {queue_status::empty};
+        if (!is_closed()) return queue_status::empty;
         // Whoever closes may have died in the middle of it.
         if ((header_->consumers.flags() & closed) == 0) help_to_close();
         break;
@@ -79,7 +79,7 @@ auto MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me) -> claimed {
         // follows walks over the ranks between.
         e.head.store(rank + step, std::memory_order_release);
         signal_room(ring);
-        return {queue_status::success, rank, &c};
+        return {rank, c};
       }
     }
   }
@@ -87,14 +87,14 @@ auto MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me) -> claimed {
 
 MUSTER_SHARED
 queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned me, const claimed& at) noexcept {
-  cell& c = *at.place;
+  cell& c = at.place();
   shared_seat& s = seats_[me];
   queue_result<T> item(std::in_place, c.item.get().value);
   // Not what changes it: if we are killed now, our successor pops it.
   if constexpr (sizeof(c) > line_size) leave_modified(&c.item.ref(), sizeof(T));
-  s.last.store(at.rank, std::memory_order_relaxed);
+  s.last.store(at.rank(), std::memory_order_relaxed);
   s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  c.word.store(at.rank, std::memory_order_release);  // (8) release: pairs with (11).
+  c.word.store(at.rank(), std::memory_order_release);  // (8) release: pairs with (11).
   return item;
 }
 

@@ -40,19 +40,13 @@ template <class T, class Shape, class Wait, class Life>
 class shared_engine {
   using word = shared_word;
   using cell = shared_cell<T>;
+  using claimed = shared_claim<T>;
   static constexpr rank_t step = word::step;
 
  public:
   static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may claim a rank and keep it
   static constexpr std::uint32_t closed = event_mask::flag(1);   // and every ring's end is known
   static constexpr std::chrono::milliseconds patience{50};       // before a waiting thread looks for the dead
-
-  /// What a claim has come to: success, a rank and its cell, or why there is none.
-  struct claimed {
-    queue_status status;
-    rank_t rank = 0;
-    cell* place = nullptr;
-  };
 
   /// Where a ring was when a port looked last. A port's own.
   struct view {
@@ -192,7 +186,7 @@ struct MUSTER_SHARED_ENGINE::candidate {
 // Claims the first rank that can be had. Never waits.
 MUSTER_SHARED
 auto MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view& seen) noexcept -> claimed {
-  if (is_closed()) return {queue_status::closed};
+  if (is_closed()) return queue_status::closed;
   shared_ends& e = ends_[ring];
   // (9) acquire: pairs with (10). Whoever takes the hint knows of the claims before it, as if it had walked there.
   for (rank_t rank = e.tail.load(std::memory_order_acquire);;) {
@@ -200,7 +194,7 @@ auto MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view& seen) n
     candidate first{rank, at(ring, rank).word.load(std::memory_order_acquire)};
     if (!first.is_free() || !fits(rank, seen)) [[unlikely]] {
       first = search_place(ring, seen, first);
-      if (first.status != queue_status::success) return {first.status};
+      if (first.status != queue_status::success) return first.status;
       rank = first.rank;
     }
     cell& c = at(ring, rank);
@@ -208,10 +202,10 @@ auto MUSTER_SHARED_ENGINE::claim_place(unsigned ring, unsigned me, view& seen) n
       // (10) release: pairs with (9). A late store can set the hint back; producers then walk over the ranks between.
       e.tail.store(rank + step, std::memory_order_release);
       if (header_->consumers.after_event(closing) == 0) [[likely]]
-        return {queue_status::success, rank, &c};
+        return {rank, c};
       make_gap(c, rank);
       give_back(ring, rank);
-      return {queue_status::closed};
+      return queue_status::closed;
     }
     // Of several producers the same rank again: it may still be free.
     if constexpr (Shape::one_producer) rank += step;
@@ -307,9 +301,9 @@ bool MUSTER_SHARED_ENGINE::await(const wait_limit& limit, event_mask& events, st
 
 MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::publish(unsigned me, const claimed& at, const T& item) noexcept {
-  at.place->item.ref().construct(item);
+  at.place().item.ref().construct(item);
   // (7) release: pairs with (4). The item is complete before its consumer can see it.
-  at.place->word.store(word::make(at.rank, word::published), std::memory_order_release);
+  at.place().word.store(word::make(at.rank(), word::published), std::memory_order_release);
   seats_[me].items.store(seats_[me].items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   signal_item();
 }

@@ -28,9 +28,9 @@ queue_status MUSTER_SHARED_QUEUE::producer_port::try_emplace(Args&&... args) {
     return try_emplace(T(std::forward<Args>(args)...));
   } else {
     const claimed at = claim_place();
-    if (at.status == queue_status::success) [[likely]]
+    if (at) [[likely]]
       state_->rings.publish(seat_, at, args...);
-    return at.status;
+    return at.status();
   }
 }
 
@@ -41,9 +41,9 @@ queue_status MUSTER_SHARED_QUEUE::producer_port::emplace_within(const wait_limit
     return emplace_within(limit, T(std::forward<Args>(args)...));
   } else {
     claimed at = claim_place();
-    if (at.status != queue_status::success) [[unlikely]] {
+    if (!at) [[unlikely]] {
       at = await_place(limit, at);
-      if (at.status != queue_status::success) return at.status;
+      if (!at) return at.status();
     }
     state_->rings.publish(seat_, at, args...);
     return queue_status::success;
@@ -58,8 +58,8 @@ auto MUSTER_SHARED_QUEUE::producer_port::claim_place() noexcept -> claimed {
 // After a claim in vain: claims until one succeeds, or the limit comes, or the end.
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::producer_port::await_place(wait_limit limit, claimed at) -> claimed {
-  while (at.status != queue_status::success && at.status != queue_status::closed) {
-    if (limit.over() || !state_->rings.await_room(limit, at.status, ring_, seen_)) break;
+  while (!at && at.status() != queue_status::closed) {
+    if (limit.over() || !state_->rings.await_room(limit, at.status(), ring_, seen_)) break;
     slip_->after_wait(state_->rings.slip(), [this] { return state_->rings.free_places(ring_); });
     at = claim_place();
   }
@@ -73,7 +73,7 @@ MUSTER_SHARED_QUEUE::consumer_port::consumer_port(std::shared_ptr<state> s, unsi
                                                   std::unique_ptr<slipping> slip) noexcept
     : state_(std::move(s)), seat_(seat), slip_(std::move(slip)) {
   if (Shape::many_rings) ring_ = static_cast<unsigned>(seat % state_->rings.facts().rings);
-  inherits_ = Shape::one_consumer && state_->rings.inherited_item().status == queue_status::success;
+  inherits_ = Shape::one_consumer && state_->rings.inherited_item();
 }
 
 template <class T, class Shape, class Wait>
@@ -89,17 +89,17 @@ queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::pop() {
 template <class T, class Shape, class Wait>
 queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::try_pop() {
   const claimed at = claim_item();
-  if (at.status != queue_status::success) [[unlikely]]
-    return at.status;
+  if (!at) [[unlikely]]
+    return at.status();
   return state_->rings.take(seat_, at);
 }
 
 template <class T, class Shape, class Wait>
 queue_result<T> MUSTER_SHARED_QUEUE::consumer_port::pop_within(const wait_limit& limit) {
   claimed at = claim_item();
-  if (at.status != queue_status::success) [[unlikely]] {
+  if (!at) [[unlikely]] {
     at = await_item(limit, at);
-    if (at.status != queue_status::success) return at.status;
+    if (!at) return at.status();
   }
   return state_->rings.take(seat_, at);
 }
@@ -108,14 +108,14 @@ template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::consumer_port::claim_item() -> claimed {
   engine& rings = state_->rings;
   if (Shape::one_consumer && inherits_) [[unlikely]] {
-    if (const claimed at = rings.inherited_item(); at.status == queue_status::success) return at;
+    if (const claimed at = rings.inherited_item()) return at;
     inherits_ = false;
   }
   if (Shape::many_rings && in_a_row_ == turn) next_lane();
   claimed at = rings.claim_item(ring_, seat_);
-  if (at.status != queue_status::success) [[unlikely]] {
+  if (!at) [[unlikely]] {
     at = claim_elsewhere(at);
-    if (at.status != queue_status::success) return at;
+    if (!at) return at;
   }
   ++in_a_row_;
   help_at_ = no_deadline;
@@ -126,22 +126,22 @@ auto MUSTER_SHARED_QUEUE::consumer_port::claim_item() -> claimed {
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::consumer_port::claim_elsewhere(claimed vain) -> claimed {
   engine& rings = state_->rings;
-  bool busy = vain.status == queue_status::busy, open = vain.status == queue_status::empty;
+  bool busy = vain.status() == queue_status::busy, open = vain.status() == queue_status::empty;
   if constexpr (Shape::many_rings) {
     next_lane();
     for (std::size_t looked = 1; looked < rings.facts().rings; ++looked, next_lane()) {
       const claimed at = rings.claim_item(ring_, seat_);
-      if (at.status == queue_status::success) return at;
-      busy |= at.status == queue_status::busy;
-      open |= at.status == queue_status::empty;
+      if (at) return at;
+      busy |= at.status() == queue_status::busy;
+      open |= at.status() == queue_status::empty;
     }
   }
-  if (!busy) return {open ? queue_status::empty : queue_status::closed};
+  if (!busy) return open ? queue_status::empty : queue_status::closed;
   // Whoever only tries must not find it busy for ever because somebody has died.
   const deadline now = deadline_clock::now();
   if (help_at_ == no_deadline) help_at_ = now + engine::patience;
   if (now >= help_at_) help();
-  return {queue_status::busy};
+  return queue_status::busy;
 }
 
 template <class T, class Shape, class Wait>
@@ -159,7 +159,7 @@ auto MUSTER_SHARED_QUEUE::consumer_port::await_item(wait_limit limit, claimed at
       if (rings.has_news(ring)) return true;
     return false;
   };
-  while (at.status != queue_status::success && at.status != queue_status::closed) {
+  while (!at && at.status() != queue_status::closed) {
     if (limit.over() || !rings.await_item(limit, ready)) break;
     slip_->after_wait(rings.slip(), [&] { return rings.size_approx(); });
     at = claim_item();

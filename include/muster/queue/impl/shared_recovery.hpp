@@ -54,13 +54,12 @@ bool MUSTER_SHARED_ENGINE::own(sync::atomic<std::uint32_t>& place, unsigned me, 
 // The first item that dead owners of the only consumer's place have claimed and not taken. For who has it now.
 MUSTER_SHARED
 auto MUSTER_SHARED_ENGINE::inherited_item() const noexcept -> claimed {
-  claimed first{queue_status::empty};
+  claimed first = queue_status::empty;
   for (std::size_t i = 0; i < facts_.cells; ++i) {
     cell& c = cells_of(0)[i];
     const rank_t now = c.word.load(std::memory_order_relaxed);
     if (now != word::make(word::rank_of(now), word::taken)) continue;
-    if (first.status == queue_status::success && !before(word::rank_of(now), first.rank)) continue;
-    first = {queue_status::success, word::rank_of(now), &c};
+    if (!first || before(word::rank_of(now), first.rank())) first = {word::rank_of(now), c};
   }
   return first;
 }

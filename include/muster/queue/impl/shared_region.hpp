@@ -13,10 +13,11 @@
 // moves.
 #pragma once
 
-#include <muster/base/arch.hpp>   // isolation_size, line_size
-#include <muster/base/slot.hpp>   // slot
-#include <muster/base/wait.hpp>   // event_mask
-#include <muster/queue/ring.hpp>  // rank_t
+#include <muster/base/arch.hpp>     // isolation_size, line_size
+#include <muster/base/slot.hpp>     // slot
+#include <muster/base/wait.hpp>     // event_mask
+#include <muster/queue/ring.hpp>    // rank_t
+#include <muster/queue/status.hpp>  // queue_status
 
 #include <array>    // the tag
 #include <cstddef>  // std::size_t
@@ -48,6 +49,24 @@ struct shared_cell {
   sync::atomic<rank_t> word{0};
   sync::atomic<rank_t> gap{0};
   sync::cell<slot<T>> item;
+};
+
+// What a claim has come to: a rank and its cell, or why there is none. Two words, so that a call returns it in
+// registers: in memory it would be written in pieces and read as a whole, which takes longer than the claim.
+template <class T>
+class shared_claim {
+ public:
+  shared_claim(queue_status why) noexcept : rank_(static_cast<rank_t>(why)) {}
+  shared_claim(rank_t rank, shared_cell<T>& c) noexcept : rank_(rank), place_(&c) {}
+  queue_status status() const noexcept { return static_cast<queue_status>(rank_ & (shared_word::step - 1)); }
+  explicit operator bool() const noexcept { return status() == queue_status::success; }
+  rank_t rank() const noexcept { return rank_; }
+  shared_cell<T>& place() const noexcept { return *place_; }
+
+ private:
+  static_assert(static_cast<rank_t>(queue_status::success) == 0, "as the last bits of a rank");
+  rank_t rank_;
+  shared_cell<T>* place_ = nullptr;
 };
 
 // A port of a process. 0 in holder: nobody. Whoever holds it writes `last` and nobody else.
