@@ -5,7 +5,7 @@
 # check.sh: the steps of `./dev check`. Sourced by dev, whose functions (build, run_tests, python, die, say) and
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
-check_names=(format lint headers model debug clang asan tsan valgrind switches device install)
+check_names=(format lint headers model debug clang barrier asan tsan valgrind switches device install)
 
 describe() { # step
   case $1 in
@@ -15,6 +15,7 @@ describe() { # step
     model) echo "every execution of small programs, under the memory model of C++" ;;
     debug) echo "g++, assertions on: build and fast tests" ;;
     clang) echo "clang++, optimized: build and fast tests" ;;
+    barrier) echo "clang++, forks by return barriers, compiled in many ways" ;;
     asan) echo "address and undefined-behaviour sanitizers: build and fast tests" ;;
     tsan) echo "thread sanitizer: build and fast tests" ;;
     valgrind) echo "forks, fibers and combining under Valgrind (memcheck)" ;;
@@ -68,6 +69,20 @@ build_and_test() {
 step_model() { build_and_test model; }
 step_debug() { build_and_test debug; }
 step_clang() { build_and_test clang; }
+# Of the step clang, what depends on the frames that a compiler makes; the sanitizers' presets are without it.
+step_barrier() {
+  local test how programs=(fork fork_exceptions fork_exception_kinds fork_finish fork_frames fork_libraries fork_loops
+                           fork_signals pool pool_stack)
+  programs=("${programs[@]/%/_barrier}")
+  for how in O0 O1 O2 native lto protected small; do
+    for test in fork_frames fork_exceptions fork_exception_kinds; do programs+=("${test}_barrier_$how"); done
+  done
+  build clang "${programs[@]/#/unit-}"
+  for test in "${programs[@]}"; do
+    echo "--- $test"
+    "build/clang/bin/unit-$test" --gtest_brief=1 || return 1
+  done
+}
 step_asan() { build_and_test asan; }
 step_tsan() { build_and_test tsan; }
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 
 #include "fork_settings.hpp"
 #include "scale.hpp"
@@ -99,6 +100,35 @@ TEST(signals, of_the_program_are_its_own_and_the_pools_are_not) {
     for (unsigned tries = 0; handled == 1 && tries < 1000; ++tries) ::raise(SIGURG);
   });
   EXPECT_EQ(handled, 2U);
+}
+
+[[gnu::noinline]] std::uint64_t computes(std::uint64_t state, unsigned turns) {
+  for (; turns != 0; --turns) state ^= state << 13U, state ^= state >> 7U, state ^= state << 17U;
+  return state;
+}
+
+// Its stack has been looked through, so the others may sleep until it forks. Stopped in the function that has entered
+// the pool, in one that this one calls, and deeper.
+TEST(signals, stop_a_thread_that_has_forked_nothing_hardly_more_than_once) {
+  const auto turns = static_cast<unsigned>(scaled(20'000'000));
+  for (unsigned depth = 0; depth < 3; ++depth) {
+    pool three({.workers = 3, .stack_bytes = small_stack});
+    if (three.engine() != fork_engine::barrier) GTEST_SKIP() << "nobody is stopped";
+    const std::uint64_t found = three.run([&] {
+      std::uint64_t state = 1 + depth;
+      if (depth == 0)
+        for (unsigned left = turns; left != 0; --left)
+          state ^= state << 13U, state ^= state >> 7U, state ^= state << 17U;
+      if (depth == 1) state = computes(state, turns);
+      if (depth == 2)
+        for (unsigned i = 0; i < 10; ++i) state = muster_test::opaque(computes(state, turns / 10));
+      return state;
+    });
+    EXPECT_NE(found, 0U);
+    const std::uint64_t answers = three.statistics().answers;
+    EXPECT_GE(answers, 1U) << depth << ": nobody has asked";
+    EXPECT_LE(answers, 12U) << depth;
+  }
 }
 
 }  // namespace

@@ -69,22 +69,26 @@ bool worker::steal_and_execute(Wanted wanted) noexcept {
 
 /// Until there is work: sleeps only when no other worker has a record that nobody has taken. A worker that forks later
 /// sees that it is asked. (Where the fence does not reach others, one that forks at this moment may see it only at its
-/// next fork or join.)
-inline void worker::sleep() noexcept {
+/// next fork or join.) Where somebody may have what he has not offered, as his stack cannot be looked through now:
+/// `nap` at most; returns false then, unless it has been woken.
+inline bool worker::sleep(clock::duration nap) noexcept {
   pool.asleep.announce(place);
   pool.ask_everybody();
   bool all = true;  // that could be taken has been offered
-  if (sync::asymmetric_fences()) {
+  if (can_make_owners_answer()) {
     // (1) heavy_fence: pairs with engine/watermark.hpp (4). A record that we do not see is pushed by somebody who sees
     // that he is asked.
-    sync::heavy_fence();
+    if (sync::asymmetric_fences()) sync::heavy_fence();
+    else all = false;
     for (unsigned i = 0; i < pool.made(); ++i)
       if (i != number && pool.at(i).forks.has_records()) all = pool.at(i).forks.answer_for_owner() && all;
   }
   // (2) acquire: pairs with core.hpp (3).
   const bool needed = pool.anybody_offers() || pool.over.load(std::memory_order_acquire);
-  if (!needed && all) return place.park();
-  if (needed || !place.park_until(clock::now() + std::chrono::milliseconds(1))) pool.asleep.withdraw(place);
+  if (!needed && all) return place.park(), true;
+  if (!needed && place.park_until(clock::now() + nap)) return true;
+  pool.asleep.withdraw(place);
+  return needed;
 }
 
 inline void worker::work() noexcept {
@@ -93,6 +97,8 @@ inline void worker::work() noexcept {
   auto asked = clock::time_point{};
   auto took_unanswered = hungry_since;
   auto interval = clock::duration::zero();
+  constexpr clock::duration first_nap = 1ms, longest_nap = 8ms;
+  auto nap = first_nap;
   // (2)
   while (!pool.over.load(std::memory_order_acquire)) {
     if (pool.retire(*this)) {
@@ -102,6 +108,7 @@ inline void worker::work() noexcept {
     const auto found = clock::now();
     if (steal_and_execute([](const fork_record&) { return true; })) {
       hungry_since = took_unanswered = clock::now();
+      nap = first_nap;
       // What takes less than a microsecond is hardly worth the way.
       interval = hungry_since - found < 1us ? std::min<clock::duration>(2 * interval + 2us, 100us) : 0us;
       asked = hungry_since;
@@ -112,15 +119,19 @@ inline void worker::work() noexcept {
       asked = found;
       interval = std::max<clock::duration>(interval, 5us);
     }
-    if (sync::asymmetric_fences() && found - took_unanswered > 50us) {
+    if (can_make_owners_answer() && found - took_unanswered > 50us) {
       took_unanswered = found;
       deque& victim = pool.at(roll(pool.made())).forks;
       if (&victim != &forks && victim.has_records()) victim.answer_for_owner();
       if (victim.offers()) continue;
     }
     if (found - hungry_since > 1ms) {
-      sleep();
-      hungry_since = took_unanswered = clock::now();
+      if (sleep(nap)) {
+        nap = first_nap;
+        hungry_since = took_unanswered = clock::now();
+      } else {
+        nap = std::min(2 * nap, longest_nap);
+      }
       continue;
     }
     if (found - hungry_since > 20us) sync::yield();
@@ -154,7 +165,7 @@ void worker::await(fork_record& r) noexcept {
     if (looks % 16 == 0) thief.ask();
     if (!waited.is_long()) continue;
     pool.end_child_that_waits();
-    if (sync::asymmetric_fences()) thief.answer_for_owner();
+    if (can_make_owners_answer()) thief.answer_for_owner();
     if (execute(thief, steal)) {
       waited = {};
     } else if (waited.is_too_long()) {
@@ -180,6 +191,9 @@ void worker::await(const scope_link& scope, open_count& open) noexcept {
     }
   }
 }
+
+/// By a signal, or because a fence reaches others.
+inline bool worker::can_make_owners_answer() const noexcept { return forks.by_frames() || sync::asymmetric_fences(); }
 
 inline bool worker::wants_stock() const noexcept {
   constexpr unsigned little = 8, most = 64;

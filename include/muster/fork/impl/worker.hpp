@@ -58,6 +58,7 @@ class worker {
   /// Whether something that could run at once should rather be kept for others: when somebody asks, or when they would
   /// find little. What is kept and executed here counts until it ends; so of a recursion, the top is kept.
   bool wants_stock() const noexcept;
+  bool can_make_owners_answer() const noexcept;
   /// Looks for work until the pool ends.
   void work() noexcept;
 
@@ -75,7 +76,7 @@ class worker {
   template <class Wanted>
   bool steal_and_execute(Wanted wanted) noexcept;
   void sleep_in_join() noexcept;
-  void sleep() noexcept;
+  bool sleep(clock::duration nap) noexcept;
   unsigned roll(unsigned sides) noexcept {
     dice_ ^= dice_ << 13U;
     dice_ ^= dice_ >> 7U;

@@ -232,8 +232,8 @@ bool basic_frame_deque<Stack>::publish(share how, const typename Stack::point* s
 
 template <class Stack>
 void basic_frame_deque<Stack>::answer_at_fork() noexcept {
-  const timed publishing(counts.publishing);
   const busy now(*this);
+  const timed publishing(counts.publishing);
   stock_.fill(2 * Stack::records);
   Stack::make_ready();
   publish(options_.always ? share::all : share::of_options, nullptr);

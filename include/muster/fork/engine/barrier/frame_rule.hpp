@@ -31,16 +31,21 @@ struct frame_rule {
   std::int32_t offset = 0;  // from the base
   std::array<std::int16_t, kept_registers::many> at{};  // where it is saved, in words, from the canonical frame address
 
-  /// From a point in the function to the point in its caller.
-  void apply(stack_point& p) const noexcept {
+  /// From a point in the function to the point in its caller. False when it would not be a little higher on the stack:
+  /// then the rule is wrong, or the frame is too large for us.
+  [[nodiscard]] bool apply(stack_point& p) const noexcept {
+    constexpr std::uintptr_t largest = std::uintptr_t{16} << 20;
     const std::uintptr_t from =
         (base == stack_pointer ? p.stack : p.kept.of[base]) + static_cast<std::uintptr_t>(offset);
+    if (from - p.stack > largest) return false;
     const std::uintptr_t cfa = apart ? word(from) : from;
+    if (cfa <= p.stack || cfa - p.stack > largest) return false;
     const std::uintptr_t beside = apart ? p.kept.of[kept_registers::rbp] : cfa;
     for (unsigned i = 0; i < kept_registers::many; ++i)
       if ((saved >> i & 1U) != 0) p.kept.of[i] = word(beside + static_cast<std::uintptr_t>(at[i] * std::int64_t{8}));
     p.at = word(cfa - sizeof(void*));
     p.stack = cfa;
+    return true;
   }
 
  private:
@@ -57,6 +62,9 @@ class unwind_information {
   bool found() const noexcept { return readable_; }
   std::uintptr_t function() const noexcept { return found_.function; }
   std::uintptr_t end() const noexcept { return found_.function + bytes_; }
+  /// Once rule() has been called. A function that leaves by __builtin_eh_return keeps in its frame what it hands to the
+  /// handler, where no other has anything.
+  bool leads_to_handlers() const noexcept { return leads_to_handlers_; }
 
   frame_rule rule() noexcept {
     frame_rule rule;
@@ -65,6 +73,7 @@ class unwind_information {
     if (!execute(common_program_, common_end_, now)) return rule;
     initial_ = now;
     if (!execute(program_, end_, now) || !now.cfa_known || !now.returns) return rule;
+    leads_to_handlers_ = now.for_handler;
     rule.known = true;
     rule.apart = now.apart;
     rule.base = static_cast<std::uint8_t>(now.base);
@@ -86,7 +95,8 @@ class unwind_information {
   };
   struct row {
     bool cfa_known = false, apart = false;
-    bool returns = true;  // to what lies below the canonical frame address
+    bool returns = true;       // to what lies below the canonical frame address
+    bool for_handler = false;  // a register is kept that a function need not keep
     unsigned base = 0;
     std::int64_t offset = 0;
     std::array<saved_register, kept_registers::many> kept{};
@@ -182,6 +192,7 @@ class unwind_information {
   }
   void save(row& now, std::uint64_t dwarf, saved_register how) noexcept {
     if (dwarf == return_column) now.returns = how.where == saved_register::in_frame && how.offset == -8;
+    if (dwarf <= 1) now.for_handler = how.where != saved_register::kept;  // rax and rdx
     if (const unsigned r = named(dwarf); r < kept_registers::many) now.kept[r] = how;
   }
   void restore(row& now, std::uint64_t dwarf) noexcept {
@@ -268,7 +279,7 @@ class unwind_information {
   const unwind_entry found_;
   const std::uintptr_t at_;
   std::uintptr_t bytes_ = 0;
-  bool readable_ = false, is_signal_frame_ = false;
+  bool readable_ = false, is_signal_frame_ = false, leads_to_handlers_ = false;
   const unsigned char *program_ = nullptr, *end_ = nullptr;
   const unsigned char *common_program_ = nullptr, *common_end_ = nullptr;
   std::uint64_t code_unit_ = 1;

@@ -5,9 +5,10 @@
 // convention.
 //
 // Unwinding  goes through the barrier, to the function that is waiting for the return: exceptions, debuggers,
-//            profilers. The barrier is marked as a signal's frame, and what is found above it is one less than the
-//            return address, so that libgcc's unwinder tells a handler in the frame above from one in the frame below:
-//            their canonical frame addresses are the same.
+//            backtrace(). (Profilers that copy a part of the stack and unwind it later, such as `perf record
+//            --call-graph dwarf`, stop here: the return address lies elsewhere.) The barrier is marked as a signal's
+//            frame, and what is found above it is one less than the return address, so that libgcc's unwinder tells a
+//            handler in the frame above from one in the frame below: their canonical frame addresses are the same.
 //            What unwinds the stack for an exception is stopped here, until no other thread needs the frame above.
 // Symbols    none that others see: the functions are inline, and the linker keeps one of each.
 #pragma once

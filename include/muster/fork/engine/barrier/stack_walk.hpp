@@ -84,16 +84,18 @@ class known_calls {
   std::array<std::array<known_call, 2>, std::size_t{1} << bits> all_{};
 };
 
-/// Whether a function is one of those that unwind the stack. Not by their addresses: those may be of the program's own
-/// entries to them.
-inline bool unwinds_stack(std::uintptr_t function) noexcept {
+/// Whether a function, whose rule has been read, is one of those that unwind the stack: the ones that we would call
+/// (not by their addresses, which may be of the program's own entries to them), or others that lead to handlers, such
+/// as those of a second unwinder in the program.
+inline bool unwinds_stack(const unwind_information& of) noexcept {
   std::uintptr_t raise = 0, resume = 0, force = 0, again = 0;
   asm("movq _Unwind_RaiseException@GOTPCREL(%%rip), %0\n\t"
       "movq _Unwind_Resume@GOTPCREL(%%rip), %1\n\t"
       "movq _Unwind_ForcedUnwind@GOTPCREL(%%rip), %2\n\t"
       "movq _Unwind_Resume_or_Rethrow@GOTPCREL(%%rip), %3"
       : "=r"(raise), "=r"(resume), "=r"(force), "=r"(again));
-  return function == raise || function == resume || function == force || function == again;
+  const std::uintptr_t function = of.function();
+  return of.leads_to_handlers() || function == raise || function == resume || function == force || function == again;
 }
 
 void known_calls::find(known_call& one, std::uintptr_t return_address) noexcept {
@@ -104,7 +106,7 @@ void known_calls::find(known_call& one, std::uintptr_t return_address) noexcept 
   one.function = function.function();
   one.code = code_of(one.function, return_address);
   one.rule = function.rule();
-  one.unwinds = unwinds_stack(function.function());
+  one.unwinds = unwinds_stack(function);
   one.fork = fork_frame::returns_to(return_address, function.end());
 }
 
@@ -129,20 +131,21 @@ class stack_walk {
       const known_call& call = calls_.of(p.at);
       if (!call.rule.known || call.unwinds) return extent::unusable;
       if (call.fork) found_.add(slot, p.at);
-      call.rule.apply(p);
-      if (p.stack <= slot) return extent::unusable;
+      if (!call.rule.apply(p)) return extent::unusable;
     }
   }
   /// From one that a signal has stopped.
   extent go_from_signal(stack_point p) noexcept {
     unwind_information function(p.at);
-    if (!function.found() || unwinds_stack(function.function())) return extent::unusable;
+    if (!function.found()) return extent::unusable;
     const frame_rule rule = function.rule();
-    if (!rule.known) return extent::unusable;
+    if (!rule.known || unwinds_stack(function)) return extent::unusable;
     // It may have looked whether somebody asks, and not called its first half yet.
     const bool may_fork = fork_frame::begins_at(function.function(), function.end());
-    if (newest_slot_ == 0 && p.stack >= entry_) return extent::unusable;
-    rule.apply(p);
+    if (newest_slot_ == 0 && p.stack > entry_) return extent::unusable;
+    if (!rule.apply(p)) return extent::unusable;
+    // Its own frame holds the entry, or is the next one below: this is the thread's stack, with nothing between.
+    if (newest_slot_ == 0 && p.stack >= entry_) return may_fork ? extent::some : extent::all;
     const extent above = go(p);
     return above == extent::all && may_fork ? extent::some : above;
   }
