@@ -21,8 +21,8 @@ function(bench_expect name program status message)
 endfunction()
 
 foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribed queue/slow-consumer
-           queue/shared ffq/fig3-queue-size ffq/fig8-comparison ffq/fig4-simulated ffq/fig8-simulated
-           simulate/validation
+           queue/shared ffq/fig2-layout ffq/fig3-queue-size ffq/fig6-affinity-throughput
+           ffq/fig6-producers ffq/fig8-comparison ffq/fig4-simulated ffq/fig8-simulated simulate/validation
            osci/fig3-techniques osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
            osci/table4-misses osci/fig5a-queues osci/fig5b-stacks combine/uncontended combine/async fiber/switch
            fork/overhead fork/peers fork/algorithms fork/small fork/waiting fork/urgent fork/memory fork/idle

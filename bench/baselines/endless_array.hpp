@@ -25,10 +25,10 @@
 #include "registry.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
+#include <muster/base/sync.hpp>  // sync::atomic
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -36,7 +36,7 @@
 #include <utility>
 #include <vector>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 /// `Cell` has a function reset(), which puts it into the state of a new one.
 template <class Cell, std::size_t SegmentSize>
@@ -72,7 +72,7 @@ class endless_array {
 
     /// Begins an operation and returns its first ticket, from `counter`. `own` becomes a place from which its cell is
     /// reached.
-    word begin(position& own, std::atomic<word>& counter);
+    word begin(position& own, sync::atomic<word>& counter);
     /// Ends it: its cells may go.
     void end() noexcept { mine_.needs.store(nothing, std::memory_order_release); }
     /// For an operation under way that goes back. Who calls this sees afterwards that somebody else still needs them.
@@ -96,15 +96,15 @@ class endless_array {
   };
 
   /// The next tickets; 0 is none.
-  alignas(isolation_size) std::atomic<word> tail{1};
-  alignas(isolation_size) std::atomic<word> head{1};
+  alignas(isolation_size) sync::atomic<word> tail{1};
+  alignas(isolation_size) sync::atomic<word> head{1};
 
  private:
   static constexpr word nothing = std::numeric_limits<word>::max();
 
   // needs: the owner writes, cleaners read: no segment below that is used. spare is the owner's.
   struct record : registered<record> {
-    alignas(isolation_size) std::atomic<word> needs{nothing};
+    alignas(isolation_size) sync::atomic<word> needs{nothing};
     std::vector<std::unique_ptr<segment>> spare{};
   };
 
@@ -115,9 +115,9 @@ class endless_array {
   }
 
   // Where operations start whose own segment is older than that. Both only grow; the number is written last.
-  alignas(isolation_size) std::atomic<segment*> oldest_{nullptr};
-  std::atomic<word> oldest_id_{0};
-  alignas(isolation_size) std::atomic<bool> cleaning_{false};
+  alignas(isolation_size) sync::atomic<segment*> oldest_{nullptr};
+  sync::atomic<word> oldest_id_{0};
+  alignas(isolation_size) sync::atomic<bool> cleaning_{false};
   segment* unfreed_;  // the first segment that there is; belongs to the one who has set cleaning_
   registry<record> records_;
 };
@@ -126,12 +126,12 @@ class endless_array {
 template <class Cell, std::size_t SegmentSize>
 struct endless_array<Cell, SegmentSize>::segment {
   word id = 0;
-  std::atomic<segment*> next{nullptr};
+  sync::atomic<segment*> next{nullptr};
   std::array<Cell, SegmentSize> cells{};
 };
 
 template <class Cell, std::size_t SegmentSize>
-auto endless_array<Cell, SegmentSize>::visitor::begin(position& own, std::atomic<word>& counter) -> word {
+auto endless_array<Cell, SegmentSize>::visitor::begin(position& own, sync::atomic<word>& counter) -> word {
   mine_.needs.store(own.id, std::memory_order_release);
   const word ticket = counter.fetch_add(1);
   if (own.at == nullptr || own.id < array_.oldest_id_.load()) {
@@ -189,4 +189,4 @@ void endless_array<Cell, SegmentSize>::visitor::clean(const position& own) {
   a.cleaning_.store(false);
 }
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

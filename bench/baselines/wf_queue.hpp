@@ -33,15 +33,15 @@
 
 #include <muster/base/arch.hpp>    // isolation_size, line_size
 #include <muster/base/config.hpp>  // MUSTER_CHECK
+#include <muster/base/sync.hpp>    // sync::atomic
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 struct wf_limits {
   unsigned patience = 10;  // further tickets that an operation takes before it asks for help
@@ -121,22 +121,22 @@ class wf_queue {
       enqueue.store(0, std::memory_order_relaxed);
       dequeue.store(0, std::memory_order_relaxed);
     }
-    std::atomic<word> value{untouched};
-    std::atomic<word> enqueue{0};
-    std::atomic<word> dequeue{0};
+    sync::atomic<word> value{untouched};
+    sync::atomic<word> enqueue{0};
+    sync::atomic<word> dequeue{0};
   };
   // A request's number is the ticket that its owner has lost last: no two have the same. state: that number and the
   // pending bit; then the ticket of the cell that the value goes into.
   struct enqueue_request {
-    std::atomic<word> value{0};
-    std::atomic<word> state{0};
+    sync::atomic<word> value{0};
+    sync::atomic<word> state{0};
   };
   // state: the pending bit and first the number, then the ticket of a candidate, each greater than the one before;
   // without the bit, that of the cell with the answer. from: the segment of the cell with the request's number.
   struct dequeue_request {
-    std::atomic<word> id{0};
-    std::atomic<word> state{0};
-    std::atomic<typename array::segment*> from{nullptr};
+    sync::atomic<word> id{0};
+    sync::atomic<word> state{0};
+    sync::atomic<typename array::segment*> from{nullptr};
   };
   struct alignas(isolation_size) record : registered<record> {
     enqueue_request enqueue{};
@@ -146,7 +146,7 @@ class wf_queue {
   static void between() {
     if constexpr (requires { Pause::between(); }) Pause::between();
   }
-  static void raise(std::atomic<word>& counter, word least) {
+  static void raise(sync::atomic<word>& counter, word least) {
     for (word seen = counter.load(); seen < least && !counter.compare_exchange_weak(seen, least);) {
     }
   }
@@ -347,4 +347,4 @@ void wf_queue<T, P, S, A>::handle::serve(dequeue_request& r, word id, position f
   }
 }
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

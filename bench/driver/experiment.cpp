@@ -38,6 +38,7 @@ const std::vector<experiment>& experiments() {
       ffq_fig3_queue_size(),
       ffq_fig4_affinity_counters(),
       ffq_fig6_affinity_throughput(),
+      ffq_fig6_producers(),
       ffq_fig8_comparison(),
       ffq_fig4_simulated(),
       ffq_fig8_simulated(),

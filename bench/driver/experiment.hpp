@@ -48,6 +48,7 @@ experiment ffq_fig2_layout();
 experiment ffq_fig3_queue_size();
 experiment ffq_fig4_affinity_counters();
 experiment ffq_fig6_affinity_throughput();
+experiment ffq_fig6_producers();
 experiment ffq_fig8_comparison();
 experiment ffq_fig4_simulated();
 experiment ffq_fig8_simulated();

@@ -42,8 +42,8 @@ json to_json(const series& s) {
 }
 
 /// Median of a series at x when all its runs there passed.
-std::optional<double> value(const series* s, const abscissa& x) {
-  const point* p = s == nullptr ? nullptr : s->at(x);
+std::optional<double> median_at(const series& s, const abscissa& x) {
+  const point* p = s.at(x);
   if (p == nullptr || !p->checked || p->samples.empty()) return std::nullopt;
   return median(p->samples);
 }
@@ -66,6 +66,8 @@ result result::also(std::string_view suffix, std::string its_title, axis its_y) 
   r.title = std::move(its_title);
   r.y = std::move(its_y);
   r.claim.clear();
+  r.verdict.clear();
+  r.verdict_why.clear();
   r.bars.clear();
   return r;
 }
@@ -82,6 +84,11 @@ const series* result::named(const std::string& name) const {
   return found == lines.end() ? nullptr : &*found;
 }
 
+std::optional<double> result::at(const std::string& name, const abscissa& where) const {
+  const series* s = named(name);
+  return s == nullptr ? std::nullopt : median_at(*s, where);
+}
+
 double median(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   const std::size_t half = samples.size() / 2;
@@ -90,16 +97,16 @@ double median(std::vector<double> samples) {
 
 std::optional<double> ratio(const result& r, const bar& b) {
   const bool higher = r.y.better == "higher";
-  const std::optional<double> mine = value(r.named(b.ours), b.x);
+  const std::optional<double> mine = r.at(b.ours, b.x);
   const abscissa there = b.x_against.value_or(b.x);
   std::optional<double> other;
   if (b.against == "peer") {
     for (const series& s : r.lines) {
-      const std::optional<double> v = s.role == "peer" ? value(&s, there) : std::nullopt;
+      const std::optional<double> v = s.role == "peer" ? median_at(s, there) : std::nullopt;
       if (v && (!other || (higher ? *v > *other : *v < *other))) other = v;
     }
   } else {
-    other = value(r.named(b.against), there);
+    other = r.at(b.against, there);
   }
   if (!mine || !other || *mine <= 0 || *other <= 0) return std::nullopt;
   const double more = higher ? *mine / *other : *other / *mine;  // above 1 when ours is better

@@ -78,7 +78,9 @@ struct result {
   std::string verdict_why{};  // with numbers
 
   const series* named(const std::string& name) const;
-  /// Another chart of the same runs: without claim and bars.
+  /// The median of the series so named at that place; nothing when it was not measured there, or was wrong.
+  std::optional<double> at(const std::string& name, const abscissa& where) const;
+  /// Another chart of the same runs: without claim, verdict and bars.
   result also(std::string_view suffix, std::string its_title, axis its_y) const;
   /// The same, of something that the runs have told beside.
   result also(std::string_view suffix, std::string its_title, axis its_y, const std::string& told) const;

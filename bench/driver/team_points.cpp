@@ -71,11 +71,8 @@ std::string work_unit() { return fmt::format("dummy iterations, {:.2f} ns each h
 
 ranked medians_at(const result& r, const abscissa& x, const std::vector<const char*>& names) {
   ranked found;
-  for (const char* name : names) {
-    const series* line = r.named(name);
-    const point* p = line == nullptr ? nullptr : line->at(x);
-    if (p != nullptr && p->checked && !p->samples.empty()) found.emplace_back(name, median(p->samples));
-  }
+  for (const char* name : names)
+    if (const std::optional<double> value = r.at(name, x)) found.emplace_back(name, *value);
   return found;
 }
 

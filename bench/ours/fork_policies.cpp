@@ -66,8 +66,9 @@ void add_fork_policies(catalogue& to) {
     to.missing.push_back({"muster's return barrier", "", why});
     return;
   }
-  to.all.push_back(fork_contender<automatic_style, program_set::calls>(
-      "muster, return barrier", "muster", "ours", fork_calls, "fork2 of two lambdas, with MUSTER_FORK_BARRIER"));
+  to.all.push_back(fork_contender<automatic_style>("muster, return barrier", "muster", "ours",
+                                                   fork_programs | fork_calls,
+                                                   "fork2 of two lambdas, with MUSTER_FORK_BARRIER"));
   to.all.push_back(fork_contender<arguments_style, program_set::calls>("muster, return barrier, function and argument",
                                                                        "muster", "ours", fork_calls,
                                                                        "fork2(f, argument, lambda), with "

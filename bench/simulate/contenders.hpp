@@ -7,6 +7,7 @@
 #include "baselines/ffq_mpmc_paper.hpp"
 #include "baselines/lcrq.hpp"
 #include "baselines/ms_queue.hpp"
+#include "baselines/wf_queue.hpp"
 #include "simulate/programs.hpp"
 
 #include <muster/combine/cc_synch.hpp>
@@ -152,8 +153,10 @@ void add_pairs(catalogue& to, unsigned topics) {
   add("mpmc_queue, pairs", "ours", "", model_pairs<Crew, modelled<mpmc_queue<item>>>);
   if constexpr (double_words) {
     add("FFQ^m as printed, pairs", "paper", "Algorithm 2 with erratum", model_pairs<Crew, modelled_ffq>);
-    add("LCRQ, pairs", "baseline", "rings of 2^12", model_pairs<Crew, modelled_with_handles<lcrq<item>, 4096U>>);
+    add("LCRQ, pairs", "baseline", "rings of 2^10", model_pairs<Crew, modelled_with_handles<lcrq<item>, 1024U>>);
   }
+  add("WF-10, pairs", "baseline", "Yang and Mellor-Crummey's wait-free queue",
+      model_pairs<Crew, modelled_with_handles<wf_queue<item>>>);
   add("Michael-Scott queue, pairs", "baseline", "hazard pointers, backoff",
       model_pairs<Crew, modelled_with_handles<ms_queue<item>>>);
   add("CC-Queue, pairs", "baseline", "combining_queue over cc_synch, which spins",

@@ -20,7 +20,7 @@ class measured {
     void delay() {
       if (spec_.most_work == 0) return;
       const unsigned ns = spec_.least_work + dice_.below(spec_.most_work - spec_.least_work + 1);
-      dummy_iterations(static_cast<std::uint32_t>(ns / nanoseconds_per_iteration()));
+      dice_.skip(static_cast<std::uint32_t>(ns / nanoseconds_per_iteration()));
     }
 
    private:

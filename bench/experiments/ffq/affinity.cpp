@@ -3,6 +3,7 @@
 //
 // ffq/fig4-affinity-counters, ffq/fig6-affinity-throughput: Figures 4 and 6 of the FFQ paper: where a producer and its
 // consumer should run, by the size of their queues, and what the processor counts meanwhile.
+#include "driver/claims.hpp"
 #include "driver/events.hpp"
 #include "experiments/ffq/exchange_points.hpp"
 
@@ -18,15 +19,9 @@
 namespace muster::bench {
 namespace {
 
-struct affinity {
-  const char* name;
-  policy how;
-  unsigned cores;  // that a pair uses
-};
-constexpr std::array<affinity, 4> affinities{{{"sibling thread", policy::sibling, 1},
-                                              {"same thread", policy::same_thread, 1},
-                                              {"other core", policy::same_l3, 2},
-                                              {"no affinity", policy::none, 2}}};
+constexpr const char* printed = "FFQ^s as printed";
+constexpr unsigned least_bits = 2, medium_bits = 12, most_bits = 20;
+constexpr std::size_t size_of(unsigned bits) { return std::size_t{1} << bits; }
 
 unsigned cores_of(const std::string& line) {
   for (const affinity& a : affinities)
@@ -42,6 +37,63 @@ void add_per_core(std::vector<result>& results) {
     for (point& p : line.points)
       for (double& sample : p.samples) sample /= cores_of(line.name);
   results.push_back(std::move(r));
+}
+
+double value_of(const result& r, const affinity& a, unsigned bits) {
+  return r.at(fmt::format("{}, {}", printed, a.name), size_of(bits)).value_or(0);
+}
+
+constexpr const char* no_siblings = "two threads of one core, which this machine has not";
+
+/// Figure 6, of the paper's own queue: `r` is throughput, `per_core` the same over the cores in use.
+void judge_throughput(result& r, const result& per_core) {
+  constexpr double noise = 1.05;
+  if (value_of(r, same_thread, medium_bits) == 0 || value_of(r, other_core, medium_bits) == 0) return;
+  claims found;
+  if (const double near = value_of(r, sibling_thread, least_bits); near == 0) {
+    found.leave_open(no_siblings);
+  } else {
+    const double rest = std::max(value_of(r, same_thread, least_bits), value_of(r, other_core, least_bits));
+    found.add(noise * near >= rest, fmt::format("two threads of one core are best with small queues (2^{}: {:.3g} "
+                                                "Mops/s, the best other {:.3g})",
+                                                least_bits, near, rest));
+  }
+  const double same = value_of(per_core, same_thread, medium_bits);
+  const double rest =
+      std::max(value_of(per_core, sibling_thread, medium_bits), value_of(per_core, other_core, medium_bits));
+  found.add(noise * same >= rest, fmt::format("one thread is best for each core with queues that fit into its caches "
+                                              "(2^{}: {:.3g} Mops/s, the best other {:.3g})",
+                                              medium_bits, same, rest));
+  const double small = value_of(r, other_core, least_bits), large = value_of(r, other_core, most_bits);
+  found.add(large > noise * small, fmt::format("two cores gain by large queues (2^{}: {:.3g}, 2^{}: {:.3g})",
+                                               least_bits, small, most_bits, large));
+  found.write(r);
+}
+
+/// Figure 4, of the paper's own queue.
+void judge_counters(result& r) {
+  constexpr double noise = 1.05;
+  if (value_of(r, same_thread, medium_bits) == 0 || value_of(r, other_core, medium_bits) == 0) return;
+  claims found;
+  if (const double near = value_of(r, sibling_thread, least_bits); near == 0) {
+    found.leave_open(no_siblings);
+  } else {
+    const double rest = std::max(value_of(r, same_thread, least_bits), value_of(r, other_core, least_bits));
+    found.add(noise * near >= rest, fmt::format("with very small queues two threads of one core have most instructions "
+                                                "per cycle ({:.2f}, the best other {:.2f})",
+                                                near, rest));
+  }
+  const double same = value_of(r, same_thread, medium_bits);
+  const double rest = std::max(value_of(r, sibling_thread, medium_bits), value_of(r, other_core, medium_bits));
+  found.add(noise * same >= rest, fmt::format("with larger ones one thread has (2^{}: {:.2f}, the best other {:.2f})",
+                                              medium_bits, same, rest));
+  double most = 0;
+  for (unsigned bits = least_bits; bits <= most_bits; bits += 2) most = std::max(most, value_of(r, other_core, bits));
+  const double largest = value_of(r, other_core, most_bits);
+  found.add(
+      noise * largest < most,
+      fmt::format("the largest queue costs instructions per cycle (2^{}: {:.2f} of {:.2f})", most_bits, largest, most));
+  found.write(r);
 }
 
 study pairs_by_affinity(const setting& s, bool events) {
@@ -64,8 +116,8 @@ study pairs_by_affinity(const setting& s, bool events) {
       contender here = *c;
       here.name = fmt::format("{}, {}", c->name, a.name);
       const std::size_t line = made.add_line(here);
-      for (unsigned bits = 2; bits <= 20; bits += 2) {
-        const std::size_t capacity = std::size_t{1} << bits;
+      for (unsigned bits = least_bits; bits <= most_bits; bits += 2) {
+        const std::size_t capacity = size_of(bits);
         add_exchange_point(made, *c, line, capacity, {.capacity = capacity, .events = events, .pus = pus},
                            a.how == policy::same_thread);
       }
@@ -81,7 +133,10 @@ study prepare_throughput(const setting& s) {
       "gain by large queues";
   made.head.y = {"throughput", "Mops/s", "", "higher"};
   made.value = mega_items;
-  made.finish = add_per_core;
+  made.finish = [](std::vector<result>& results) {
+    add_per_core(results);
+    judge_throughput(results.front(), results.back());
+  };
   return made;
 }
 
@@ -115,7 +170,10 @@ study prepare_counters(const setting& s) {
   r.x = {"queue size", "entries", "log2", ""};
   r.y = {"instructions per cycle", "", "", "higher"};
   made.value = [](const outcome& o) { return o.told("instructions") / o.told("cycles"); };
-  made.finish = add_counts;
+  made.finish = [](std::vector<result>& results) {
+    add_counts(results);
+    judge_counters(results.front());
+  };
   return made;
 }
 

@@ -38,8 +38,9 @@ study prepare(const setting& s) {
     add("after a run", idleness::outside);
     add("within a run", idleness::inside);
   }
-  promise_at_most(r, "muster", a_thousandth, "after a run", 1.0, "0 %");
-  promise_at_most(r, "muster", a_thousandth, "within a run", 1.0, "0 %");
+  for (const std::string& engine : engines_of(s))
+    for (const char* when : {"after a run", "within a run"})
+      promise_at_most(r, engine.c_str(), a_thousandth, when, 1.0, "0 %");
   made.value = [](const outcome& o) { return o.told("idle"); };
   made.finish = [](std::vector<result>& results) { add_constant(results.front(), a_thousandth, 1000, "the promise"); };
   return made;

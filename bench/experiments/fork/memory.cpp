@@ -31,7 +31,8 @@ study prepare(const setting& s) {
   r.x = {"program", "", "category", ""};
   r.y = {"peak memory", "MiB", "", "lower"};
   add_fork_lines(made, s, fork_programs, std::array{"uts T3", "fib", "skynet"});
-  promise_at_most(r, "muster, 1 worker", plain_calls, "uts T3", 1.2, "");
+  for (const std::string& engine : engines_of(s))
+    promise_at_most(r, with_workers(engine, 1).c_str(), plain_calls, "uts T3", 1.2, "");
   made.value = [](const outcome& o) { return static_cast<double>(o.peak_memory) * 0x1p-20; };
   made.finish = add_growth;
   return made;

@@ -28,12 +28,14 @@ study prepare(const setting& s) {
   r.x = {"program", "", "category", ""};
   r.y = {"time", "ms", "", "lower"};
   add_fork_lines(made, s, fork_programs, fork_program_names);
-  if (units >= 2) {
-    for (const char* program : {"fib", "integrate", "nqueens", "matmul"})
-      promise_at_least(r, "muster, 2 workers", "muster, 1 worker", program, 1.9, "");
+  for (const std::string& engine : engines_of(s)) {
+    const std::string one = with_workers(engine, 1), two = with_workers(engine, 2);
+    if (units >= 2)
+      for (const char* program : {"fib", "integrate", "nqueens", "matmul"})
+        promise_at_least(r, two.c_str(), one.c_str(), program, 1.9, "");
+    for (const char* program : {"jacobi", "lud", "heat"})
+      promise_at_most(r, one.c_str(), plain_calls, program, 1.05, "");
   }
-  for (const char* program : {"jacobi", "lud", "heat"})
-    promise_at_most(r, "muster, 1 worker", plain_calls, program, 1.05, "");
   made.value = [](const outcome& o) { return o.seconds * 1e3; };
   made.finish = [](std::vector<result>& results) {
     add_speed_up(results, "Fork/join programs: speed-up over the program without forks");

@@ -34,6 +34,9 @@ std::vector<unsigned> worker_counts(const contender& c, const placement& place);
 
 constexpr const char* plain_calls = "plain calls";
 
+/// Our engines, as they are called in charts; those that can be used here.
+std::vector<std::string> engines_of(const setting& s);
+
 /// Leaves the plain calls out, and replaces each sample of the others by compare(sample, median of the plain calls).
 /// Returns false when there is nothing to compare.
 bool compare_with_plain_calls(result& r, const std::function<double(double, double)>& compare);
