@@ -35,7 +35,7 @@ void sleeper_and_spinner() {
   const auto pop = [&](auto& rings) {
     for (;;) {
       if (const auto at = rings.claim_item(0, 2)) return *rings.take(2, at);
-      rings.await_item({}, [&] { return rings.has_news(0); });
+      rings.await_item({}, [&] { return rings.has_news(); });
     }
   };
   mm::parallel([&] { push(spinner, 1); },

@@ -22,6 +22,9 @@ using number = std::uint64_t;
 
 inline constexpr number dead_from_the_beginning = 100;
 
+/// Otherwise it lives, as a process that is stopped by a signal.
+inline bool who_has_stopped_is_dead = true;
+
 /// Process n + 1 is thread n. Where nobody dies, nobody looks after a while whether somebody has, which would hide a
 /// wake-up that is lost.
 template <bool Mortal>
@@ -29,7 +32,8 @@ struct model_life {
   static constexpr bool mortal = Mortal;
   static number self() { return mm::engine::running().current() + 1; }
   static bool alive(number process) {
-    return process != dead_from_the_beginning && !mm::engine::running().has_stopped(static_cast<unsigned>(process - 1));
+    if (process == dead_from_the_beginning) return false;
+    return !who_has_stopped_is_dead || !mm::engine::running().has_stopped(static_cast<unsigned>(process - 1));
   }
 };
 
@@ -81,7 +85,7 @@ class region {
       muster::queue_result<number> now = try_pop(seat);
       if (now || now.status() == queue_status::closed) return now;
       if (now.status() == queue_status::busy) queue->help(0, life::self());
-      if (limit.over() || !queue->await_item(limit, [&] { return queue->has_news(0); })) return now;
+      if (limit.over() || !queue->await_item(limit, [&] { return queue->has_news(); })) return now;
     }
   }
 

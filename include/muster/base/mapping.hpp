@@ -7,15 +7,18 @@
 // A new file appears under its name when fill() has returned, never half made: it is made without a name and linked.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/config.hpp>   // MUSTER_ABI
+#include <muster/base/finally.hpp>  // finally
 
 #include <fcntl.h>     // open, F_ADD_SEALS
 #include <sys/mman.h>  // mmap, memfd_create
 #include <sys/stat.h>  // fstat
-#include <unistd.h>    // ftruncate, linkat
+#include <unistd.h>    // linkat
 
+#include <algorithm>     // std::min
 #include <cerrno>        // errno
 #include <cstddef>       // std::size_t
+#include <cstdlib>       // mkostemp
 #include <filesystem>    // std::filesystem::path
 #include <string>        // messages
 #include <system_error>  // std::system_error
@@ -50,20 +53,19 @@ class mapping {
     int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     const bool nameless = file >= 0;
     // File systems without files without names have this one under a name of its own for a moment.
-    std::filesystem::path before = path;
-    if (!nameless) {
-      before += ".new-" + std::to_string(::getpid());
-      file = ::open(before.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    }
+    std::string before = path.string() + ".new-XXXXXX";
+    if (!nameless) file = ::mkostemp(before.data(), O_CLOEXEC);
     mapping made(file, "cannot make a file in " + folder.string());
+    const detail::finally gone([&] {
+      if (!nameless) ::unlink(before.c_str());
+    });
     made.fill(size, fill);
-    const std::string from = nameless ? "/proc/self/fd/" + std::to_string(file) : before.string();
-    const int linked = ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW);
-    const int why = errno;
-    if (!nameless) ::unlink(before.c_str());
-    if (linked != 0)
+    const std::string from = nameless ? "/proc/self/fd/" + std::to_string(file) : before;
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      const int why = errno;
       fail(why, "cannot make " + path.string() +
                     (why == EEXIST ? ": it is there already; open it, or delete it if nobody uses it" : ""));
+    }
     return made;
   }
   /// A file that is there.
@@ -100,9 +102,15 @@ class mapping {
 
   template <class Fill>
   void fill(std::size_t size, Fill fill) {
-    // Allocated now, so that a full file system says so here and not by a signal in the middle of a push.
-    if (const int error = ::posix_fallocate(file_, 0, static_cast<off_t>(size)); error != 0)
-      fail(error, "no room for " + std::to_string(size) + " bytes of shared memory");
+    // Allocated now, so that a full file system says so here and not by a signal in the middle of a push. In pieces, as
+    // a signal makes some file systems give back what they have of a piece.
+    constexpr std::size_t piece = std::size_t{16} << 20;
+    for (std::size_t at = 0; at < size;) {
+      const std::size_t now = std::min(piece, size - at);
+      const int error = ::posix_fallocate(file_, static_cast<off_t>(at), static_cast<off_t>(now));
+      if (error == 0) at += now;
+      else if (error != EINTR) fail(error, "no room for " + std::to_string(size) + " bytes of shared memory");
+    }
     map(size, true);
     fill(start());
   }

@@ -92,6 +92,16 @@ inline bool is_alive(process_identity process) noexcept {
   return facts.began == 0 || began == 0 || facts.began == began;
 }
 
+/// Whether /proc shows the processes of this one's name space, by the numbers that they have in it; or nothing.
+inline bool sees_own_processes() noexcept {
+  std::array<char, 32> text;
+  const ssize_t length = ::readlink("/proc/self", text.data(), text.size());
+  if (length <= 0) return true;
+  pid_t shown = 0;
+  std::from_chars(text.data(), text.data() + length, shown);
+  return shown == ::getpid();
+}
+
 /// Another number after each start of the machine. 0 where the kernel does not tell.
 inline std::uint64_t boot_identity() noexcept {
   std::array<char, 64> buffer;

@@ -12,7 +12,7 @@
 // Killed     a producer keeps its lane for ever; an item it was pushing is lost. A consumer: what it claimed is lost;
 //            if it has just been woken for an item, that item may wait for the next pop or push.
 // Memory     for each lane, capacity + threads cells, rounded up to a power of two; nothing is allocated after
-//            construction.
+//            construction, but by a thread's first pop without a handle.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc; producer() throws std::length_error. What
 //            T's constructor or move throws: as in spmc_queue.
 // Use it     when many threads push and no order between them is needed: no push meets another. Strict order over all

@@ -11,13 +11,13 @@
 // Preempted  a consumer stopped in a pop holds one cell, which producers skip. A producer stopped in a push delays the
 //            pops that must not pass its item.
 // Killed     at any moment, by whatever: what it held is known by its seat. Consumers in the way of a dead producer
-//            clear up after it within 50 ms of waiting, or trying; its unfinished push is a gap. The item that a dead
+//            clear up after it after 50 ms of waiting, or trying; its unfinished push is a gap. The item that a dead
 //            consumer had claimed and not returned stays, in nobody's way, until recover() gives it to somebody; of
 //            spsc, the next consumer pops it first. No item is lost but the one that a pop had returned, or was about
 //            to; info().participants names its rank. Who clears up may be killed as well.
 // Memory     cells of 16 bytes beside the item: capacity + ports + 1 of them, rounded up to a power of two, at least
 //            16; of shape lanes for each lane. And 128 bytes for each port, 384 for each lane, 640 for itself. All of
-//            it is allocated by create().
+//            it is allocated by create(); each port needs a few bytes more in its own process.
 // Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; what
 //            the system refuses is a std::system_error. Each says what to do.
 // Trust      processes that share a queue trust each other. Whatever the memory holds, no index leaves it; but a
@@ -145,6 +145,7 @@ class shared_queue {
 
  private:
   explicit shared_queue(std::shared_ptr<state> s) : state_(std::move(s)) {}
+  static void require_own(const detail::shared_facts& f);
   static detail::shared_facts plan(std::size_t capacity, const shared_queue_options& options);
   static shared_queue adopt(mapping memory, const std::string& name, const std::string& tag);
   std::string why_no_port(bool produces) const;

@@ -19,6 +19,12 @@ struct MUSTER_SHARED_QUEUE::state {
   engine rings;
 };
 
+// Before a process joins: a child may have been born into another name space than the queue's.
+template <class T, class Shape, class Wait>
+void MUSTER_SHARED_QUEUE::require_own(const detail::shared_facts& f) {
+  if (const std::string why = detail::why_foreign(f); !why.empty()) throw shared_queue_error("shared_queue: " + why);
+}
+
 template <class T, class Shape, class Wait>
 detail::shared_facts MUSTER_SHARED_QUEUE::plan(std::size_t capacity, const shared_queue_options& options) {
   static constexpr const char* here = "shared_queue";
@@ -37,6 +43,7 @@ detail::shared_facts MUSTER_SHARED_QUEUE::plan(std::size_t capacity, const share
   detail::copy_text(options.tag, f.tag);
   f.boot = boot_identity();
   f.name_space = process_name_space();
+  require_own(f);
   return detail::lay_out<T>(f);
 }
 
@@ -91,6 +98,7 @@ int MUSTER_SHARED_QUEUE::descriptor() const noexcept {
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::try_producer() -> std::optional<producer_port> {
   engine& rings = state_->rings;
+  require_own(rings.facts());
   const std::uint64_t self = detail::real_life::self();
   if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
   auto slip = std::make_unique<slipping>();  // it may throw, and we have no seat yet
@@ -107,6 +115,7 @@ auto MUSTER_SHARED_QUEUE::try_producer() -> std::optional<producer_port> {
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::try_consumer() -> std::optional<consumer_port> {
   engine& rings = state_->rings;
+  require_own(rings.facts());
   const std::uint64_t self = detail::real_life::self();
   if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
   auto slip = std::make_unique<slipping>();  // as above
@@ -155,6 +164,7 @@ std::string MUSTER_SHARED_QUEUE::why_no_port(bool produces) const {
 template <class T, class Shape, class Wait>
 template <class Give>
 std::size_t MUSTER_SHARED_QUEUE::recover(Give give) {
+  require_own(state_->rings.facts());
   const std::uint64_t self = detail::real_life::self();
   std::size_t ports = 0;
   for (unsigned s = 1; s < state_->rings.facts().seats; ++s)

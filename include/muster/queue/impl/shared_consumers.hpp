@@ -98,12 +98,22 @@ queue_result<T> MUSTER_SHARED_ENGINE::take(unsigned me, const claimed& at) noexc
   return item;
 }
 
+// Whether it is worth while to claim again. That a ring has come to its end is no news while a push into another one is
+// under way: a pop would find the queue neither closed nor with an item.
 MUSTER_SHARED
-bool MUSTER_SHARED_ENGINE::has_news(unsigned ring) const noexcept {
-  rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
-  const outlook seen = walk(ring, rank);
-  if (seen == outlook::unclaimed) return is_closed();
-  return seen != outlook::written;
+bool MUSTER_SHARED_ENGINE::has_news() const noexcept {
+  bool ended = false, held = false;
+  for (unsigned ring = 0; ring < facts_.rings; ++ring) {
+    rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
+    switch (walk(ring, rank)) {
+      case outlook::ready:
+      case outlook::passed: return true;
+      case outlook::over: ended = true; break;
+      case outlook::unclaimed: ended |= is_closed(); break;
+      case outlook::written: held = true; break;
+    }
+  }
+  return ended && !held;
 }
 
 MUSTER_SHARED

@@ -82,7 +82,7 @@ class shared_engine {
   template <class Ready>
   bool await_item(const wait_limit& limit, Ready ready);
   /// Whether a pop would say something else than that the ring is empty.
-  bool has_news(unsigned ring) const noexcept;
+  bool has_news() const noexcept;
 
   // ------------------------------------------------------------------------------------------------------ the rest
   void close();

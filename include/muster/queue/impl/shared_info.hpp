@@ -37,6 +37,18 @@ std::string text_of(const std::array<char, Size>& text) {
   return std::string(text.data(), ::strnlen(text.data(), Size));
 }
 
+/// Why this process cannot tell whether those who use a queue are alive; empty when it can.
+inline std::string why_foreign(const shared_facts& f) {
+  if (!sees_own_processes())
+    return "/proc shows the processes of another name space, and nobody could tell who has died; mount it anew in this "
+           "one";
+  if (f.boot != boot_identity())
+    return "the queue is from before this machine was started anew, and nobody knows who had died in it; delete it";
+  if (f.name_space != process_name_space())
+    return "the queue belongs to another name space of processes or of time, where they have other names; share both";
+  return {};
+}
+
 /// The facts of a region, once they are known to describe one that can be used by this process.
 inline shared_facts read_facts(const mapping& memory, const std::string& name) {
   const auto refuse = [&](const std::string& why) { throw shared_queue_error(name + ": " + why); };
@@ -57,10 +69,7 @@ inline shared_facts read_facts(const mapping& memory, const std::string& name) {
       f.item_size > f.size || f.rings > f.size / f.cells / (f.item_size + 16) || f.seats_at != own.seats_at ||
       f.ends_at != own.ends_at || f.cells_at != own.cells_at || f.cells_at > f.size)
     refuse("the queue's header is damaged; delete it and create another");
-  if (f.boot != boot_identity())
-    refuse("the queue is from before this machine was started anew, and nobody knows who had died in it; delete it");
-  if (f.name_space != process_name_space())
-    refuse("the queue belongs to another name space of processes or of time, where they have other names; share both");
+  if (const std::string why = why_foreign(f); !why.empty()) refuse(why);
   return f;
 }
 

@@ -154,13 +154,8 @@ void MUSTER_SHARED_QUEUE::consumer_port::next_lane() noexcept {
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::consumer_port::await_item(wait_limit limit, claimed at) -> claimed {
   engine& rings = state_->rings;
-  const auto ready = [&] {
-    for (unsigned ring = 0; ring < rings.facts().rings; ++ring)
-      if (rings.has_news(ring)) return true;
-    return false;
-  };
   while (!at && at.status() != queue_status::closed) {
-    if (limit.over() || !rings.await_item(limit, ready)) break;
+    if (limit.over() || !rings.await_item(limit, [&] { return rings.has_news(); })) break;
     slip_->after_wait(rings.slip(), [&] { return rings.size_approx(); });
     at = claim_item();
   }

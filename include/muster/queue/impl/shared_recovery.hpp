@@ -30,8 +30,6 @@ unsigned MUSTER_SHARED_ENGINE::sit_down(std::uint64_t process, std::uint32_t rol
         !seats_[s].holder.compare_exchange_strong(nobody, process, std::memory_order_acquire,
                                                   std::memory_order_relaxed))
       continue;
-    seats_[s].last.store(0, std::memory_order_relaxed);
-    seats_[s].items.store(0, std::memory_order_relaxed);
     seats_[s].role.store(role, std::memory_order_relaxed);
     return s;
   }
@@ -72,7 +70,10 @@ void MUSTER_SHARED_ENGINE::stand_up(unsigned me) {
       // (15) release: pairs with (14).
       place->compare_exchange_strong(owner, 0, std::memory_order_release, std::memory_order_relaxed);
     }
+  // Now, not by the next holder: if it is killed at once, nobody must take for its doing what was ours.
   seats_[me].role.store(0, std::memory_order_relaxed);
+  seats_[me].last.store(0, std::memory_order_relaxed);
+  seats_[me].items.store(0, std::memory_order_relaxed);
   seats_[me].holder.store(0, std::memory_order_release);  // (13) release: pairs with (12).
 }
 
@@ -119,13 +120,16 @@ cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give g
   return cleared::done;
 }
 
-// After a wait in vain: clears up what has died in the way of consumers.
+// After a wait in vain: clears up what has died in the way of consumers, all of it: a process may have died with many
+// ports, and nobody is to wait for each of them. Every turn but the last frees a seat.
 MUSTER_SHARED
 void MUSTER_SHARED_ENGINE::help(unsigned ring, std::uint64_t process) {
-  rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
-  if (walk(ring, rank) != outlook::written) return;
-  const unsigned owner = word::seat_of(at(ring, rank).word.load(std::memory_order_relaxed));
-  if (owner != 0) clear_up(owner, process, leave_items{});
+  for (std::size_t most = facts_.seats; most != 0; --most) {
+    rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
+    if (walk(ring, rank) != outlook::written) return;
+    const unsigned owner = word::seat_of(at(ring, rank).word.load(std::memory_order_relaxed));
+    if (owner == 0 || clear_up(owner, process, leave_items{}) != cleared::done) return;
+  }
 }
 
 #undef MUSTER_SHARED
