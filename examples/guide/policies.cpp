@@ -40,7 +40,7 @@ void capacity() {
 }
 
 // [policies]
-using default_queue = muster::spmc_queue<int>;  // the shape's own layout; spin, then park
+using default_queue = muster::spmc_queue<int>;  // layout::packed; spin, then park
 using idle_queue = muster::spmc_queue<int, muster::layout::packed, muster::wait::park>;   // least CPU, least memory
 using busy_queue = muster::spmc_queue<int, muster::layout::aligned, muster::wait::spin>;  // a core for each thread
 // [/policies]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Guide: a queue between processes, and what is left when one of them is killed.
+// Guide: queues between processes, and what is left when one of them is killed.
 
 #include "expect.hpp"
 
@@ -49,6 +49,34 @@ long sum_up(const std::string& path) {
 }
 // [/shared-open]
 
+// [shared-attach]
+using sample_queue = muster::shared_queue<reading, muster::shape::lanes>;
+
+/// In a process that has inherited the descriptor, or received it over a socket.
+void send_samples(int descriptor, int sensor) {
+  sample_queue queue = sample_queue::attach(descriptor);
+  auto out = queue.producer();  // has a ring of its own
+  for (int i = 0; i < 100; ++i) out.push({sensor, i});
+}
+// [/shared-attach]
+
+long sum_of_samples() {
+  // [shared-anonymous]
+  sample_queue samples = sample_queue::create_anonymous(256, {.lanes = 2});  // room for 256 in each of two rings
+  // A child of fork() inherits the descriptor.
+  const int ended = in_a_process([&] {
+    send_samples(samples.descriptor(), 7);
+    return 0;
+  });
+  samples.close();
+  auto in = samples.consumer();
+  long sum = 0;
+  while (auto sample = in.pop()) sum += sample->value;
+  // [/shared-anonymous]
+  expect(ended == 0);
+  return sum;
+}
+
 }  // namespace
 
 int main() {
@@ -70,6 +98,16 @@ int main() {
   });
   expect(WIFSIGNALED(killed));
 
+  // [shared-inspect]
+  const muster::shared_queue_info now = muster::inspect_shared_queue(path);
+  std::printf("%zu of %zu items, %s\n", now.items, now.capacity, now.closed ? "closed" : "open");
+  for (const muster::shared_queue_participant& one : now.participants)
+    std::printf("process %d, %s, %s\n", one.process, one.produces ? "producer" : "consumer",
+                one.alive ? "alive" : "dead");
+  // [/shared-inspect]
+  expect(now.items == readings - 1 && now.participants.size() == 1);
+  expect(!now.participants[0].alive && now.participants[0].items == 1);
+
   // [shared-recover]
   std::vector<reading> unfinished;  // what the dead had claimed and their pop had not returned
   const std::size_t dead = queue.recover([&](const reading& r) { unfinished.push_back(r); });
@@ -79,4 +117,6 @@ int main() {
   queue.close();
   expect(in_a_process([&] { return sum_up(path) == long{readings} * (readings - 1) / 2 ? 0 : 1; }) == 0);
   std::filesystem::remove(path);
+
+  expect(sum_of_samples() == 100 * 99 / 2);
 }

@@ -28,7 +28,6 @@ pipe_queue open_within(const std::string& name, std::chrono::seconds patience) {
   return pipe_queue::open(name, tag);
 }
 
-// [shared-receive]
 [[noreturn]] void give_up(const std::string& name, const std::string& why) {
   std::filesystem::remove(name);
   throw std::runtime_error(why + ": the file is not complete; send it again");
@@ -67,7 +66,6 @@ void receive(const std::string& name, const std::string& path, std::chrono::seco
     throw std::runtime_error(path + " is not what was sent, whose digest is " + to_text(piece.digest) +
                              ": a receiver has died with a piece in its hands; send it again");
 }
-// [/shared-receive]
 
 }  // namespace
 

@@ -18,7 +18,6 @@ namespace {
 using namespace pipe_example;
 using namespace std::chrono_literals;
 
-// [shared-send]
 /// Waits for room as long as it takes, and says when nobody is there who makes it. False when the queue was closed.
 bool push(pipe_queue& queue, pipe_queue::producer_port& out, const chunk& piece) {
   for (bool told = false;;) {
@@ -60,7 +59,6 @@ void send(const std::string& path, const std::string& name, std::size_t capacity
   std::printf("sent      %llu bytes in %llu pieces, digest %s\n", static_cast<unsigned long long>(piece.offset),
               static_cast<unsigned long long>(pieces), to_text(piece.digest).c_str());
 }
-// [/shared-send]
 
 }  // namespace
 
