@@ -32,6 +32,10 @@ class lanes_as_queue {
   status push_for(item&& value, Time time) {
     return producer().push_for(std::move(value), time);
   }
+  template <class Time>
+  status push_until(item&& value, Time when) {
+    return producer().push_until(std::move(value), when);
+  }
   status try_push(item&& value) { return producer().try_push(std::move(value)); }
   template <class From>
   status emplace(From&& from) {
@@ -50,6 +54,7 @@ class lanes_as_queue {
     return producer().try_push_n(first, n);
   }
   void leave() { producers_[self()].reset(); }
+  void handle() { static_cast<void>(lanes_.try_producer()); }
 
   popped pop() {
     return consume([](auto& from) { return from.pop(); });
@@ -64,6 +69,10 @@ class lanes_as_queue {
   popped pop_for(Time time) {
     return consume([&](auto& from) { return from.pop_for(time); });
   }
+  template <class Time>
+  popped pop_until(Time when) {
+    return consume([&](auto& from) { return from.pop_until(when); });
+  }
   std::size_t pop_n(item* out, std::size_t n) {
     return consume([&](auto& from) { return from.pop_n(out, n); });
   }
@@ -71,6 +80,8 @@ class lanes_as_queue {
     return consume([&](auto& from) { return from.try_pop_n(out, n); });
   }
   void close() { lanes_.close(); }
+  bool is_closed() const { return lanes_.is_closed(); }
+  std::size_t size_approx() const { return lanes_.size_approx(); }
   void check() const { lanes_.check(); }
 
  private:

@@ -8,6 +8,8 @@
 //   "pop_slow*2"                         a pop whose item is being moved out until there have been two sets
 //   "push_slow*2"                        a push whose item, when it is moved in, makes a set, and waits for another
 //   "taken"                              waits until a push has begun, or an item is there
+//   "handle", "enter", "leave", "end"    a producer's handle is taken and given back, counting the steps; taken; given
+//                                        back; the same, counting the steps
 //
 // Checked     every execution: data races, lost wake-ups and leaks by the engine; here: nothing is lost, invented or
 //             delivered twice; busy has a reason; the queue's own invariants at the end; and whether the whole history
@@ -78,11 +80,12 @@ using script = std::vector<std::vector<command>>;
 
 /// Throws std::invalid_argument.
 inline script parse(const std::string& text) {
-  static const char* const verbs[] = {"push",      "try_push",     "push_for",  "push_stop", "push_n",   "try_push_n",
-                                      "push_bad",  "try_push_bad", "pop",       "try_pop",   "pop_for",  "pop_stop",
-                                      "pop_n",     "try_pop_n",    "close",     "stop",      "drain",    "drain_n",
-                                      "drain_try", "drain_poll",   "drain_for", "leave",     "pass_on",  "try_round",
-                                      "set",       "wait",         "taken",     "pop_slow",  "push_slow"};
+  static const char* const verbs[] = {"push",      "try_push",     "push_for",  "push_stop", "push_n",    "try_push_n",
+                                      "push_bad",  "try_push_bad", "pop",       "try_pop",   "pop_for",   "pop_stop",
+                                      "pop_n",     "try_pop_n",    "close",     "stop",      "drain",     "drain_n",
+                                      "drain_try", "drain_poll",   "drain_for", "leave",     "pass_on",   "try_round",
+                                      "set",       "wait",         "taken",     "pop_slow",  "push_slow", "push_until",
+                                      "pop_until", "is_closed",    "size",      "handle",    "enter",     "end"};
   script s(1);
   std::istringstream words(text);
   for (std::string word; words >> word;) {
@@ -344,6 +347,11 @@ class queue_program {
       if (verb == "push_stop") push(next, [this](item& v) { return queue_.push(std::move(v), stop_.get_token()); });
       if (verb == "push_bad") push_bad([this] { return queue_.emplace(refusing{}); });
       if (verb == "try_push_bad") push_bad([this] { return queue_.try_emplace(refusing{}); });
+      if constexpr (requires { queue_.pop_until(an_hour_from_now()); }) {
+        if (verb == "push_until")
+          push(next, [this](item& v) { return queue_.push_until(std::move(v), an_hour_from_now()); });
+        if (verb == "pop_until") pop([this] { return queue_.pop_until(an_hour_from_now()); });
+      }
       if (verb == "pop") pop([this] { return queue_.pop(); });
       if (verb == "try_pop") pop([this] { return queue_.try_pop(); });
       if (verb == "pop_for") pop([this] { return queue_.pop_for(1h); });
@@ -371,11 +379,39 @@ class queue_program {
         pop([this] { return queue_.pop(); });
       if constexpr (fifo_per_producer<Queue>)
         if (verb == "leave") queue_.leave();
+      observe(verb);
       if (verb == "close") {
         begin(op::close, 0);
         queue_.close();
         end(result::success, 0);
       }
+    }
+
+    static std::chrono::steady_clock::time_point an_hour_from_now() {
+      return std::chrono::steady_clock::now() + std::chrono::hours(1);
+    }
+
+    /// What is in no history, and counts its steps.
+    void observe(const std::string& verb) {
+      const auto counted = [](auto operation) {
+        mm::engine::running().begin_operation();
+        operation();
+        mm::engine::running().end_operation();
+      };
+      constexpr std::size_t most_rings = fifo_per_producer<Queue> ? 2 : 1;
+      if constexpr (requires { queue_.is_closed(); })
+        if (verb == "is_closed") counted([this] { static_cast<void>(queue_.is_closed()); });
+      if constexpr (requires { queue_.size_approx(); })
+        if (verb == "size")
+          counted([this] {
+            if (queue_.size_approx() > most_rings * program_.setup_.capacity) fail("a size beyond the capacity");
+          });
+      if constexpr (requires { queue_.handle(); })
+        if (verb == "handle") counted([this] { queue_.handle(); });
+      if constexpr (requires { queue_.enter(); })
+        if (verb == "enter") queue_.enter();
+      if constexpr (fifo_per_producer<Queue>)
+        if (verb == "end") counted([this] { queue_.leave(); });
     }
 
     template <class Push>

@@ -97,7 +97,7 @@ study prepare(const setting& s) {
   }
   made.finish = [](std::vector<result>& results) {
     add_p99(results);
-    for (result& r : results) judge_only_if_quiet(r);
+    for (result& one : results) judge_only_if_quiet(one);
   };
   made.value = [](const outcome& o) { return o.detail.at("p99.9"); };
   return made;
