@@ -34,12 +34,13 @@ struct storm {
   bool full_may_be_early = false;
 };
 
-/// How the storm's producers reach a queue: directly, or by a handle of their own.
+/// How the storm's producers and consumers reach a queue: directly, or by a handle of their own.
 template <class Queue>
 struct one_order : Queue {
   using Queue::Queue;
   static constexpr bool fifo_per_producer = false;
   Queue& producer() { return *this; }
+  Queue& consumer() { return *this; }
 };
 /// FIFO for each producer only: one history for each of them.
 template <class Lanes>
@@ -47,6 +48,7 @@ struct order_per_producer : Lanes {
   order_per_producer(std::size_t capacity, const muster::queue_options& o)
       : Lanes(capacity, {.threads = o.threads, .first_rank = o.first_rank}) {}
   static constexpr bool fifo_per_producer = true;
+  Lanes& consumer() { return *this; }
 };
 
 /// Plays one storm on a queue of uint64_t; returns what is wrong with its history, or an empty string.
@@ -77,6 +79,7 @@ class queue_storm {
     }
     queue_.check();
     const std::vector<event> history = record_.history();
+    operations_ = history.size();
     if constexpr (!Queue::fifo_per_producer) return fifo_violation(history, {plan_.capacity, plan_.full_may_be_early});
     std::string wrong;
     for (std::size_t i = 0; i < plan_.producers && wrong.empty(); ++i) {
@@ -90,6 +93,9 @@ class queue_storm {
     }
     return wrong;
   }
+
+  /// Those of the history.
+  std::size_t operations() const { return operations_; }
 
  private:
   using notes = thread_log<Clock>;
@@ -144,23 +150,25 @@ class queue_storm {
 
   void consume(std::size_t number) {
     notes& log = record_.log(plan_.producers + number);
-    for (std::uint64_t turn = number; pop(log, turn); ++turn) {
+    auto&& from = queue_.consumer();
+    for (std::uint64_t turn = number; pop(from, log, turn); ++turn) {
     }
   }
 
   // Pops in one of the ways there are. False when the queue has ended.
-  bool pop(notes& log, std::uint64_t turn) {
+  template <class From>
+  bool pop(From& from, notes& log, std::uint64_t turn) {
     const bool tired = log.room_left() < 2 * plan_.items + 50;
     std::stop_source stop;
     std::array<std::uint64_t, longest_bulk> values{};
     log.invoke(op::pop);
     switch (tired ? 0 : turn % 6) {
-      case 0: return popped_one(log, queue_.pop());
-      case 1: return popped_one(log, queue_.try_pop());
-      case 2: return popped_one(log, queue_.pop_for(moment));
-      case 3: return popped_one(log, queue_.pop(stop.get_token()));
-      case 4: return popped_many(log, queue_.pop_n(values.begin(), longest_bulk), result::closed, values);
-      default: return popped_many(log, queue_.try_pop_n(values.begin(), longest_bulk), result::busy, values);
+      case 0: return popped_one(log, from.pop());
+      case 1: return popped_one(log, from.try_pop());
+      case 2: return popped_one(log, from.pop_for(moment));
+      case 3: return popped_one(log, from.pop(stop.get_token()));
+      case 4: return popped_many(log, from.pop_n(values.begin(), longest_bulk), result::closed, values);
+      default: return popped_many(log, from.try_pop_n(values.begin(), longest_bulk), result::busy, values);
     }
   }
 
@@ -200,6 +208,7 @@ class queue_storm {
   recording<Clock> record_;
   std::latch producers_;
   std::atomic<std::size_t> pushed_{0};
+  std::size_t operations_ = 0;
 };
 
 }  // namespace muster_test
