@@ -33,8 +33,11 @@ struct policy_team {
     to.detail["thefts"] = static_cast<double>(now.thefts - before.thefts);
     const std::uint64_t lost =
         now.publishing_cycles - before.publishing_cycles + now.returning_cycles - before.returning_cycles;
-    if (now.thefts != before.thefts)
-      to.detail["cycles per theft"] = static_cast<double>(lost) / static_cast<double>(now.thefts - before.thefts);
+    if (const std::uint64_t thefts = now.thefts - before.thefts; thefts != 0) {
+      to.detail["cycles per theft"] = static_cast<double>(lost) / static_cast<double>(thefts);
+      to.detail["thief's cycles per theft"] =
+          static_cast<double>(now.taking_cycles - before.taking_cycles) / static_cast<double>(thefts);
+    }
     to.detail["answers"] = static_cast<double>(now.answers - before.answers);
     to.detail["offered"] = static_cast<double>(now.offered - before.offered);
   }

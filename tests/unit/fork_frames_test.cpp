@@ -429,6 +429,7 @@ TEST(statistics, count_what_is_stolen_and_nothing_else) {
     EXPECT_EQ(now.thefts, 10U);
     EXPECT_EQ(now.returns, 10U);
     EXPECT_GE(now.waiting_cycles + now.returning_cycles, 1U);
+    EXPECT_GE(now.taking_cycles, now.thefts);
   }
   pool alone({.workers = 1});
   alone.run([] {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork/theft-cost: what one theft costs the owner, and how long it takes, when the owner's stack is deep.
+// fork/theft-cost: what one theft costs the owner and the thief, and how long it takes, when the owner's stack is deep.
 #include "driver/fork_run.hpp"
 #include "experiments/fork/points.hpp"
 
@@ -12,6 +12,12 @@ namespace muster::bench {
 namespace {
 
 constexpr std::array<std::uint64_t, 4> depths{10, 100, 1'000, 10'000};
+
+void add_thief(std::vector<result>& results) {
+  results.push_back(results.front().also("-thief", "What a theft costs the thief, by the depth of the owner's stack",
+                                         {"the thief's cycles per theft", "cycles", "log2", "lower"},
+                                         "thief's cycles per theft"));
+}
 
 void add_time(std::vector<result>& results) {
   result r = results.front().also("-time", "Time per theft, by the depth of the stack",
@@ -30,7 +36,9 @@ study prepare(const setting& s) {
   result& r = made.head;
   r.setting =
       "one worker is as many forks deep as x says, and forks on; another comes, and steals eight, and more on the way"
-      " back; the owner's cycles in answering and at its joins";
+      " back; the owner's cycles in answering and at its joins; the thief's from where it has found somebody who "
+      "offers to "
+      "where it begins";
   r.x = {"depth", "forks", "log2", ""};
   r.y = {"the owner's cycles per theft", "cycles", "log2", "lower"};
   constexpr unsigned workers = 2;
@@ -46,7 +54,10 @@ study prepare(const setting& s) {
     }
   }
   made.value = [](const outcome& o) { return o.told("cycles per theft"); };
-  made.finish = add_time;
+  made.finish = [](std::vector<result>& results) {
+    add_time(results);
+    add_thief(results);
+  };
   return made;
 }
 

@@ -25,6 +25,7 @@ struct pool_statistics {
   std::uint64_t publishing_cycles = 0;  ///< that owners have lost by answering,
   std::uint64_t returning_cycles = 0;   ///< by joining what had been offered, without
   std::uint64_t waiting_cycles = 0;     ///< waiting for thieves; includes what they have executed meanwhile
+  std::uint64_t taking_cycles = 0;  ///< of thieves, from where they have found somebody who offers to where they begin
 };
 
 namespace detail {
@@ -34,7 +35,7 @@ namespace detail {
 class steal_counts {
  public:
   using count = real::atomic<std::uint64_t>;
-  count thefts{0}, answers{0}, offered{0}, returns{0}, publishing{0}, returning{0}, waiting{0};
+  count thefts{0}, answers{0}, offered{0}, returns{0}, publishing{0}, returning{0}, waiting{0}, taking{0};
 
   /// By one thread at a time.
   static void add(count& to, std::uint64_t more) noexcept {
@@ -48,6 +49,7 @@ class steal_counts {
     sum.publishing_cycles += publishing.load(std::memory_order_relaxed);
     sum.returning_cycles += returning.load(std::memory_order_relaxed);
     sum.waiting_cycles += waiting.load(std::memory_order_relaxed);
+    sum.taking_cycles += taking.load(std::memory_order_relaxed);
   }
 };
 

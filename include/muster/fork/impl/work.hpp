@@ -40,12 +40,16 @@ class waiting_time {
 template <class Steal>
 bool worker::execute(const deque& from, Steal steal) noexcept {
   const std::uint64_t outer = forks.enter();
+  const std::uint64_t since = cycles();
   fork_record* const r = steal();
   if (r != nullptr) {
     // Whoever was woken may have slept until now: there may be work for another.
     if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
     const async_place* const here = std::exchange(within, nullptr);
-    if (&from != &forks) steal_counts::add(forks.counts.thefts, 1);
+    if (&from != &forks) {
+      steal_counts::add(forks.counts.thefts, 1);
+      steal_counts::add(forks.counts.taking, cycles() - since);
+    }
     forks.runs(true);
     r->run();
     forks.runs(false);
