@@ -27,6 +27,7 @@ SPSC, SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spsc", "spmc
 SPMC_CONSUMERS, MPMC_CONSUMERS = (f"muster/queue/impl/{queue}_consumers.hpp" for queue in ("spmc", "mpmc"))
 SPSC_CONSUMER = "muster/queue/impl/spsc_consumer.hpp"
 MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
+LANES, SHARED_RECOVERY = (f"muster/queue/impl/{part}.hpp" for part in ("lanes", "shared_recovery"))
 WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
 
 EDITS = (
@@ -122,6 +123,23 @@ EDITS = (
          "return outlook::over;"),
     Edit("spsc-withdrawal-tells-nobody", "spsc", SPSC,
          "  if (consumer_.after_event() != 0) consumer_.wake_all();\n", ""),
+
+    Edit("lanes-two-producers-of-one", "lanes", LANES,
+         "lanes_[i]->taken.exchange(true, std::memory_order_acquire))",
+         "(lanes_[i]->taken.store(true, std::memory_order_relaxed), false))"),
+    Edit("lanes-wakes-one-key", "lanes", LANES,
+         "&& events_.wake(key)) --items;", "&& (events_.wake(key), true)) --items;"),
+
+    # What a process has left that died in the middle.
+    Edit("shared-cell-of-the-dead-is-lost", "shared", SHARED_RECOVERY,
+         "        make_gap(c, word::rank_of(now));\n        give_back(ring, word::rank_of(now));\n",
+         "        make_gap(c, word::rank_of(now));\n"),
+    Edit("shared-unfinished-push-is-shown", "shared", SHARED_RECOVERY,
+         "        make_gap(c, word::rank_of(now));\n        give_back(ring, word::rank_of(now));\n",
+         "        c.word.store(word::make(word::rank_of(now), word::published), std::memory_order_release);\n"),
+    Edit("shared-item-of-the-dead-is-given-twice", "shared", SHARED_RECOVERY,
+         "        give(c.item.get().value);\n        give_back(ring, word::rank_of(now));\n",
+         "        give(c.item.get().value);\n"),
 
     # A bound too far or too near.
     Edit("spsc-one-item-too-many", "spsc", SPSC,
