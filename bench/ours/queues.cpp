@@ -78,6 +78,12 @@ void add_ours(catalogue& to) {
   c.stall = run_stall<ours<mpmc_queue<sluggish>>>;
   to.all.push_back(c);
 
+  c = one("mpmc_queue with a line for each cell", many_to_many | queue_pairs);
+  c.note = "layout::aligned, as FFQ^m has its cells";
+  c.stream = run_stream<ours<mpmc_queue<item, layout::aligned>>>;
+  c.team = run_pairs<both_ends<ours<mpmc_queue<item, layout::aligned>>>>;
+  to.all.push_back(c);
+
   c = one("lanes", one_to_one | fan_out | many_to_many | oversubscribed);
   c.strict = false;
   c.note = "a handle and a lane of that capacity for each producer; FIFO per producer only";
