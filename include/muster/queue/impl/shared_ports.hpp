@@ -126,17 +126,25 @@ auto MUSTER_SHARED_QUEUE::consumer_port::claim_item() -> claimed {
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::consumer_port::claim_elsewhere(claimed vain) -> claimed {
   engine& rings = state_->rings;
-  bool busy = vain.status() == queue_status::busy, open = vain.status() == queue_status::empty;
-  if constexpr (Shape::many_rings) {
-    next_lane();
-    for (std::size_t looked = 1; looked < rings.facts().rings; ++looked, next_lane()) {
-      const claimed at = rings.claim_item(ring_, seat_);
-      if (at) return at;
-      busy |= at.status() == queue_status::busy;
-      open |= at.status() == queue_status::empty;
+  for (;;) {
+    bool busy = vain.status() == queue_status::busy, open = vain.status() == queue_status::empty,
+         over = vain.status() == queue_status::closed;
+    if constexpr (Shape::many_rings) {
+      next_lane();
+      for (std::size_t looked = 1; looked < rings.facts().rings; ++looked, next_lane()) {
+        const claimed at = rings.claim_item(ring_, seat_);
+        if (at) return at;
+        busy |= at.status() == queue_status::busy;
+        open |= at.status() == queue_status::empty;
+        over |= at.status() == queue_status::closed;
+      }
     }
+    if (busy) break;
+    if (!open || !over) return open ? queue_status::empty : queue_status::closed;
+    // Closed meanwhile: a lane that was over was not empty before, perhaps, and the others are closed by now.
+    vain = rings.claim_item(ring_, seat_);
+    if (vain) return vain;
   }
-  if (!busy) return open ? queue_status::empty : queue_status::closed;
   // Whoever only tries must not find it busy for ever because somebody has died.
   const deadline now = deadline_clock::now();
   if (help_at_ == no_deadline) help_at_ = now + engine::patience;
