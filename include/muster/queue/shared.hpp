@@ -11,7 +11,7 @@
 // Preempted  a consumer stopped in a pop holds one cell, which producers skip. A producer stopped in a push delays the
 //            pops that must not pass its item.
 // Killed     at any moment, by whatever: what it held is known by its seat. Consumers in the way of a dead producer
-//            clear up after it after 50 ms of waiting, or trying; its unfinished push is a gap. The item that a dead
+//            clear up once they have waited, or tried, for 50 ms; its unfinished push is a gap. The item that a dead
 //            consumer had claimed and not returned stays, in nobody's way, until recover() gives it to somebody; of
 //            spsc, the next consumer pops it first. No item is lost but the one that a pop had returned, or was about
 //            to; info().participants names its rank. Who clears up may be killed as well.

@@ -81,7 +81,7 @@ class shared_engine {
   MUSTER_HOT queue_result<T> take(unsigned me, const claimed& at) noexcept;
   template <class Ready>
   bool await_item(const wait_limit& limit, Ready ready);
-  /// Whether a pop would say something else than that the ring is empty.
+  /// Whether a pop that has been in vain is worth another.
   bool has_news() const noexcept;
 
   // ------------------------------------------------------------------------------------------------------ the rest

@@ -107,7 +107,8 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
   }
   for (std::size_t s = 1; s < f.seats; ++s) {
     const auto& seat = *(reinterpret_cast<const shared_seat*>(region + f.seats_at) + s);
-    const std::uint64_t holder = seat.holder.load(std::memory_order_relaxed);
+    // acquire: pairs with impl/shared_recovery.hpp (13). What the holder before has left of its counts is not shown.
+    const std::uint64_t holder = seat.holder.load(std::memory_order_acquire);
     if (holder == 0) continue;
     shared_queue_participant one;
     one.produces = seat.role.load(std::memory_order_relaxed) == producer_role;
