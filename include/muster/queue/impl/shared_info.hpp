@@ -107,7 +107,7 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
   }
   for (std::size_t s = 1; s < f.seats; ++s) {
     const auto& seat = *(reinterpret_cast<const shared_seat*>(region + f.seats_at) + s);
-    // acquire: pairs with impl/shared_recovery.hpp (13). What the holder before has left of its counts is not shown.
+    // (22) acquire: pairs with (13). The counts are not those of the holder before.
     const std::uint64_t holder = seat.holder.load(std::memory_order_acquire);
     if (holder == 0) continue;
     shared_queue_participant one;

@@ -74,7 +74,7 @@ void MUSTER_SHARED_ENGINE::stand_up(unsigned me) {
   seats_[me].role.store(0, std::memory_order_relaxed);
   seats_[me].last.store(0, std::memory_order_relaxed);
   seats_[me].items.store(0, std::memory_order_relaxed);
-  seats_[me].holder.store(0, std::memory_order_release);  // (13) release: pairs with (12).
+  seats_[me].holder.store(0, std::memory_order_release);  // (13) release: pairs with (12), (22).
 }
 
 // If whoever holds seat `s` is dead: clears up. `give(item)` for each item that it had claimed.
