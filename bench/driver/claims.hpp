@@ -10,6 +10,9 @@
 
 namespace muster::bench {
 
+/// Of two medians that differ by less, neither is the greater one.
+inline constexpr double noise = 1.05;
+
 class claims {
  public:
   /// A sentence of the paper with this machine's numbers, and whether it holds here.

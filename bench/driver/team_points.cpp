@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/team_points.hpp"
 
+#include "driver/claims.hpp"
 #include "driver/local_work.hpp"
 
 #include <fmt/format.h>
@@ -77,7 +78,6 @@ ranked medians_at(const result& r, const abscissa& x, const std::vector<const ch
 }
 
 void judge_order(result& r, const ranked& in_the_papers_order, const char* what) {
-  constexpr double noise = 1.05;
   if (in_the_papers_order.size() < 2) return;
   bool all = true;
   bool first = true;

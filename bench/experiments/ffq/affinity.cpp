@@ -43,50 +43,47 @@ double value_of(const result& r, const affinity& a, unsigned bits) {
   return r.at(fmt::format("{}, {}", printed, a.name), size_of(bits)).value_or(0);
 }
 
-constexpr const char* no_siblings = "two threads of one core, which this machine has not";
-
-/// Figure 6, of the paper's own queue: `r` is throughput, `per_core` the same over the cores in use.
-void judge_throughput(result& r, const result& per_core) {
-  constexpr double noise = 1.05;
-  if (value_of(r, same_thread, medium_bits) == 0 || value_of(r, other_core, medium_bits) == 0) return;
-  claims found;
-  if (const double near = value_of(r, sibling_thread, least_bits); near == 0) {
-    found.leave_open(no_siblings);
+/// What Figures 4 and 6 have in common, of the paper's own queue: with the smallest queues two threads of one core are
+/// best, with those that fit into its caches one thread is, which `medium` shows. False when there is nothing to judge.
+bool judge_small_and_medium(claims& found, const result& small, const char* two_threads, const result& medium,
+                            const char* one_thread) {
+  const auto best_of = [](const result& r, const affinity& a, const affinity& b, unsigned bits) {
+    return std::max(value_of(r, a, bits), value_of(r, b, bits));
+  };
+  const double same = value_of(medium, same_thread, medium_bits);
+  if (same == 0 || value_of(medium, other_core, medium_bits) == 0) return false;
+  if (const double near = value_of(small, sibling_thread, least_bits); near == 0) {
+    found.leave_open("two threads of one core, which this machine has not");
   } else {
-    const double rest = std::max(value_of(r, same_thread, least_bits), value_of(r, other_core, least_bits));
-    found.add(noise * near >= rest, fmt::format("two threads of one core are best with small queues (2^{}: {:.3g} "
-                                                "Mops/s, the best other {:.3g})",
-                                                least_bits, near, rest));
+    const double rest = best_of(small, same_thread, other_core, least_bits);
+    found.add(noise * near >= rest,
+              fmt::format("{} (2^{}: {:.3g}, the best other {:.3g})", two_threads, least_bits, near, rest));
   }
-  const double same = value_of(per_core, same_thread, medium_bits);
-  const double rest =
-      std::max(value_of(per_core, sibling_thread, medium_bits), value_of(per_core, other_core, medium_bits));
-  found.add(noise * same >= rest, fmt::format("one thread is best for each core with queues that fit into its caches "
-                                              "(2^{}: {:.3g} Mops/s, the best other {:.3g})",
-                                              medium_bits, same, rest));
+  const double rest = best_of(medium, sibling_thread, other_core, medium_bits);
+  found.add(noise * same >= rest,
+            fmt::format("{} (2^{}: {:.3g}, the best other {:.3g})", one_thread, medium_bits, same, rest));
+  return true;
+}
+
+/// Figure 6: `r` is throughput, `per_core` the same over the cores in use.
+void judge_throughput(result& r, const result& per_core) {
+  claims found;
+  if (!judge_small_and_medium(found, r, "two threads of one core are best with small queues", per_core,
+                              "one thread is best for each core with queues that fit into its caches"))
+    return;
   const double small = value_of(r, other_core, least_bits), large = value_of(r, other_core, most_bits);
   found.add(large > noise * small, fmt::format("two cores gain by large queues (2^{}: {:.3g}, 2^{}: {:.3g})",
                                                least_bits, small, most_bits, large));
   found.write(r);
 }
 
-/// Figure 4, of the paper's own queue.
+/// Figure 4: instructions per cycle.
 void judge_counters(result& r) {
-  constexpr double noise = 1.05;
-  if (value_of(r, same_thread, medium_bits) == 0 || value_of(r, other_core, medium_bits) == 0) return;
   claims found;
-  if (const double near = value_of(r, sibling_thread, least_bits); near == 0) {
-    found.leave_open(no_siblings);
-  } else {
-    const double rest = std::max(value_of(r, same_thread, least_bits), value_of(r, other_core, least_bits));
-    found.add(noise * near >= rest, fmt::format("with very small queues two threads of one core have most instructions "
-                                                "per cycle ({:.2f}, the best other {:.2f})",
-                                                near, rest));
-  }
-  const double same = value_of(r, same_thread, medium_bits);
-  const double rest = std::max(value_of(r, sibling_thread, medium_bits), value_of(r, other_core, medium_bits));
-  found.add(noise * same >= rest, fmt::format("with larger ones one thread has (2^{}: {:.2f}, the best other {:.2f})",
-                                              medium_bits, same, rest));
+  if (!judge_small_and_medium(found, r,
+                              "with very small queues two threads of one core have most instructions per cycle", r,
+                              "with larger ones one thread has"))
+    return;
   double most = 0;
   for (unsigned bits = least_bits; bits <= most_bits; bits += 2) most = std::max(most, value_of(r, other_core, bits));
   const double largest = value_of(r, other_core, most_bits);

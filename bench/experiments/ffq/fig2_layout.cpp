@@ -47,7 +47,6 @@ void add_normalized(std::vector<result>& results) {
 
 /// Of the paper's own queue.
 void judge(result& r) {
-  constexpr double noise = 1.05;
   claims found;
   const auto over_not_aligned = [&](const char* layout, const shape& of) {
     return r.at(fmt::format("FFQ^m, {}", layout), of.name).value_or(0) /

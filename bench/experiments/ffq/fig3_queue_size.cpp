@@ -19,7 +19,6 @@ constexpr std::size_t size_of(unsigned bits) { return std::size_t{1} << bits; }
 /// Of the paper's own queue: where the best size is, and what lies on either side of it.
 void judge(result& r) {
   constexpr const char* printed = "FFQ^s as printed";
-  constexpr double noise = 1.05;
   constexpr unsigned papers_best = 16;
   unsigned best = least_bits;
   for (unsigned bits = least_bits; bits <= most_bits; bits += 2) {

@@ -60,7 +60,6 @@ double most_of(const result& r, const affinity& a, const length& l) {
 }
 
 void judge(result& r) {
-  constexpr double noise = 1.05;
   claims found;
   for (const length& l : lengths) {
     const bool medium = &l == &lengths[1];

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ffq/fig8-comparison: Figure 8 of the FFQ paper: pairs of enqueue and dequeue on one queue, by the number of threads.
+#include "driver/claims.hpp"
 #include "driver/local_work.hpp"
 #include "driver/team_points.hpp"
 
@@ -34,7 +35,6 @@ std::string not_here(const catalogue& all) {
 
 /// Whoever shares nothing does nothing but the local work: more pairs than that allows mean that it was shorter.
 bool work_is_as_long_as_told(result& r) {
-  constexpr double noise = 1.05;
   const double most = 2 * 1000 / (least_ns + most_ns);  // millions of operations in a second, one thread
   const double seen = r.at("ideal", 1U).value_or(0);
   if (seen <= noise * most) return true;
