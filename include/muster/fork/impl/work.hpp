@@ -82,8 +82,9 @@ inline bool worker::sleep(clock::duration nap) noexcept {
   if (can_make_owners_answer()) {
     // (1) heavy_fence: pairs with engine/watermark.hpp (4). A record that we do not see is pushed by somebody who sees
     // that he is asked.
+    // Where no fence reaches others, time does: what was on its way before the last nap is there.
     if (sync::asymmetric_fences()) sync::heavy_fence();
-    else all = false;
+    else all = nap > first_nap;
     for (unsigned i = 0; i < pool.made(); ++i)
       if (i != number && pool.at(i).forks.has_records()) all = pool.at(i).forks.answer_for_owner() && all;
   }
@@ -101,8 +102,8 @@ inline void worker::work() noexcept {
   auto asked = clock::time_point{};
   auto took_unanswered = hungry_since;
   auto interval = clock::duration::zero();
-  constexpr clock::duration first_nap = 1ms, longest_nap = 8ms;
-  auto nap = first_nap;
+  constexpr clock::duration longest_nap = 8ms;
+  clock::duration nap = first_nap;
   // (2)
   while (!pool.over.load(std::memory_order_acquire)) {
     if (pool.retire(*this)) {

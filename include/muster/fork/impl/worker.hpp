@@ -70,6 +70,7 @@ class worker {
 
  private:
   using clock = std::chrono::steady_clock;
+  static constexpr clock::duration first_nap = std::chrono::milliseconds(1);
 
   template <class Steal>
   bool execute(const deque& from, Steal steal) noexcept;
