@@ -20,7 +20,7 @@ namespace {
 struct tried {
   std::string name;
   std::function<void()> program;
-  int freeze = 0;  // the thread that may die
+  int freeze = -1;  // this thread may die
 };
 
 std::vector<tried> programs_of(const std::string& queue) {
