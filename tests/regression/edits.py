@@ -122,7 +122,7 @@ EDITS = (
          "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;",
          "return outlook::over;"),
     Edit("spsc-withdrawal-tells-nobody", "spsc", SPSC,
-         "  if (consumer_.after_event() != 0) consumer_.wake_all();\n", ""),
+         "  if (consumer_.after_event(event_mask::all_keys) != 0) consumer_.wake_all();\n", ""),
 
     Edit("lanes-two-producers-of-one", "lanes", LANES,
          "lanes_[i]->taken.exchange(true, std::memory_order_acquire))",

@@ -113,6 +113,7 @@ class event_mask {
   void wake_one(std::uint32_t key) noexcept;
   void wake_all() noexcept;
 
+  static constexpr std::uint32_t all_keys = (1U << keys) - 1;  // as an interest: whether anybody may sleep
   static constexpr std::uint32_t bit(std::uint32_t key) noexcept { return 1U << (key % keys); }
   static constexpr bool wakes(std::uint32_t word, std::uint32_t key) noexcept { return (word & bit(key)) != 0; }
 
@@ -144,7 +145,6 @@ class event_mask {
   bool sleep(std::uint32_t key, Ready& ready, deadline until);
 
  private:
-  static constexpr std::uint32_t key_bits = (1U << keys) - 1;
   static constexpr std::uint32_t no_fence = 1U << 31;  // set for ever where asymmetric_ is false
   static constexpr std::uint64_t one_sleep = std::uint64_t{1} << 32;
 
@@ -174,7 +174,7 @@ inline std::uint32_t event_mask::after_event(std::uint32_t interest) noexcept {
 }
 
 inline bool event_mask::wake(std::uint32_t key) noexcept { return wake_bits(bit(key)); }
-inline void event_mask::wake_all() noexcept { wake_bits(key_bits); }
+inline void event_mask::wake_all() noexcept { wake_bits(all_keys); }
 
 inline bool event_mask::wake_bits(std::uint32_t bits) noexcept {
   std::uint64_t asleep = word_.load(std::memory_order_relaxed);
@@ -209,7 +209,7 @@ inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
 
 inline std::uint32_t event_mask::flags() const noexcept {
   // (4) acquire: pairs with (2).
-  return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire)) & ~(key_bits | no_fence);
+  return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire)) & ~(all_keys | no_fence);
 }
 
 template <class Policy, class Ready>

@@ -140,14 +140,16 @@ class push_face {
   }
 
   /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
+  /// Goes on to an item of `first` when the one before has been pushed.
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count) {
-    return push_each(first, count, [this](auto&& item) { return self().emplace(std::forward<decltype(item)>(item)); });
+    return push_each(std::move(first), count,
+                     [this](auto&& item) { return self().emplace(std::forward<decltype(item)>(item)); });
   }
   /// Pushes items from `first` on as long as there is room, at most `count`. Returns how many.
   template <class InputIt>
   std::size_t try_push_n(InputIt first, std::size_t count) {
-    return push_each(first, count,
+    return push_each(std::move(first), count,
                      [this](auto&& item) { return self().try_emplace(std::forward<decltype(item)>(item)); });
   }
 
@@ -188,12 +190,12 @@ class pop_face {
   /// Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
-    return count == 0 ? 0 : pop_each(self().pop_within(wait_limit{}), out, count);
+    return count == 0 ? 0 : pop_each(self().pop_within(wait_limit{}), std::move(out), count);
   }
   /// The same without waiting.
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count) {
-    return count == 0 ? 0 : pop_each(self().try_pop(), out, count);
+    return count == 0 ? 0 : pop_each(self().try_pop(), std::move(out), count);
   }
 
  protected:

@@ -54,6 +54,21 @@ template <class T, class OutputIt>
 inline constexpr bool takes_without_throwing =
     noexcept(*std::declval<OutputIt&>() = std::declval<T&&>()) && noexcept(++std::declval<OutputIt&>());
 
+/// An iterator for a loop: our own, so that it can be in a register. Where moving it may throw, the caller's: whoever
+/// has claimed items, or has been woken for one, must not leave without them.
+template <class It>
+inline constexpr bool moves_without_throwing =
+    std::is_nothrow_move_constructible_v<It> && std::is_nothrow_move_assignable_v<It>;
+template <class It>
+std::conditional_t<moves_without_throwing<It>, It, It&> in_hand(It& it) noexcept {
+  if constexpr (moves_without_throwing<It>) return std::move(it);
+  else return it;
+}
+template <class It>
+void hand_back(It& ours, It& it) noexcept {
+  if constexpr (moves_without_throwing<It>) it = std::move(ours);
+}
+
 /// In debug builds aborts with a clear message when a second thread enters while one is inside. In release builds
 /// nothing but one byte that nobody touches.
 class one_at_a_time {

@@ -5,8 +5,9 @@
 //
 // Order      FIFO for each producer_handle, and within a lane over the handles that have it one after the other. None
 //            between lanes. Each lane is linearizable; an operation on all of them is one on each, in turn.
-// Progress   try_push is wait-free. push waits only while its lane is full. try_pop is lock-free. pop waits while it
-//            finds no item; it never holds a claim while it waits.
+// Progress   try_push is wait-free. push waits only while its lane is full, or stopped consumers hold so many of its
+//            cells that spmc_queue's push would wait. try_pop is lock-free. pop waits while it finds no item; it never
+//            holds a claim while it waits.
 // Preempted  a producer stopped in push delays only its own items. A consumer stopped after its claim holds the items
 //            it claimed and their cells; the lane goes on, as in spmc_queue.
 // Killed     a producer keeps its lane for ever; an item it was pushing is lost. A consumer: what it claimed is lost;
@@ -156,6 +157,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
 };
 
 /// The right to push into one lane, for one thread at a time. Gives the lane back at its end; items left in it stay.
+/// When moved from, it may only be destroyed or assigned to.
 template <class T, class Layout, class Wait>
 class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle, T> {
   friend push_face<producer_handle, T>;

@@ -7,10 +7,11 @@
 // Progress   pop claims in one step, then waits for its item; push waits only for room. try_push and try_pop never wait
 //            for another thread; they are lock-free. So is close().
 // Preempted  a consumer stopped between its claim and (8) holds the cells it claimed (pop_n: up to its count), which
-//            producers skip; when every cell is held, try_push says busy and push waits until one is freed. A producer
-//            stopped between taking its rank and (7) delays the consumer of that rank, and pops that must not pass it;
-//            other threads go on. Of several pushes that sleep for room, the one that a pop has woken may be stopped
-//            before it takes its rank; the others then sleep until the next pop.
+//            producers skip; when every cell is held, or the next free one is a lap further, a push waits though there
+//            is room, and try_push says busy or full. A producer stopped between taking its rank and (7) delays the
+//            consumer of that rank, and pops that must not pass it; other threads go on. Of several pushes that sleep
+//            for room, the one that a pop has woken may be stopped before it takes its rank; the others then sleep
+//            until the next pop.
 // Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
 // Memory     capacity + threads cells, rounded up to a power of two, and up to 64 words; nothing is allocated after
 //            construction.
@@ -56,7 +57,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
   MUSTER_HOT queue_result<T> pop();
   /// Takes the first item if there is one: an item, empty or closed; busy when the first item is still being written,
-  /// or close() is in progress. Lock-free.
+  /// close() is in progress, or a push that it refuses. Lock-free.
   MUSTER_HOT queue_result<T> try_pop();
   /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
   /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.

@@ -133,7 +133,7 @@ MUSTER_LANES
 void MUSTER_LANES_QUEUE::after_push(detail::lane_set::place mark, std::size_t items) noexcept {
   detail::lane_set::put_in(mark);
   if constexpr (Wait::parks)
-    if (const std::uint32_t word = events_.after_event(); word != 0) [[unlikely]]
+    if (const std::uint32_t word = events_.after_event(); (word & event_mask::all_keys) != 0) [[unlikely]]
       wake(word, items);
 }
 

@@ -168,7 +168,7 @@ MUSTER_MPMC
 template <class OutputIt>
 std::size_t MUSTER_MPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
   constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
-  OutputIt to = std::move(out);  // our own, so that it can be in a register; before a claim, as it may throw
+  auto&& to = detail::in_hand(out);
   std::size_t taken = 0;
   while (taken < (safe ? 1 : count)) {
     rank_t first = 0;
@@ -184,7 +184,7 @@ std::size_t MUSTER_MPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
       ++taken;
     }
   }
-  out = std::move(to);
+  detail::hand_back(to, out);
   return taken;
 }
 

@@ -215,7 +215,8 @@ bool MUSTER_SPMC_QUEUE::announce(rank_t from, rank_t to) {
 MUSTER_SPMC
 void MUSTER_SPMC_QUEUE::withdraw(rank_t end) noexcept {
   pass_over(end - 1);
-  consumers_.wake_all();
+  if constexpr (Wait::parks)
+    if (consumers_.after_event(event_mask::all_keys) != 0) consumers_.wake_all();
 }
 
 MUSTER_SPMC
@@ -245,7 +246,7 @@ std::size_t MUSTER_SPMC_QUEUE::push_up_to(InputIt first, std::size_t count, bool
   std::size_t done = 0;
   while (done < count) {
     if (is_free(next_place()) || reserve() == queue_status::success) [[likely]] {
-      const std::size_t run = publish_run(first, count - done);
+      const std::size_t run = publish_run(first, count - done, done != 0);
       after_run();
       done += run;
       if (run == 0) break;
@@ -258,11 +259,11 @@ std::size_t MUSTER_SPMC_QUEUE::push_up_to(InputIt first, std::size_t count, bool
 }
 
 // Publishes items in consecutive free cells from rank tail_ on, whose first one reserve() has found free. Returns how
-// many; 0 when closed. Leaves `first` at the last of `count` items, as an input iterator must not be moved past what
-// was asked for.
+// many; 0 when closed. Leaves `first` at the last of them, and goes on from there when called again: an input iterator
+// loses what it is moved past, and may wait for an answer to the item before.
 MUSTER_SPMC
 template <class InputIt>
-std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
+std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count, bool again) {
   const rank_t begin = tail_.load(std::memory_order_relaxed);
   const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
   InputIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
@@ -278,9 +279,11 @@ std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count) {
     while (end != most) {
       cell& c = cells_[end];
       if (c.word.load(std::memory_order_acquire) != 0) break;  // (1)
+      if (again) ++item;
+      again = true;
       c.item.ref().construct(*item);
       c.word.store(published(end), std::memory_order_release);  // (3)
-      if (++end != begin + count) ++item;
+      ++end;
     }
   } catch (...) {
     finish();

@@ -218,7 +218,7 @@ MUSTER_SPMC
 template <bool Exact, class OutputIt>
 std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
   constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
-  OutputIt to = std::move(out);  // our own, so that it can be in a register; before a claim, as it may throw
+  auto&& to = detail::in_hand(out);
   std::size_t taken = 0;
   while (taken < (safe ? 1 : count)) {
     rank_t first = 0;
@@ -228,7 +228,7 @@ std::size_t MUSTER_SPMC_QUEUE::take_up_to(OutputIt& out, std::size_t count, queu
       if (status = claim<Exact>(most, first, run); status != queue_status::success) break;
     taken += take_run(to, first, run);
   }
-  out = std::move(to);
+  detail::hand_back(to, out);
   return taken;
 }
 

@@ -127,7 +127,7 @@ bool MUSTER_SPSC_QUEUE::announce(rank_t end) noexcept {
 MUSTER_SPSC
 void MUSTER_SPSC_QUEUE::withdraw(rank_t end) noexcept {
   begun_.store(end, std::memory_order_relaxed);
-  if (consumer_.after_event() != 0) consumer_.wake_all();
+  if (consumer_.after_event(event_mask::all_keys) != 0) consumer_.wake_all();
 }
 
 // Makes the ranks before `end` visible to the consumer.
@@ -148,7 +148,7 @@ std::size_t MUSTER_SPSC_QUEUE::push_n(InputIt first, std::size_t count) {
   while (done < count) {
     if (!has_room(next())) [[unlikely]]
       if (await_room(wait_limit{}) != queue_status::success) break;
-    const std::size_t run = publish_run(first, count - done);
+    const std::size_t run = publish_run(first, count - done, done != 0);
     if (run == 0) break;
     done += run;
   }
@@ -161,7 +161,7 @@ std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
   const auto inside = producer_entry_.enter(second_producer);
   std::size_t done = 0;
   while (done < count && has_room(next())) {
-    const std::size_t run = publish_run(first, count - done);
+    const std::size_t run = publish_run(first, count - done, done != 0);
     if (run == 0) break;
     done += run;
   }
@@ -169,10 +169,11 @@ std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
 }
 
 // Writes items into the room known to be there and shows them together. Returns how many; 0 when closed. Leaves `first`
-// at the last of `count` items, as an input iterator must not be moved past what was asked for.
+// at the last of them, and goes on from there when called again: an input iterator loses what it is moved past, and may
+// wait for an answer to the item before.
 MUSTER_SPSC
 template <class InputIt>
-std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
+std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count, bool again) {
   const rank_t begin = next();
   const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
   InputIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
@@ -182,8 +183,10 @@ std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count) {
   try {
     while (filled != end) {
       if (filled % per_line == 0) prefetch_for_write(&cells_[filled + ahead]);
+      if (again) ++item;
+      again = true;
       cells_[filled].ref().construct(*item);
-      if (++filled != begin + count) ++item;
+      ++filled;
     }
   } catch (...) {
     show(filled);

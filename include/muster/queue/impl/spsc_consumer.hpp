@@ -140,12 +140,12 @@ std::size_t MUSTER_SPSC_QUEUE::take_run(OutputIt& out, std::size_t count) {
   const rank_t end = begin + std::min<rank_t>(count, tail_seen_ - begin);
   rank_t emptied = begin;
   const detail::finally done([&] { give_back(emptied); });
-  OutputIt to = std::move(out);  // our own, so that it can be in a register
+  auto&& to = detail::in_hand(out);
   while (emptied != end) {
     fetch_ahead(emptied);
     detail::take_to(cells_[emptied], to, [&] { leave(emptied++); });
   }
-  out = std::move(to);
+  detail::hand_back(to, out);
   return static_cast<std::size_t>(end - begin);
 }
 

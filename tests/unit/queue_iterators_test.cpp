@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What bulk operations promise to iterators of a single pass: moved, not copied; not moved past an item before the next
+// one is wanted, as that loses what they read, or waits for whoever writes it; and sleepers are told before that.
+
+#include <gtest/gtest.h>
+#include <muster/queue.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <ranges>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "queue_kinds.hpp"
+
+using namespace muster_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <class Kind>
+class queue_iterators : public ::testing::Test {
+ public:
+  using queue = typename Kind::template of<std::uint64_t>;
+};
+TYPED_TEST_SUITE(queue_iterators, all_kinds, kind_names);
+
+TYPED_TEST(queue_iterators, need_not_be_copied) {
+  typename TestFixture::queue q(8);
+  std::istringstream numbers("1 2 3 4 5 6");
+  auto all = std::views::istream<std::uint64_t>(numbers);
+  EXPECT_EQ(q.push_n(all.begin(), 2), 2U);
+  EXPECT_EQ(q.try_push_n(all.begin(), 2), 2U);
+  for (std::uint64_t i = 1; i <= 4; ++i) EXPECT_EQ(*q.try_pop(), i);
+}
+
+TYPED_TEST(queue_iterators, keep_what_there_was_no_room_for) {
+  typename TestFixture::queue q(3);
+  std::istringstream numbers("1 2 3 4 5 6");
+  EXPECT_EQ(q.try_push_n(std::istream_iterator<std::uint64_t>(numbers), 5), 3U);
+  for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(*q.try_pop(), i);
+  std::uint64_t next = 0;
+  numbers >> next;
+  // With several producers room is known only when an item has taken it.
+  EXPECT_EQ(next, TypeParam::full_may_be_early ? 5U : 4U);
+}
+
+/// 1, 2, 3 …, each of them once the one before has been popped.
+struct answered {
+  const std::atomic<std::uint64_t>* popped;
+  std::uint64_t value = 1;
+
+  std::uint64_t operator*() const noexcept { return value; }
+  answered& operator++() {
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (popped->load() < value) {
+      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("nobody has popped the item before");
+      std::this_thread::yield();
+    }
+    ++value;
+    return *this;
+  }
+};
+
+TYPED_TEST(queue_iterators, may_wait_for_what_a_full_queue_holds) {
+  typename TestFixture::queue q(1);
+  std::atomic<std::uint64_t> popped{0};
+  std::thread consumer([&] {
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      EXPECT_EQ(*q.pop(), i);
+      popped.store(i);
+    }
+  });
+  std::this_thread::sleep_for(20ms);  // it sleeps, where the policy lets it
+  std::size_t pushed = 0;
+  EXPECT_NO_THROW(pushed = q.push_n(answered{&popped}, 3));
+  EXPECT_EQ(pushed, 3U);
+  for (std::uint64_t i = popped.load() + 1; pushed != 3 && i <= 3; ++i) q.push(i);
+  consumer.join();
+}
+
+/// Counts its moves, each of which might throw.
+struct moved_about {
+  int* moves;
+  std::vector<std::uint64_t>* to;
+
+  moved_about(int& count, std::vector<std::uint64_t>& out) : moves(&count), to(&out) {}
+  moved_about(const moved_about& other) noexcept(false) : moves(other.moves), to(other.to) { ++*moves; }
+  moved_about& operator=(const moved_about& other) noexcept(false) {
+    to = other.to;
+    ++*moves;
+    return *this;
+  }
+  moved_about& operator*() noexcept { return *this; }
+  moved_about& operator++() noexcept { return *this; }
+  moved_about& operator=(std::uint64_t item) {
+    to->push_back(item);
+    return *this;
+  }
+};
+
+// Whoever has been woken for an item must not leave without one.
+TYPED_TEST(queue_iterators, cannot_throw_between_a_wait_and_the_item) {
+  typename TestFixture::queue q(4);
+  std::vector<std::uint64_t> out;
+  int at_once = 0, after_waiting = 0;
+  ASSERT_EQ(q.push(1), muster::queue_status::success);
+  EXPECT_EQ(q.pop_n(moved_about(at_once, out), 1), 1U);
+  std::thread producer([&] {
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(q.push(2), muster::queue_status::success);
+  });
+  EXPECT_EQ(q.pop_n(moved_about(after_waiting, out), 1), 1U);
+  producer.join();
+  EXPECT_EQ(out, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(after_waiting, at_once);
+}
+
+// With several lanes, and a consumer whose own lane is another one: it looks behind the marks, which a run of items
+// makes at its end.
+TEST(lanes_iterators, may_wait_for_the_pop_of_an_item_before) {
+  muster::lanes<std::uint64_t, muster::layout::packed, muster::wait::spin> q(4, {.producers = 3});
+  std::atomic<std::uint64_t> popped{0};
+  auto first = q.producer(), second = q.producer();
+  ASSERT_EQ(second.push(100), muster::queue_status::success);
+  auto consumer = q.consumer();
+  ASSERT_EQ(*consumer.pop(), 100U);  // and stays there
+  std::thread other([&] {
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      EXPECT_EQ(*consumer.pop(), i);
+      popped.store(i);
+    }
+  });
+  std::this_thread::sleep_for(20ms);
+  std::size_t pushed = 0;
+  EXPECT_NO_THROW(pushed = first.push_n(answered{&popped}, 3));
+  EXPECT_EQ(pushed, 3U);
+  for (std::uint64_t i = popped.load() + 1; pushed != 3 && i <= 3; ++i) first.push(i);
+  other.join();
+}
+
+}  // namespace
