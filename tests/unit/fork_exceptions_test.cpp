@@ -149,8 +149,9 @@ TEST(exceptions, may_be_rethrown_and_nested) {
 TEST(exceptions, do_not_disturb_forks_of_destructors) {
   struct forks_at_the_end {
     long& sum;
+    int before = std::uncaught_exceptions();  // not always 0: libstdc++ counts a foreign one that is rethrown for ever
     ~forks_at_the_end() {
-      EXPECT_EQ(std::uncaught_exceptions(), 1);
+      EXPECT_EQ(std::uncaught_exceptions(), before + 1);
       const auto [x, y] = fork2([] { return leaf(1); }, [] { return leaf(2); });
       sum += x + y;
     }
@@ -158,7 +159,7 @@ TEST(exceptions, do_not_disturb_forks_of_destructors) {
   workers().run([] {
     long sum = 0;
     EXPECT_EQ(thrown_by([&] {
-                const forks_at_the_end last{sum};
+                const forks_at_the_end last{.sum = sum};
                 fork_stolen([] { return throwing(5); }, [] { return leaf(1); });
               }),
               5);
