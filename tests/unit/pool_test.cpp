@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -236,6 +237,47 @@ TEST(a_pool, sleeps_when_there_is_nothing_to_do) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_EQ(several.run([] { return fib(16); }), 987U);
+}
+
+// The thread that sleeps in a join makes the one that stands in for it.
+TEST(a_pool, has_threads_that_begin_as_the_pool_was_made) {
+  pool three({.workers = 3});
+  sigset_t one, before;
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &one, &before);
+  std::fesetround(FE_UPWARD);
+  std::atomic<bool> begun{false}, met{false};
+  int rounding = -1;
+  bool blocked = true;
+  three.run([&] {
+    fork2(
+        [&] {
+          fork2([&] { begun.wait(false); },
+                [&] {
+                  begun = true;
+                  begun.notify_all();
+                  met.wait(false);
+                });
+        },
+        [&] {
+          begun.wait(false);
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it sleeps
+          fork2([&] { met.wait(false); },
+                [&] {
+                  sigset_t now;
+                  pthread_sigmask(SIG_BLOCK, nullptr, &now);
+                  blocked = sigismember(&now, SIGUSR2) != 0;
+                  rounding = std::fegetround();
+                  met = true;
+                  met.notify_all();
+                });
+        });
+  });
+  std::fesetround(FE_TONEAREST);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(rounding, FE_TONEAREST);
+  EXPECT_FALSE(blocked);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernel_thread.hpp: a thread with a stack of a given size, which std::thread cannot have, on given processors; and in
-// which process we are.
+// kernel_thread.hpp: a thread with a stack of a given size, which std::thread cannot have, that inherits from a thread
+// of our choice, not from the one that happens to make it; and in which process we are.
 #pragma once
 
 #include <muster/base/config.hpp>   // MUSTER_ABI
@@ -11,40 +11,58 @@
 #include <pthread.h>  // pthread_create, pthread_atfork
 #include <sched.h>    // cpu_set_t
 
+#include <cfenv>         // std::fenv_t
+#include <csignal>       // sigset_t
 #include <cstddef>       // std::size_t
 #include <system_error>  // std::system_error
 
 namespace muster::inline MUSTER_ABI {
 
-/// The processors on which the calling thread may run. Empty where that is not known, on more than 1024, say.
-class processor_set {
+/// What a thread hands down to those it makes, of the calling thread: the processors on which it may run (where they
+/// are known: not on more than 1024, say), the signals it blocks, its floating-point environment.
+class inheritance {
  public:
-  processor_set() noexcept : known_(::pthread_getaffinity_np(::pthread_self(), sizeof set_, &set_) == 0) {}
+  inheritance() noexcept : known_(::pthread_getaffinity_np(::pthread_self(), sizeof processors_, &processors_) == 0) {
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked_);
+    std::fegetenv(&arithmetic_);
+  }
   /// Returns an error number.
   int give_to(pthread_attr_t& thread) const noexcept {
-    return known_ ? ::pthread_attr_setaffinity_np(&thread, sizeof set_, &set_) : 0;
+    return known_ ? ::pthread_attr_setaffinity_np(&thread, sizeof processors_, &processors_) : 0;
+  }
+  /// The rest, in the new thread.
+  void take() const noexcept {
+    std::fesetenv(&arithmetic_);
+    ::pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
   }
 
  private:
-  cpu_set_t set_;
+  cpu_set_t processors_;
   const bool known_;
+  sigset_t blocked_;
+  std::fenv_t arithmetic_;
 };
 
-/// Must be joined. The stack is reserved, and filled as deep as the thread goes.
+/// Must be joined. The stack is reserved, and filled as deep as the thread goes. It begins with all signals blocked, so
+/// that none finds it before it has taken what it inherits.
 class kernel_thread {
  public:
   using function = void* (*)(void*) noexcept;
 
   /// Throws std::system_error when the system has no more threads or no room for the stack.
-  kernel_thread(std::size_t stack_bytes, const processor_set& where, function call, void* argument) {
+  kernel_thread(std::size_t stack_bytes, const inheritance& from, function call, void* argument) {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_t with;
     int error = ::pthread_attr_init(&with);
     if (error == 0) {
       error = ::pthread_attr_setstacksize(&with, stack_bytes);
-      if (error == 0) error = where.give_to(with);
+      if (error == 0) error = from.give_to(with);
       if (error == 0) error = ::pthread_create(&thread_, &with, call, argument);
       ::pthread_attr_destroy(&with);
     }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (error != 0) throw std::system_error(error, std::generic_category(), "the system gives no more threads");
   }
   void join() noexcept { ::pthread_join(thread_, nullptr); }

@@ -6,8 +6,8 @@
 // Workers    as many as the process can run at once, or as many as asked for; the thread that calls run() is one of
 //            them. When the system has no more threads to give, there are fewer.
 // Idle       workers without work sleep after a millisecond, and are woken by work only.
-// Nesting    run() within run() of the same pool is a call. Several threads may run() at once: each takes part. Several
-//            pools are independent.
+// Nesting    run() directly within run() of the same pool is a call. Several threads may run() at once: each takes
+//            part. Several pools are independent.
 // Fibers     a fiber may run(); what it forks is joined on its own stack. While it sleeps in a join, the other fibers
 //            of its thread stand still.
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.

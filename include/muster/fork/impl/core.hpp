@@ -100,7 +100,7 @@ class pool_core {
   // As the library has it that makes the pool: another, which makes a thread start, may be unloaded before.
   void* (*const run_)(void* as) noexcept = &run_thread;
   const std::size_t stack_bytes_;
-  const processor_set processors_;  // of the thread that makes the pool: for all its threads, whoever makes them
+  const inheritance inheritance_;  // of the thread that makes the pool: for all its threads, whoever makes them
   const unsigned made_in_ = process_generation();
   std::mutex mutex_;
   std::vector<worker*> free_;
@@ -142,8 +142,9 @@ class entered_pool {
     worker* const self = core.take();
     if (self == nullptr)
       throw std::length_error(
-          "pool::run: 1024 threads are inside the pool, its own among them, and there cannot be more: let fewer call "
-          "run() at once, or use several pools");
+          "pool::run: the pool's 1024 places are taken, by its own threads and by calls of run(): let fewer be in "
+          "progress "
+          "at once, or use several pools");
     if (worker* const outer = worker::current()) {
       outer->forks.pause();
       outer->pool.go_away();
@@ -196,7 +197,9 @@ inline worker* pool_core::take() {
 }
 
 inline void* pool_core::run_thread(void* as) noexcept {
-  const entered_pool here(*static_cast<worker*>(as));
+  auto* const self = static_cast<worker*>(as);
+  self->pool.inheritance_.take();
+  const entered_pool here(*self);
   here.self->forks.begin_thread();
   here.self->work();
   return nullptr;
@@ -208,7 +211,7 @@ inline void pool_core::start() {
   try {
     const std::lock_guard lock(mutex_);
     threads_.reserve(threads_.size() + 1);
-    threads_.emplace_back(stack_bytes_, processors_, run_, one);
+    threads_.emplace_back(stack_bytes_, inheritance_, run_, one);
   } catch (...) {
     give_back(*one);
     throw;

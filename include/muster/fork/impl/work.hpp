@@ -102,7 +102,6 @@ inline void worker::work() noexcept {
   auto asked = clock::time_point{};
   auto took_unanswered = hungry_since;
   auto interval = clock::duration::zero();
-  constexpr clock::duration longest_nap = 8ms;
   clock::duration nap = first_nap;
   // (2)
   while (!pool.over.load(std::memory_order_acquire)) {
@@ -149,7 +148,7 @@ inline void worker::work() noexcept {
 inline void worker::sleep_in_join() noexcept {
   if (forks.by_frames() || !sync::asymmetric_fences()) forks.publish_all();
   bool replaced = !pool.asleep.anyone() && pool.leave();
-  for (auto patience = std::chrono::milliseconds(1); !replaced; patience *= 2) {
+  for (clock::duration patience = first_nap; !replaced; patience = std::min(2 * patience, longest_nap)) {
     if (place.park_until(clock::now() + patience)) return;
     replaced = !pool.asleep.anyone() && pool.leave();
   }

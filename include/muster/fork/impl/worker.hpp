@@ -70,7 +70,7 @@ class worker {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr clock::duration first_nap = std::chrono::milliseconds(1);
+  static constexpr clock::duration first_nap = std::chrono::milliseconds(1), longest_nap = 8 * first_nap;
 
   template <class Steal>
   bool execute(const deque& from, Steal steal) noexcept;
