@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 namespace muster_test {
 
@@ -41,6 +42,34 @@ auto fork_stolen(F first, G second) {
         begun = true;
         return second();
       });
+}
+
+/// Calls f() in a thread that stands in: of three workers one waits for a half that another executes, and may execute
+/// nothing else; the third has work for a fourth.
+template <class F>
+void call_in_stand_in(pool& three, F f) {
+  std::atomic<bool> begun{false}, met{false};
+  three.run([&] {
+    fork2(
+        [&] {
+          fork2([&] { begun.wait(false); },
+                [&] {
+                  begun = true;
+                  begun.notify_all();
+                  met.wait(false);
+                });
+        },
+        [&] {
+          begun.wait(false);
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the first one sleeps
+          fork2([&] { met.wait(false); },
+                [&] {
+                  f();
+                  met = true;
+                  met.notify_all();
+                });
+        });
+  });
 }
 
 /// Hides a value from the optimizer.

@@ -22,6 +22,7 @@
 #include "deep_stack.hpp"
 #include "fork_settings.hpp"
 #include "scale.hpp"
+#include "stolen.hpp"
 
 namespace {
 
@@ -310,27 +311,13 @@ TEST(a_worker, that_sleeps_is_woken_by_a_fork) {
   }
 }
 
-// One worker waits for a half that another executes, and may execute nothing else; the third has work for a fourth.
 TEST(a_worker, that_waits_has_another_stand_in) {
   pool three({.workers = 3});
   for (int round = 0; round < 20; ++round) {
-    std::atomic<bool> begun{false}, met{false};
-    const auto meet = [&] {
-      met = true;
-      met.notify_all();
-    };
-    three.run([&] {
-      fork2(
-          [&] {
-            fork2([&] { begun.wait(false); },
-                  [&] {
-                    begun = true;
-                    begun.notify_all();
-                    met.wait(false);
-                  });
-          },
-          [&] { fork2([&] { met.wait(false); }, meet); });
-    });
+    const auto caller = std::this_thread::get_id();
+    bool elsewhere = false;
+    muster_test::call_in_stand_in(three, [&] { elsewhere = std::this_thread::get_id() != caller; });
+    EXPECT_TRUE(elsewhere);
   }
 }
 

@@ -247,32 +247,13 @@ TEST(a_pool, has_threads_that_begin_as_the_pool_was_made) {
   sigaddset(&one, SIGUSR2);
   pthread_sigmask(SIG_BLOCK, &one, &before);
   std::fesetround(FE_UPWARD);
-  std::atomic<bool> begun{false}, met{false};
   int rounding = -1;
   bool blocked = true;
-  three.run([&] {
-    fork2(
-        [&] {
-          fork2([&] { begun.wait(false); },
-                [&] {
-                  begun = true;
-                  begun.notify_all();
-                  met.wait(false);
-                });
-        },
-        [&] {
-          begun.wait(false);
-          std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it sleeps
-          fork2([&] { met.wait(false); },
-                [&] {
-                  sigset_t now;
-                  pthread_sigmask(SIG_BLOCK, nullptr, &now);
-                  blocked = sigismember(&now, SIGUSR2) != 0;
-                  rounding = std::fegetround();
-                  met = true;
-                  met.notify_all();
-                });
-        });
+  muster_test::call_in_stand_in(three, [&] {
+    sigset_t now;
+    pthread_sigmask(SIG_BLOCK, nullptr, &now);
+    blocked = sigismember(&now, SIGUSR2) != 0;
+    rounding = std::fegetround();
   });
   std::fesetround(FE_TONEAREST);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
