@@ -142,8 +142,7 @@ class entered_pool {
     worker* const self = core.take();
     if (self == nullptr)
       throw std::length_error(
-          "pool::run: the pool's 1024 places are taken, by its own threads and by calls of run(): let fewer be in "
-          "progress "
+          "pool::run: the pool's 1024 places are taken, by its own threads and by calls of run(): let fewer be inside "
           "at once, or use several pools");
     if (worker* const outer = worker::current()) {
       outer->forks.pause();
