@@ -139,6 +139,9 @@ class game {
       if (r == nullptr) break;
       stack_.call_again();
       paper::step();
+      if (r != deque_.newest()) fail("a fork ends that is not the newest");
+      stack_.restore(*r);
+      paper::step();
       if (!deque_.take_back(*r)) return join(*r);
       paper::step();
       deque_.recycle(*r);
@@ -169,13 +172,14 @@ class game {
         deque_.end(*r);
       }
       paper::step();
-      deque_.recycle_later(*r);
+      deque_.recycle(*r);
     }
     stack_.caught();
   }
 
   static void executed_by_thief(void* self, std::size_t second) {
     if (second == of_another_pool) fail("a fork of another pool is stolen");
+    if (second == paper::overwritten) fail("a thief has taken a return address for a second half");
     auto& here = *static_cast<game*>(self);
     if (second != nothing) here.execute_stolen(second);
     here.stolen_.fetch_add(1, std::memory_order_relaxed);

@@ -25,6 +25,8 @@ using muster::detail::open_count;
 class paper {
  public:
   static constexpr std::size_t most = 8;
+  /// What a frame has for its second half once its return address has been replaced.
+  static constexpr std::size_t overwritten = ~std::size_t{0} - 2;
   using execution = void (*)(void* game, std::size_t second);
 
   /// Thieves execute second halves by `how(game, second)`.
@@ -89,7 +91,6 @@ class paper {
 
   // What the deque does.
   bool is_away() const { return away_; }
-  bool refuses() { return refusals != 0 && refusals-- != 0; }
   static std::uintptr_t slot_of(std::size_t frame) { return (most - frame) * 16; }
   found_forks::extent find(found_forks& found, std::uintptr_t newest_slot, bool stopped) const {
     using extent = found_forks::extent;
@@ -101,17 +102,25 @@ class paper {
     }
     return newest_slot == 0 || left_ != 0 ? whole : extent::unusable;
   }
-  void replace(frame_record& r) { frame_of(r).barrier = &r; }
+  bool prepare(frame_record& r) {
+    r.closure() = frame_of(r).second.get();
+    return refusals == 0 || refusals-- == 0;
+  }
+  void replace(frame_record& r) {
+    frame_of(r).second.ref() = overwritten;
+    frame_of(r).barrier = &r;
+  }
+  void restore(frame_record& r) { frame_of(r).second.ref() = r.closure(); }
   std::size_t depth() const { return many_; }
   /// By a thief.
-  void execute(frame_record& r) { execute_(game_, frame_of(r).second.get()); }
+  void execute(frame_record& r) { execute_(game_, r.closure()); }
 
   sync::atomic<std::uint32_t> answers{0};  // of the owner, to signals
-  unsigned refusals = 0;                   // for want of memory
+  unsigned refusals = 0;                   // of prepare()
 
  private:
   struct frame {
-    sync::cell<std::size_t> second{std::size_t{0}};  // as the closure, which the thief reads in the frame
+    sync::cell<std::size_t> second{std::size_t{0}};  // as the closure
     frame_record* barrier = nullptr;
   };
   frame& frame_of(const frame_record& r) { return frames_[most - r.slot() / 16]; }
@@ -162,7 +171,7 @@ class paper_stack {
                            const point* stopped) noexcept {
     return paper::now()->find(found, newest_slot, stopped != nullptr);
   }
-  static bool prepare(frame_record&) noexcept { return !paper::now()->refuses(); }
+  static bool prepare(frame_record& r) noexcept { return paper::now()->prepare(r); }
   static void replace(frame_record& r) noexcept { paper::now()->replace(r); }
   static open_count* run_stolen(fork_record& of) noexcept {
     auto& r = static_cast<frame_record&>(of);

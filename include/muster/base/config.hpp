@@ -12,7 +12,7 @@
 #include <cstdio>   // the message of a failed check
 #include <cstdlib>  // std::abort
 
-// MUSTER_FORK_BARRIER asks for fork/engine/barrier.hpp, which is used where it can be.
+// MUSTER_FORK_BARRIER asks for fork/engine/barrier, which is used where it can be.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MUSTER_SANITIZED
 #elif defined(__has_feature)

@@ -3,7 +3,8 @@
 //
 // fork_frame.hpp: the frame that forks: it keeps the second half on the stack, and calls the first. That call is the
 // fork's mark. Whoever walks the stack knows it by the code that it returns to, and finds the second half beside the
-// return address. x86-64, the System V convention.
+// return address; when that is replaced, the true one, less one, takes the second half's place. x86-64, the System V
+// convention.
 //
 // Cost       without thieves: seven instructions, of which two write.
 // Stealing   the first half returns to the barrier, which goes on at the other return of the frame: `stolen` is what
@@ -13,11 +14,29 @@
 //            not be found by both.
 #pragma once
 
-#include <muster/fork/engine/barrier/slot_map.hpp>  // MUSTER_NAKED
+#include <muster/base/config.hpp>  // MUSTER_ABI
 
 #include <bit>      // std::bit_cast
 #include <cstdint>  // std::uint64_t
 #include <cstring>  // std::memcmp
+
+/// A function of nothing but assembly, of which the compiler must not conclude which registers it leaves alone.
+#if defined(__clang__)
+#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::no_instrument_function, gnu::noinline
+#else
+#define MUSTER_NAKED gnu::naked, gnu::no_stack_protector, gnu::no_instrument_function, gnu::noipa
+#endif
+
+/// Compilers conclude that a function of nothing but assembly throws nothing, and that callers need not reckon with it,
+/// unless they are told: the first where it begins, the second among what it clobbers.
+#if defined(__clang__)
+#define MUSTER_SEEMS_TO_CALL
+#define MUSTER_MAY_THROW : "unwind"
+#else
+#define MUSTER_SEEMS_TO_CALL \
+  if (false) ::muster::detail::may_throw();
+#define MUSTER_MAY_THROW
+#endif
 
 /// The names of answer_from_fork and fork_owners in assembly. The second is what C++ calls it, so that what exports
 /// own_place(), or hides it, does so with this.
@@ -25,9 +44,11 @@
 #define MUSTER_FORK_OWNERS "_ZN6muster10v0_barrier6detail11fork_ownersE"
 
 /// What a frame is known by: another for each layout.
-#define MUSTER_FORK_NAME "muster 0g"
+#define MUSTER_FORK_NAME "muster 0h"
 
 namespace muster::inline MUSTER_ABI::detail {
+
+void may_throw();
 
 class frame_record;
 
@@ -154,7 +175,7 @@ struct fork_frame {
   static second_code code(std::uintptr_t return_address) noexcept {
     return std::bit_cast<second_code>(beside(return_address + code_at));
   }
-  static word closure(std::uintptr_t slot) noexcept { return *std::bit_cast<const word*>(slot + sizeof(void*)); }
+  static word& closure(std::uintptr_t slot) noexcept { return *std::bit_cast<word*>(slot + sizeof(void*)); }
 
  private:
   /// What a number in the code leads to.

@@ -30,8 +30,7 @@ class found_forks {
     }
     ++many_;
     one->slot_ = slot;
-    one->return_address = return_address;
-    one->before_return = return_address - 1;
+    one->return_address_ = return_address;
     one->next_free_.ref() = nullptr;
     one->before_ = oldest_;
     (oldest_ == nullptr ? newest_ : oldest_->next_free_.ref()) = one;

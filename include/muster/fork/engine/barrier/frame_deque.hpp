@@ -85,6 +85,11 @@ class basic_frame_deque : public fork_deque {
   /// In the signal's handler.
   inline void answer_in_handler(const typename Stack::point& stopped) noexcept;
 
+  /// The newest fork whose return address has been replaced: of those, the first to come to the barrier. Or null.
+  frame_record* newest() const noexcept {
+    fork_record* const r = head_.load(std::memory_order_relaxed);
+    return r == &bottom_ ? nullptr : static_cast<frame_record*>(r);
+  }
   /// When the first half has returned to the barrier. Returns true when the second half is the owner's. Otherwise a
   /// thief has it: wait until it is done, and call end().
   MUSTER_COLD inline bool take_back(frame_record& r) noexcept;
@@ -94,11 +99,6 @@ class basic_frame_deque : public fork_deque {
   void recycle(frame_record& r) noexcept {
     const busy now(*this);
     stock_.put(r);
-  }
-  /// The same for one that an exception passes: the unwinder still reads it.
-  void recycle_later(frame_record& r) noexcept {
-    const busy now(*this);
-    stock_.put_later(r);
   }
   /// While it lives, walks end at `frame`: the functions above it have been left by an exception.
   class end_of_stack {
@@ -160,10 +160,6 @@ class basic_frame_deque : public fork_deque {
   /// From `stopped`, when a signal's handler calls. Hidden: see machine_stack::prepare().
   [[gnu::visibility("hidden")]] inline bool publish(share how, const typename Stack::point* stopped) noexcept;
   [[gnu::visibility("hidden")]] inline void offer_found(frame_record& r) noexcept;
-  frame_record* newest() const noexcept {
-    fork_record* const r = head_.load(std::memory_order_relaxed);
-    return r == &bottom_ ? nullptr : static_cast<frame_record*>(r);
-  }
 
   // unheard, and more: a signal has been sent, and no handler has said anything for long. The thread may be suspended,
   // or not let it in; or it has let it in where this was not its worker. So many have not asked since.

@@ -22,7 +22,6 @@ class frame_stock {
   frame_stock(const frame_stock&) = delete;
   frame_stock& operator=(const frame_stock&) = delete;
   ~frame_stock() {
-    delete passed_;
     delete_all(free_);
     delete_all(gift_.load(std::memory_order_relaxed));
   }
@@ -44,10 +43,6 @@ class frame_stock {
     one.next_free_.ref() = free_;
     free_ = &one;
     ++many_;
-  }
-  /// The same for one that an exception passes: the unwinder still reads it.
-  void put_later(frame_record& one) noexcept {
-    if (frame_record* const last = std::exchange(passed_, &one)) put(*last);
   }
   /// Until there are so many, or there is no memory.
   void fill(unsigned many) noexcept {
@@ -90,7 +85,6 @@ class frame_stock {
 
   frame_record* free_ = nullptr;
   unsigned many_ = 0;
-  frame_record* passed_ = nullptr;
   sync::atomic<unsigned> lacking_{0};  // the forks for which a handler had no record
   sync::atomic<frame_record*> gift_{nullptr};
 };

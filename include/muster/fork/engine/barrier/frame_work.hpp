@@ -17,9 +17,20 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-inline void* came_to_barrier(replaced_return& at) noexcept {
-  auto& r = static_cast<frame_record&>(at);
+/// The calling worker's fork whose return address lay there.
+inline frame_record& replaced_at(worker& self, std::uintptr_t slot) noexcept {
+  frame_record* const r = self.forks.newest();
+  MUSTER_CHECK(
+      r != nullptr && r->slot() == slot,
+      "a fork ends that is not the newest of its thread: other code has gone past its frames (longjmp), or ends "
+      "it on another stack than it has begun on");
+  return *r;
+}
+
+inline frame_record* came_to_barrier(std::uintptr_t slot) noexcept {
   worker& self = *worker::current();
+  frame_record& r = replaced_at(self, slot);
+  machine_stack::restore(r);
   if (!self.forks.take_back(r)) {
     self.await(r);
     return &r;
@@ -31,16 +42,16 @@ inline void* came_to_barrier(replaced_return& at) noexcept {
 inline void answer_from_fork() noexcept { worker::current()->forks.answer_at_fork(); }
 
 /// The thief needs what is in the frame, and in those above.
-inline void exception_passes(replaced_return& at) noexcept {
-  auto& r = static_cast<frame_record&>(at);
+inline void exception_passes(std::uintptr_t slot) noexcept {
   worker& self = *worker::current();
+  frame_record& r = replaced_at(self, slot);
   if (!self.forks.take_back(r)) {
     const deque::end_of_stack here(self.forks, __builtin_frame_address(0));
     self.await(r);
     r.error() = nullptr;  // the first half's is thrown
     self.forks.end(r);
   }
-  self.forks.recycle_later(r);
+  self.forks.recycle(r);
 }
 
 inline void stopped_by_signal(const void* of, void* context) noexcept {

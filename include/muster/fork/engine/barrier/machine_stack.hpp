@@ -10,7 +10,9 @@
 #if defined(MUSTER_BARRIER)
 
 #include <muster/base/arch.hpp>                       // shadow_stack
+#include <muster/base/library.hpp>                    // keep_library_of
 #include <muster/base/stop_signal.hpp>                // stop_signal
+#include <muster/base/sync.hpp>                       // sync::light_fence
 #include <muster/fork/engine/barrier/fork_frame.hpp>  // answer_from_fork
 #include <muster/fork/engine/barrier/stack_walk.hpp>  // stack_walk
 
@@ -20,9 +22,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// See replaced_return; and what stop_signal calls. For the calling thread's worker.
-inline void* came_to_barrier(replaced_return& at) noexcept;
-inline void exception_passes(replaced_return& at) noexcept;
+/// What stop_signal calls, for the calling thread's worker.
 inline void stopped_by_signal(const void* of, void* context) noexcept;
 
 class machine_stack {
@@ -42,11 +42,8 @@ class machine_stack {
       if (first != nullptr) keep_library_of(first);  // others that have this code may say the same
       return first;
     }();
-    // The table is the library's that has been loaded with this code, not the process's.
-    return why != nullptr || slot_map::make()
-               ? why
-               : "there is no room for the table of return addresses: let the process have 16 MiB "
-                 "more of address space (ulimit -v), or use the engine watermark";
+    if (why == nullptr) make_ready();
+    return why;
   }
 
   static thread this_thread() noexcept { return stop_signal::this_thread(); }
@@ -81,23 +78,32 @@ class machine_stack {
   }
 
   /// Before the first prepare(), without a lock, as it asks the loader; not in a handler. By the same library: each has
-  /// its own table and its own barrier.
-  [[gnu::visibility("hidden")]] static void make_ready() noexcept { slot_map::make(); }
-  /// Before replace(), by the same library. Returns false when there is no memory.
+  /// its own barrier, to which frames of others may return, so that it must stay loaded.
+  [[gnu::visibility("hidden")]] static void make_ready() noexcept {
+    if (barrier_stays.load(std::memory_order_relaxed)) [[likely]]
+      return;
+    keep_library_of(&barrier_stays);
+    barrier_stays.store(true, std::memory_order_relaxed);
+  }
+  /// Before replace(), by the same library. Returns false when it has not made ready.
   [[gnu::visibility("hidden")]] static bool prepare(frame_record& r) noexcept {
-    r.body = &barrier_body;
-    r.came = &came_to_barrier;
-    r.passed = &exception_passes;
-    return slot_map::set(r.slot(), &r);
+    r.closure() = fork_frame::closure(r.slot());
+    return barrier_stays.load(std::memory_order_relaxed);
   }
   /// From now on the fork's first half returns to the barrier.
   [[gnu::visibility("hidden")]] static void replace(frame_record& r) noexcept {
+    fork_frame::closure(r.slot()) = r.return_address() - 1;
+    // (1) light_fence: alone, for handlers on this thread that unwind its stack: who finds the barrier finds the true
+    // return address.
+    sync::light_fence();
     *std::bit_cast<std::uintptr_t*>(r.slot()) = return_barrier();
   }
-  /// For the thief, on its own stack: executes the second half, which it finds in the frame.
+  /// When the first half has returned to the barrier, before the second can be taken back: then it may be found again.
+  static void restore(frame_record& r) noexcept { fork_frame::closure(r.slot()) = r.closure(); }
+  /// For the thief, on its own stack: executes the second half.
   static open_count* run_stolen(fork_record& of) noexcept {
     auto& r = static_cast<frame_record&>(of);
-    fork_frame::code(r.return_address)(r, fork_frame::closure(r.slot()));
+    fork_frame::code(r.return_address())(r, r.closure());
     return nullptr;
   }
 
@@ -106,14 +112,15 @@ class machine_stack {
     if (shadow_stack())
       return "return addresses cannot be replaced, as the process has a shadow stack: start it without one (compile "
              "without -fcf-protection), or use the engine watermark";
-    // A function that throws nothing has it only when all have.
-    const auto function = std::bit_cast<std::uintptr_t>(&answer_from_fork);
-    if (!unwind_information(function).found())
+    if (!unwind_information(std::bit_cast<std::uintptr_t>(&throw_nothing)).found())
       return "the stack cannot be walked: compile with -fasynchronous-unwind-tables, and do not link with -static";
     return stop_signal::listen(&stopped_by_signal)
                ? nullptr
                : "SIGURG cannot be handled: let the process call sigaction(2), or use the engine watermark";
   }
+
+  /// So it has unwind information only when all functions have.
+  [[gnu::noinline, gnu::visibility("hidden")]] static void throw_nothing() noexcept { asm volatile(""); }
 
   known_calls calls_;
 };
