@@ -72,11 +72,12 @@ step_clang() { build_and_test clang; }
 # Of the step clang, what depends on the frames that a compiler makes; the sanitizers' presets are without it.
 step_barrier() {
   local test how programs=(fork fork_exceptions fork_exception_kinds fork_finish fork_frames fork_libraries fork_loops
-                           fork_signals pool pool_stack)
+                           fork_signals fork_blind fork_fallback fork_tools pool pool_stack)
   programs=("${programs[@]/%/_barrier}")
-  for how in O0 O1 O2 native lto protected small; do
+  for how in O0 O1 O2 native lto protected small shared; do
     for test in fork_frames fork_exceptions fork_exception_kinds; do programs+=("${test}_barrier_$how"); done
   done
+  programs+=(fork_fallback_barrier_static fork_fallback_barrier_untabled)
   build clang "${programs[@]/#/unit-}"
   for test in "${programs[@]}"; do
     echo "--- $test"

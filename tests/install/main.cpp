@@ -20,6 +20,12 @@ int main() {
     if (queue.push(i) != muster::queue_status::success) return 1;
   queue.close();
   consumer.join();
-  std::printf("muster %d.%d.%d: %ld\n", MUSTER_VERSION_MAJOR, MUSTER_VERSION_MINOR, MUSTER_VERSION_PATCH, sum);
+#if defined(MUSTER_FORK_BARRIER)
+  constexpr const char* engine = "barrier";
+#else
+  constexpr const char* engine = "watermark";
+#endif
+  std::printf("muster %d.%d.%d: %ld, forks by %s\n", MUSTER_VERSION_MAJOR, MUSTER_VERSION_MINOR, MUSTER_VERSION_PATCH,
+              sum, engine);
   return sum == items * (items + 1) / 2 ? 0 : 1;
 }

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <string>
 #include <thread>
@@ -189,7 +190,7 @@ TEST_P(exception_kinds, forced_unwinding_leaves_no_frame_out) {
       return 0L;
     };
     for (const bool in_first : {true, false}) {
-      if (!in_first && is_stolen()) continue;  // a worker of the pool is not the program's to end
+      if (!in_first && is_stolen()) continue;  // see below
       std::thread([&] {
         const counted outer(alive_);
         muster::pool own({.workers = is_stolen() ? 2U : 1U,
@@ -203,6 +204,21 @@ TEST_P(exception_kinds, forced_unwinding_leaves_no_frame_out) {
       }).join();
       expect_all_left(in_first ? begun_though_left() : 1);
     }
+  }
+}
+
+// A worker of the pool is not the program's to end, and its owner waits for it: the C library ends the program.
+TEST_P(exception_kinds, death_when_a_thief_s_thread_would_be_ended) {
+  if (!is_stolen()) GTEST_SKIP() << "the second half is executed by its own thread";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const bool cancelled : {false, true}) {
+    const auto ends = [cancelled] {
+      if (!cancelled) pthread_exit(nullptr);
+      pthread_cancel(pthread_self());
+      pthread_testcancel();
+      return 0L;
+    };
+    EXPECT_EXIT(workers_.run([&] { fork([] { return leaf(1); }, ends); }), ::testing::KilledBySignal(SIGABRT), "");
   }
 }
 
