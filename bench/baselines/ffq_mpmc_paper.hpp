@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ffq_mpmc_paper.hpp: FFQ^m exactly as published: Algorithm 2 of the FFQ paper (see ffq_spmc_paper.hpp) with the
-// authors' erratum: a producer reserves a cell with the negative of its own rank, so that a fast and a slow producer
-// cannot wait for each other, and a consumer skips when gap >= rank and the magnitude of the cell's rank differs.
+// ffq_mpmc_paper.hpp: FFQ^m as published: Algorithm 2 of the FFQ paper (see ffq_spmc_paper.hpp).
 //
-// rank and gap change together by cmpxchg16b, so this file is compiled on x86-64 only. Flow control as in
-// ffq_spmc_paper.hpp, here with room for every producer that has looked and not yet taken its rank.
+// Faithful to  the algorithm, step by step, with the authors' erratum: a producer reserves a cell with the negative of
+//              its own rank, so that a fast and a slow producer cannot wait for each other, and a consumer skips when
+//              gap >= rank and the magnitude of the cell's rank differs. rank and gap change together by cmpxchg16b.
+// Differs      flow control as in ffq_spmc_paper.hpp, here with room for every producer that has looked and not yet
+//              taken its rank. The stores that publish and free a cell are release. The two words are aligned to 16
+//              bytes, so that a packed cell with eight bytes of data has 32, where the paper has 24.
+// Needs        x86-64.
 #pragma once
 
 #include "baselines/double_word.hpp"

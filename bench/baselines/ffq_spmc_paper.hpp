@@ -1,13 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ffq_spmc_paper.hpp: FFQ^s exactly as published: Algorithm 1 of Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast
-// Single-Producer/Multiple-Consumer Concurrent FIFO Queue", IPDPS 2017, with the authors' erratum: ranks start at N, 0
-// marks a free cell and "no gap", and a consumer skips when gap >= rank and the cell does not hold its rank.
+// ffq_spmc_paper.hpp: FFQ^s as published: Algorithm 1 of Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast
+// Single-Producer/Multiple-Consumer Concurrent FIFO Queue", IPDPS 2017.
 //
-// The paper assumes a flow control outside that keeps the array from filling up. Without it the producer makes a gap
-// for every occupied cell it meets, the ranks run away from the consumers, and throughput collapses. The adapter below
-// supplies the flow control: it waits, before enqueuing, while N/2 ranks are unclaimed.
+// Faithful to  the algorithm, step by step, with the authors' erratum: ranks start at N, 0 marks a free cell and "no
+//              gap", and a consumer skips when gap >= rank and the cell does not hold its rank; its variant for one
+//              consumer, whose head needs no atomic increment.
+// Differs      the paper assumes a flow control outside that keeps the array from filling up. Without it the producer
+//              makes a gap for every occupied cell it meets, the ranks run away from the consumers, and throughput
+//              collapses. Ours waits, before enqueuing, while N/2 ranks are unclaimed. Loads and stores are acquire and
+//              release where the paper has sequential consistency: on x86-64 that spares the producer a fence per item.
 #pragma once
 
 #include "driver/stream.hpp"

@@ -161,7 +161,11 @@ void add_pairs(catalogue& to, unsigned topics) {
       model_pairs<Crew, modelled_with_handles<ms_queue<item>>>);
   add("CC-Queue, pairs", "baseline", "combining_queue over cc_synch, which spins",
       model_pairs<Crew, modelled_cc_queue>);
-  add("two fetch-adds", "limit", "one on each of two lines, with the same delays", model_fetch_add<Crew, 2>);
+  add("two fetch-adds", "limit",
+      "no queue: one on each of two lines, with the same delays. Queues whose threads wait elsewhere, too, may pass "
+      "the "
+      "lines on to nearer threads, and be faster",
+      model_fetch_add<Crew, 2>);
 }
 
 }  // namespace muster::bench::inline MUSTER_ABI

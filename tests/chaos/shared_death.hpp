@@ -65,6 +65,11 @@ struct scene {
       child.pushed = i + 1;
     }
   }
+  /// Ports that dead processes have left open.
+  std::uint64_t dead() const {
+    const auto all = shared.info().participants;
+    return static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), [](const auto& p) { return !p.alive; }));
+  }
   std::vector<number> recover() {
     std::vector<number> given;
     shared.recover([&](number item) { given.push_back(item); });

@@ -24,7 +24,9 @@ TYPED_TEST(shared_queue_death, of_a_consumer_loses_no_item_but_the_one_it_was_gi
     s.push(1, capacity);
     died = child_dies(n, [&] { s.child_pops(3); });
     const auto before = s.shared.info().participants;
+    const std::uint64_t dead = s.dead();
     const std::vector<number> back = s.recover();
+    EXPECT_EQ(s.shared.info().deaths, dead) << "died at " << n;
     const std::vector<number> gone = missing(together(together(s.child.items(), back), s.drain()), capacity);
     given += back.size();
     lost += gone.size();
@@ -49,6 +51,7 @@ TYPED_TEST(shared_queue_death, of_a_producer_costs_the_item_that_it_was_pushing)
   for (bool died = true; died; ++n) {
     scene<TypeParam> s;
     died = child_dies(n, [&] { s.child_pushes(1, 3); });
+    const std::uint64_t dead = s.dead();
     const std::vector<number> got = s.drain();
     // What was pushed is there; what was begun may be.
     EXPECT_GE(got.size(), s.child.pushed);
@@ -56,6 +59,7 @@ TYPED_TEST(shared_queue_death, of_a_producer_costs_the_item_that_it_was_pushing)
     for (number i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], i + 1);
     lost += s.child.tried - got.size();
     EXPECT_TRUE(s.recover().empty());
+    EXPECT_EQ(s.shared.info().deaths, dead) << "died at " << n;  // also where a consumer has cleared up
     ASSERT_NO_FATAL_FAILURE(s.still_works()) << "died at " << n;
   }
   EXPECT_GT(n, 20U);

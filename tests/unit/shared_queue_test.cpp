@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -272,6 +273,48 @@ TEST(shared_queue, can_be_inspected_without_being_disturbed) {
   EXPECT_EQ(info.participants[1].last_rank, 0U);
   for (const auto& p : info.participants) EXPECT_EQ(p.process, ::getpid());
   for (const auto& p : info.participants) EXPECT_TRUE(p.alive);
+  EXPECT_EQ(info.deaths, 0U);
+}
+
+// Whoever makes a queue may be killed at any moment: there is no queue of that name, or a whole one, and nothing else.
+TEST(shared_queue, is_never_half_made) {
+  const int nameless = ::open(::testing::TempDir().c_str(), O_TMPFILE | O_RDWR, 0600);
+  ::close(nameless);
+  unsigned made = 0, rounds = 0;
+  for (auto after = 0us; rounds < 200 && made < 20; ++rounds, after += 100us) {
+    const place somewhere;
+    const auto path = somewhere / "q";
+    const pid_t maker = ::fork();
+    if (maker == 0) {
+      static_cast<void>(shared_queue<parcel>::create(path, std::size_t{1} << 16U));
+      ::_exit(0);
+    }
+    std::this_thread::sleep_for(after);
+    ::kill(maker, SIGKILL);
+    ::waitpid(maker, nullptr, 0);
+    if (!std::filesystem::exists(path)) {
+      EXPECT_TRUE(nameless < 0 || std::filesystem::is_empty(path.parent_path()));
+      continue;
+    }
+    ++made;
+    auto q = shared_queue<parcel>::open(path);
+    ASSERT_EQ(q.producer().push(make_parcel(1)), queue_status::success);
+    ASSERT_EQ(q.consumer().pop().value().number, 1U);
+  }
+  EXPECT_GT(made, 0U);
+  EXPECT_GT(rounds, made) << "it was made before it could be killed";
+}
+
+TEST(shared_queue, can_be_inspected_by_a_descriptor_that_only_reads) {
+  auto q = shared_queue<parcel, shape::spsc>::create_anonymous(10);
+  ASSERT_EQ(q.producer().push(make_parcel(1)), queue_status::success);
+  const int reads = ::open(("/proc/self/fd/" + std::to_string(q.descriptor())).c_str(), O_RDONLY);
+  ASSERT_GE(reads, 0);
+  const muster::shared_queue_info info = muster::inspect_shared_queue(reads);
+  EXPECT_EQ(info.shape, "spsc");
+  EXPECT_EQ(info.items, 1U);
+  ::close(reads);
+  EXPECT_SAYS(complaint<std::system_error>([&] { muster::inspect_shared_queue(reads); }), "no descriptor");
 }
 
 TEST(shared_queue_errors, say_what_to_ask_for) {

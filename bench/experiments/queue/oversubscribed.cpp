@@ -17,7 +17,7 @@ constexpr const char* fan = "1→n";
 constexpr const char* crowd = "n→n";
 
 void promise(result& r, bar b) {
-  for (const auto& [name, x] : {std::pair{"spmc_queue", fan}, {"mpmc_queue", crowd}}) {
+  for (const auto& [name, x] : {std::pair{"spmc_queue", fan}, {"mpmc_queue", crowd}, {"lanes", crowd}}) {
     b.ours = name;
     b.against = "mutex queue";
     b.x = x;

@@ -40,11 +40,14 @@ struct shared_queue_info {
   std::size_t lanes = 0;
   std::size_t items = 0;  // gaps and pushes in progress count
   bool closed = false;
+  std::uint64_t deaths = 0;  // whose ports have been cleared up, by whomever; again if that was interrupted by another
   std::vector<shared_queue_participant> participants;
 };
 
 /// Reads a queue's file and changes nothing: the processes that use it do not notice. Throws as open() does.
 shared_queue_info inspect_shared_queue(const std::filesystem::path& path);
+/// The same by a descriptor, which may be one that only reads. It stays the caller's.
+shared_queue_info inspect_shared_queue(int descriptor);
 
 }  // namespace muster::inline MUSTER_ABI
 

@@ -99,6 +99,7 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
   info.capacity = f.capacity;
   info.lanes = f.rings;
   info.closed = header.consumers.flags() != 0;
+  info.deaths = header.deaths.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < f.rings; ++i) {
     const auto& ends = *(reinterpret_cast<const shared_ends*>(region + f.ends_at) + i);
     const rank_t head = ends.head.load(std::memory_order_relaxed);
@@ -126,6 +127,11 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
 inline shared_queue_info inspect_shared_queue(const std::filesystem::path& path) {
   const mapping memory = mapping::open_file(path, false);
   const detail::shared_facts f = detail::read_facts(memory, path.string());
+  return detail::describe(memory.start(), f);
+}
+inline shared_queue_info inspect_shared_queue(int descriptor) {
+  const mapping memory = mapping::open_descriptor(descriptor, false);
+  const detail::shared_facts f = detail::read_facts(memory, "descriptor " + std::to_string(descriptor));
   return detail::describe(memory.start(), f);
 }
 

@@ -116,6 +116,7 @@ cleared MUSTER_SHARED_ENGINE::clear_up(unsigned s, std::uint64_t process, Give g
       }
     }
   if (left) return cleared::left;
+  header_->deaths.fetch_add(1, std::memory_order_relaxed);  // first: rather twice than never
   stand_up(s);
   return cleared::done;
 }

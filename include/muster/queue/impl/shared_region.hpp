@@ -115,10 +115,11 @@ struct alignas(isolation_size) shared_header {
   // Who sleeps. The flags of consumers: see shared_ring.
   alignas(isolation_size) event_mask consumers{futex_scope::shared};
   alignas(isolation_size) event_mask producers{futex_scope::shared};
+  sync::atomic<std::uint64_t> deaths{0};  // after which a seat has been cleared up
 };
 
 inline constexpr std::array<char, 8> shared_magic = {'m', 'u', 's', 't', 'e', 'r', '-', 'q'};
-inline constexpr std::uint32_t shared_version = 3;
+inline constexpr std::uint32_t shared_version = 4;
 
 /// The facts of a region: its numbers are known, its offsets follow, but for what depends on the item.
 inline shared_facts lay_out(shared_facts f) noexcept {
