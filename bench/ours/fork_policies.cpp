@@ -60,6 +60,8 @@ using watermark_style = fork_style<Leaf, policy_team<fork_engine::watermark, ste
 template <class Leaf>
 using arguments_style = fork_arguments_style<Leaf, policy_team<fork_engine::automatic, steal_share::half>>;
 template <class Leaf>
+using references_style = fork_references_style<Leaf, policy_team<fork_engine::automatic, steal_share::half>>;
+template <class Leaf>
 using automatic_style = fork_style<Leaf, policy_team<fork_engine::automatic, steal_share::half>>;
 
 }  // namespace
@@ -76,6 +78,9 @@ void add_fork_policies(catalogue& to) {
                                                                        "muster", "ours", fork_calls,
                                                                        "fork2(f, argument, lambda), with "
                                                                        "MUSTER_FORK_BARRIER"));
+  to.all.push_back(fork_contender<references_style, program_set::calls>(
+      "muster, return barrier, by reference", "muster", "ours", fork_calls,
+      "fork2 of two lambdas that capture by reference, with MUSTER_FORK_BARRIER"));
   to.all.push_back(fork_contender<stop_style>("stop", "muster", "paper", fork_policies,
                                               "the owner stops at each theft and offers its oldest fork"));
   to.all.push_back(fork_contender<barrier_style>("barrier", "muster", "paper", fork_policies,

@@ -78,5 +78,15 @@ struct fork_arguments_style {
   }
 };
 
+template <class Leaf, class Team>
+struct fork_references_style {
+  using team = Team;
+  static void leaf() { Leaf::count(); }
+  template <auto F, class A>
+  static auto both(A a, A b) {
+    return muster::fork2([&] { return F(fork_references_style{}, a); }, [&] { return F(fork_references_style{}, b); });
+  }
+};
+
 }  // namespace
 }  // namespace muster::bench
