@@ -132,7 +132,7 @@ inline void mutant_search::run() {
       const bool hard = std::any_of(needles.begin(), needles.end(), begins(what));
       std::string killer = killer_of(m, at.users, expected || hard ? 64 : executions);
       for (needle& n : needles)
-        if (killer.empty() && begins(what)(n) && notices(n.program, m, mm::strategy::priorities, 300'000))
+        if (killer.empty() && begins(what)(n) && notices(n.program, m, mm::strategy::priorities, 1'000'000))
           killer = n.program.name;
       killed += !killer.empty();
       right += killer.empty() && expected && explained->is_right;

@@ -76,7 +76,10 @@ class paper {
     unwinding_ = !now;
   }
   void caught() {
-    --many_;
+    const frame& passed = frames_[--many_];
+    // The unwinder comes by what lies there.
+    if (passed.barrier != nullptr && passed.second.get() != overwritten)
+      muster_model::engine::running().fail("an exception has lost its way");
     unwinding_ = false;
   }
   /// The thread is in another pool, with a frame there.
@@ -173,6 +176,10 @@ class paper_stack {
   }
   static bool prepare(frame_record& r) noexcept { return paper::now()->prepare(r); }
   static void replace(frame_record& r) noexcept { paper::now()->replace(r); }
+  static void restore(frame_record& r) noexcept {
+    paper::now()->restore(r);
+    paper::step();
+  }
   static open_count* run_stolen(fork_record& of) noexcept {
     auto& r = static_cast<frame_record&>(of);
     paper::now()->execute(r);

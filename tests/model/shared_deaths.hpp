@@ -88,6 +88,8 @@ class death {
       if (all_.queue->seat(2).holder.load(std::memory_order_relaxed) != 0)
         accounts::fail("the seat of the dead is not free");
     }
+    if (all_.queue->header().deaths.load(std::memory_order_relaxed) != (died ? 1 : 0))
+      accounts::fail("a death is not counted, or twice");
     for (auto item = all_.try_pop(1); item; item = all_.try_pop(1)) all_items_.found_in_order(*item);
     all_.queue->check();
     if (all_items_.lost() > (died && was_given > popped_[2] ? 1 : 0)) accounts::fail("an item is lost");

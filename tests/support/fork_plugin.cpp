@@ -62,6 +62,11 @@ EXPORTED long plugin_pool_calls(int forks, long (*next)()) {
     return sum;
   });
 }
+/// Forks in a pool of two workers, and calls `next`, in another library, when the second half has been stolen.
+EXPORTED long plugin_pool_calls_when_stolen(long (*next)()) {
+  muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
+  return own.run([=] { return muster_test::fork_stolen([=] { return next(); }, [] { return 0; }).first; });
+}
 /// Forks in a pool of two workers, and waits for each thief. Returns how many second halves were executed.
 EXPORTED long plugin_pool_waits(int forks) {
   muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U});

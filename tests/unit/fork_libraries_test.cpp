@@ -155,6 +155,40 @@ TEST(libraries, leave_each_other_their_forks) {
   }
 }
 
+// The program's forks are found also when a library's below have been stolen.
+TEST(libraries, do_not_hide_forks_above) {
+  const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
+  for (const plugin* one : {&first, &second}) {
+    static std::atomic<bool> is_free, begun;
+    is_free = begun = false;
+    auto* const calls = one->function<long(long (*)())>("plugin_pool_calls_when_stolen");
+    muster::pool two({.workers = 2, .stack_bytes = std::size_t{1} << 20U});
+    const auto above = [&] {
+      return fork2(
+                 [&] {
+                   return calls([] {
+                     is_free = true;
+                     muster_test::await(begun);
+                     return 7L;
+                   });
+                 },
+                 [] { begun = true; })
+          .first;
+    };
+    const auto busy = [] { muster_test::await(is_free); };
+    EXPECT_EQ(two.run([&] {
+      return fork_stolen(
+                 [&] {
+                   for (int i = 0; i < 10; ++i) fork2([] {}, [] {});  // who has asked is answered, and busy now
+                   return above();
+                 },
+                 busy)
+          .first;
+    }),
+              7);
+  }
+}
+
 // Whoever forks offers the forks above as well, by the barrier of his library. They return to it when that is closed.
 TEST(libraries, may_be_closed_with_forks_of_others_above) {
   if (muster::pool::no_barrier() != nullptr) GTEST_SKIP() << muster::pool::no_barrier();

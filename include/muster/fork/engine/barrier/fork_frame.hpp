@@ -3,8 +3,8 @@
 //
 // fork_frame.hpp: the frame that forks: it keeps the second half on the stack, and calls the first. That call is the
 // fork's mark. Whoever walks the stack knows it by the code that it returns to, and finds the second half beside the
-// return address; when that is replaced, the true one, less one, takes the second half's place. x86-64, the System V
-// convention.
+// return address; when that is replaced, the true one takes the second half's place, see unwound_to. x86-64, the System
+// V convention.
 //
 // Cost       without thieves: seven instructions, of which two write.
 // Stealing   the first half returns to the barrier, which goes on at the other return of the frame: `stolen` is what
@@ -158,6 +158,10 @@ struct fork_frame {
   static constexpr std::size_t name_bytes = sizeof name - 1;
   // From the first return:
   static constexpr std::uintptr_t name_at = 4, code_at = 13, owners_at = 17, other_return = 21;
+  // Where unwinders come to when the return address has been replaced: from the barrier, as if that had taken the word
+  // from the stack; so they must find what holds behind the first instruction, which does. They look up the byte
+  // before.
+  static constexpr std::uintptr_t unwound_to = 2;
 
   /// Whether a call in a function that ends at `end` is a fork that the caller's workers may find.
   static bool returns_to(std::uintptr_t address, std::uintptr_t end) noexcept {

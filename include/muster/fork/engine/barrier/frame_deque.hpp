@@ -92,6 +92,11 @@ class basic_frame_deque : public fork_deque {
   }
   /// When the first half has returned to the barrier. Returns true when the second half is the owner's. Otherwise a
   /// thief has it: wait until it is done, and call end().
+  bool take_back_at_barrier(frame_record& r) noexcept {
+    Stack::restore(r);  // first: as soon as it has been taken back, it may be found again
+    return take_back(r);
+  }
+  /// The same when an exception passes the frame.
   MUSTER_COLD inline bool take_back(frame_record& r) noexcept;
   using fork_deque::take_back;
   MUSTER_COLD inline void end(frame_record& r) noexcept;

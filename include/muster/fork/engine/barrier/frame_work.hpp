@@ -18,8 +18,8 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// The calling worker's fork whose return address lay there.
-inline frame_record& replaced_at(worker& self, std::uintptr_t slot) noexcept {
-  frame_record* const r = self.forks.newest();
+inline frame_record& replaced_at(const worker* self, std::uintptr_t slot) noexcept {
+  frame_record* const r = self == nullptr ? nullptr : self->forks.newest();
   MUSTER_CHECK(
       r != nullptr && r->slot() == slot,
       "a fork ends that is not the newest of its thread: other code has gone past its frames (longjmp), or ends "
@@ -28,14 +28,13 @@ inline frame_record& replaced_at(worker& self, std::uintptr_t slot) noexcept {
 }
 
 inline frame_record* came_to_barrier(std::uintptr_t slot) noexcept {
-  worker& self = *worker::current();
+  worker* const self = worker::current();
   frame_record& r = replaced_at(self, slot);
-  machine_stack::restore(r);
-  if (!self.forks.take_back(r)) {
-    self.await(r);
+  if (!self->forks.take_back_at_barrier(r)) {
+    self->await(r);
     return &r;
   }
-  self.forks.recycle(r);
+  self->forks.recycle(r);
   return nullptr;
 }
 
@@ -43,15 +42,15 @@ inline void answer_from_fork() noexcept { worker::current()->forks.answer_at_for
 
 /// The thief needs what is in the frame, and in those above.
 inline void exception_passes(std::uintptr_t slot) noexcept {
-  worker& self = *worker::current();
+  worker* const self = worker::current();
   frame_record& r = replaced_at(self, slot);
-  if (!self.forks.take_back(r)) {
-    const deque::end_of_stack here(self.forks, __builtin_frame_address(0));
-    self.await(r);
+  if (!self->forks.take_back(r)) {
+    const deque::end_of_stack here(self->forks, __builtin_frame_address(0));
+    self->await(r);
     r.error() = nullptr;  // the first half's is thrown
-    self.forks.end(r);
+    self->forks.end(r);
   }
-  self.forks.recycle(r);
+  self->forks.recycle(r);
 }
 
 inline void stopped_by_signal(const void* of, void* context) noexcept {

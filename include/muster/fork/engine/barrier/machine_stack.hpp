@@ -92,13 +92,13 @@ class machine_stack {
   }
   /// From now on the fork's first half returns to the barrier.
   [[gnu::visibility("hidden")]] static void replace(frame_record& r) noexcept {
-    fork_frame::closure(r.slot()) = r.return_address() - 1;
+    fork_frame::closure(r.slot()) = r.return_address() + fork_frame::unwound_to;
     // (1) light_fence: alone, for handlers on this thread that unwind its stack: who finds the barrier finds the true
     // return address.
     sync::light_fence();
     *std::bit_cast<std::uintptr_t*>(r.slot()) = return_barrier();
   }
-  /// When the first half has returned to the barrier, before the second can be taken back: then it may be found again.
+  /// When the first half has returned to the barrier. Not when an exception passes: unwinders still read what is there.
   static void restore(frame_record& r) noexcept { fork_frame::closure(r.slot()) = r.closure(); }
   /// For the thief, on its own stack: executes the second half.
   static open_count* run_stolen(fork_record& of) noexcept {

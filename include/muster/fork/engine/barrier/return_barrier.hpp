@@ -5,11 +5,9 @@
 // convention.
 //
 // Unwinding  goes through the barrier, to the function that is waiting for the return: exceptions, debuggers,
-//            backtrace(), and profilers that copy a part of the stack and unwind it later. The barrier is marked as a
-//            signal's frame, and what is found above it is one less than the return address, so that libgcc's unwinder
-//            tells a handler in the frame above from one in the frame below: their canonical frame addresses are the
-//            same. What unwinds the stack for an exception is stopped here, until no other thread needs the frame
-//            above.
+//            backtrace(), profilers. For them it is a function that has just been called: where its return address
+//            would be, the frame has a place in its code (fork_frame::unwound_to). What unwinds the stack for an
+//            exception is stopped here, until no other thread needs the frame above.
 // Symbols    none that others see: the functions are inline, and the linker keeps one of each.
 #pragma once
 
@@ -79,6 +77,7 @@ inline void exception_passes(std::uintptr_t slot) noexcept;
     asm(MUSTER_PASSED_BARRIER);
 inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception*,
                                           _Unwind_Context* barrier) noexcept {
+  // What unwinders call the canonical frame address here is that of the frame below: the stack pointer in this one.
   if ((actions & _UA_CLEANUP_PHASE) != 0) exception_passes(_Unwind_GetCFA(barrier) - sizeof(void*));
   return _URC_CONTINUE_UNWIND;
 }
@@ -86,24 +85,18 @@ inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_E
 /// Returns the barrier's address, for return addresses to be replaced by. Its code follows.
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline std::uintptr_t return_barrier() {
   MUSTER_SEEMS_TO_CALL
-  asm volatile(
-      "leaq 1f(%%rip), %%rax\n\t"
-      "retq\n\t"
-      ".cfi_signal_frame\n\t"
-      ".cfi_personality 0x1b, " MUSTER_PASSED_BARRIER
-      "\n\t"
-      ".cfi_def_cfa %%rsp, 0\n\t"
-      ".cfi_offset 16, 0\n\t"
-      "nop\n"  // unwinders look up the byte before a return address
-      "1:\n\t"
-      "movq (%%rsp), %%r11\n\t"
-      "incq %%r11\n\t"
-      "pushq %%r11\n\t"
-      ".cfi_def_cfa_offset 8\n\t"
-      ".cfi_offset 16, -8\n\t"
-      "jmp %P0\n\t"
-      :
-      : "i"(&barrier_body)MUSTER_MAY_THROW);
+  asm volatile(".cfi_personality 0x1b, " MUSTER_PASSED_BARRIER
+               "\n\t"
+               "leaq 1f(%%rip), %%rax\n\t"
+               "retq\n\t"
+               "nop\n"  // unwinders look up the byte before a return address
+               "1:\n\t"
+               "movq (%%rsp), %%r11\n\t"
+               "subq %1, %%r11\n\t"
+               "pushq %%r11\n\t"  // as if the waiting frame had called
+               "jmp %P0\n\t"
+               :
+               : "i"(&barrier_body), "i"(fork_frame::unwound_to)MUSTER_MAY_THROW);
 }
 
 /// Where the caller is.
