@@ -240,6 +240,37 @@ TEST(a_pool, sleeps_when_there_is_nothing_to_do) {
 }
 
 // The thread that sleeps in a join makes the one that stands in for it.
+std::size_t resident_bytes() {
+  std::size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+/// Returns the sum of the levels.
+[[gnu::noinline]] long touch_stack(long levels) {
+  char used[std::size_t{64} << 10U];
+  for (std::size_t at = 0; at < sizeof used; at += 1024) used[at] = static_cast<char>(levels);
+  asm volatile("" : : "r"(&used) : "memory");
+  return levels == 0 ? 0 : touch_stack(levels - 1) + levels + used[0] - static_cast<char>(levels);
+}
+
+TEST(a_pool, gives_back_what_its_threads_have_used_of_their_stacks) {
+  if (muster_test::sanitized) GTEST_SKIP() << "sanitizers may have frames elsewhere";
+  constexpr std::size_t mebibyte = std::size_t{1} << 20U;
+  pool two({.workers = 2, .stack_bytes = 256 * mebibyte});
+  const std::size_t before = resident_bytes();
+  for (int round = 0; round < 2; ++round) {
+    const long levels = 1024;
+    const auto deep = [] { return touch_stack(levels); };
+    const long sum = two.run([&] { return muster_test::fork_stolen([] {}, deep).second; });
+    EXPECT_EQ(sum, levels * (levels + 1) / 2);
+    EXPECT_GT(resident_bytes(), before + 60 * mebibyte);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (resident_bytes() > before + 8 * mebibyte && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_LT(resident_bytes(), before + 8 * mebibyte);
+  }
+}
+
 TEST(a_pool, has_threads_that_begin_as_the_pool_was_made) {
   pool three({.workers = 3});
   sigset_t one, before;

@@ -2,18 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kernel_thread.hpp: a thread with a stack of a given size, which std::thread cannot have, that inherits from a thread
-// of our choice, not from the one that happens to make it; and in which process we are.
+// of our choice, not from the one that happens to make it, and that may give back the pages of its stack; and in which
+// process we are.
 #pragma once
 
 #include <muster/base/config.hpp>   // MUSTER_ABI
 #include <muster/base/library.hpp>  // keep_library_of
 
-#include <pthread.h>  // pthread_create, pthread_atfork
-#include <sched.h>    // cpu_set_t
+#include <pthread.h>   // pthread_create, pthread_atfork
+#include <sched.h>     // cpu_set_t
+#include <sys/mman.h>  // madvise
 
 #include <cfenv>         // std::fenv_t
 #include <csignal>       // sigset_t
 #include <cstddef>       // std::size_t
+#include <cstdint>       // std::uintptr_t
 #include <system_error>  // std::system_error
 
 namespace muster::inline MUSTER_ABI {
@@ -70,6 +73,21 @@ class kernel_thread {
  private:
   pthread_t thread_{};
 };
+
+/// Gives back to the system what the calling thread, which must have a stack of its own, has used of it and does not
+/// use now.
+inline void release_unused_stack() noexcept {
+  constexpr std::size_t page = 4096, in_use = 16 * page;  // below the caller's frame, for what is called next
+  pthread_attr_t with;
+  void* lowest = nullptr;
+  std::size_t bytes = 0;
+  if (::pthread_getattr_np(::pthread_self(), &with) != 0) return;
+  const bool known = ::pthread_attr_getstack(&with, &lowest, &bytes) == 0;
+  ::pthread_attr_destroy(&with);
+  const auto begin = reinterpret_cast<std::uintptr_t>(lowest);
+  const std::uintptr_t used = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - in_use - begin;
+  if (known && used < bytes) ::madvise(lowest, used / page * page, MADV_DONTNEED);
+}
 
 namespace detail {
 

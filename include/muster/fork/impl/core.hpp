@@ -4,7 +4,8 @@
 // core.hpp: what the workers of a pool share, and the threads that are workers.
 //
 // Workers    are made when a thread enters, kept, and given to others when it leaves.
-// Stacks     a thread's stack is reserved, not filled: memory is used as deep as a program goes.
+// Stacks     a thread's stack is reserved, not filled: memory is used as deep as a program goes, and given back by
+//            threads that have slept for a second.
 // fork(2)    the child has a copy of the pool without its threads. Pools know in which process they have been made.
 #pragma once
 
@@ -238,6 +239,12 @@ inline bool pool_core::leave() noexcept {
   return true;
 }
 
+inline void worker::sleep_deeply() noexcept {
+  if (place.park_until(clock::now() + std::chrono::seconds(1))) return;
+  release_unused_stack();
+  place.park();
+}
+
 inline bool pool_core::retire(worker& one) noexcept {
   if (surplus_.load(std::memory_order_relaxed) == 0) return false;
   {
@@ -248,7 +255,7 @@ inline bool pool_core::retire(worker& one) noexcept {
   }
   // It may have been woken for work that it has not taken, or leave behind what it has kept.
   if (anybody_offers() && asleep.anyone()) asleep.wake_one();
-  one.place.park();
+  one.sleep_deeply();
   return true;
 }
 

@@ -90,7 +90,7 @@ inline bool worker::sleep(clock::duration nap) noexcept {
   }
   // (2) acquire: pairs with core.hpp (3).
   const bool needed = pool.anybody_offers() || pool.over.load(std::memory_order_acquire);
-  if (!needed && all) return place.park(), true;
+  if (!needed && all) return sleep_deeply(), true;
   if (!needed && place.park_until(clock::now() + nap)) return true;
   pool.asleep.withdraw(place);
   return needed;

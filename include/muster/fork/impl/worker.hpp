@@ -61,6 +61,9 @@ class worker {
   bool can_make_owners_answer() const noexcept;
   /// Looks for work until the pool ends.
   void work() noexcept;
+  /// For a thread that has nothing on its stack: until its place is given a token. After a second, what it has used of
+  /// its stack goes back to the system.
+  void sleep_deeply() noexcept;
 
   deque forks;
   pool_core& pool;
