@@ -12,6 +12,7 @@
 #include <muster/fork/impl/work.hpp>  // worker
 
 #include <ucontext.h>  // ucontext_t
+#include <unwind.h>    // _Unwind_GetCFA
 
 #include <cstdint>  // std::uintptr_t
 
@@ -51,6 +52,13 @@ inline void exception_passes(std::uintptr_t slot) noexcept {
     self->forks.end(r);
   }
   self->forks.recycle(r);
+}
+
+inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception*,
+                                          _Unwind_Context* barrier) noexcept {
+  // What unwinders call the canonical frame address here is that of the frame below: the stack pointer in this one.
+  if ((actions & _UA_CLEANUP_PHASE) != 0) exception_passes(_Unwind_GetCFA(barrier) - sizeof(void*));
+  return _URC_CONTINUE_UNWIND;
 }
 
 inline void stopped_by_signal(const void* of, void* context) noexcept {

@@ -14,7 +14,7 @@
 #include <muster/base/sync.hpp>                       // sync::atomic
 #include <muster/fork/engine/barrier/fork_frame.hpp>  // fork_frame
 
-#include <unwind.h>  // _Unwind_GetCFA
+#include <unwind.h>  // _Unwind_Context
 
 #include <cstdint>  // std::uintptr_t
 
@@ -36,13 +36,22 @@ struct stack_point {
 /// Whether the library that this is in stays loaded.
 [[gnu::visibility("hidden")]] inline constinit sync::atomic<bool> barrier_stays{false};
 
+/// The names of the following in assembly.
+#define MUSTER_CAME_TO_BARRIER "muster_v0_came_to_barrier"
+#define MUSTER_PASSED_BARRIER "muster_v0_passed_barrier"
+
 /// For the calling thread's worker: the first half of the fork whose return address lay at `slot` has returned. Returns
 /// when the frame may go on: null, or what its other return gives.
-[[gnu::visibility("hidden")]] inline frame_record* came_to_barrier(std::uintptr_t slot) noexcept;
-/// The same when an exception is on its way to the frame.
-inline void exception_passes(std::uintptr_t slot) noexcept;
+[[gnu::visibility("hidden"), gnu::used]] inline frame_record* came_to_barrier(std::uintptr_t slot) noexcept
+    asm(MUSTER_CAME_TO_BARRIER);
+/// The barrier's personality routine: an exception is on its way to the frame.
+[[gnu::visibility("hidden"), gnu::used]] inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions,
+                                                                                   _Unwind_Exception_Class,
+                                                                                   _Unwind_Exception*,
+                                                                                   _Unwind_Context* barrier) noexcept
+    asm(MUSTER_PASSED_BARRIER);
 
-/// Keeps the result, and calls the above. Entered by a jump, as if the waiting frame had called it.
+/// Keeps the result, and calls came_to_barrier(). Entered by a jump, as if the waiting frame had called it.
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline void barrier_body() {
   MUSTER_SEEMS_TO_CALL
   asm volatile(
@@ -51,7 +60,8 @@ inline void exception_passes(std::uintptr_t slot) noexcept;
       ".cfi_adjust_cfa_offset 24\n\t"
       "movq %%rax, (%%rsp)\n\t"
       "movsd %%xmm0, 8(%%rsp)\n\t"
-      "callq %P1\n\t"
+      "callq " MUSTER_CAME_TO_BARRIER
+      "\n\t"
       "movq %%rax, %%rdx\n\t"
       "movq (%%rsp), %%rax\n\t"
       "movsd 8(%%rsp), %%xmm0\n\t"
@@ -63,23 +73,7 @@ inline void exception_passes(std::uintptr_t slot) noexcept;
       "1:\n\t"
       "retq\n\t"
       :
-      : "i"(fork_frame::other_return), "i"(&came_to_barrier)MUSTER_MAY_THROW);
-}
-
-/// The name of passed_barrier in assembly.
-#define MUSTER_PASSED_BARRIER "muster_v0_passed_barrier"
-
-/// The barrier's personality routine.
-[[gnu::visibility("hidden"), gnu::used]] inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions,
-                                                                                   _Unwind_Exception_Class,
-                                                                                   _Unwind_Exception*,
-                                                                                   _Unwind_Context* barrier) noexcept
-    asm(MUSTER_PASSED_BARRIER);
-inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception*,
-                                          _Unwind_Context* barrier) noexcept {
-  // What unwinders call the canonical frame address here is that of the frame below: the stack pointer in this one.
-  if ((actions & _UA_CLEANUP_PHASE) != 0) exception_passes(_Unwind_GetCFA(barrier) - sizeof(void*));
-  return _URC_CONTINUE_UNWIND;
+      : "i"(fork_frame::other_return)MUSTER_MAY_THROW);
 }
 
 /// Returns the barrier's address, for return addresses to be replaced by. Its code follows.
