@@ -77,7 +77,7 @@ step_barrier() {
   for how in O0 O1 O2 native lto protected small shared; do
     for test in fork_frames fork_exceptions fork_exception_kinds; do programs+=("${test}_barrier_$how"); done
   done
-  programs+=(fork_fallback_barrier_static fork_fallback_barrier_untabled)
+  programs+=(fork_fallback_barrier_untabled)
   build clang "${programs[@]/#/unit-}"
   for test in "${programs[@]}"; do
     echo "--- $test"
