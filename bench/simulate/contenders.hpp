@@ -162,9 +162,8 @@ void add_pairs(catalogue& to, unsigned topics) {
   add("CC-Queue, pairs", "baseline", "combining_queue over cc_synch, which spins",
       model_pairs<Crew, modelled_cc_queue>);
   add("two fetch-adds", "limit",
-      "no queue: one on each of two lines, with the same delays. Queues whose threads wait elsewhere, too, may pass "
-      "the "
-      "lines on to nearer threads, and be faster",
+      "no queue: one on each of two lines, with the same delays. Queues whose threads also wait elsewhere may be "
+      "faster: they pass the lines on to nearer threads",
       model_fetch_add<Crew, 2>);
 }
 

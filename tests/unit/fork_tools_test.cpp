@@ -1,59 +1,19 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What debuggers and profilers see of a stack whose forks have been stolen. They look at a case of this program, which
-// is disabled for everybody else.
+// What debuggers and profilers see of a stack whose forks have been stolen: that of support/shown_stack.cpp.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <muster/fork.hpp>
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "fork_settings.hpp"
-#include "stolen.hpp"
-
-// With names that are found in what others print.
-namespace muster_shown {
-
-[[gnu::noinline]] void come_to_breakpoint() { asm volatile("" : : : "memory"); }
-/// Of the thread, not of the clock: other programs may want the processor, too.
-[[gnu::noinline]] long spend_time() {
-  const auto used = [] {
-    timespec now{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-  };
-  const long end = used() + 300;
-  long turns = 0;
-  while (used() < end) ++turns;
-  come_to_breakpoint();
-  return turns;
-}
-[[gnu::noinline]] long forks_deeper(int depth) {
-  if (depth == 0) return spend_time();
-  return muster_test::fork_stolen([=] { return forks_deeper(depth - 1); }, [] { return 1L; }).first;
-}
-
-}  // namespace muster_shown
-
 namespace {
-
-constexpr int depth = 5;
-
-TEST(stacks, DISABLED_are_shown) {
-  muster::pool two({.workers = 2, .stack_bytes = muster_test::small_stack});
-  EXPECT_GT(two.run([] { return muster_shown::forks_deeper(depth); }), 0);
-}
-
-const std::string shown = " --gtest_also_run_disabled_tests --gtest_filter=stacks.DISABLED_are_shown";
-std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 struct outcome {
   std::string printed;
@@ -69,7 +29,8 @@ outcome run(const std::string& command) {
   of.well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   return of;
 }
-bool is_there(const std::string& tool) { return run("command -v " + tool).well; }
+const std::string shown = SHOWN_STACK;
+constexpr int depth = 5;  // of its forks
 
 int times(std::string_view text, std::string_view what) {
   int many = 0;
@@ -85,23 +46,22 @@ bool is_whole(std::string_view stack, const std::string& after) {
 }
 
 TEST(stacks, are_whole_for_a_debugger) {
-  if (!is_there("gdb")) GTEST_SKIP() << "gdb is not installed";
+  if (run("gdb -nx -batch -ex run --args true").printed.find("exited normally") == std::string::npos)
+    GTEST_SKIP() << "there is no gdb that may trace here";
   const outcome got =
-      run("gdb -nx -batch -ex 'set debuginfod enabled off' -ex 'break muster_shown::come_to_breakpoint'"
-          " -ex run -ex backtrace --args " +
-          own_path() + shown);
-  if (got.printed.find("ptrace") != got.printed.npos) GTEST_SKIP() << "gdb may not trace here";
+      run("gdb -nx -batch -ex 'set debuginfod enabled off' -ex 'break come_to_breakpoint' -ex run -ex bt " + shown);
   EXPECT_TRUE(is_whole(got.printed, " (")) << got.printed;
 }
 
 TEST(stacks, are_whole_for_a_profiler_that_unwinds_copies) {
-  if (!is_there("perf")) GTEST_SKIP() << "perf is not installed";
   const std::string file = testing::TempDir() + "fork_tools_" + std::to_string(::getpid()) + ".data";
-  const bool recorded =
-      run("perf record -q -e cpu-clock -F 500 --call-graph dwarf,16384 -o " + file + " " + own_path() + shown).well;
-  const outcome got = recorded ? run("perf script --no-inline -i " + file) : outcome{};
+  const std::string record = "perf record -q -e cpu-clock -F 500 --call-graph dwarf,16384 -o " + file + " ";
+  const bool records = run(record + "true").well;
+  const outcome recorded = run(record + shown);
+  const outcome got = run("perf script --no-inline -i " + file);
   std::filesystem::remove(file);
-  if (!got.well) GTEST_SKIP() << "perf may not record here";
+  if (!records) GTEST_SKIP() << "there is no perf that may record here";
+  EXPECT_TRUE(recorded.well && got.well) << recorded.printed << got.printed;
   // Samples are separated by empty lines.
   int samples = 0, whole = 0;
   std::string_view rest = got.printed;

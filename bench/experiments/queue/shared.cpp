@@ -18,9 +18,8 @@ study prepare(const setting& s) {
   study made;
   result& r = made.head;
   r.claim =
-      "a queue in shared memory moves 64 bytes from process to process in a tenth of the time that a pipe needs, and "
-      "in "
-      "a twentieth of what Boost's needs";
+      "a queue in shared memory moves 64 bytes from process to process in a tenth of the time that a pipe needs, "
+      "and in a twentieth of what Boost's needs";
   const unsigned half = std::clamp(2 * s.place.units(), 4U, most_processes);
   r.setting = fmt::format(
       "capacity 4096, 64-byte items; each producer and each consumer is a process; the last on {} hardware threads",

@@ -12,6 +12,7 @@
 #include <pthread.h>   // pthread_create, pthread_atfork
 #include <sched.h>     // cpu_set_t
 #include <sys/mman.h>  // madvise
+#include <unistd.h>    // sysconf
 
 #include <cfenv>         // std::fenv_t
 #include <csignal>       // sigset_t
@@ -77,7 +78,8 @@ class kernel_thread {
 /// Gives back to the system what the calling thread, which must have a stack of its own, has used of it and does not
 /// use now.
 inline void release_unused_stack() noexcept {
-  constexpr std::size_t page = 4096, in_use = 16 * page;  // below the caller's frame, for what is called next
+  constexpr std::size_t in_use = std::size_t{64} << 10U;  // below the caller's frame, for what is called next
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   pthread_attr_t with;
   void* lowest = nullptr;
   std::size_t bytes = 0;

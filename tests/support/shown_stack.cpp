@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// shown_stack.cpp: a program with a stack whose forks have been stolen, for fork_tools_test.cpp, which knows the names
+// of its functions.
+#include <ctime>
+
+#include "stolen.hpp"
+
+[[gnu::noinline]] void come_to_breakpoint() { asm volatile("" : : : "memory"); }
+/// Of the thread, not of the clock: other programs may want the processor, too.
+[[gnu::noinline]] long spend_time() {
+  long turns = 0;
+  timespec used{};
+  while (used.tv_sec == 0 && used.tv_nsec < 300'000'000) {
+    for (int i = 0; i < 100'000; ++i) turns = muster_test::opaque(turns + 1);
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  }
+  come_to_breakpoint();
+  return turns;
+}
+[[gnu::noinline]] long forks_deeper(int depth) {
+  if (depth == 0) return spend_time();
+  return muster_test::fork_stolen([=] { return forks_deeper(depth - 1); }, [] { return 1L; }).first;
+}
+
+int main() {
+  return muster_test::workers().run([] { return forks_deeper(5); }) > 0 ? 0 : 1;
+}
