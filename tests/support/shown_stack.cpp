@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // shown_stack.cpp: a program with a stack whose forks have been stolen, for fork_tools_test.cpp, which knows the names
-// of its functions.
+// of its functions: those of C, which all tools print alike.
 #include <ctime>
 
 #include "stolen.hpp"
 
-[[gnu::noinline]] void come_to_breakpoint() { asm volatile("" : : : "memory"); }
+extern "C" [[gnu::noinline]] void come_to_breakpoint() { asm volatile("" : : : "memory"); }
 /// Of the thread, not of the clock: other programs may want the processor, too.
-[[gnu::noinline]] long spend_time() {
+extern "C" [[gnu::noinline]] long spend_time() {
   long turns = 0;
   timespec used{};
   while (used.tv_sec == 0 && used.tv_nsec < 300'000'000) {
@@ -19,7 +19,7 @@
   come_to_breakpoint();
   return turns;
 }
-[[gnu::noinline]] long forks_deeper(int depth) {
+extern "C" [[gnu::noinline]] long forks_deeper(int depth) {
   if (depth == 0) return spend_time();
   return muster_test::fork_stolen([=] { return forks_deeper(depth - 1); }, [] { return 1L; }).first;
 }
