@@ -44,6 +44,11 @@ struct fork_style {
   }
 
   template <class F>
+  static std::uint64_t children(unsigned many, const F& f) {
+    return muster::parallel_reduce(0U, many, std::uint64_t{0}, std::plus<>(), f);
+  }
+
+  template <class F>
   static void loop(std::size_t first, std::size_t last, std::size_t grain, F f) {
     muster::parallel_for(first, last, f, {.grain = grain});
   }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,6 +20,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -74,6 +76,53 @@ TEST_P(loops, within_loops) {
                  [&](unsigned row) { parallel_for(0U, 50U, [&](unsigned column) { ++cells[row * 50 + column]; }); });
   });
   EXPECT_TRUE(std::ranges::all_of(cells, [](const auto& cell) { return cell == 1U; }));
+}
+
+// The first turn ends when the others have been executed, which takes somebody else.
+TEST_P(loops, hand_over_what_comes_after_a_turn_while_it_lasts) {
+  if (GetParam().workers == 1) {
+    std::vector<int> order;
+    workers_.run([&] { parallel_for(0, 100, [&](int i) { order.push_back(i); }); });
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+    return;
+  }
+  for (const std::size_t grain : {0U, 1U})
+    for (const int many : {2, 3, 10, 1000})
+      for (const bool within : {false, true}) {
+        std::atomic<int> others{0};
+        bool all = false;
+        const auto turn = [&](int i) {
+          if (i != 0) {
+            ++others;
+            return;
+          }
+          // With forks, as not every system lets thieves take from threads that do not answer.
+          const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+          while (others != many - 1 && std::chrono::steady_clock::now() < end) muster::fork2([] {}, [] {});
+          all = others == many - 1;
+        };
+        workers_.run([&] {
+          if (!within) return parallel_for(0, many, turn, {.grain = grain});
+          parallel_for(0, many, [&](int i) { parallel_for(i, i + 1, turn); }, {.grain = grain});
+        });
+        EXPECT_TRUE(all) << many << " turns, grain " << grain;
+      }
+}
+
+TEST_P(loops, reduce_what_others_take_meanwhile_from_left_to_right) {
+  const auto append = [](std::string all, const std::string& more) { return std::move(all) + more; };
+  std::string expected;
+  for (unsigned i = 0; i < 200; ++i) expected += std::to_string(i) + ',';
+  for (unsigned slow = 0; slow < 200; slow += 7) {
+    const auto text = [&](unsigned i) {
+      if (i % 50 == slow % 50)
+        for (unsigned n = 0; n < 200; ++n) muster::fork2([] {}, [] { std::this_thread::yield(); });
+      return std::to_string(i) + ',';
+    };
+    for (const std::size_t grain : {0U, 1U, 5U})
+      EXPECT_EQ(workers_.run([&] { return parallel_reduce(0U, 200U, std::string(), append, text, {.grain = grain}); }),
+                expected);
+  }
 }
 
 TEST_P(loops, reduce_from_left_to_right) {
@@ -134,6 +183,28 @@ TEST_P(loops, throw_the_leftmost) {
     }
     for (unsigned i = 0; i < many; ++i) EXPECT_LE(turns[i], 1U);
     for (unsigned i = 0; i <= bad; ++i) EXPECT_EQ(turns[i], 1U);
+  }
+}
+
+// Many are in one piece, whose end may be left for later while others execute what comes after it.
+TEST_P(loops, of_cheap_turns_throw_the_leftmost) {
+  constexpr unsigned many = 20'000;
+  for (std::size_t round = 0; round < scaled(300); ++round) {
+    const unsigned bad = 997 * static_cast<unsigned>(round) % many;
+    std::vector<std::atomic<unsigned>> turns(many);
+    try {
+      workers_.run([&] {
+        parallel_for(0U, many, [&](unsigned i) {
+          ++turns[i];
+          if (i >= bad && (i == bad || i % 64 == 1)) throw i;
+        });
+      });
+      ADD_FAILURE() << "nothing has been thrown";
+    } catch (const unsigned caught) {
+      EXPECT_EQ(caught, bad);
+    }
+    for (unsigned i = 0; i < many; ++i) ASSERT_LE(turns[i], 1U);
+    for (unsigned i = 0; i <= bad; ++i) ASSERT_EQ(turns[i], 1U) << "turn " << i << ", " << bad << " throws";
   }
 }
 

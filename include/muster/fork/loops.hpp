@@ -6,7 +6,10 @@
 // Splitting  when somebody asks for work, the loop hands over the second half of what is left, so a loop that nobody
 //            asks is a serial loop that looks at one word every few microseconds, and after 64 turns at the latest; a
 //            function that is given whole pieces, between them. How many turns go into a piece is measured, so that it
-//            takes microseconds, or is given as `grain`: then the loop looks between pieces only.
+//            takes microseconds, or is given as `grain`: then the loop looks between pieces only. While a piece is
+//            executed, what comes after it can be taken, as the second half of a fork can: a turn that takes long, or
+//            has loops of its own, holds back nothing.
+// Cost       that of a fork for each piece.
 // Order      with one worker: that of the serial loop. parallel_reduce combines from left to right, whatever the
 //            splits, so the combination need not be commutative; it must be associative. With `fixed` it splits at
 //            the same places in every run and in every pool, so that sums of floating-point numbers are equal as well.
@@ -17,18 +20,19 @@
 // Source     lazy splitting: Tzannes et al., "Lazy Binary-Splitting" (PPoPP 2010).
 #pragma once
 
+#include <muster/base/arch.hpp>   // cycles
 #include <muster/fork/fork2.hpp>  // fork_on
 
 #include <algorithm>   // std::min
-#include <chrono>      // how long turns take
 #include <concepts>    // std::integral
 #include <cstddef>     // std::size_t
+#include <cstdint>     // std::uint64_t
 #include <functional>  // std::identity
 #include <iterator>    // std::random_access_iterator
 #include <optional>    // a sum of nothing
 #include <ranges>      // ranges
 #include <stop_token>  // std::stop_token
-#include <utility>     // std::move
+#include <utility>     // std::exchange, std::move
 
 namespace muster::inline MUSTER_ABI {
 
@@ -69,33 +73,36 @@ MUSTER_HOT decltype(auto) turn(I at) {
   }
 }
 
-/// How many turns are executed between two looks, so that a look comes every few microseconds.
+/// How many turns are executed between two looks, so that a look comes every few microseconds. The first ones are
+/// executed one by one, so that the clock is not read for loops of a few turns.
 class loop_pace {
  public:
-  explicit loop_pace(std::size_t grain) noexcept : turns_(grain == 0 ? 1 : grain), measured_(grain == 0) {}
+  explicit loop_pace(std::size_t grain) noexcept : turns_(grain == 0 ? 1 : grain), unmeasured_(grain == 0 ? few : 0) {}
   std::size_t turns() const noexcept { return turns_; }
   /// Whether turns may be left for later when somebody asks meanwhile.
-  bool measured() const noexcept { return measured_; }
-  void before_turns() noexcept {
-    if (measured_ && last_ == clock::time_point{}) last_ = clock::now();
-  }
+  bool measured() const noexcept { return unmeasured_ != 0 || last_ != 0; }
   void after_turns() noexcept {
-    if (!measured_) return;
-    const auto now = clock::now();
-    if (now - last_ < std::chrono::microseconds(2) && turns_ < most) {
+    if (unmeasured_ != 0) {
+      if (--unmeasured_ == 0) last_ = cycles();
+      return;
+    }
+    if (last_ == 0) return;
+    const std::uint64_t now = cycles();
+    if (now - last_ < little && turns_ < most) {
       turns_ *= 4;
-    } else if (now - last_ > std::chrono::microseconds(16) && turns_ > 1) {
+    } else if (now - last_ > much && turns_ > 1) {
       turns_ /= 2;
     }
     last_ = now;
   }
 
  private:
-  using clock = std::chrono::steady_clock;
+  static constexpr unsigned few = 16;
   static constexpr std::size_t most = std::size_t{1} << 16U;
+  static constexpr std::uint64_t little = 6'000, much = 48'000;  // cycles: some 2 and 16 microseconds
   std::size_t turns_;
-  bool measured_;
-  clock::time_point last_;
+  unsigned unmeasured_;
+  std::uint64_t last_ = 0;  // 0: not measured
 };
 
 /// Calls body(i) for [first, last). Returns how far it has come: not to the end when asked() is true, for which it
@@ -112,81 +119,154 @@ MUSTER_HOT I turns_until_asked(I first, const I last, const Asked& asked, const 
   return first;
 }
 
-/// Executes [first, last) by step(state, first, last, asked), from left to right as far as `state` is concerned, which
-/// returns how far it has come: not to the end when asked(). What others execute begins with an empty state, which
-/// merge(state, other) adds at the right.
-template <class I, class State, class Step, class Merge>
-void split_loop(worker& self, I first, const I last, const std::stop_token& stop, loop_pace pace, State& state,
-                const Step& step, const Merge& merge) {
-  pace.before_turns();
-  for (std::size_t left = turns_between(first, last); left != 0 && !stop.stop_requested();) {
-    if (self.forks.is_asked() && left > pace.turns()) {
-      const I middle = turns_after(first, left - left / 2);
-      State other{};
-      auto here = [&] { split_loop(self, first, middle, stop, pace, state, step, merge); };
-      auto there = [&] { split_loop(*worker::current(), middle, last, stop, pace, other, step, merge); };
-      fork_on(self, here, there);
-      merge(state, other);
-      return;
+/// Turns that one worker executes, from left to right as far as `state` is concerned. Loops lie within loops, thousands
+/// deep perhaps: what is here is on the stack for each, and what is seldom called is not inlined. A Body says what a
+/// turn is:
+///   stop                              when no more are to begin
+///   step(state, first, last, asked)   executes turns, and returns how far it has come: not to the end when asked()
+///   State                             of which those that others execute begin with an empty one
+///   merge(state, right)               which is added at the right
+template <class I, class Body>
+class loop_part {
+  using State = typename Body::state;
+
+ public:
+  /// `asked`: somebody wants half of it.
+  loop_part(worker& self, I first, I last, State& state, const Body& body, const loop_pace& pace,
+            bool asked = false) noexcept
+      : self_(self), body_(body), state_(state), pace_(pace), first_(first), end_(first), last_(last), asked_(asked) {}
+
+  void run() {
+    asked_ = asked_ || self_.forks.is_asked();
+    for (std::size_t left = turns_between(first_, last_); left != 0 && !body_.stop.stop_requested();) {
+      if (asked_ && left > pace_.turns()) [[unlikely]]
+        return halve(first_, last_, pace_);
+      end_ = turns_after(first_, std::min(pace_.turns(), left));
+      if (end_ == last_) {
+        piece();
+      } else {
+        // What comes after the piece is for others, as long as the piece lasts.
+        fork_on(self_, [this] { piece(); }, [this] { rest(); });
+        if (taken_) [[unlikely]]
+          return body_.merge(state_, other_);
+      }
+      left = turns_between(first_, last_);
+      if (left != 0) pace_.after_turns();
     }
-    const I end = turns_after(first, std::min(pace.turns(), left));
-    first = step(state, first, end, [&] { return pace.measured() && self.forks.is_asked(); });
-    left = turns_between(first, last);
-    pace.after_turns();
   }
-}
 
-/// Calls with(worker).
-template <class With>
-void on_some_worker(With with) {
-  if (worker* const self = worker::current()) return with(*self);
-  pool::shared().run([&] { with(*worker::current()); });
-}
-
-/// Adds reduce(transform(x)...) of the turns to the right of `sum`. Returns how far it has come.
-template <class I, class T, class Reduce, class Transform, class Asked>
-MUSTER_HOT I reduce_piece(std::optional<T>& sum, I first, const I last, Reduce& reduce, Transform& transform,
-                          const Asked& asked) {
-  if (first == last) return first;
-  if (!sum.has_value()) {
-    sum.emplace(transform(turn(first)));
-    ++first;
+ private:
+  void piece() {
+    first_ = body_.step(state_, first_, end_, [this] { return pace_.measured() && self_.forks.is_asked(); });
+    // Before the join, after which what comes later may have thrown. Turns may have begun to take longer.
+    if (first_ != end_) [[unlikely]]
+      halve(std::exchange(first_, end_), end_, loop_pace(0));
+    asked_ = self_.forks.is_asked();  // the join answers, and then is_asked() is false
   }
-  T all = std::move(*sum);
-  first = turns_until_asked(first, last, asked, [&](I at) { all = reduce(std::move(all), transform(turn(at))); });
-  sum = std::move(all);
-  return first;
-}
-
-/// Adds the sum of what lies to the right of `sum`.
-template <class T, class Reduce>
-void reduce_sums(std::optional<T>& sum, std::optional<T>& more, Reduce& reduce) {
-  if (sum.has_value() && more.has_value()) {
-    sum = reduce(std::move(*sum), std::move(*more));
-  } else if (more.has_value()) {
-    sum = std::move(more);
+  /// Nothing, unless somebody has taken it. Whoever has got all of it passes half of it on.
+  void rest() {
+    worker& now = *worker::current();
+    if (&now == &self_) [[likely]]
+      return;
+    taken_ = true;
+    part(now, end_, last_, other_, pace_, true);
   }
-}
+  MUSTER_COLD void halve(I first, I last, const loop_pace& pace) {
+    const I middle = turns_after(first, (turns_between(first, last) + 1) / 2);
+    State right{};
+    auto here = [&] { part(self_, first, middle, state_, pace, false); };
+    auto there = [&] { part(*worker::current(), middle, last, right, pace, false); };
+    fork_on(self_, here, there);
+    body_.merge(state_, right);
+  }
+  MUSTER_COLD void part(worker& self, I first, I last, State& state, const loop_pace& pace, bool asked) {
+    loop_part(self, first, last, state, body_, pace, asked).run();
+  }
+
+  worker& self_;
+  const Body& body_;
+  State& state_;
+  State other_{};  // of the rest, when it has been taken
+  loop_pace pace_;
+  I first_;
+  I end_;  // of the piece
+  const I last_;
+  bool asked_;
+  bool taken_ = false;  // the rest; written by whoever has it
+};
+
+template <class F>
+struct for_body {
+  using state = std::monostate;
+  const std::stop_token& stop;
+  F& f;
+
+  template <class I, class Asked>
+  MUSTER_HOT I step(state, I first, const I last, const Asked& asked) const {
+    if constexpr (std::invocable<F&, I, I>) {
+      f(first, last);
+      return last;
+    } else {
+      return turns_until_asked(first, last, asked, [&](I at) { f(turn(at)); });
+    }
+  }
+  static void merge(state, state) noexcept {}
+};
+
+template <class T, class Reduce, class Transform>
+struct reduce_body {
+  using state = std::optional<T>;
+  const std::stop_token& stop;
+  Reduce& reduce;
+  Transform& transform;
+
+  template <class I, class Asked>
+  MUSTER_HOT I step(state& sum, I first, const I last, const Asked& asked) const {
+    if (first == last) return first;
+    if (!sum.has_value()) {
+      sum.emplace(transform(turn(first)));
+      ++first;
+    }
+    T all = std::move(*sum);
+    first = turns_until_asked(first, last, asked, [&](I at) { all = reduce(std::move(all), transform(turn(at))); });
+    sum = std::move(all);
+    return first;
+  }
+  void merge(state& sum, state& right) const {
+    if (sum.has_value() && right.has_value()) {
+      sum = reduce(std::move(*sum), std::move(*right));
+    } else if (right.has_value()) {
+      sum = std::move(right);
+    }
+  }
+};
 
 /// The sum of blocks [first, last) of `grain` turns each, always in the same tree.
-template <class I, class T, class Reduce, class Transform>
-std::optional<T> reduce_blocks(worker& self, I begin, std::size_t turns, std::size_t grain, const std::stop_token& stop,
-                               Reduce& reduce, Transform& transform) {
-  std::optional<T> sum;
+template <class I, class Body>
+typename Body::state reduce_blocks(worker& self, I begin, std::size_t turns, std::size_t grain, const Body& body) {
+  typename Body::state sum;
   if (turns <= grain) {
-    const auto never = [] { return false; };
-    if (!stop.stop_requested()) reduce_piece(sum, begin, turns_after(begin, turns), reduce, transform, never);
+    if (!body.stop.stop_requested()) body.step(sum, begin, turns_after(begin, turns), [] { return false; });
     return sum;
   }
   const std::size_t half = (turns / grain + 1) / 2 * grain;
-  auto left = [&] { return reduce_blocks<I, T>(self, begin, half, grain, stop, reduce, transform); };
-  auto right = [&] {
-    return reduce_blocks<I, T>(*worker::current(), turns_after(begin, half), turns - half, grain, stop, reduce,
-                               transform);
-  };
+  auto left = [&] { return reduce_blocks(self, begin, half, grain, body); };
+  auto right = [&] { return reduce_blocks(*worker::current(), turns_after(begin, half), turns - half, grain, body); };
   auto [a, b] = fork_on(self, left, right);
-  reduce_sums(a, b, reduce);
+  body.merge(a, b);
   return std::move(a);
+}
+
+/// In a pool, for callers that are in none.
+template <class Call>
+MUSTER_COLD auto on_shared_pool(const Call& call) {
+  return pool::shared().run(call);
+}
+/// Calls with(worker).
+template <class With>
+void on_some_worker(const With& with) {
+  if (worker* const self = worker::current()) return with(*self);
+  on_shared_pool([&] { with(*worker::current()); });
 }
 
 }  // namespace detail
@@ -195,19 +275,11 @@ std::optional<T> reduce_blocks(worker& self, I begin, std::size_t turns, std::si
 /// given whole pieces: f(from, to). Both counters are of one type.
 template <loop_counter I, class F>
 void parallel_for(I first, I last, F&& f, const loop_options& options = {}) {
-  detail::on_some_worker([&](detail::worker& self) {
-    std::monostate none;
-    const auto step = [&](std::monostate, I from, const I to, const auto& asked) {
-      if constexpr (std::invocable<F&, I, I>) {
-        f(from, to);
-        return to;
-      } else {
-        return detail::turns_until_asked(from, to, asked, [&](I at) { f(detail::turn(at)); });
-      }
-    };
-    const auto merge = [](std::monostate, std::monostate) {};
-    detail::split_loop(self, first, last, options.stop, detail::loop_pace(options.grain), none, step, merge);
-  });
+  detail::worker* const self = detail::worker::current();
+  if (self == nullptr) return detail::on_shared_pool([&] { muster::parallel_for(first, last, f, options); });
+  using body = detail::for_body<std::remove_reference_t<F>>;
+  std::monostate none;
+  detail::loop_part<I, body>(*self, first, last, none, body{options.stop, f}, detail::loop_pace(options.grain)).run();
 }
 /// Calls f(element) for the elements of a range.
 template <std::ranges::random_access_range R, class F>
@@ -223,20 +295,21 @@ template <loop_counter I, class T, class Reduce, class Transform>
     { reduce(std::move(sum), transform(detail::turn(i))) } -> std::convertible_to<T>;
   }
 T parallel_reduce(I first, I last, T init, Reduce reduce, Transform transform, const loop_options& options = {}) {
+  detail::worker* const self = detail::worker::current();
+  if (self == nullptr) {
+    return detail::on_shared_pool(
+        [&] { return muster::parallel_reduce(first, last, std::move(init), reduce, transform, options); });
+  }
+  using body = detail::reduce_body<T, Reduce, Transform>;
+  const body here{options.stop, reduce, transform};
   std::optional<T> sum(std::move(init));
-  detail::on_some_worker([&](detail::worker& self) {
-    const auto merge = [&](std::optional<T>& all, std::optional<T>& more) { detail::reduce_sums(all, more, reduce); };
-    if (options.fixed) {
-      const std::size_t grain = options.grain == 0 ? 1024 : options.grain;
-      auto blocks = detail::reduce_blocks<I, T>(self, first, detail::turns_between(first, last), grain, options.stop,
-                                                reduce, transform);
-      return merge(sum, blocks);
-    }
-    const auto step = [&](std::optional<T>& all, I from, I to, const auto& asked) {
-      return detail::reduce_piece(all, from, to, reduce, transform, asked);
-    };
-    detail::split_loop(self, first, last, options.stop, detail::loop_pace(options.grain), sum, step, merge);
-  });
+  if (options.fixed) {
+    const std::size_t grain = options.grain == 0 ? 1024 : options.grain;
+    std::optional<T> blocks = detail::reduce_blocks(*self, first, detail::turns_between(first, last), grain, here);
+    here.merge(sum, blocks);
+  } else {
+    detail::loop_part<I, body>(*self, first, last, sum, here, detail::loop_pace(options.grain)).run();
+  }
   return std::move(*sum);
 }
 /// The same with the elements themselves.

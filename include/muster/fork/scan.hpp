@@ -12,7 +12,7 @@
 // Source     Ladner and Fischer (JACM 1980); the first section as in Intel's parallel_scan.
 #pragma once
 
-#include <muster/fork/loops.hpp>  // split_loop
+#include <muster/fork/loops.hpp>  // loop_part
 
 #include <algorithm>   // std::min
 #include <cstddef>     // std::size_t
@@ -45,7 +45,6 @@ class scan {
 
   /// Scans elements [first, last); `sum` is that of all before, and then of all up to last.
   void run(worker& self, std::size_t first, const std::size_t last, loop_pace pace, std::optional<T>& sum) {
-    pace.before_turns();
     while (first != last) {
       const std::size_t sections = std::min<std::size_t>(self.pool.made() + 1, (last - first) / pace.turns());
       if (self.forks.is_asked() && sections >= 3) return in_sections(self, first, last, sections, pace, sum);
@@ -87,15 +86,14 @@ class scan {
     const auto end = [=](std::size_t section) { return section + 1 == many ? last : begin(section + 1); };
     std::vector<std::optional<T>> sums(many + 1);  // [i]: of all before section i, once all is known
     auto scan_first = [&] { scan_piece(begin(0), end(0), sum); };
+    std::identity same;
+    const std::stop_token never;
+    const reduce_body<T, Op, std::identity> body{never, op_, same};
     auto sum_others = [&] {
       fork_each(*worker::current(), 1, many - 1, [&](worker& here, std::size_t section) {
-        const auto step = [&](std::optional<T>& all, In from, In to, const auto& asked) {
-          std::identity same;
-          return reduce_piece(all, from, to, op_, same, asked);
-        };
-        const auto merge = [&](std::optional<T>& all, std::optional<T>& more) { reduce_sums(all, more, op_); };
-        split_loop(here, turns_after(in_, begin(section)), turns_after(in_, end(section)), {}, pace, sums[section + 1],
-                   step, merge);
+        loop_part<In, reduce_body<T, Op, std::identity>>(here, turns_after(in_, begin(section)),
+                                                         turns_after(in_, end(section)), sums[section + 1], body, pace)
+            .run();
       });
     };
     fork_on(self, scan_first, sum_others);
