@@ -16,21 +16,21 @@
 #include "driver/stream.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size, line_size
+#include <muster/base/sync.hpp>  // sync::atomic, sync::cell
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class T>
 struct ffq_packed_cell {
-  T data{};
-  std::atomic<std::int64_t> rank{0};
-  std::atomic<std::int64_t> gap{0};
+  sync::cell<T> data;
+  sync::atomic<std::int64_t> rank{0};
+  sync::atomic<std::int64_t> gap{0};
 };
 
 /// The paper's "dedicated cache lines".
@@ -101,7 +101,7 @@ class ffq_spmc_paper {
       if (c.rank.load(std::memory_order_acquire) != 0) {
         c.gap.store(tail_, std::memory_order_release);
       } else {
-        c.data = std::move(value);
+        c.data.ref() = std::move(value);
         c.rank.store(tail_, std::memory_order_release);
         success = true;
       }
@@ -114,7 +114,7 @@ class ffq_spmc_paper {
     for (;;) {
       Cell<T>& c = at(rank);
       if (c.rank.load(std::memory_order_acquire) == rank) {
-        T value = std::move(c.data);
+        T value = std::move(c.data.ref());
         c.rank.store(0, std::memory_order_release);
         return value;
       }
@@ -129,9 +129,9 @@ class ffq_spmc_paper {
 
   const std::int64_t size_;
   const std::unique_ptr<Cell<T>[]> cells_;
-  alignas(isolation_size) std::atomic<std::int64_t> head_;
+  alignas(isolation_size) sync::atomic<std::int64_t> head_;
   alignas(isolation_size) std::int64_t tail_;  // the producer's
   std::int64_t head_seen_;                     // the flow control's copy of head_
 };
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

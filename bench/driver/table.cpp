@@ -73,12 +73,12 @@ std::string table(const result& r, bool with_verdicts) {
   if (!r.verdict.empty()) out += fmt::format("  {}: {}\n", r.verdict, r.verdict_why);
   for (const bar& b : r.bars) {
     const auto found = ratio(r, b);
-    const std::string wanted = b.at_least ? fmt::format("at least {:.2f}x", *b.at_least)
-                                          : fmt::format("at most {:.2f}x the {}", b.at_most.value_or(0),
+    const std::string wanted = b.at_least ? fmt::format("at least {:g}x", *b.at_least)
+                                          : fmt::format("at most {:g}x the {}", b.at_most.value_or(0),
                                                         r.y.better == "higher" ? "time" : "value");
     const std::string other = b.against == "peer" ? "the best peer" : b.against;
     const std::string got =
-        !found ? "not measured" : fmt::format("{:.2f}x, {}", *found, reached(b, *found) ? "reached" : "not reached");
+        !found ? "not measured" : fmt::format("{:.4g}x, {}", *found, reached(b, *found) ? "reached" : "not reached");
     out += fmt::format("  {} at {}: {} of {}{}: {}\n", b.ours, text(b.x), wanted, other,
                        b.x_against ? " at " + text(*b.x_against) : "", got);
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "baselines/ffq_mpmc_paper.hpp"
+#include "baselines/ffq_spmc_paper.hpp"
 #include "baselines/lcrq.hpp"
 #include "baselines/ms_queue.hpp"
 #include "baselines/wf_queue.hpp"
@@ -119,6 +120,48 @@ class modelled_ffq {
   queue queue_;
 };
 
+/// For model_exchange.
+template <class Queue>
+class exchanged {
+ public:
+  explicit exchanged(const model_spec& spec) : queue_(spec.capacity) {}
+  void push(item value) { queue_.push(value); }
+  std::optional<item> pop() { return as_optional(queue_.pop()); }
+  std::optional<item> try_pop() { return as_optional(queue_.try_pop()); }
+  void end() { queue_.close(); }
+
+ private:
+  static std::optional<item> as_optional(const queue_result<item>& got) {
+    return got ? std::optional(*got) : std::nullopt;
+  }
+
+  Queue queue_;
+};
+
+/// FFQ^s, which the paper asks and answers through; `SharedHead` as there.
+template <bool SharedHead>
+class exchanged_ffq {
+  using queue = ffq_spmc_paper<item, ffq_packed_cell, SharedHead>;
+
+ public:
+  explicit exchanged_ffq(const model_spec& spec) : queue_(spec.capacity, 1, 1), to_(queue_, 0), from_(queue_, 0) {}
+  void push(item value) { to_.push(value); }
+  std::optional<item> pop() {
+    const item value = from_.pop();
+    return is_poison(value) ? std::nullopt : std::optional(value);
+  }
+  std::optional<item> try_pop() {
+    item value = 0;
+    return from_.try_pop(value) ? std::optional(value) : std::nullopt;
+  }
+  void end() { to_.push(poison); }
+
+ private:
+  queue queue_;
+  typename queue::producer to_;
+  typename queue::consumer from_;
+};
+
 inline contender modelled_contender(std::string name, std::string role, unsigned topics, std::string note,
                                     outcome (*run)(const model_spec&)) {
   contender c;
@@ -165,6 +208,16 @@ void add_pairs(catalogue& to, unsigned topics) {
       "no queue: one on each of two lines, with the same delays. Queues whose threads also wait elsewhere may be "
       "faster: they pass the lines on to nearer threads",
       model_fetch_add<Crew, 2>);
+}
+
+/// The exchange of Figure 4 of the FFQ paper.
+template <class Crew>
+void add_exchanges(catalogue& to, unsigned topics) {
+  to.all.push_back(modelled_contender("FFQ^s as printed, exchange", "paper", topics,
+                                      "Algorithm 1 with erratum, both ways; flow control outside",
+                                      model_exchange<Crew, exchanged_ffq<true>, exchanged_ffq<false>>));
+  to.all.push_back(modelled_contender("spmc_queue + spsc_queue, exchange", "ours", topics, "",
+                                      model_exchange<Crew, exchanged<spmc_queue<item>>, exchanged<spsc_queue<item>>>));
 }
 
 }  // namespace muster::bench::inline MUSTER_ABI

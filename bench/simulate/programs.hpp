@@ -14,12 +14,12 @@
 #include "driver/item.hpp"
 #include "driver/wait.hpp"
 
-#include <muster/base/arch.hpp>     // isolation_size
-#include <muster/base/sync.hpp>     // sync::atomic
-#include <muster/queue/status.hpp>  // queue_status
+#include <muster/base/arch.hpp>  // isolation_size
+#include <muster/base/sync.hpp>  // sync::atomic
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace muster::bench::inline MUSTER_ABI {
@@ -86,12 +86,15 @@ outcome model_stream(const model_spec& spec) {
 }
 
 /// A request and its answer, again and again, many under way at once: between the first thread and the second.
+/// Requests(const model_spec&) with push(item), end(), and std::optional<item> pop(), which waits and has no value at
+/// the end; Answers(const model_spec&) with push(item) and std::optional<item> try_pop(). No push waits for ever while
+/// the capacity of one of them is under way.
 template <class Crew, class Requests, class Answers>
 outcome model_exchange(const model_spec& spec) {
   Crew crew(spec);
   std::vector<receipt> receipts(1, receipt(1));
-  const auto requests = std::make_unique<Requests>(spec.capacity);
-  const auto answers = std::make_unique<Answers>(spec.capacity);
+  const auto requests = std::make_unique<Requests>(spec);
+  const auto answers = std::make_unique<Answers>(spec);
   outcome result = crew.run([&](unsigned index, auto& hand) {
     hand.start();
     if (index != 0) {
@@ -100,22 +103,15 @@ outcome model_exchange(const model_spec& spec) {
     }
     receipt own(1);
     std::uint64_t answered = 0;
-    for (std::uint64_t n = 1; answered < spec.items;) {
-      // As many requests as there is room for, so that the answers have room as well.
-      for (; n <= spec.items && n - 1 - answered < spec.capacity; ++n) {
-        if (requests->try_push(make_item(0, n)) != queue_status::success) break;
-      }
-      patience p;
-      for (;;) {
-        if (const auto value = answers->try_pop()) {
-          own.add(*value);
-          ++answered;
-          break;
-        }
-        p.wait();
-      }
+    for (std::uint64_t n = 1; answered < spec.items; ++answered) {
+      for (; n <= spec.items && n - 1 - answered < spec.capacity; ++n) requests->push(make_item(0, n));
+      until([&] {
+        const std::optional<item> value = answers->try_pop();
+        if (value) own.add(*value);
+        return value.has_value();
+      });
     }
-    requests->close();
+    requests->end();
     receipts[0] = own;
   });
   result.items = spec.items;

@@ -65,8 +65,7 @@ void add_simulated(catalogue& to) {
   const std::size_t first = to.all.size();
   add_validated<simulated>(to, model_predicted);
   add_pairs<simulated>(to, model_predicted | model_figure8);
-  to.all.push_back(modelled_contender("spmc_queue, exchange", "ours", model_figure4, "answers through spsc_queue",
-                                      model_exchange<simulated, spmc_queue<item>, spsc_queue<item>>));
+  add_exchanges<simulated>(to, model_figure4);
   // On a new thread, which gets a new heap from the C library: what shares a line with what must not depend on what has
   // been allocated before.
   for (std::size_t i = first; i < to.all.size(); ++i) {

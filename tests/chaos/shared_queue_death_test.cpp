@@ -118,6 +118,84 @@ void kill_keepers(number stride) {
 TYPED_TEST(shared_queue_death, of_who_clears_up_leaves_that_to_the_next) { kill_keepers<TypeParam>(7); }
 TYPED_TEST(shared_queue_death, of_who_clears_up_at_any_moment_nightly) { kill_keepers<TypeParam>(1); }
 
+// Two processes clear up at the same time, one of which dies.
+TYPED_TEST(shared_queue_death, of_one_of_two_who_clear_up_is_made_up_for_by_the_other) {
+  std::size_t given = 0, by_the_other = 0;
+  for (number first = 5; first <= 50; first += 9) {
+    number n = 1;
+    for (bool died = true; died; ++n) {
+      scene<TypeParam> s;
+      s.push(1, capacity);
+      child_dies(first, [&] { s.child_pops(3); });
+      std::vector<number> own;
+      died = child_dies(
+          n, [&] { s.shared.recover([&](number item) { s.keeper.popped[s.keeper.pops++] = item; }); },
+          [&] { s.shared.recover([&](number item) { own.push_back(item); }); });
+      by_the_other += own.size();
+      // What the dead keeper was giving is given again, and nothing else twice.
+      std::vector<number> back = together(together(own, s.recover()), s.keeper.items());
+      if (!died) {
+        EXPECT_TRUE(std::adjacent_find(back.begin(), back.end()) == back.end());
+      }
+      back.erase(std::unique(back.begin(), back.end()), back.end());
+      given += back.size();
+      EXPECT_LE(missing(together(together(s.child.items(), back), s.drain()), capacity).size(), 1U)
+          << "died at " << first << ", and at " << n;
+      ASSERT_NO_FATAL_FAILURE(s.still_works()) << "died at " << first << ", and at " << n;
+    }
+    EXPECT_GT(n, 2U);
+  }
+  EXPECT_GT(given, 0U);
+  EXPECT_GT(by_the_other, 0U);
+}
+
+/// A producer dies while it writes an item, and the consumer that waits for the item and clears up after the dead, at
+/// every `stride`-th operation. By day only the first such moment of the producer.
+template <class Shape>
+void kill_helpers(number stride, bool all_moments) {
+  std::size_t moments = 0, in_the_way = 0, cleared_by_the_dead = 0;
+  bool first_died = true;
+  for (number first = 1; first_died && (all_moments || moments == 0); ++first) {
+    {
+      scene<Shape> s;
+      first_died = child_dies(first, [&] { s.child_pushes(1, 3); });
+      auto port = s.shared.consumer();
+      while (port.try_pop()) {
+      }
+      if (port.try_pop().status() != status::busy) continue;
+    }
+    ++moments;
+    number n = 1;
+    for (bool died = true; died; n += stride) {
+      scene<Shape> s;
+      child_dies(first, [&] { s.child_pushes(1, 3); });
+      died = child_dies(n, [&] {
+        auto port = s.shared.consumer();
+        while (const auto item = port.pop_for(70ms)) {
+          muster_chaos::point();
+          s.keeper.popped[s.keeper.pops++] = *item;
+        }
+      });
+      in_the_way += s.dead() == 2;
+      cleared_by_the_dead += died && s.shared.info().deaths != 0;
+      const std::vector<number> back = s.recover();
+      const std::vector<number> all = together(together(s.keeper.items(), back), s.drain());
+      // The producer's is lost, and one that the consumer had in its hands may be.
+      EXPECT_LE(missing(all, s.child.pushed).size(), died ? 1U : 0U) << "died at " << first << ", and at " << n;
+      ASSERT_NO_FATAL_FAILURE(s.still_works()) << "died at " << first << ", and at " << n;
+    }
+    EXPECT_GT(n, 10U);
+  }
+  EXPECT_GT(moments, all_moments ? 2U : 0U);
+  EXPECT_GT(in_the_way, 0U);
+  EXPECT_GT(cleared_by_the_dead, 0U);
+}
+
+TYPED_TEST(shared_queue_death, of_a_consumer_that_clears_up_leaves_that_to_the_next) {
+  kill_helpers<TypeParam>(3, false);
+}
+TYPED_TEST(shared_queue_death, of_a_consumer_that_clears_up_at_any_moment_nightly) { kill_helpers<TypeParam>(1, true); }
+
 TYPED_TEST(shared_queue_death, of_who_closes_waits_for_nobody) {
   number n = 1;
   bool closed_by_the_dead = false;

@@ -51,7 +51,7 @@ void add_counts(std::vector<result>& results) {
 constexpr unsigned least_bits = 2;
 constexpr unsigned most_bits(profile kind) { return kind == profile::full ? 20 : 14; }
 
-/// Of the queue that is simulated; the paper measured its own.
+/// Of the paper's own queue.
 void judge(std::vector<result>& results, unsigned up_to) {
   const auto chart = [&](const char* suffix) -> const result& {
     return *std::find_if(results.begin(), results.end(),
@@ -61,14 +61,16 @@ void judge(std::vector<result>& results, unsigned up_to) {
     double sum = 0;
     for (const char* suffix : suffixes)
       for (const series& line : chart(suffix).lines)
-        if (line.name.ends_with(where)) sum += chart(suffix).at(line.name, std::size_t{1} << bits).value_or(0);
+        if (line.role == "paper" && line.name.ends_with(where))
+          sum += chart(suffix).at(line.name, std::size_t{1} << bits).value_or(0);
     return sum;
   };
   constexpr const char* near = "sibling thread";
   constexpr const char* far = "other core";
   const auto has = [&](const char* where) {
     const auto& lines = results.front().lines;
-    return std::any_of(lines.begin(), lines.end(), [&](const series& line) { return line.name.ends_with(where); });
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const series& line) { return line.role == "paper" && line.name.ends_with(where); });
   };
   if (!has(near) || !has(far)) return;
   claims found;
