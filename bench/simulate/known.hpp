@@ -5,8 +5,10 @@
 #pragma once
 
 #include "driver/experiment.hpp"
+#include "driver/machine.hpp"
 #include "simulate/machine.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +22,17 @@ inline simulated_machine machine_to_simulate(const setting& s, const std::string
   using namespace muster_simulation;
   return std::make_shared<machine>(
       read_machine(s.machine.empty() ? known_machines() / file : std::filesystem::path(s.machine)));
+}
+
+/// The machine that the command line names, or else the first with this processor, or else the one of that file.
+inline simulated_machine machine_like_this(const setting& s, const std::string& otherwise) {
+  using namespace muster_simulation;
+  const std::string here = describe_machine().value("cpu", "");
+  if (s.machine.empty())
+    for (const auto& file : std::filesystem::directory_iterator(known_machines()))
+      if (machine known = read_machine(file.path()); known.name == here)
+        return std::make_shared<machine>(std::move(known));
+  return machine_to_simulate(s, otherwise);
 }
 
 /// How many items suffice: a simulation has no noise, but it should be long against its beginning.

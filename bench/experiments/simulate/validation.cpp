@@ -41,7 +41,7 @@ void add_ratio(std::vector<result>& results) {
 }
 
 study prepare(const setting& s) {
-  const simulated_machine machine = machine_to_simulate(s, "two-cores.json");
+  const simulated_machine machine = machine_like_this(s, "two-cores-epyc.json");
   study made;
   result& r = made.head;
   r.setting = fmt::format(
