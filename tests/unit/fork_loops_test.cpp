@@ -153,6 +153,89 @@ TEST_P(loops, of_which_each_sum_is_moved) {
   EXPECT_EQ(*workers_.run([&] { return parallel_reduce(0L, 2000L, made(1), add, made); }), 1 + 1999 * 2000 / 2);
 }
 
+TEST_P(loops, whose_functions_cannot_be_copied) {
+  const auto sum = [] {
+    return parallel_reduce(
+        0, 1000, 1, [one = std::make_unique<int>(1)](int a, int b) { return a + *one * b; },
+        [two = std::make_unique<int>(2)](int i) { return *two * i; });
+  };
+  EXPECT_EQ(workers_.run(sum), 1 + 999 * 1000);
+  EXPECT_EQ(sum(), 1 + 999 * 1000);  // in no pool
+}
+
+TEST_P(loops, of_sums_that_cannot_be_empty) {
+  struct product {
+    explicit product(unsigned n) : value(n) {}
+    unsigned value;
+  };
+  const auto multiply = [](product a, product b) { return product(a.value * b.value); };
+  EXPECT_EQ(workers_.run([&] {
+    return parallel_reduce(1U, 2000U, product(3), multiply, [](unsigned i) { return product(2 * i + 1); }).value;
+  }),
+            [] {
+              unsigned all = 3;
+              for (unsigned i = 1; i < 2000; ++i) all *= 2 * i + 1;
+              return all;
+            }());
+}
+
+// While others execute what comes after.
+TEST_P(loops, whose_sums_throw) {
+  for (int bad = 1; bad < 200; bad += 11)
+    for (const std::size_t grain : {0U, 1U, 16U}) {
+      const auto add = [&](int a, int b) {
+        if (a + b >= bad) throw std::domain_error("too much");
+        return a + b;
+      };
+      const auto slow = [](int) {
+        muster::fork2([] {}, [] { std::this_thread::yield(); });
+        return 1;
+      };
+      EXPECT_THROW(workers_.run([&] { return parallel_reduce(0, 400, 0, add, slow, {.grain = grain}); }),
+                   std::domain_error);
+    }
+}
+
+TEST_P(loops, whose_pieces_throw) {
+  for (unsigned bad = 0; bad < 2000; bad += 101) {
+    std::vector<std::atomic<unsigned>> turns(2000);
+    try {
+      workers_.run([&] {
+        parallel_for(0U, 2000U, [&](unsigned first, unsigned last) {
+          for (; first != last; ++first) {
+            ++turns[first];
+            if (first >= bad) throw first;
+          }
+        });
+      });
+      ADD_FAILURE() << "nothing has been thrown";
+    } catch (const unsigned caught) {
+      EXPECT_EQ(caught, bad);
+    }
+    for (unsigned i = 0; i <= bad; ++i) ASSERT_EQ(turns[i], 1U);
+    for (unsigned i = bad; i < 2000; ++i) ASSERT_LE(turns[i], 1U);
+  }
+}
+
+TEST_P(loops, that_are_stopped_sum_what_was_executed) {
+  for (unsigned stop_at = 1; stop_at < 3000; stop_at += 271) {
+    std::stop_source stop;
+    std::atomic<unsigned> executed{0};
+    std::atomic<std::uint64_t> expected{0};
+    const std::uint64_t sum = workers_.run([&] {
+      return parallel_reduce(std::uint64_t{0}, std::uint64_t{100'000}, std::uint64_t{0}, std::plus<>(),
+                             [&](std::uint64_t i) {
+                               expected += i;
+                               if (++executed == stop_at) stop.request_stop();
+                               return i;
+                             },
+                             {.stop = stop.get_token()});
+    });
+    EXPECT_EQ(sum, expected);
+    EXPECT_GE(executed, stop_at);
+  }
+}
+
 // Equal to the last bit, which sums of floating-point numbers are not when they are split anywhere.
 TEST_P(loops, that_are_fixed_give_the_same_in_every_pool) {
   std::vector<double> numbers(10'007);
@@ -221,19 +304,36 @@ TEST_P(loops, end_early_when_a_stop_is_requested) {
               5);
 }
 
-// By pieces, over all the numbers there are: only the stop ends it.
-TEST_P(loops, over_everything_end_when_a_stop_is_requested) {
+/// By pieces, over all the numbers there are: only the stop ends it.
+template <class I>
+void loop_over_everything(pool& workers) {
   std::stop_source stop;
-  std::atomic<std::int64_t> pieces{0};
-  workers_.run([&] {
-    parallel_for(std::int64_t{0}, std::numeric_limits<std::int64_t>::max(),
-                 [&](std::int64_t from, std::int64_t to) {
+  std::atomic<int> pieces{0};
+  workers.run([&] {
+    parallel_for(std::numeric_limits<I>::min(), std::numeric_limits<I>::max(),
+                 [&](I from, I to) {
                    EXPECT_LT(from, to);
                    if (++pieces == 1000) stop.request_stop();
                  },
                  {.grain = 100, .stop = stop.get_token()});
   });
   EXPECT_GE(pieces, 1000);
+  std::atomic<int> turns{0};
+  workers.run([&] {
+    const auto turn = [&](I) {
+      if (++turns == 1000) stop.request_stop();
+      return 0;
+    };
+    stop = {};
+    for (const bool fixed : {false, true})
+      parallel_reduce(std::numeric_limits<I>::min(), std::numeric_limits<I>::max(), 0, std::plus<>(), turn,
+                      {.grain = 1, .fixed = fixed, .stop = stop.get_token()});
+  });
+  EXPECT_GE(turns, 1000);
+}
+TEST_P(loops, over_everything_end_when_a_stop_is_requested) {
+  loop_over_everything<std::int64_t>(workers_);
+  loop_over_everything<std::uint64_t>(workers_);
 }
 
 TEST_P(loops, scan_as_the_serial_algorithm) {

@@ -3,7 +3,7 @@
 //
 // scan.hpp: sums of all beginnings of a sequence: parallel_scan, parallel_exclusive_scan.
 //
-// Splitting  as in loops.hpp. As long as nobody asks for work it is the serial scan. For p workers, what is left is cut
+// Splitting  between pieces. As long as nobody asks for work it is the serial scan. For p workers, what is left is cut
 //            into p + 1 sections: one is scanned while the sums of the next p - 1 are found, and then the last p are
 //            scanned. So two workers need two thirds of the serial time, and every element is added at most twice.
 // Order      the operation need not be commutative; it must be associative.
