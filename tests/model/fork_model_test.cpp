@@ -31,7 +31,8 @@ using muster::detail::parking_place;
 using muster::detail::sleepers;
 
 /// What the owner does: trees, one after another. A tree is '(' first half second half ')', or a leaf '.', or a leaf
-/// that goes on until something has been executed by somebody else: 'w' forks meanwhile, 'l' does not.
+/// that goes on until something has been executed by somebody else: 'w' forks meanwhile, 'l' does not; at 'a' the owner
+/// asks itself, as loops do.
 /// What a thief does, one letter after another: 's' steals, 'a' asks, 'u' takes unanswered, 'z' sleeps until there is
 /// something, and takes it.
 struct script {
@@ -86,6 +87,7 @@ class game {
     if (script_.tree[at] != '(') {
       leaves_[at]->executions.ref() += 1;
       if (script_.tree[at] == 'w') wait_for_thief();
+      if (script_.tree[at] == 'a') deque_.ask();
       while (script_.tree[at] == 'l' && stolen_.load(std::memory_order_relaxed) == 0) sync::yield();
       return;
     }
@@ -313,6 +315,15 @@ TEST(forks, are_executed_once_when_a_thief_does_not_wait_for_an_answer) {
     search({.preemptions = 2, .stale = 1}, {"((..).)", {thief}});
     search({.preemptions = 2, .stale = 1}, {"((..)(..))", {thief}});
   }
+}
+
+TEST(forks, are_executed_once_when_their_owner_asks) {
+  for (const char* thief : {"s", "as", "us", "uas"}) {
+    search({.preemptions = 2, .stale = 1}, {"(a.)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"((a.)a)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"((..)(a.))", {thief}});
+  }
+  search({.preemptions = 2, .stale = 1}, {"(a(w.))", {"z"}});
 }
 
 TEST(forks, are_executed_once_when_all_are_published) {

@@ -30,7 +30,7 @@ using frame_deque = muster::detail::basic_frame_deque<paper_stack>;
 /// What the owner does: trees, one after another. A tree is '(' first half second half ')', or a leaf: '.'; 'w' forks
 /// until something has been executed by somebody else; a digit goes on, without a fork, until so many have; 't' goes on
 /// until that or until it has been stopped; 'n' is executed as what has been stolen; 'p' is in another pool for a
-/// moment; 'q' offers all, as before sleep; 'x' throws.
+/// moment; 'q' offers all, as before sleep; 'x' throws; at 'a' the owner asks itself, as loops do.
 /// What a thief does, one letter after another: 's' steals, 'a' asks, 'i' stops the owner, 'u' stops it and steals, 'z'
 /// sleeps until there is something, and takes it.
 struct script {
@@ -113,6 +113,7 @@ class game {
       deque_.go_on();
     }
     if (what == 'q') deque_.publish_all();
+    if (what == 'a') deque_.ask();
     if (what == 'x') throw thrown{};
   }
   /// What fork_frame.hpp, return_barrier.hpp and frame_work.hpp do.
@@ -259,6 +260,13 @@ TEST(frames, are_executed_once_when_the_owner_is_stopped) {
   for (const char* thief : {"u", "uu", "aus"}) {
     search({.preemptions = 2, .stale = 1}, {"(..)", {thief}});
     search({.preemptions = 2, .stale = 1}, {"((..).)", {thief}});
+  }
+}
+
+TEST(frames, are_executed_once_when_their_owner_asks) {
+  for (const char* thief : {"s", "us"}) {
+    search({.preemptions = 2, .stale = 1}, {"(a.)", {thief}});
+    search({.preemptions = 2, .stale = 1}, {"((a.)(a.))", {thief}});
   }
 }
 

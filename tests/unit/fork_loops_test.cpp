@@ -109,6 +109,19 @@ TEST_P(loops, hand_over_what_comes_after_a_turn_while_it_lasts) {
       }
 }
 
+// Whoever asks while a piece is executed is answered by the join, which has nothing else to offer, and by the loop.
+TEST(asked_loops, offer_half) {
+  pool alone({.workers = 1});
+  alone.run([] {
+    parallel_for(0, 4,
+                 [](int i) {
+                   if (i == 0) muster::detail::worker::current()->forks.ask();
+                 },
+                 {.grain = 1});
+  });
+  EXPECT_GE(alone.statistics().offered, 1U);
+}
+
 TEST_P(loops, reduce_what_others_take_meanwhile_from_left_to_right) {
   const auto append = [](std::string all, const std::string& more) { return std::move(all) + more; };
   std::string expected;
@@ -324,12 +337,14 @@ void loop_over_everything(pool& workers) {
       if (++turns == 1000) stop.request_stop();
       return 0;
     };
-    stop = {};
-    for (const bool fixed : {false, true})
+    for (const bool fixed : {false, true}) {
+      stop = {};
+      turns = 0;
       parallel_reduce(std::numeric_limits<I>::min(), std::numeric_limits<I>::max(), 0, std::plus<>(), turn,
                       {.grain = 1, .fixed = fixed, .stop = stop.get_token()});
+      EXPECT_GE(turns, 1000);
+    }
   });
-  EXPECT_GE(turns, 1000);
 }
 TEST_P(loops, over_everything_end_when_a_stop_is_requested) {
   loop_over_everything<std::int64_t>(workers_);

@@ -171,7 +171,7 @@ class loop_part {
     if (&now == &self_) [[likely]]
       return;
     taken_ = true;
-    now.forks.ask();
+    if (turns_between(end_, last_) > pace_.turns()) now.forks.ask();
     part(now, end_, last_, other_, pace_);
   }
   MUSTER_COLD void halve(I first, I last, const loop_pace& pace, State& right) {

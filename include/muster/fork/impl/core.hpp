@@ -73,8 +73,10 @@ class pool_core {
   }
   worker& at(unsigned n) const noexcept { return *workers_[n]; }
 
-  void ask_everybody() noexcept {
-    for (unsigned i = 0; i < made(); ++i) at(i).forks.ask();
+  /// Not `one` itself, which asks: what it steals would answer nobody.
+  void ask_others(const worker& one) noexcept {
+    for (unsigned i = 0; i < made(); ++i)
+      if (&at(i) != &one) at(i).forks.ask();
   }
   bool anybody_offers() const noexcept {
     for (unsigned i = 0; i < made(); ++i)

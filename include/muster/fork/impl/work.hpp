@@ -77,7 +77,7 @@ bool worker::steal_and_execute(Wanted wanted) noexcept {
 /// `nap` at most; returns false then, unless it has been woken.
 inline bool worker::sleep(clock::duration nap) noexcept {
   pool.asleep.announce(place);
-  pool.ask_everybody();
+  pool.ask_others(*this);
   bool all = true;  // that could be taken has been offered
   if (can_make_owners_answer()) {
     // (1) heavy_fence: pairs with engine/watermark.hpp (4). A record that we do not see is pushed by somebody who sees
@@ -119,7 +119,7 @@ inline void worker::work() noexcept {
       continue;
     }
     if (found - asked >= interval) {
-      pool.ask_everybody();
+      pool.ask_others(*this);
       asked = found;
       interval = std::max<clock::duration>(interval, 5us);
     }
