@@ -88,8 +88,7 @@ class alignas(isolation_size) fork_deque {
   bool offers() const noexcept { return offered() != 0; }
   /// Whether the owner has records, or had a moment ago.
   bool has_records() const noexcept { return head_.load(std::memory_order_relaxed) != &bottom_; }
-  /// The owner shall publish something, at its next fork or join. Also for the owner, of which others may have had to ask
-  /// twice.
+  /// The owner shall publish something, at its next fork or join. Loops ask, too: their own worker.
   void ask() noexcept {
     if (mark_.load(std::memory_order_relaxed) != asked) mark_.store(asked, std::memory_order_relaxed);
   }
@@ -168,8 +167,8 @@ class alignas(isolation_size) fork_deque {
   // The list of all records that are not joined, from the newest on: first private ones, then from bar_ on those that
   // are published or stolen. Written by the owner.
   sync::atomic<fork_record*> head_{&bottom_};
-  // The depth of bar_, stored under the lock; or `asked`, stored by anybody at any time: it only sends the owner the slow
-  // way.
+  // The depth of bar_, stored under the lock; or `asked`, stored by anybody at any time: it only sends the owner the
+  // slow way.
   sync::atomic<std::uint64_t> mark_{0};
   // The depth at which the owner has stolen what it executes. Written by the owner.
   sync::atomic<std::uint64_t> floor_{0};
