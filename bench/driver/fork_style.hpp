@@ -97,10 +97,6 @@ struct serial_style {
     for (unsigned i = 0; i < many; ++i) all += f(i);
     return all;
   }
-  template <class F>
-  static std::uint64_t children(unsigned many, F f) {
-    return sum(many, std::move(f));
-  }
 
   template <class F>
   static void loop(std::size_t first, std::size_t last, std::size_t, F f) {

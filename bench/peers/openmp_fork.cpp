@@ -56,11 +56,6 @@ struct openmp_style {
   }
 
   template <class F>
-  static std::uint64_t children(unsigned many, F f) {
-    return sum(many, std::move(f));
-  }
-
-  template <class F>
   static void loop(std::size_t first, std::size_t last, std::size_t grain, F f) {
     const std::size_t pieces = first < last ? (last - first + grain - 1) / grain : 0;
 #pragma omp taskloop grainsize(1) shared(f)

@@ -63,11 +63,6 @@ struct tbb_style {
   }
 
   template <class F>
-  static std::uint64_t children(unsigned many, F f) {
-    return sum(many, std::move(f));  // tbb::parallel_reduce is slower
-  }
-
-  template <class F>
   static void loop(std::size_t first, std::size_t last, std::size_t grain, F f) {
     tbb::parallel_for(tbb::blocked_range<std::size_t>(first, std::max(first, last), grain),
                       [&](const auto& piece) { f(piece.begin(), piece.end()); });

@@ -20,7 +20,7 @@ study prepare(const setting& s) {
   r.setting = fmt::format(
       "{}; jacobi: leaves of 256 cells, jacobi fine: of 2; heat: leaves of 10 lines; lud: blocks of 16 x 16; cholesky: "
       "tiles of 32 x 32; matmul: leaves of 32 x 32; cilksort: leaves of 2048 numbers; uts: a loop over children, "
-      "for oneTBB and OpenMP a task for each, which is their faster way",
+      "for oneTBB and OpenMP a task for each",
       s.work.kind == profile::full
           ? "fib(35), integrate to 2000, 13 queens, skynet of 1,000,000 leaves, tree of 1,000,000 nodes, uts T1 and "
             "T3, matrices of 1024 x 1024, 10,000,000 numbers, jacobi: 100 steps on 1024 x 1024, fine: on 512 x 512, "

@@ -8,7 +8,7 @@
 //   S::leaf()                      called at each leaf, or each piece of a loop; counts them in runs that are not timed
 //   S::fork2(f, g)                 a pair of the results of f() and g()
 //   S::sum(n, f)                   f(0) + … + f(n - 1), each a child of its own: a scope with n asyncs
-//   S::children(n, f)              the same sum, in the way that serves best where all children are known beforehand
+//   S::children(n, f)              the same sum, where the style has another way when all children are known beforehand
 //   S::loop(first, last, grain, f) f(from, to) for pieces that cover [first, last)
 //   s.both<F>(a, b)                a pair of F(s, a) and F(s, b), for programs that are nothing but forks
 //
@@ -40,6 +40,15 @@ struct program_sizes {
 template <class T>
 inline void opaque(T& value) {
   asm volatile("" : "+r"(value));
+}
+
+template <class S, class F>
+std::uint64_t sum_over_children(unsigned many, const F& f) {
+  if constexpr (requires { S::children(many, f); }) {
+    return S::children(many, f);
+  } else {
+    return S::sum(many, f);
+  }
 }
 
 /// Numbers that look random, the same in every run.

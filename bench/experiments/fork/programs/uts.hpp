@@ -85,7 +85,7 @@ class uts {
       S::leaf();
       return (std::uint64_t{1} << 32U) + 1;
     }
-    return 1 + S::children(many, [&](unsigned i) { return count(shape, uts_child(at, i)); });
+    return 1 + sum_over_children<S>(many, [&](unsigned i) { return count(shape, uts_child(at, i)); });
   }
 
   std::uint64_t shape_;
