@@ -282,6 +282,8 @@ void on_some_worker(const With& with) {
 /// given whole pieces: f(from, to). Both counters are of one type.
 template <loop_counter I, class F>
 void parallel_for(I first, I last, F&& f, const loop_options& options = {}) {
+  static_assert(std::invocable<F&, I, I> || std::invocable<F&, decltype(detail::turn(first))>,
+                "what a loop calls must be a function of a counter (of iterators: of an element), or of two counters");
   detail::worker* const self = detail::worker::current();
   if (self == nullptr) return detail::on_shared_pool([&] { muster::parallel_for(first, last, f, options); });
   using body = detail::for_body<std::remove_reference_t<F>>;
