@@ -122,7 +122,6 @@ class queue_storm {
   template <class To>
   std::size_t push(To& to, notes& log, std::uint64_t value, std::uint64_t most, std::uint64_t turn) {
     const bool tired = log.room_left() < 2 * plan_.items + 50;  // no more operations that can fail
-    std::stop_source stop;
     std::array<std::uint64_t, longest_bulk> values;
     for (std::size_t i = 0; i < longest_bulk; ++i) values[i] = value + i;
     log.invoke(op::push, value);
@@ -130,7 +129,7 @@ class queue_storm {
       case 0: return pushed_one(log, to.push(value));
       case 1: return pushed_one(log, to.try_push(value));
       case 2: return pushed_one(log, to.push_for(value, moment));
-      case 3: return pushed_one(log, to.push(value, stop.get_token()));
+      case 3: return pushed_one(log, to.push(value, never_.get_token()));
       case 4: return pushed_many(log, to.push_n(values.begin(), most), most, result::closed, values);
       default: return pushed_many(log, to.try_push_n(values.begin(), most), most, result::busy, values);
     }
@@ -159,14 +158,13 @@ class queue_storm {
   template <class From>
   bool pop(From& from, notes& log, std::uint64_t turn) {
     const bool tired = log.room_left() < 2 * plan_.items + 50;
-    std::stop_source stop;
     std::array<std::uint64_t, longest_bulk> values{};
     log.invoke(op::pop);
     switch (tired ? 0 : turn % 6) {
       case 0: return popped_one(log, from.pop());
       case 1: return popped_one(log, from.try_pop());
       case 2: return popped_one(log, from.pop_for(moment));
-      case 3: return popped_one(log, from.pop(stop.get_token()));
+      case 3: return popped_one(log, from.pop(never_.get_token()));
       case 4: return popped_many(log, from.pop_n(values.begin(), longest_bulk), result::closed, values);
       default: return popped_many(log, from.try_pop_n(values.begin(), longest_bulk), result::busy, values);
     }
@@ -207,6 +205,7 @@ class queue_storm {
   Queue queue_;
   recording<Clock> record_;
   std::latch producers_;
+  const std::stop_source never_;  // nobody asks it to stop
   std::atomic<std::size_t> pushed_{0};
   std::size_t operations_ = 0;
 };
