@@ -39,7 +39,7 @@ std::string against_peers(const result& r, const series& s, const abscissa& x) {
 
 std::string table(const result& r, bool with_verdicts) {
   std::vector<abscissa> xs;
-  std::size_t names = 10;
+  std::size_t names = std::max<std::size_t>(10, r.x.name.size() + 2);
   std::size_t cells = 9;
   for (const series& s : r.lines) {
     names = std::max(names, s.name.size() + 2);
