@@ -16,6 +16,9 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>  // _mm_pause
 #endif
+#if !defined(__x86_64__)
+#include <cfenv>  // std::fenv_t
+#endif
 
 namespace muster::inline MUSTER_ABI {
 
@@ -73,6 +76,37 @@ inline bool shadow_stack() noexcept {
   return false;
 #endif
 }
+
+/// How the thread that makes it rounds floating-point numbers, and which exceptions trap.
+class arithmetic {
+ public:
+  arithmetic() noexcept {
+#if defined(__x86_64__)
+    // Not std::fegetenv, which brings 64 KiB of the mathematical library into memory.
+    asm volatile("fnstcw %0" : "=m"(x87_));
+    sse_ = _mm_getcsr();
+#else
+    std::fegetenv(&all_);
+#endif
+  }
+  /// Makes the calling thread do the same.
+  void take() const noexcept {
+#if defined(__x86_64__)
+    asm volatile("fldcw %0" : : "m"(x87_));
+    _mm_setcsr(sse_);
+#else
+    std::fesetenv(&all_);
+#endif
+  }
+
+ private:
+#if defined(__x86_64__)
+  std::uint16_t x87_;
+  std::uint32_t sse_;
+#else
+  std::fenv_t all_;
+#endif
+};
 
 /// Asks for the line of `address` in a state that can be written. A hint; any address is allowed.
 inline void prefetch_for_write(const void* address) noexcept {

@@ -6,6 +6,7 @@
 // process we are.
 #pragma once
 
+#include <muster/base/arch.hpp>     // arithmetic
 #include <muster/base/config.hpp>   // MUSTER_ABI
 #include <muster/base/library.hpp>  // keep_library_of
 
@@ -14,7 +15,6 @@
 #include <sys/mman.h>  // madvise
 #include <unistd.h>    // sysconf
 
-#include <cfenv>         // std::fenv_t
 #include <csignal>       // sigset_t
 #include <cstddef>       // std::size_t
 #include <cstdint>       // std::uintptr_t
@@ -28,7 +28,6 @@ class inheritance {
  public:
   inheritance() noexcept : known_(::pthread_getaffinity_np(::pthread_self(), sizeof processors_, &processors_) == 0) {
     ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked_);
-    std::fegetenv(&arithmetic_);
   }
   /// Returns an error number.
   int give_to(pthread_attr_t& thread) const noexcept {
@@ -36,7 +35,7 @@ class inheritance {
   }
   /// The rest, in the new thread.
   void take() const noexcept {
-    std::fesetenv(&arithmetic_);
+    arithmetic_.take();
     ::pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
   }
 
@@ -44,7 +43,7 @@ class inheritance {
   cpu_set_t processors_;
   const bool known_;
   sigset_t blocked_;
-  std::fenv_t arithmetic_;
+  arithmetic arithmetic_;
 };
 
 /// Must be joined. The stack is reserved, and filled as deep as the thread goes. It begins with all signals blocked, so

@@ -7,7 +7,11 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
-#include <dlfcn.h>  // dlopen
+#include <dlfcn.h>     // dlopen
+#include <link.h>      // ElfW
+#include <sys/auxv.h>  // getauxval
+
+#include <cstdint>  // std::uintptr_t
 
 namespace muster::inline MUSTER_ABI {
 
@@ -17,10 +21,26 @@ namespace detail {
 [[gnu::weak, gnu::visibility("default")]] int find_library(const void* code, Dl_info* found) noexcept asm("dladdr");
 [[gnu::weak, gnu::visibility("default")]] void* open_library(const char* path, int how) noexcept asm("dlopen");
 
+/// Whether it is the program's itself. No when that cannot be told.
+inline bool is_of_program(const void* code) noexcept {
+  const auto* const headers = reinterpret_cast<const ElfW(Phdr)*>(::getauxval(AT_PHDR));
+  if (headers == nullptr) return false;
+  const ElfW(Phdr)* const end = headers + ::getauxval(AT_PHNUM);
+  const ElfW(Phdr)* own = headers;  // the headers' own
+  while (own != end && own->p_type != PT_PHDR) ++own;
+  if (own == end) return false;
+  const auto offset = reinterpret_cast<std::uintptr_t>(code) - reinterpret_cast<std::uintptr_t>(headers) + own->p_vaddr;
+  for (const ElfW(Phdr)* h = headers; h != end; ++h) {
+    if (h->p_type == PT_LOAD && offset - h->p_vaddr < h->p_memsz) return true;
+  }
+  return false;
+}
+
 }  // namespace detail
 
 inline void keep_library_of(const void* code) noexcept {
   Dl_info found;
+  if (detail::is_of_program(code)) return;  // which stays; and the loader would look at all libraries
   if (&detail::find_library == nullptr || &detail::open_library == nullptr) return;
   if (detail::find_library(code, &found) == 0 || found.dli_fname == nullptr) return;
   detail::open_library(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
