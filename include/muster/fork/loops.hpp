@@ -20,13 +20,12 @@
 // Source     lazy splitting: Tzannes et al., "Lazy Binary-Splitting" (PPoPP 2010).
 #pragma once
 
-#include <muster/base/arch.hpp>   // cycles
-#include <muster/fork/fork2.hpp>  // fork_on
+#include <muster/fork/fork2.hpp>           // fork_on
+#include <muster/fork/impl/loop_pace.hpp>  // loop_pace
 
 #include <algorithm>   // std::min
 #include <concepts>    // std::integral
 #include <cstddef>     // std::size_t
-#include <cstdint>     // std::uint64_t
 #include <functional>  // std::identity
 #include <iterator>    // std::random_access_iterator
 #include <optional>    // a sum of nothing
@@ -41,6 +40,18 @@ struct loop_options {
   bool fixed = false;         ///< parallel_reduce splits at multiples of `grain` (if 0: 1024), the same in every run
   std::stop_token stop = {};  ///< ends the loop early
 };
+
+namespace detail {
+
+/// The caller's frame, of which there may be thousands, need not make them.
+union no_options {
+  constexpr no_options() noexcept : options() {}
+  ~no_options() {}
+  loop_options options;
+};
+inline constinit const no_options defaults;
+
+}  // namespace detail
 
 /// What a loop counts by: integers, or iterators that can be moved by any distance.
 template <class I>
@@ -73,49 +84,20 @@ MUSTER_HOT decltype(auto) turn(I at) {
   }
 }
 
-/// How many turns are executed between two looks, so that a look comes every few microseconds. The first ones are
-/// executed one by one, so that the clock is not read for loops of a few turns.
-class loop_pace {
- public:
-  explicit loop_pace(std::size_t grain) noexcept : turns_(grain == 0 ? 1 : grain), unmeasured_(grain == 0 ? few : 0) {}
-  std::size_t turns() const noexcept { return turns_; }
-  /// Whether turns may be left for later when somebody asks meanwhile.
-  bool measured() const noexcept { return unmeasured_ != 0 || last_ != 0; }
-  void after_turns() noexcept {
-    if (unmeasured_ != 0) {
-      if (--unmeasured_ == 0) last_ = cycles();
-      return;
-    }
-    if (last_ == 0) return;
-    const std::uint64_t now = cycles();
-    if (now - last_ < little && turns_ < most) {
-      turns_ *= 4;
-    } else if (now - last_ > much && turns_ > 1) {
-      turns_ /= 2;
-    }
-    last_ = now;
-  }
-
- private:
-  static constexpr unsigned few = 16;
-  static constexpr std::size_t most = std::size_t{1} << 16U;
-  static constexpr std::uint64_t little = 6'000, much = 48'000;  // cycles(): 2 and 16 microseconds at 3 GHz
-  std::size_t turns_;
-  unsigned unmeasured_;
-  std::uint64_t last_ = 0;  // 0: not measured
-};
-
 /// Calls body(i) for [first, last). Returns how far it has come: not to the end when asked() is true, for which it
-/// looks now and then: turns may suddenly take longer.
+/// looks now and then: turns may suddenly take longer. The call is in one place, so that what it needs is on the stack
+/// once.
 template <class I, class Asked, class Body>
 MUSTER_HOT I turns_until_asked(I first, const I last, const Asked& asked, const Body& body) {
   constexpr std::size_t look_after = 64;
-  while (turns_between(first, last) > look_after) {
-    const I pause = turns_after(first, look_after);
-    for (; first != pause; ++first) body(first);
-    if (asked()) return first;
+  while (first != last) {
+    const std::size_t left = turns_between(first, last);
+    const I pause = left <= look_after ? last : turns_after(first, look_after);
+    do {
+      body(first);
+    } while (++first != pause);
+    if (left <= look_after || asked()) break;
   }
-  for (; first != last; ++first) body(first);
   return first;
 }
 
@@ -131,7 +113,7 @@ class loop_part {
   using State = typename Body::state;
 
  public:
-  loop_part(worker& self, I first, I last, State& state, const Body& body, const loop_pace& pace) noexcept
+  loop_part(worker& self, I first, I last, State& state, Body& body, const loop_pace& pace) noexcept
       : self_(self), body_(body), state_(state), pace_(pace), first_(first), end_(first), last_(last) {}
 
   void run() {
@@ -189,7 +171,7 @@ class loop_part {
   }
 
   worker& self_;
-  const Body& body_;
+  Body& body_;
   State& state_;
   State other_{};  // of the rest, or of the right half
   loop_pace pace_;
@@ -222,14 +204,14 @@ template <class T, class Reduce, class Transform>
 struct reduce_body {
   using state = std::optional<T>;
   const std::stop_token& stop;
-  Reduce& reduce;
-  Transform& transform;
+  [[no_unique_address]] Reduce reduce;
+  [[no_unique_address]] Transform transform;
 
   template <class I, class Asked>
-  MUSTER_HOT I step(state& sum, I first, const I last, const Asked& asked) const {
+  MUSTER_HOT I step(state& sum, I first, const I last, const Asked& asked) {
     if (first == last) return first;
     if (!sum.has_value()) {
-      sum.emplace(transform(turn(first)));
+      begin(sum, first);
       ++first;
     }
     T all = std::move(*sum);
@@ -237,18 +219,24 @@ struct reduce_body {
     sum = std::move(all);
     return first;
   }
-  void merge(state& sum, state& right) const {
+  void merge(state& sum, state& right) {
     if (sum.has_value() && right.has_value()) {
       sum = reduce(std::move(*sum), std::move(*right));
     } else if (right.has_value()) {
       sum = std::move(right);
     }
   }
+
+ private:
+  template <class I>
+  MUSTER_COLD void begin(state& sum, I first) {
+    sum.emplace(transform(turn(first)));
+  }
 };
 
 /// The sum of blocks [first, last) of `grain` turns each, always in the same tree.
 template <class I, class Body>
-typename Body::state reduce_blocks(worker& self, I begin, std::size_t turns, std::size_t grain, const Body& body) {
+typename Body::state reduce_blocks(worker& self, I begin, std::size_t turns, std::size_t grain, Body& body) {
   typename Body::state sum;
   if (body.stop.stop_requested()) return sum;
   if (turns <= grain) {
@@ -263,10 +251,15 @@ typename Body::state reduce_blocks(worker& self, I begin, std::size_t turns, std
   body.merge(a, b);
   return std::move(a);
 }
+template <class I, class Body>
+MUSTER_COLD void reduce_fixed(worker& self, I first, I last, std::size_t grain, typename Body::state& sum, Body& body) {
+  auto blocks = reduce_blocks(self, first, turns_between(first, last), grain == 0 ? 1024 : grain, body);
+  body.merge(sum, blocks);
+}
 
 /// In a pool, for callers that are in none.
 template <class Call>
-MUSTER_COLD auto on_shared_pool(const Call& call) {
+MUSTER_COLD auto on_shared_pool(Call&& call) {
   return pool::shared().run(call);
 }
 /// Calls with(worker).
@@ -281,18 +274,19 @@ void on_some_worker(const With& with) {
 /// Calls f(i) for the integers in [first, last), or f(*i) for iterators. If f can be called with two counters, it is
 /// given whole pieces: f(from, to). Both counters are of one type.
 template <loop_counter I, class F>
-void parallel_for(I first, I last, F&& f, const loop_options& options = {}) {
+void parallel_for(I first, I last, F&& f, const loop_options& options = detail::defaults.options) {
   static_assert(std::invocable<F&, I, I> || std::invocable<F&, decltype(detail::turn(first))>,
                 "what a loop calls must be a function of a counter (of iterators: of an element), or of two counters");
   detail::worker* const self = detail::worker::current();
   if (self == nullptr) return detail::on_shared_pool([&] { muster::parallel_for(first, last, f, options); });
   using body = detail::for_body<std::remove_reference_t<F>>;
+  body here{options.stop, f};
   std::monostate none;
-  detail::loop_part<I, body>(*self, first, last, none, body{options.stop, f}, detail::loop_pace(options.grain)).run();
+  detail::loop_part<I, body>(*self, first, last, none, here, detail::loop_pace(options.grain)).run();
 }
 /// Calls f(element) for the elements of a range.
 template <std::ranges::random_access_range R, class F>
-void parallel_for(R&& range, F&& f, const loop_options& options = {}) {
+void parallel_for(R&& range, F&& f, const loop_options& options = detail::defaults.options) {
   const auto first = std::ranges::begin(range);
   muster::parallel_for(first, first + std::ranges::distance(range), f, options);
 }
@@ -303,20 +297,21 @@ template <loop_counter I, class T, class Reduce, class Transform>
   requires requires(I i, T sum, Reduce reduce, Transform transform) {
     { reduce(std::move(sum), transform(detail::turn(i))) } -> std::convertible_to<T>;
   }
-T parallel_reduce(I first, I last, T init, Reduce reduce, Transform transform, const loop_options& options = {}) {
+T parallel_reduce(I first, I last, T init, Reduce reduce, Transform transform,
+                  const loop_options& options = detail::defaults.options) {
   detail::worker* const self = detail::worker::current();
   if (self == nullptr) {
-    return detail::on_shared_pool([&] {
+    auto call = [first, last, init = std::move(init), reduce = std::move(reduce), transform = std::move(transform),
+                 &options]() mutable {
       return muster::parallel_reduce(first, last, std::move(init), std::move(reduce), std::move(transform), options);
-    });
+    };
+    return detail::on_shared_pool(std::move(call));
   }
   using body = detail::reduce_body<T, Reduce, Transform>;
-  const body here{options.stop, reduce, transform};
+  body here{options.stop, std::move(reduce), std::move(transform)};
   std::optional<T> sum(std::move(init));
   if (options.fixed) {
-    const std::size_t grain = options.grain == 0 ? 1024 : options.grain;
-    std::optional<T> blocks = detail::reduce_blocks(*self, first, detail::turns_between(first, last), grain, here);
-    here.merge(sum, blocks);
+    detail::reduce_fixed(*self, first, last, options.grain, sum, here);
   } else {
     detail::loop_part<I, body>(*self, first, last, sum, here, detail::loop_pace(options.grain)).run();
   }
@@ -324,7 +319,7 @@ T parallel_reduce(I first, I last, T init, Reduce reduce, Transform transform, c
 }
 /// The same with the elements themselves.
 template <loop_counter I, class T, class Reduce>
-T parallel_reduce(I first, I last, T init, Reduce reduce, const loop_options& options = {}) {
+T parallel_reduce(I first, I last, T init, Reduce reduce, const loop_options& options = detail::defaults.options) {
   return muster::parallel_reduce(first, last, std::move(init), std::move(reduce), std::identity(), options);
 }
 

@@ -86,13 +86,13 @@ class scan {
     const auto end = [=](std::size_t section) { return section + 1 == many ? last : begin(section + 1); };
     std::vector<std::optional<T>> sums(many + 1);  // [i]: of all before section i, once all is known
     auto scan_first = [&] { scan_piece(begin(0), end(0), sum); };
-    std::identity same;
     const std::stop_token never;
-    const reduce_body<T, Op, std::identity> body{never, op_, same};
+    using body_of_sums = reduce_body<T, Op&, std::identity>;
+    body_of_sums body{never, op_, {}};
     auto sum_others = [&] {
       fork_each(*worker::current(), 1, many - 1, [&](worker& here, std::size_t section) {
-        loop_part<In, reduce_body<T, Op, std::identity>>(here, turns_after(in_, begin(section)),
-                                                         turns_after(in_, end(section)), sums[section + 1], body, pace)
+        loop_part<In, body_of_sums>(here, turns_after(in_, begin(section)), turns_after(in_, end(section)),
+                                    sums[section + 1], body, pace)
             .run();
       });
     };

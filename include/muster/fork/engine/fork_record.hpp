@@ -82,7 +82,10 @@ class fork_record {
   };
   struct published {
     fork_record* older = nullptr;  // among those that nobody has taken
-    fork_record* newer = nullptr;
+    union {
+      fork_record* newer = nullptr;
+      parking_place* owner;  // of one that has been taken; set before its owner says `awaited`
+    };
     const scope_link* group = nullptr;  // not null: not the half of a fork, and in no list of the owner's
     unsigned thief = 0;
   };
@@ -92,17 +95,16 @@ class fork_record {
   // Only in records that have been published:
   sync::cell<slot<published>> shared_;          // changed under the lock while the record is offered
   sync::cell<slot<std::exception_ptr>> error_;  // the thief's, then the owner's
-  sync::cell<slot<parking_place*>> owner_;      // set by the owner before it says `awaited`
-  slot<sync::atomic<std::uint32_t>> state_;     // offered to taken under the lock
+  slot<sync::atomic<std::uint32_t>> state_;     // offered to taken under the lock; the last, half a word
 };
 
 inline void fork_record::done() noexcept {
   // (2) acq_rel: pairs with (1), (3).
-  if (state_.value.exchange(finished, std::memory_order_acq_rel) == awaited) owner_.get().value->unpark();
+  if (state_.value.exchange(finished, std::memory_order_acq_rel) == awaited) shared_.get().value.owner->unpark();
 }
 
 inline bool fork_record::may_sleep(parking_place& place) noexcept {
-  owner_.ref().construct(&place);
+  shared_.ref().value.owner = &place;
   std::uint32_t state = taken;
   // (3) release, or acquire when it is done already: pairs with (2).
   return state_.value.compare_exchange_strong(state, awaited, std::memory_order_release, std::memory_order_acquire);

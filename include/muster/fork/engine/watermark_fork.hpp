@@ -43,8 +43,8 @@ struct second_half : fork_record {
     joined();
   }
 
+  slot<result> value;  // only when it has been stolen; nothing, beside the record's last half word
   borrowed<G> function;
-  slot<result> value;  // only when it has been stolen
 };
 
 /// Ends a fork whose first half has thrown.
