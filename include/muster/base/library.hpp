@@ -11,6 +11,7 @@
 #include <link.h>      // ElfW
 #include <sys/auxv.h>  // getauxval
 
+#include <bit>      // std::bit_cast
 #include <cstdint>  // std::uintptr_t
 
 namespace muster::inline MUSTER_ABI {
@@ -23,7 +24,7 @@ namespace detail {
 
 /// Whether it is the program's itself. No when that cannot be told.
 inline bool is_of_program(const void* code) noexcept {
-  const auto* const headers = reinterpret_cast<const ElfW(Phdr)*>(::getauxval(AT_PHDR));
+  const auto* const headers = std::bit_cast<const ElfW(Phdr)*>(::getauxval(AT_PHDR));
   if (headers == nullptr) return false;
   const ElfW(Phdr)* const end = headers + ::getauxval(AT_PHNUM);
   const ElfW(Phdr)* own = headers;  // the headers' own

@@ -211,7 +211,7 @@ struct reduce_body {
   MUSTER_HOT I step(state& sum, I first, const I last, const Asked& asked) {
     if (first == last) return first;
     if (!sum.has_value()) {
-      begin(sum, first);
+      sum.emplace(only(first));
       ++first;
     }
     T all = std::move(*sum);
@@ -229,8 +229,8 @@ struct reduce_body {
 
  private:
   template <class I>
-  MUSTER_COLD void begin(state& sum, I first) {
-    sum.emplace(transform(turn(first)));
+  MUSTER_COLD T only(I at) {
+    return transform(turn(at));
   }
 };
 
