@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 #include <muster/base/arch.hpp>
 #include <muster/base/futex.hpp>
+#include <muster/base/library.hpp>
 #include <muster/base/parallelism.hpp>
 #include <muster/base/slot.hpp>
 #include <muster/base/wait.hpp>
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,6 +64,20 @@ TEST(arch_death_test, each_line_that_is_left_modified_is_written) {
     EXPECT_DEATH(muster::leave_modified(border - before, before + 1), "");
   }
   EXPECT_EQ(munmap(memory, 2 * page), 0);
+}
+
+TEST(library, knows_what_is_the_program_s) {
+  static const int constant = 1;
+  static int variable = 2;
+  const int local = variable;
+  EXPECT_TRUE(muster::detail::is_of_program(reinterpret_cast<const void*>(&muster::keep_library_of)));
+  EXPECT_TRUE(muster::detail::is_of_program(&constant));
+  EXPECT_TRUE(muster::detail::is_of_program(&variable));
+  EXPECT_FALSE(muster::detail::is_of_program(&local));
+  EXPECT_FALSE(muster::detail::is_of_program(nullptr));
+  const void* const others = ::dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+  ASSERT_NE(others, nullptr);
+  EXPECT_FALSE(muster::detail::is_of_program(others));
 }
 
 TEST(futex, says_why_it_returned) {

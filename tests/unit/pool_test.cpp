@@ -277,18 +277,26 @@ TEST(a_pool, has_threads_that_begin_as_the_pool_was_made) {
   sigemptyset(&one);
   sigaddset(&one, SIGUSR2);
   pthread_sigmask(SIG_BLOCK, &one, &before);
+  // The processor has a register for each kind of arithmetic; the function below reads one of them only.
+  const volatile double dividend = 1, divisor = 3;
+  const double third = dividend / divisor;
   std::fesetround(FE_UPWARD);
   int rounding = -1;
+  double third_there = 0;
   bool blocked = true;
   muster_test::call_in_stand_in(three, [&] {
     sigset_t now;
     pthread_sigmask(SIG_BLOCK, nullptr, &now);
     blocked = sigismember(&now, SIGUSR2) != 0;
     rounding = std::fegetround();
+    third_there = dividend / divisor;
   });
+  const double third_here = dividend / divisor;
   std::fesetround(FE_TONEAREST);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(rounding, FE_TONEAREST);
+  EXPECT_EQ(third_there, third);
+  EXPECT_GT(third_here, third);
   EXPECT_FALSE(blocked);
 }
 
