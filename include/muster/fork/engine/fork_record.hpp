@@ -95,7 +95,7 @@ class fork_record {
   // Only in records that have been published:
   sync::cell<slot<published>> shared_;          // changed under the lock while the record is offered
   sync::cell<slot<std::exception_ptr>> error_;  // the thief's, then the owner's
-  slot<sync::atomic<std::uint32_t>> state_;     // offered to taken under the lock; the last, half a word
+  slot<sync::atomic<std::uint32_t>> state_;     // offered to taken under the lock; last: half a word is left free
 };
 
 inline void fork_record::done() noexcept {

@@ -43,7 +43,7 @@ struct second_half : fork_record {
     joined();
   }
 
-  slot<result> value;  // only when it has been stolen; nothing, beside the record's last half word
+  slot<result> value;  // only when it has been stolen; where it is small, in what the record's last word leaves free
   borrowed<G> function;
 };
 

@@ -39,6 +39,8 @@ class loop_pace {
   static constexpr std::uint32_t few = 16;
   static constexpr std::size_t most = std::size_t{1} << 16U;
   static constexpr std::uint32_t little = 6'000, much = 48'000;  // cycles(): 2 and 16 microseconds at 3 GHz
+  /// Half a word: loops lie within loops. It begins anew after a second or two, and a piece that takes as long may be
+  /// thought short, once.
   static std::uint32_t clock() noexcept { return static_cast<std::uint32_t>(cycles()) | 1U; }
 
   std::size_t turns_;
