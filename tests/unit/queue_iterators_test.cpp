@@ -45,6 +45,13 @@ struct only_moved {
   }
 };
 
+// Those that go over items twice, whatever they do with them, push many together.
+using many = std::vector<std::uint64_t>::iterator;
+static_assert(muster::detail::passes_again<const std::uint64_t*> && muster::detail::passes_again<many> &&
+              muster::detail::passes_again<std::move_iterator<many>>);
+static_assert(!muster::detail::passes_again<only_moved> &&
+              !muster::detail::passes_again<std::istream_iterator<std::uint64_t>>);
+
 TYPED_TEST(queue_iterators, need_not_be_copied) {
   typename TestFixture::queue q(8);
   std::uint64_t next = 1;
@@ -82,21 +89,54 @@ struct answered {
   }
 };
 
-TYPED_TEST(queue_iterators, may_wait_for_what_a_full_queue_holds) {
-  typename TestFixture::queue q(1);
-  std::atomic<std::uint64_t> popped{0};
-  std::thread consumer([&] {
-    for (std::uint64_t i = 1; i <= 3; ++i) {
-      EXPECT_EQ(*q.pop(), i);
-      popped.store(i);
-    }
-  });
-  std::this_thread::sleep_for(20ms);  // it sleeps, where the policy lets it
-  std::size_t pushed = 0;
-  EXPECT_NO_THROW(pushed = q.push_n(answered{&popped}, 3));
-  EXPECT_EQ(pushed, 3U);
-  for (std::uint64_t i = popped.load() + 1; pushed != 3 && i <= 3; ++i) q.push(i);
-  consumer.join();
+// Whether or not there is room for the next.
+TYPED_TEST(queue_iterators, may_wait_for_the_pop_of_the_item_before) {
+  for (const std::size_t capacity : {1U, 8U}) {
+    SCOPED_TRACE(capacity);
+    typename TestFixture::queue q(capacity);
+    std::atomic<std::uint64_t> popped{0};
+    std::thread consumer([&] {
+      for (std::uint64_t i = 1; i <= 3; ++i) {
+        EXPECT_EQ(*q.pop(), i);
+        popped.store(i);
+      }
+    });
+    std::this_thread::sleep_for(20ms);  // it sleeps, where the policy lets it
+    std::size_t pushed = 0;
+    EXPECT_NO_THROW(pushed = q.push_n(answered{&popped}, 3));
+    EXPECT_EQ(pushed, 3U);
+    for (std::uint64_t i = popped.load() + 1; pushed != 3 && i <= 3; ++i) q.push(i);
+    consumer.join();
+  }
+}
+
+/// 1, 2, 3 …, each but the first once somebody has said so.
+struct held_up {
+  const std::atomic<bool>* on;
+  std::atomic<bool>* waits;
+  std::uint64_t value = 1;
+
+  std::uint64_t operator*() const noexcept { return value; }
+  held_up& operator++() noexcept {
+    waits->store(true);
+    while (!on->load()) std::this_thread::yield();
+    ++value;
+    return *this;
+  }
+};
+
+// Nobody waits for an item that the iterator has not given.
+TYPED_TEST(queue_iterators, may_wait_while_the_queue_is_closed_and_drained) {
+  typename TestFixture::queue q(8);
+  std::atomic<bool> on{false}, waits{false};
+  std::thread producer([&] { EXPECT_EQ(q.push_n(held_up{&on, &waits}, 3), 1U); });
+  while (!waits.load()) std::this_thread::yield();
+  q.close();
+  EXPECT_EQ(*q.pop(), 1U);
+  EXPECT_EQ(q.try_pop().status(), muster::queue_status::closed);
+  EXPECT_EQ(q.pop().status(), muster::queue_status::closed);
+  on.store(true);
+  producer.join();
 }
 
 /// Counts its moves, each of which might throw.

@@ -10,8 +10,9 @@
 #include <muster/base/sync.hpp>     // sync::atomic, sync::cell
 #include <muster/queue/status.hpp>  // queue_result
 
+#include <concepts>     // std::derived_from
 #include <cstdint>      // std::uint64_t
-#include <iterator>     // std::iter_reference_t
+#include <iterator>     // std::iter_reference_t, std::forward_iterator
 #include <type_traits>  // std::is_trivially_copyable_v
 #include <utility>      // std::move
 
@@ -48,6 +49,13 @@ void take_to(sync::cell<slot<T>>& item, OutputIt& out, Release release) {
   *out = std::move(place.value);
   ++out;
 }
+
+/// Whether an iterator may be copied and go over the items again. One of a single pass loses what it is moved past, and
+/// may wait, when it is moved on, for whoever pops the item before.
+template <class It>
+concept passes_again = std::forward_iterator<It> || requires {
+  requires std::derived_from<typename std::iterator_traits<It>::iterator_category, std::forward_iterator_tag>;
+};
 
 /// Whether take_to can never throw, so that several items may be claimed at once without risk to those not yet taken.
 template <class T, class OutputIt>

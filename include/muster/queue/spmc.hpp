@@ -54,8 +54,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args);
   /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
-  /// Sleepers are told when all are there, the queue is full, or of 256 at a time. When a constructor throws, the items
-  /// before it have been pushed.
+  /// Sleepers are told when all are there, the queue is full, or of 256 at a time; of those of an iterator of a single
+  /// pass one by one, before it is moved on. When a constructor throws, the items before it have been pushed.
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count);
   /// Producer only. The same without waiting: pushes as many as there is room for.
@@ -127,7 +127,9 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   template <class InputIt, class AfterRun>
   std::size_t push_up_to(InputIt first, std::size_t count, bool waits, AfterRun after_run);
   template <class InputIt>
-  std::size_t publish_run(InputIt& first, std::size_t count, bool again);
+  std::size_t publish_some(InputIt& first, std::size_t count, bool again);
+  template <class ForwardIt>
+  std::size_t publish_run(ForwardIt& first, std::size_t count);
   MUSTER_HOT bool announce(rank_t from, rank_t to);
   MUSTER_COLD void withdraw(rank_t end) noexcept;
   MUSTER_HOT void signal_rank(rank_t rank) noexcept;

@@ -246,7 +246,7 @@ std::size_t MUSTER_SPMC_QUEUE::push_up_to(InputIt first, std::size_t count, bool
   std::size_t done = 0;
   while (done < count) {
     if (is_free(next_place()) || reserve() == queue_status::success) [[likely]] {
-      const std::size_t run = publish_run(first, count - done, done != 0);
+      const std::size_t run = publish_some(first, count - done, done != 0);
       after_run();
       done += run;
       if (run == 0) break;
@@ -258,15 +258,26 @@ std::size_t MUSTER_SPMC_QUEUE::push_up_to(InputIt first, std::size_t count, bool
   return done;
 }
 
-// Publishes items in consecutive free cells from rank tail_ on, whose first one reserve() has found free. Returns how
-// many; 0 when closed. Leaves `first` at the last of them, and goes on from there when called again: an input iterator
-// loses what it is moved past, and may wait for an answer to the item before.
+// Publishes items from rank tail_ on, whose cell reserve() has found free. Returns how many; 0 when closed. An iterator
+// of a single pass is moved on only when called again, and before anything is announced, as it may wait or throw.
 MUSTER_SPMC
 template <class InputIt>
-std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count, bool again) {
+std::size_t MUSTER_SPMC_QUEUE::publish_some(InputIt& first, std::size_t count, bool again) {
+  if constexpr (detail::passes_again<InputIt>) {
+    return publish_run(first, count);
+  } else {
+    if (again) ++first;
+    return publish(next_place(), *first) == queue_status::success ? 1 : 0;
+  }
+}
+
+// In consecutive free cells.
+MUSTER_SPMC
+template <class ForwardIt>
+std::size_t MUSTER_SPMC_QUEUE::publish_run(ForwardIt& first, std::size_t count) {
   const rank_t begin = tail_.load(std::memory_order_relaxed);
   const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
-  InputIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
+  ForwardIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
   if (!announce(begin, most)) [[unlikely]]
     return 0;
   rank_t end = begin;
@@ -279,11 +290,10 @@ std::size_t MUSTER_SPMC_QUEUE::publish_run(InputIt& first, std::size_t count, bo
     while (end != most) {
       cell& c = cells_[end];
       if (c.word.load(std::memory_order_acquire) != 0) break;  // (1)
-      if (again) ++item;
-      again = true;
       c.item.ref().construct(*item);
       c.word.store(published(end), std::memory_order_release);  // (3)
       ++end;
+      ++item;
     }
   } catch (...) {
     finish();

@@ -148,7 +148,7 @@ std::size_t MUSTER_SPSC_QUEUE::push_n(InputIt first, std::size_t count) {
   while (done < count) {
     if (!has_room(next())) [[unlikely]]
       if (await_room(wait_limit{}) != queue_status::success) break;
-    const std::size_t run = publish_run(first, count - done, done != 0);
+    const std::size_t run = publish_some(first, count - done, done != 0);
     if (run == 0) break;
     done += run;
   }
@@ -161,32 +161,42 @@ std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
   const auto inside = producer_entry_.enter(second_producer);
   std::size_t done = 0;
   while (done < count && has_room(next())) {
-    const std::size_t run = publish_run(first, count - done, done != 0);
+    const std::size_t run = publish_some(first, count - done, done != 0);
     if (run == 0) break;
     done += run;
   }
   return done;
 }
 
-// Writes items into the room known to be there and shows them together. Returns how many; 0 when closed. Leaves `first`
-// at the last of them, and goes on from there when called again: an input iterator loses what it is moved past, and may
-// wait for an answer to the item before.
+// Publishes items into the room known to be there. Returns how many; 0 when closed. An iterator of a single pass is moved
+// on only when called again, and before anything is announced, as it may wait or throw.
 MUSTER_SPSC
 template <class InputIt>
-std::size_t MUSTER_SPSC_QUEUE::publish_run(InputIt& first, std::size_t count, bool again) {
+std::size_t MUSTER_SPSC_QUEUE::publish_some(InputIt& first, std::size_t count, bool again) {
+  if constexpr (detail::passes_again<InputIt>) {
+    return publish_run(first, count);
+  } else {
+    if (again) ++first;
+    return publish(next(), *first) == queue_status::success ? 1 : 0;
+  }
+}
+
+// Writes items and shows them together.
+MUSTER_SPSC
+template <class ForwardIt>
+std::size_t MUSTER_SPSC_QUEUE::publish_run(ForwardIt& first, std::size_t count) {
   const rank_t begin = next();
   const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
-  InputIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
+  ForwardIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
   if (!announce(end)) [[unlikely]]
     return 0;
   rank_t filled = begin;
   try {
     while (filled != end) {
       if (filled % per_line == 0) prefetch_for_write(&cells_[filled + ahead]);
-      if (again) ++item;
-      again = true;
       cells_[filled].ref().construct(*item);
       ++filled;
+      ++item;
     }
   } catch (...) {
     show(filled);
