@@ -46,8 +46,8 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args);
   /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
-  /// They are seen when all are there, the queue is full, or 256 at a time; those of an iterator of a single pass one by
-  /// one, before it is moved on. When a constructor throws, the items before it have been pushed.
+  /// They are seen when all are there, the queue is full, or 256 at a time; those of an iterator of a single pass one
+  /// by one, before it is moved on. When a constructor throws, the items before it have been pushed.
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count);
   /// Producer only. The same without waiting: pushes as many as there is room for.

@@ -168,8 +168,8 @@ std::size_t MUSTER_SPSC_QUEUE::try_push_n(InputIt first, std::size_t count) {
   return done;
 }
 
-// Publishes items into the room known to be there. Returns how many; 0 when closed. An iterator of a single pass is moved
-// on only when called again, and before anything is announced, as it may wait or throw.
+// Publishes items into the room known to be there. Returns how many; 0 when closed. An iterator of a single pass is
+// moved on only when called again, and before anything is announced, as it may wait or throw.
 MUSTER_SPSC
 template <class InputIt>
 std::size_t MUSTER_SPSC_QUEUE::publish_some(InputIt& first, std::size_t count, bool again) {
