@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
@@ -45,12 +46,27 @@ struct only_moved {
   }
 };
 
-// Those that go over items twice, whatever they do with them, push many together.
-using many = std::vector<std::uint64_t>::iterator;
-static_assert(muster::detail::passes_again<const std::uint64_t*> && muster::detail::passes_again<many> &&
-              muster::detail::passes_again<std::move_iterator<many>>);
-static_assert(!muster::detail::passes_again<only_moved> &&
-              !muster::detail::passes_again<std::istream_iterator<std::uint64_t>>);
+/// Of a single pass, as it says; the library would take its category for forward.
+struct says_input {
+  using iterator_concept = std::input_iterator_tag;
+  using value_type = std::uint64_t;
+  using difference_type = std::ptrdiff_t;
+
+  const std::uint64_t& operator*() const;
+  says_input& operator++();
+  says_input operator++(int);
+  bool operator==(const says_input&) const;
+};
+
+template <class It>
+constexpr bool again = muster::detail::passes_again<It> && muster::detail::passes_again<std::move_iterator<It>>;
+template <class It>
+constexpr bool never_again = !muster::detail::passes_again<It> && !muster::detail::passes_again<std::move_iterator<It>>;
+
+// Those that can go over their range again push many together.
+static_assert(again<const std::uint64_t*> && again<std::vector<std::uint64_t>::iterator>);
+static_assert(never_again<std::istream_iterator<std::uint64_t>> && never_again<says_input>);
+static_assert(!muster::detail::passes_again<only_moved>);
 
 TYPED_TEST(queue_iterators, need_not_be_copied) {
   typename TestFixture::queue q(8);
@@ -70,6 +86,82 @@ TYPED_TEST(queue_iterators, keep_what_there_was_no_room_for) {
   numbers >> next;
   // With several producers room is known only when an item has taken it.
   EXPECT_EQ(next, TypeParam::full_may_be_early ? 5U : 4U);
+}
+
+/// Counts what it is asked for. Of a single pass, or not.
+template <class Category>
+struct asked {
+  using iterator_category = Category;
+  using value_type = std::uint64_t;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const std::uint64_t*;
+  using reference = const std::uint64_t&;
+
+  int *looks = nullptr, *moves = nullptr;
+  std::uint64_t value = 1;
+
+  reference operator*() const noexcept {
+    ++*looks;
+    return value;
+  }
+  asked& operator++() noexcept {
+    ++*moves;
+    ++value;
+    return *this;
+  }
+  asked operator++(int) noexcept {
+    asked before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const asked&) const = default;
+};
+
+template <class Category, class Queue>
+void expect_to_be_asked_for_what_is_pushed(int too_early) {
+  int looks = 0, moves = 0;
+  const asked<Category> from{&looks, &moves};
+  Queue q(3);
+  EXPECT_EQ(q.push_n(from, 3), 3U);
+  EXPECT_EQ(looks, 3);
+  EXPECT_EQ(moves, 2);
+  for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(*q.try_pop(), i);
+  looks = moves = 0;
+  EXPECT_EQ(q.try_push_n(from, 5), 3U);
+  EXPECT_EQ(looks, 3 + too_early);
+  EXPECT_EQ(moves, 2 + too_early);
+  q.close();
+  looks = moves = 0;
+  EXPECT_EQ(q.push_n(from, 3), 0U);
+  EXPECT_EQ(q.try_push_n(from, 3), 0U);
+  EXPECT_EQ(looks, 2 * too_early);
+  EXPECT_EQ(moves, 0);
+}
+
+TYPED_TEST(queue_iterators, are_asked_for_what_is_pushed) {
+  constexpr int too_early = TypeParam::full_may_be_early ? 1 : 0;
+  expect_to_be_asked_for_what_is_pushed<std::input_iterator_tag, typename TestFixture::queue>(too_early);
+  expect_to_be_asked_for_what_is_pushed<std::forward_iterator_tag, typename TestFixture::queue>(too_early);
+}
+
+/// Closes a queue when it becomes 2.
+struct last_but_one {
+  static inline std::function<void()> close;
+  std::uint64_t value;
+
+  explicit(false) last_but_one(std::uint64_t number) : value(number) {
+    if (value == 2) close();
+  }
+};
+
+TYPED_TEST(queue_iterators, are_not_asked_for_more_once_the_queue_is_closed) {
+  typename TypeParam::template of<last_but_one> q(8);
+  last_but_one::close = [&q] { q.close(); };
+  std::istringstream numbers("1 2 3 4 5 6");
+  EXPECT_EQ(q.push_n(std::istream_iterator<std::uint64_t>(numbers), 5), 2U);
+  std::uint64_t next = 0;
+  numbers >> next;
+  EXPECT_EQ(next, TypeParam::full_may_be_early ? 4U : 3U);
 }
 
 /// 1, 2, 3 …, each of them once the one before has been popped.

@@ -10,7 +10,6 @@
 #include <muster/base/sync.hpp>     // sync::atomic, sync::cell
 #include <muster/queue/status.hpp>  // queue_result
 
-#include <concepts>     // std::derived_from
 #include <cstdint>      // std::uint64_t
 #include <iterator>     // std::iter_reference_t, std::forward_iterator
 #include <type_traits>  // std::is_trivially_copyable_v
@@ -50,12 +49,15 @@ void take_to(sync::cell<slot<T>>& item, OutputIt& out, Release release) {
   ++out;
 }
 
-/// Whether an iterator may be copied and go over the items again. One of a single pass loses what it is moved past, and
-/// may wait, when it is moved on, for whoever pops the item before.
 template <class It>
-concept passes_again = std::forward_iterator<It> || requires {
-  requires std::derived_from<typename std::iterator_traits<It>::iterator_category, std::forward_iterator_tag>;
-};
+inline constexpr bool is_forward = std::forward_iterator<It>;
+template <class It>
+inline constexpr bool is_forward<std::move_iterator<It>> = is_forward<It>;  // though its items are gone afterwards
+
+/// Whether an iterator can go over its range again. One of a single pass loses what it is moved past, and may wait,
+/// when it is moved on, for whoever pops the item before.
+template <class It>
+concept passes_again = is_forward<It>;
 
 /// Whether take_to can never throw, so that several items may be claimed at once without risk to those not yet taken.
 template <class T, class OutputIt>

@@ -129,7 +129,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   template <class InputIt>
   std::size_t publish_some(InputIt& first, std::size_t count, bool again);
   template <class ForwardIt>
-  std::size_t publish_run(ForwardIt& first, std::size_t count);
+  std::size_t publish_run(ForwardIt& first, std::size_t count, bool again);
   MUSTER_HOT bool announce(rank_t from, rank_t to);
   MUSTER_COLD void withdraw(rank_t end) noexcept;
   MUSTER_HOT void signal_rank(rank_t rank) noexcept;

@@ -99,7 +99,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   template <class InputIt>
   std::size_t publish_some(InputIt& first, std::size_t count, bool again);
   template <class ForwardIt>
-  std::size_t publish_run(ForwardIt& first, std::size_t count);
+  std::size_t publish_run(ForwardIt& first, std::size_t count, bool again);
   MUSTER_HOT bool has_room(rank_t rank) noexcept;
   std::size_t refresh_room() noexcept;
   MUSTER_COLD queue_status look_again() noexcept;

@@ -264,17 +264,18 @@ MUSTER_SPMC
 template <class InputIt>
 std::size_t MUSTER_SPMC_QUEUE::publish_some(InputIt& first, std::size_t count, bool again) {
   if constexpr (detail::passes_again<InputIt>) {
-    return publish_run(first, count);
+    return publish_run(first, count, again);
   } else {
+    if (consumers_.after_event(closing) != 0) return 0;  // nothing is read in vain
     if (again) ++first;
     return publish(next_place(), *first) == queue_status::success ? 1 : 0;
   }
 }
 
-// In consecutive free cells.
+// In consecutive free cells. Leaves `first` at the last of the items.
 MUSTER_SPMC
 template <class ForwardIt>
-std::size_t MUSTER_SPMC_QUEUE::publish_run(ForwardIt& first, std::size_t count) {
+std::size_t MUSTER_SPMC_QUEUE::publish_run(ForwardIt& first, std::size_t count, bool again) {
   const rank_t begin = tail_.load(std::memory_order_relaxed);
   const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
   ForwardIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
@@ -290,10 +291,11 @@ std::size_t MUSTER_SPMC_QUEUE::publish_run(ForwardIt& first, std::size_t count) 
     while (end != most) {
       cell& c = cells_[end];
       if (c.word.load(std::memory_order_acquire) != 0) break;  // (1)
+      if (again) ++item;
+      again = true;
       c.item.ref().construct(*item);
       c.word.store(published(end), std::memory_order_release);  // (3)
       ++end;
-      ++item;
     }
   } catch (...) {
     finish();

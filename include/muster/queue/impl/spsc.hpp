@@ -174,17 +174,18 @@ MUSTER_SPSC
 template <class InputIt>
 std::size_t MUSTER_SPSC_QUEUE::publish_some(InputIt& first, std::size_t count, bool again) {
   if constexpr (detail::passes_again<InputIt>) {
-    return publish_run(first, count);
+    return publish_run(first, count, again);
   } else {
+    if (consumer_.after_event(closing) != 0) return 0;  // nothing is read in vain
     if (again) ++first;
     return publish(next(), *first) == queue_status::success ? 1 : 0;
   }
 }
 
-// Writes items and shows them together.
+// Writes items and shows them together. Leaves `first` at the last of them.
 MUSTER_SPSC
 template <class ForwardIt>
-std::size_t MUSTER_SPSC_QUEUE::publish_run(ForwardIt& first, std::size_t count) {
+std::size_t MUSTER_SPSC_QUEUE::publish_run(ForwardIt& first, std::size_t count, bool again) {
   const rank_t begin = next();
   const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
   ForwardIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
@@ -194,9 +195,10 @@ std::size_t MUSTER_SPSC_QUEUE::publish_run(ForwardIt& first, std::size_t count) 
   try {
     while (filled != end) {
       if (filled % per_line == 0) prefetch_for_write(&cells_[filled + ahead]);
+      if (again) ++item;
+      again = true;
       cells_[filled].ref().construct(*item);
       ++filled;
-      ++item;
     }
   } catch (...) {
     show(filled);
