@@ -4,6 +4,7 @@
 // dying_child.hpp: a child process that is killed before its n-th operation on what it shares, and what it had done.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <muster/base/sync.hpp>
 
 #include <signal.h>
@@ -45,5 +46,21 @@ template <class Work>
 bool child_dies(number n, Work work) {
   return child_dies(n, work, [] { ::usleep(50); });
 }
+
+/// For the next round: the next operation, or the same one again when somebody came late. Then it was the machine, or
+/// it will be late again.
+class next_operation {
+ public:
+  explicit next_operation(number stride) : stride_(stride) {}
+  void after(number& n, bool late) {
+    EXPECT_FALSE(late && again_) << "somebody waits for more than a second when another dies at " << n;
+    again_ = late && !again_;
+    if (!again_) n += stride_;
+  }
+
+ private:
+  const number stride_;
+  bool again_ = false;
+};
 
 }  // namespace muster_test

@@ -157,23 +157,6 @@ class sleeper {
   std::jthread thread_;
 };
 
-/// For the next round: the next operation, or the same one again when somebody came late. Then it was the machine, or
-/// it will be late again.
-class next_operation {
- public:
-  explicit next_operation(number stride) : stride_(stride) { sleeper::was_late(); }
-  void after(number& n) {
-    const bool late = sleeper::was_late();
-    EXPECT_FALSE(late && again_) << "a sleeper waits for more than a second when somebody dies at " << n;
-    again_ = late && !again_;
-    if (!again_) n += stride_;
-  }
-
- private:
-  const number stride_;
-  bool again_ = false;
-};
-
 template <class Condition>
 void await(Condition condition) {
   while (!condition()) std::this_thread::yield();
@@ -188,7 +171,7 @@ void kill_consumers(bool pauses, number stride) {
   std::size_t lost = 0, given = 0, left_asleep = 0;
   number n = 1;
   next_operation next(stride);
-  for (bool died = true; died; next.after(n)) {
+  for (bool died = true; died; next.after(n, sleeper::was_late())) {
     sleeping_scene<Shape> s;
     auto in = std::make_unique<typename sleeping_scene<Shape>::queue::producer_port>(s.shared.producer());
     for (number i = 1; i <= capacity; ++i) ASSERT_EQ(in->try_push(i), status::success);
@@ -245,7 +228,7 @@ void kill_producers(bool pauses, number stride) {
   std::size_t lost = 0, left_asleep = 0;
   number n = 1;
   next_operation next(stride);
-  for (bool died = true; died; next.after(n)) {
+  for (bool died = true; died; next.after(n, sleeper::was_late())) {
     sleeping_scene<Shape> s;
     std::vector<number> got;
     auto out = std::make_unique<typename sleeping_scene<Shape>::queue::consumer_port>(s.shared.consumer());
@@ -294,7 +277,7 @@ TEST(shared_queue_mpmc_sleepers, are_woken_when_another_dies_that_was_woken) {
   std::size_t lost = 0, of_the_child = 0;
   number n = 1;
   next_operation next(1);
-  for (bool died = true; died; next.after(n)) {
+  for (bool died = true; died; next.after(n, sleeper::was_late())) {
     sleeping_scene<shape::mpmc> s;
     s.push(1, capacity);
     auto out = s.shared.consumer();

@@ -55,6 +55,7 @@ using muster_test::leaf;
 int most() { return pool::no_barrier() == nullptr ? 0 : 1; }
 
 std::atomic<int> begun_above{0}, executed{0};
+int begun_meanwhile = 0;  // while the function in question was on the stack
 std::atomic<bool> thief_is_free{false};
 
 /// For a while it forks below, and nothing else.
@@ -70,24 +71,24 @@ void fork_below() {
     EXPECT_EQ(first + second, leaf(1) + leaf(2));
     EXPECT_EQ(executed.exchange(0), 1);
   }
+  begun_meanwhile = begun_above;
 }
 /// Until its fork is stolen.
 void wait_below() {
   thief_is_free = true;
   while (begun_above == 0) muster::pause();
+  begun_meanwhile = begun_above;
 }
 
-/// Forks, and calls `below` through a function. Returns how often the second half had been begun when that came back.
+/// Forks, and calls `below` through a function. Returns how often the second half had been begun before that came back.
 int stolen_meanwhile(void (*through)(void (*)()), void (*below)()) {
   pool two({.workers = 2, .stack_bytes = muster_test::small_stack});
   begun_above = 0;
   thief_is_free = false;
-  int meanwhile = 0;
   const auto above = [&] {
     const auto [first, second] = fork2(
         [&] {
           through(below);
-          meanwhile = begun_above;
           while (begun_above == 0) fork2([] {}, [] {});
           return leaf(4);
         },
@@ -107,7 +108,7 @@ int stolen_meanwhile(void (*through)(void (*)()), void (*below)()) {
         [] { await(thief_is_free); });
   });
   EXPECT_EQ(begun_above, 1);
-  return meanwhile;
+  return begun_meanwhile;
 }
 
 TEST(forks, are_found_through_what_can_be_looked_through) {

@@ -341,23 +341,25 @@ TEST(scopes, throw_what_a_stolen_half_has_begun_first) {
 // Whatever has been begun after the body has ended comes after its exception, whoever begins it.
 TEST(scopes, throw_what_their_body_throws_before_what_begins_later) {
   pool three({.workers = 3});
-  for (std::size_t round = 0; round < scaled(10); ++round) {
-    std::atomic<bool> stolen{false}, throws{false};
+  std::size_t later = 0;
+  for (std::size_t round = 0; later < scaled(10) && round < 1000; ++round) {
+    std::atomic<bool> stolen{false}, has_ended{false}, is_unknown{false};
     int thrown = 0;
     try {
       three.run([&] {
+        const auto home = std::this_thread::get_id();
         finish([&](auto& scope) {
           scope.async([&] {
             muster_test::fork_stolen([] {},
                                      [&] {
                                        stolen = true;
-                                       muster_test::await(throws);
-                                       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                                       scope.async([] { throw 2; });
+                                       while (!has_ended && !is_unknown) std::this_thread::yield();
+                                       if (has_ended) scope.async([] { throw 2; });
                                      });
           });
           muster_test::await(stolen);
-          throws = true;
+          // Kept for the others, so this thread executes it only when the body has ended.
+          scope.async([&, home] { (std::this_thread::get_id() == home ? has_ended : is_unknown) = true; });
           throw 1;
         });
       });
@@ -365,7 +367,9 @@ TEST(scopes, throw_what_their_body_throws_before_what_begins_later) {
       thrown = number;
     }
     EXPECT_EQ(thrown, 1);
+    later += has_ended;
   }
+  EXPECT_GE(later, scaled(10));
 }
 
 TEST(asyncs, are_kept_for_those_who_ask) {

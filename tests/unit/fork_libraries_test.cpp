@@ -207,7 +207,8 @@ TEST(libraries, may_be_closed_with_forks_of_others_above) {
       auto* const leaves = another->function<leaves_of>("plugin_leaves");
       long found = 0;
       const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-      while (std::chrono::steady_clock::now() < end) found = leaves(depth, nullptr, 0);
+      do found = leaves(depth, nullptr, 0);
+      while (std::chrono::steady_clock::now() < end);
       another.reset();
       return found;
     };

@@ -69,6 +69,11 @@ TEST(signals, are_left_alone_by_a_pool_with_watermarks) {
   EXPECT_TRUE((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == &count_signal);
 }
 
+/// Nothing to steal, but workers that sleep are woken for it, and ask for more.
+void wake_others() {
+  muster::finish([](auto& scope) { scope.async([] {}); });
+}
+
 TEST(signals, of_the_program_are_its_own_and_the_pools_are_not) {
   if (!handle_sigurg()) GTEST_SKIP() << "another test has made a pool";
   handled = 0;
@@ -86,7 +91,10 @@ TEST(signals, of_the_program_are_its_own_and_the_pools_are_not) {
     change_mask(SIG_BLOCK);
     two.run([] {
       const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-      while (!sigurg_is_pending() && std::chrono::steady_clock::now() < limit) muster::pause();
+      while (!sigurg_is_pending() && std::chrono::steady_clock::now() < limit) {
+        wake_others();
+        for (unsigned looks = 0; !sigurg_is_pending() && looks < 10'000; ++looks) muster::pause();
+      }
     });
     EXPECT_TRUE(sigurg_is_pending()) << "nobody has asked";
     change_mask(SIG_UNBLOCK);
@@ -115,6 +123,7 @@ TEST(signals, stop_a_thread_that_has_forked_nothing_hardly_more_than_once) {
     pool three({.workers = 3, .stack_bytes = small_stack});
     if (three.engine() != fork_engine::barrier) GTEST_SKIP() << "nobody is stopped";
     const std::uint64_t found = three.run([&] {
+      wake_others();
       std::uint64_t state = 1 + depth;
       if (depth == 0)
         for (unsigned left = turns; left != 0; --left)
