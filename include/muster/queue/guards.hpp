@@ -49,15 +49,12 @@ void take_to(sync::cell<slot<T>>& item, OutputIt& out, Release release) {
   ++out;
 }
 
-template <class It>
-inline constexpr bool is_forward = std::forward_iterator<It>;
-template <class It>
-inline constexpr bool is_forward<std::move_iterator<It>> = is_forward<It>;  // though its items are gone afterwards
-
 /// Whether an iterator can go over its range again. One of a single pass loses what it is moved past, and may wait,
 /// when it is moved on, for whoever pops the item before.
 template <class It>
-concept passes_again = is_forward<It>;
+inline constexpr bool passes_again = std::forward_iterator<It>;
+template <class It>
+inline constexpr bool passes_again<std::move_iterator<It>> = passes_again<It>;  // though its items are gone then
 
 /// Whether take_to can never throw, so that several items may be claimed at once without risk to those not yet taken.
 template <class T, class OutputIt>

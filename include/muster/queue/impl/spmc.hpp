@@ -266,7 +266,9 @@ std::size_t MUSTER_SPMC_QUEUE::publish_some(InputIt& first, std::size_t count, b
   if constexpr (detail::passes_again<InputIt>) {
     return publish_run(first, count, again);
   } else {
-    if (consumers_.after_event(closing) != 0) return 0;  // nothing is read in vain
+    // Nothing is read in vain. After reserve()'s gaps, which nobody may have been told of yet: whoever closes the queue
+    // without being noticed here has seen them, by the fence.
+    if (consumers_.after_event(closing) != 0) return 0;
     if (again) ++first;
     return publish(next_place(), *first) == queue_status::success ? 1 : 0;
   }

@@ -176,7 +176,7 @@ std::size_t MUSTER_SPSC_QUEUE::publish_some(InputIt& first, std::size_t count, b
   if constexpr (detail::passes_again<InputIt>) {
     return publish_run(first, count, again);
   } else {
-    if (consumer_.after_event(closing) != 0) return 0;  // nothing is read in vain
+    if (is_closed()) return 0;  // nothing is read in vain
     if (again) ++first;
     return publish(next(), *first) == queue_status::success ? 1 : 0;
   }
