@@ -5,23 +5,26 @@
 # check.sh: the steps of `./dev check`. Sourced by dev, whose functions (build, run_tests, python, die, say) and
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
-check_names=(format lint headers model debug clang barrier asan tsan valgrind switches device install)
+# Cheapest first: a step that fails ends the run.
+check_names=(format lint headers device install model tsan asan barrier switches debug clang valgrind matrix)
 
+# What a step does, and about how many seconds it takes on two cores, set-up excluded.
 describe() { # step
   case $1 in
-    format) echo "layout of the C++ files (clang-format-19)" ;;
-    lint) echo "our own rules, clang-tidy, shellcheck, spelling" ;;
-    headers) echo "every header compiles by itself, with both compilers" ;;
-    model) echo "every execution of small programs, under the memory model of C++" ;;
-    debug) echo "g++, assertions on: build and fast tests" ;;
-    clang) echo "clang++, optimized: build and fast tests" ;;
-    barrier) echo "clang++, forks by return barriers, compiled in many ways" ;;
-    asan) echo "address and undefined-behaviour sanitizers: build and fast tests" ;;
-    tsan) echo "thread sanitizer: build and fast tests" ;;
-    valgrind) echo "forks, fibers and combining under Valgrind (memcheck)" ;;
-    switches) echo "the other ways to switch fibers: AArch64 under emulation, Boost.Context" ;;
-    device) echo "code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
-    install) echo "install, then use by find_package, FetchContent and pkg-config" ;;
+    format) echo "2 layout of the C++ files (clang-format-19)" ;;
+    lint) echo "40 our own rules, clang-tidy, shellcheck, spelling" ;;
+    headers) echo "70 every header compiles by itself, with both compilers" ;;
+    device) echo "60 code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
+    install) echo "60 install, then use by find_package, FetchContent and pkg-config" ;;
+    model) echo "300 every execution of small programs, under the memory model of C++" ;;
+    tsan) echo "200 thread sanitizer: build and fast tests" ;;
+    asan) echo "250 address and undefined-behaviour sanitizers: build and fast tests" ;;
+    barrier) echo "120 clang++, forks by return barriers" ;;
+    switches) echo "100 the other ways to switch fibers: AArch64 under emulation, Boost.Context" ;;
+    debug) echo "500 g++, assertions on: build and fast tests" ;;
+    clang) echo "500 clang++, optimized: build and fast tests" ;;
+    valgrind) echo "300 forks, fibers and combining under Valgrind (memcheck)" ;;
+    matrix) echo "3000 forks compiled in every way; all kinds and the examples under both sanitizers" ;;
   esac
 }
 
@@ -51,15 +54,19 @@ step_lint() {
   echo "--- codespell"
   # Bu is a surname; nin is what is left of a line break in a string.
   codespell --skip './.git,./build,./out,./LICENSE*' --ignore-words-list bu,nin,hendler . || failed=1
-  echo "--- clang-tidy"
-  clang-tidy-19 --quiet tests/lint/instances.cpp -- -std=c++20 -Iinclude || failed=1
-  clang-tidy-19 --quiet tests/lint/instances.cpp -- -std=c++20 -Iinclude -DMUSTER_FORK_BARRIER || failed=1
+  echo "--- clang-tidy, with each engine of fork/join"
+  printf '%s\n' -UMUSTER_FORK_BARRIER -DMUSTER_FORK_BARRIER |
+    xargs -P "$(nproc)" -I{} clang-tidy-19 --quiet tests/lint/instances.cpp -- -std=c++20 -Iinclude {} || failed=1
   return "$failed"
 }
 
 step_headers() {
-  build release all_verify_interface_header_sets
-  build clang all_verify_interface_header_sets
+  local compiler
+  for compiler in g++ clang++-19; do
+    find include -name '*.hpp' -o -name '*.cuh' | sort |
+      xargs -P "$(nproc)" -I{} "$compiler" -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion \
+        -Werror -Iinclude -x c++ -include {} /dev/null || return 1
+  done
 }
 
 build_and_test() {
@@ -71,13 +78,11 @@ step_debug() { build_and_test debug; }
 step_clang() { build_and_test clang; }
 # Of the step clang, what depends on the frames that a compiler makes; the sanitizers' presets are without it.
 step_barrier() {
-  local test how programs=(fork fork_exceptions fork_exception_kinds fork_finish fork_frames fork_libraries fork_loops
-                           fork_signals fork_blind fork_fallback fork_tools pool pool_stack)
+  local test programs=(fork fork_exceptions fork_exception_kinds fork_finish fork_frames fork_libraries fork_loops
+                       fork_signals fork_blind fork_fallback fork_tools pool pool_stack)
   programs=("${programs[@]/%/_barrier}")
-  for how in O0 O1 O2 native lto protected small shared; do
-    for test in fork_frames fork_exceptions fork_exception_kinds; do programs+=("${test}_barrier_$how"); done
-  done
-  programs+=(fork_fallback_barrier_untabled)
+  programs+=(fork_frames_barrier_{O0,native,protected,shared} fork_exceptions_barrier_O0 fork_exception_kinds_barrier_O2
+             fork_fallback_barrier_untabled)
   build clang "${programs[@]/#/unit-}"
   for test in "${programs[@]}"; do
     echo "--- $test"
@@ -86,16 +91,20 @@ step_barrier() {
 }
 step_asan() { build_and_test asan; }
 step_tsan() { build_and_test tsan; }
+step_matrix() {
+  local preset
+  for preset in test-matrix clang-matrix asan-matrix tsan-matrix; do build_and_test "$preset"; done
+}
 
-# As the release preset compiles them: what an optimizer has made of the library, which the sanitizers do not see.
+# As the preset test compiles them: what an optimizer has made of the library, which the sanitizers do not see.
 # Valgrind executes one thread at a time, in turns that must be fair where threads wait for each other. One test makes
 # more threads than it takes.
 step_valgrind() {
   local test programs=(base combine eliminate fiber osci pool fork fork_finish fork_loops)
-  build release "${programs[@]/#/unit-}"
+  build test "${programs[@]/#/unit-}"
   for test in "${programs[@]}"; do
     echo "--- $test"
-    valgrind --quiet --error-exitcode=9 --fair-sched=yes "build/release/bin/unit-$test" --gtest_brief=1 \
+    valgrind --quiet --error-exitcode=9 --fair-sched=yes "build/test/bin/unit-$test" --gtest_brief=1 \
       --gtest_filter='-*more_workers_than*:*death*' || return 1
   done
 }
@@ -126,9 +135,13 @@ step_device() { python tools/device_code.py --tests; }
 step_install() { tools/install-test build/install-test; }
 
 check_steps() { # [--list | steps...]
-  local step
+  local step text
   if [[ ${1:-} == --list ]]; then
-    for step in "${check_names[@]}"; do printf '%-8s %s\n' "$step" "$(describe "$step")"; done
+    echo "step      seconds  what (about, on two cores)"
+    for step in "${check_names[@]}"; do
+      text=$(describe "$step")
+      printf '%-8s  %7d  %s\n' "$step" "${text%% *}" "${text#* }"
+    done
     return
   fi
   for step in "$@"; do
@@ -139,9 +152,10 @@ check_steps() { # [--list | steps...]
   if (($# == 0)); then set -- "${check_names[@]}"; fi
 
   mkdir -p build/check
-  local summary=() failed=0 began status log
+  local summary=() began status=0 log
   for step in "$@"; do
-    say "check $step: $(describe "$step")"
+    text=$(describe "$step")
+    say "check $step: ${text#* }"
     log=build/check/$step.log
     began=$SECONDS
     # In a process of its own, so that `set -e` ends the step at its first failure; it would not within an `if`.
@@ -152,17 +166,19 @@ check_steps() { # [--list | steps...]
     ) </dev/null >"$log" 2>&1
     status=$?
     set -e
-    if ((status == 0)); then
-      # What ctest says last, if the step ran tests.
-      grep -E '^[0-9]+% tests passed' "$log" || true
-      summary+=("$(printf '%-8s OK     %4d s' "$step" $((SECONDS - began)))")
-    else
-      failed=1
+    if ((status != 0)); then
       tail -n "${CHECK_LOG_LINES:-100}" "$log" >&2
       summary+=("$(printf '%-8s FAILED %4d s   %s' "$step" $((SECONDS - began)) "$log")")
+      break
     fi
+    # What ctest says last, if the step ran tests.
+    grep -E '^[0-9]+% tests passed' "$log" || true
+    summary+=("$(printf '%-8s OK     %4d s' "$step" $((SECONDS - began)))")
   done
   say "check: summary"
   printf '  %s\n' "${summary[@]}"
-  return "$failed"
+  if ((status != 0)); then
+    say "the steps after it have not run; ./dev check STEP... runs the named ones"
+    return 1
+  fi
 }

@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// edited.cpp: compiled with a header that edits.py has changed. Runs the programs of a queue until one of them fails;
-// that is success, and its first line says which. Exit status 1: no program has noticed a change. Compiled with the
-// headers as they are it must come to that, or what the programs notice would not be the changes.
-#include "queue_table.hpp"
+// edited.cpp: compiled with a header that edits.py has changed, for the queue that MUSTER_MODEL_QUEUE names. Runs the
+// programs of that queue until one of them fails; that is success, and the first line of output names it. Exit status
+// 1: no program notices a change. Compiled with the headers as they are it must end with that status, or the programs
+// would notice something else than the changes.
+#if defined(MUSTER_MODEL_SHARED)
 #include "shared_deaths.hpp"
 #include "shared_queue_table.hpp"
+#else
+#include "queue_table.hpp"
+#endif
 
 #include <cstdint>
 #include <functional>
@@ -23,30 +27,27 @@ struct tried {
   int freeze = -1;  // this thread may die
 };
 
-std::vector<tried> programs_of(const std::string& queue) {
+std::vector<tried> programs() {
   std::vector<tried> found;
+#if defined(MUSTER_MODEL_SHARED)
+  for (const shared_row& r : shared_table) found.push_back({name_of(r), make_program(r)});
+  for (const death_row& d : deaths()) found.push_back({d.name, d.program, 1});
+  for (const death_row& d : handovers()) found.push_back({d.name, d.program});
+#else
   for (const row& r : table)
-    if (queue == "all" || queue == r.queue) found.push_back({name_of(r), make_program(r)});
-  if (queue == "shared") {
-    for (const shared_row& r : shared_table) found.push_back({name_of(r), make_program(r)});
-    for (const death_row& d : deaths()) found.push_back({d.name, d.program, 1});
-    for (const death_row& d : handovers()) found.push_back({d.name, d.program});
-  }
+    if (compiled(r.queue)) found.push_back({name_of(r), make_program(r)});
+#endif
   return found;
 }
 
 }  // namespace
 }  // namespace muster_model_test
 
-int main(int argc, char** argv) {
+int main() {
   using namespace muster_model_test;
-  if (argc != 2) {
-    std::cerr << "say whose programs to run: spsc, spmc, mpmc, lanes, shared or all\n";
-    return 2;
-  }
-  const std::vector<tried> programs = programs_of(argv[1]);
+  const std::vector<tried> all = programs();
   for (std::uint64_t executions = 64; executions <= 4096; executions *= 8)
-    for (const tried& one : programs)
+    for (const tried& one : all)
       for (const bool asymmetric : {true, false}) {
         mm::settings().asymmetric_fences = asymmetric;
         for (const auto how : {mm::strategy::priorities, mm::strategy::random}) {

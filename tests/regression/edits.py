@@ -4,8 +4,8 @@
 """Errors seeded into the queues, which their checking must notice: the known ones of the published algorithms, those
 that other libraries have had, and what mutation.hpp cannot do to a single operation.
 
-edits.py --list                    one line for each: its name, the queue whose programs it is run with ("all": every
-                                   queue's), and the header that it changes
+edits.py --list                    one line for each: its name, the queue whose programs it is run with (of what all
+                                   queues share, one that notices it), and the header that it changes
 edits.py --check                   whether each can be made in include
 edits.py NAME INCLUDE DIRECTORY    reads the header from INCLUDE and writes the changed one into DIRECTORY
 """
@@ -45,20 +45,20 @@ EDITS = (
          "while (before(known, rank)) {", "for (c.gap.store(rank, std::memory_order_seq_cst); false;) {"),
 
     # Errors that other libraries have had, made here.
-    Edit("ranks-compared-as-numbers", "all", "muster/queue/ring.hpp",  # Concurrency Kit c7945fe: wrong past the wrap
+    Edit("ranks-compared-as-numbers", "spsc", "muster/queue/ring.hpp",  # Concurrency Kit c7945fe: wrong past the wrap
          "return static_cast<std::int64_t>(a - b) < 0;", "return a < b;"),
-    Edit("wake-erases-a-flag", "all", WAIT,  # folly #989: a plain store over a bit that another thread has set
+    Edit("wake-erases-a-flag", "spsc", WAIT,  # folly #989: a plain store over a bit that another thread has set
          "  word_.compare_exchange_strong(asleep, asleep & ~std::uint64_t{bits}, std::memory_order_relaxed,\n"
          "                                std::memory_order_relaxed);",
          "  asleep = word_.load(std::memory_order_relaxed);\n"
          "  word_.store(asleep & ~std::uint64_t{bits}, std::memory_order_relaxed);"),
-    Edit("sleep-is-not-counted", "all", WAIT,  # a waker takes the bit of one who has gone to sleep behind its back
+    Edit("sleep-is-not-counted", "spsc", WAIT,  # a waker takes the bit of one who has gone to sleep behind its back
          "    word_.fetch_add(one_sleep, std::memory_order_relaxed);\n", ""),
-    Edit("sleeper-without-the-fence", "all", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
+    Edit("sleeper-without-the-fence", "spsc", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
          "    if (asymmetric_) sync::heavy_fence(scope_);  // (8)\n", ""),
-    Edit("waker-only-loads", "all", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
+    Edit("waker-only-loads", "spsc", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
          "word = word_.fetch_or(0, std::memory_order_release);", "word = word_.load(std::memory_order_seq_cst);"),
-    Edit("one-wake-up-swallowed", "all", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
+    Edit("one-wake-up-swallowed", "mpmc", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
          "  epoch_.fetch_add(1, std::memory_order_relaxed);\n"
          "  // The bit stays while others may sleep.\n"
          "  if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);",
@@ -78,7 +78,7 @@ EDITS = (
     Edit("spsc-shown-before-written", "spsc", SPSC,
          "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
          "  show(rank + 1);\n  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
-    Edit("freed-before-read", "all", GUARDS,
+    Edit("freed-before-read", "spsc", GUARDS,
          "    detail::vacate(place);\n    release();\n  });\n  return queue_result<T>",
          "    detail::vacate(place);\n  });\n  release();\n  return queue_result<T>"),
     Edit("spmc-end-read-before-the-flag", "spmc", SPMC,
@@ -93,9 +93,9 @@ EDITS = (
          "  if (!consumer_.raise(closing)) return;", "  if (!consumer_.raise(closing | closed)) return;"),
 
     # A step left out.
-    Edit("sleep-without-a-last-look", "all", WAIT,
+    Edit("sleep-without-a-last-look", "spsc", WAIT,
          "    if (ready()) return true;                    // our bit stays: it costs one superfluous wake\n", ""),
-    Edit("wake-without-counting", "all", WAIT, "  epoch_.fetch_add(1, std::memory_order_release);\n", ""),
+    Edit("wake-without-counting", "spsc", WAIT, "  epoch_.fetch_add(1, std::memory_order_release);\n", ""),
     Edit("spmc-close-wakes-no-producer", "spmc", SPMC, "  producers_.wake_all();\n", ""),
     Edit("spmc-cell-in-use", "spmc", SPMC,
          "return before(next.rank, limit_) && next.at->word.load(std::memory_order_acquire) == 0;",

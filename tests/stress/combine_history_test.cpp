@@ -30,19 +30,21 @@ constexpr bool is_queue<muster::combining_queue<T, Combining>> = true;
 
 template <template <class...> class... Combining>
 struct both {
+  static constexpr std::size_t techniques = sizeof...(Combining);
   using types =
       ::testing::Types<muster::combining_queue<number, Combining>..., muster::combining_stack<number, Combining>...>;
 };
-using kinds = both<muster::osci, muster::osci_shared, muster::cc_synch, muster::dsm_synch, muster::h_synch,
-                   muster::flat_combining, muster::oyama, muster::clh, muster::mcs>::types;
+using kinds = kinds_to_test<both<muster::osci, muster::cc_synch, muster::flat_combining, muster::osci_shared,
+                                 muster::dsm_synch, muster::h_synch, muster::oyama, muster::clh, muster::mcs>,
+                            both<muster::osci, muster::cc_synch, muster::flat_combining>>;
 
 struct names {
   template <class Kind>
   static std::string GetName(int index) {
     static constexpr std::array<const char*, 9> all = {
-        "osci", "osci_shared", "cc_synch", "dsm_synch", "h_synch", "flat_combining", "oyama", "clh", "mcs"};
-    const auto i = static_cast<std::size_t>(index);
-    return std::string(i < all.size() ? "queue_" : "stack_") + all.at(i % all.size());
+        "osci", "cc_synch", "flat_combining", "osci_shared", "dsm_synch", "h_synch", "oyama", "clh", "mcs"};
+    return (is_queue<Kind> ? "queue_" : "stack_") +
+           std::string(all.at(static_cast<std::size_t>(index) % kinds::techniques));
   }
 };
 
@@ -57,7 +59,7 @@ class combining : public ::testing::Test {
     return is_queue<Kind> ? fifo_violation(history) : lifo_violation(history);
   }
 };
-TYPED_TEST_SUITE(combining, kinds, names);
+TYPED_TEST_SUITE(combining, kinds::types, names);
 
 TYPED_TEST(combining, is_linearizable) {
   for (unsigned round = 0; round < scaled(40); ++round) {

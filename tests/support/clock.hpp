@@ -14,9 +14,9 @@
 //              missing fence in the structure under test. Use both modes.
 // cheap_clock  The processor's time, with no sharing. It assumes that the time-stamp counters of all cores
 //              agree to within the time in which a store of one core can reach another (tens of nanoseconds).
-//              Every x86-64 with an invariant counter that Linux accepts as its clock source does; where the
-//              processor does not claim an invariant counter, and on other machines, std::chrono::steady_clock
-//              is used, which is required to be one clock for all threads.
+//              The kernel measures that, and stops using the counter as its clock when they do not agree. So the
+//              counter is read only where it is invariant and the kernel's clock source is "tsc". Elsewhere, and on
+//              other machines, std::chrono::steady_clock is used, which is one clock for all threads.
 //              The full fence in end() drains the store buffer: without it a release store could still be
 //              invisible after its stamp, and the next pop elsewhere would be accused of a false "empty".
 #pragma once
@@ -25,6 +25,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <string>
 
 #if defined(__x86_64__)
 #include <cpuid.h>      // __get_cpuid: is the counter invariant?
@@ -55,19 +57,22 @@ class cheap_clock {
   /// The stamp is taken after every earlier access of this thread is done and visible to all.
   std::uint64_t end() const noexcept;
 
-  /// Whether stamps come from the processor's counter rather than from std::chrono::steady_clock.
-  bool counts_cycles() const noexcept { return counts_cycles_; }
-
  private:
-  static bool has_invariant_counter() noexcept;
+  static bool may_read_counter() noexcept;
   std::uint64_t now() const noexcept;
 
-  const bool counts_cycles_ = has_invariant_counter();
+  const bool counts_cycles_ = may_read_counter();
 };
 
 #if defined(__x86_64__)
 
-inline bool cheap_clock::has_invariant_counter() noexcept {
+inline bool cheap_clock::may_read_counter() noexcept {
+  static const bool trusted_by_kernel = [] {
+    std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    std::string source;
+    return (file >> source) && source == "tsc";
+  }();
+  if (!trusted_by_kernel) return false;
   unsigned a = 0, b = 0, c = 0, d = 0;
   const bool has_rdtscp = __get_cpuid(0x80000001u, &a, &b, &c, &d) != 0 && (d >> 27 & 1u) != 0;
   return has_rdtscp && __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d >> 8 & 1u) != 0;
@@ -98,7 +103,7 @@ inline std::uint64_t cheap_clock::end() const noexcept {
 
 #else
 
-inline bool cheap_clock::has_invariant_counter() noexcept { return false; }
+inline bool cheap_clock::may_read_counter() noexcept { return false; }
 
 inline std::uint64_t cheap_clock::now() const noexcept {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());

@@ -17,6 +17,8 @@
 #include <muster/combine/oyama.hpp>
 #include <muster/fiber.hpp>
 
+#include "scale.hpp"
+
 #include <atomic>
 #include <functional>
 #include <string>
@@ -101,8 +103,9 @@ struct spinning_flat_combining : kind<muster::flat_combining, muster::wait::spin
   static constexpr const char* name = "spinning_flat_combining";
 };
 using otherwise_waiting_kinds =
-    testing::Types<parking_cc_synch, parking_dsm_synch, parking_h_synch, parking_flat_combining, parking_oyama,
-                   parking_clh, parking_mcs, spinning_cc_synch, spinning_flat_combining>;
+    kinds_to_test<testing::Types<parking_cc_synch, parking_dsm_synch, parking_h_synch, parking_flat_combining,
+                                 parking_oyama, parking_clh, parking_mcs, spinning_cc_synch, spinning_flat_combining>,
+                  testing::Types<parking_cc_synch, parking_flat_combining>>;
 
 struct kind_names {
   template <class Kind>

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <muster/queue.hpp>
 
+#include "scale.hpp"
+
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -53,11 +55,12 @@ struct lane : queue_kind<one_lane, Layout, Wait, 1, many> {
   static constexpr const char* shape = "lane";
 };
 
-using all_kinds = ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>,
-                                   spsc<park, muster::layout::aligned>, spmc<park>, spmc<park, muster::layout::rotated>,
-                                   mpmc<park, muster::layout::aligned>, spsc<spin>,
-                                   spmc<spin, muster::layout::aligned_rotated>, mpmc<spin, muster::layout::rotated>,
-                                   lane<spin_then_park>, lane<park, muster::layout::rotated>, lane<spin>>;
+using all_kinds = kinds_to_test<
+    ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>, lane<spin_then_park>,
+                     spsc<park, muster::layout::aligned>, spmc<park>, spmc<park, muster::layout::rotated>,
+                     mpmc<park, muster::layout::aligned>, spsc<spin>, spmc<spin, muster::layout::aligned_rotated>,
+                     mpmc<spin, muster::layout::rotated>, lane<park, muster::layout::rotated>, lane<spin>>,
+    ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>, lane<spin_then_park>>>;
 
 struct kind_names {
   template <class Kind>

@@ -83,9 +83,10 @@ class queue_gap : public ::testing::Test {
  public:
   using queue = typename Kind::template of<gated>;
 };
-using kinds_with_gaps =
-    ::testing::Types<spmc<spin_then_park>, spmc<park>, spmc<spin>, spmc<park, muster::layout::rotated>,
-                     mpmc<spin_then_park>, mpmc<park>, mpmc<spin>, mpmc<park, muster::layout::aligned_rotated>>;
+using kinds_with_gaps = kinds_to_test<::testing::Types<spmc<spin_then_park>, mpmc<spin_then_park>, spmc<park>,
+                                                       spmc<spin>, spmc<park, muster::layout::rotated>, mpmc<park>,
+                                                       mpmc<spin>, mpmc<park, muster::layout::aligned_rotated>>,
+                                      ::testing::Types<spmc<spin_then_park>, mpmc<spin_then_park>>>;
 TYPED_TEST_SUITE(queue_gap, kinds_with_gaps, kind_names);
 
 TYPED_TEST(queue_gap, stopped_consumers_hold_their_cells_and_nothing_else) {
@@ -248,7 +249,8 @@ class mpmc_gap : public ::testing::Test {
  public:
   using queue = typename Kind::template of<slow_to_make>;
 };
-using kinds_with_many_producers = ::testing::Types<mpmc<spin_then_park>, mpmc<park>, mpmc<spin>>;
+using kinds_with_many_producers = kinds_to_test<::testing::Types<mpmc<spin_then_park>, mpmc<park>, mpmc<spin>>,
+                                                ::testing::Types<mpmc<spin_then_park>>>;
 TYPED_TEST_SUITE(mpmc_gap, kinds_with_many_producers, kind_names);
 
 TYPED_TEST(mpmc_gap, a_producer_that_gives_up_leaves_its_room_to_another) {
