@@ -15,12 +15,20 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -36,6 +44,7 @@ struct arguments {
   std::string placement = "spread";
   std::vector<std::string> only;
   std::uint64_t seed = 1;
+  double seconds = 0;  // 0: as long as the profile takes
   std::string machine;
   std::string command;
 };
@@ -95,14 +104,89 @@ profile profile_of(const std::string& kind) {
 /// In the quick profile all experiments together take about this long, whatever the number of configurations.
 constexpr double quick_seconds = 115;
 
+/// With --seconds, a run is not made shorter than this, and a point not measured less often.
+constexpr double shortest_run = 0.01;
+constexpr unsigned fewest_samples = 3;
+
+/// The experiments that are run, ready to be measured, and those for which there is no time.
+struct plan {
+  effort work;
+  std::vector<study> studies;
+  std::size_t steps = 0;
+  std::vector<std::string> left_out{};
+};
+
+plan prepare(const std::vector<const experiment*>& chosen, const catalogue& contenders, const placement& place,
+             const arguments& given, const effort& work) {
+  plan made{work, {}};
+  for (const experiment* e : chosen) {
+    study s = e->prepare({contenders, place, work, given.machine});
+    s.head.experiment = e->id;
+    s.head.part = e->part;
+    s.head.source = e->source;
+    s.head.title = e->title;
+    made.steps += runs(s, work);
+    made.studies.push_back(std::move(s));
+  }
+  return made;
+}
+
+/// Shorter runs, then fewer samples, then fewer experiments, until it fits into given.seconds.
+plan prepare_within(std::vector<const experiment*> chosen, const catalogue& contenders, const placement& place,
+                    const arguments& given, effort work) {
+  std::vector<std::string> left_out;
+  const double usual = work.seconds;
+  for (;;) {
+    plan made = prepare(chosen, contenders, place, given, work);
+    const double each = given.seconds / static_cast<double>(std::max<std::size_t>(1, made.steps));
+    if (each >= shortest_run) {
+      work.seconds = std::min(usual, each);
+      made = prepare(chosen, contenders, place, given, work);
+      made.left_out = left_out;
+      return made;
+    }
+    if (work.samples > fewest_samples) {
+      work.samples = fewest_samples;
+    } else if (chosen.size() > 1) {
+      left_out.insert(left_out.begin(), chosen.back()->id);
+      chosen.pop_back();
+    } else {
+      throw std::invalid_argument(fmt::format("--seconds {:g} is too short for {}: it needs at least {:.0f}",
+                                              given.seconds, chosen.front()->id,
+                                              std::ceil(shortest_run * static_cast<double>(made.steps))));
+    }
+  }
+}
+
+/// Has report/judge.py say what the file shows.
+void judge(const std::filesystem::path& file) {
+  const auto quoted = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4) text.replace(at, 1, "'\\''");
+    return "'" + text + "'";
+  };
+  fmt::print("\n");
+  std::fflush(stdout);
+  const std::string command = quoted(MUSTER_BENCH_PYTHON) + " -B " + quoted(MUSTER_BENCH_JUDGE) + " ";
+  if (!std::filesystem::exists(MUSTER_BENCH_JUDGE) || std::system((command + quoted(file.string())).c_str()) != 0)
+    fmt::print(stderr, "muster-bench: the results were not judged; report/judge.py FILE does that\n");
+}
+
+void add_left_out(nlohmann::json& to, const std::string& id, double seconds) {
+  const std::string reason = fmt::format("--seconds {:g} left no time for it", seconds);
+  to["left_out"].push_back({{"experiment", id}, {"reason", reason}});
+  fmt::print(stderr, "muster-bench: {} was not run: {}\n", id, reason);
+}
+
 int run(const arguments& given) {
   const std::vector<const experiment*> chosen = chosen_experiments(given);
   const placement place(policy_from(given.placement),
                         given.cpus.empty() ? std::vector<int>{} : parse_cpu_list(given.cpus));
   catalogue contenders = make_catalogue();
   keep_only(contenders, given.only);
-  std::optional<result_file> file;
-  if (!given.json.empty()) file.emplace(given.json);
+  // Without --json the results are judged nevertheless.
+  const bool temporary = given.json.empty();
+  result_file file(temporary ? std::filesystem::temp_directory_path() / fmt::format("muster-bench-{}.json", getpid())
+                             : std::filesystem::path(given.json));
   if (!place.pinned())
     fmt::print(stderr, "muster-bench: warning: threads are not pinned: {}. Results vary more.\n", place.why_not());
 
@@ -114,31 +198,23 @@ int run(const arguments& given) {
   }
 
   effort work = effort_of(profile_of(given.kind));
-  std::vector<study> studies;
-  std::size_t steps = 0;
-  const auto prepare = [&] {
-    studies.clear();
-    steps = 0;
-    for (const experiment* e : chosen) {
-      study s = e->prepare({contenders, place, work, given.machine});
-      s.head.experiment = e->id;
-      s.head.part = e->part;
-      s.head.source = e->source;
-      s.head.title = e->title;
-      steps += runs(s, work);
-      studies.push_back(std::move(s));
+  plan todo;
+  if (given.seconds > 0) {
+    todo = prepare_within(chosen, contenders, place, given, work);
+  } else {
+    todo = prepare(chosen, contenders, place, given, work);
+    if (work.kind == profile::quick && todo.steps != 0) {
+      work.seconds = std::min(work.seconds, quick_seconds / static_cast<double>(todo.steps));
+      todo = prepare(chosen, contenders, place, given, work);
     }
-  };
-  prepare();
-  if (work.kind == profile::quick && steps != 0) {
-    work.seconds = std::min(work.seconds, quick_seconds / static_cast<double>(steps));
-    prepare();
   }
-  if (steps == 0 && !given.only.empty())
+  work = todo.work;
+  if (todo.steps == 0 && !given.only.empty())
     throw std::invalid_argument("none of the series named by --only takes part in these experiments");
 
   const std::time_t now = std::time(nullptr);
-  nlohmann::json out{{"schema", 1},
+  nlohmann::json out{{"schema", 2},
+                     {"complete", false},
                      {"machine", describe_machine()},
                      {"build", describe_build(contenders)},
                      {"profile", given.kind},
@@ -150,22 +226,36 @@ int run(const arguments& given) {
                      {"placement", std::string(to_string(place.chosen()))},
                      {"load_before", load},
                      {"pinned", place.pinned()},
+                     {"units", place.units()},
+                     {"missing", nlohmann::json::array()},
+                     {"left_out", nlohmann::json::array()},
                      {"results", nlohmann::json::array()}};
   if (!place.pinned()) out["why_not_pinned"] = place.why_not();
+  for (const left_out& gone : contenders.missing)
+    out["missing"].push_back({{"name", gone.family}, {"reason", gone.reason}});
+  for (const std::string& id : todo.left_out) add_left_out(out, id, given.seconds);
 
   std::mt19937_64 random(given.seed);
   bool ours_failed = false;
   std::vector<std::string> others_failed;
+  const auto began = std::chrono::steady_clock::now();
   {
-    progress shown(steps);
-    for (study& s : studies) {
+    progress shown(todo.steps);
+    for (study& s : todo.studies) {
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+      if (given.seconds > 0 && taken.count() > given.seconds) {  // some runs take the time that they take
+        shown.clear();
+        add_left_out(out, s.head.experiment, given.seconds);
+        continue;
+      }
       const std::vector<result> results = measure(std::move(s), work, random, shown);
       shown.clear();
       for (const result& r : results) {
-        fmt::print("{}", table(r, work.kind != profile::smoke));
+        fmt::print("{}", table(r));
         std::fflush(stdout);
         out["results"].push_back(to_json(r));
       }
+      file.write(out);
       for (const series& line : results.front().lines) {
         if (line.failed.empty()) continue;
         if (line.role == "ours") {
@@ -178,11 +268,12 @@ int run(const arguments& given) {
       }
     }
   }
+  out["complete"] = true;
+  file.write(out);
   for (const left_out& gone : contenders.missing) fmt::print("{}: {}\n", gone.family, gone.reason);
-  if (file) {
-    file->write(out);
-    fmt::print("\nwritten to {}\n", given.json);
-  }
+  if (work.kind != profile::smoke) judge(file.path());
+  if (temporary) std::filesystem::remove(file.path());
+  else fmt::print("\nwritten to {}\n", given.json);
   if (!others_failed.empty()) fmt::print("failed its check, shown as failed: {}\n", fmt::join(others_failed, ", "));
   if (ours_failed) return 1;
   return others_failed.empty() ? 0 : 3;
@@ -221,7 +312,9 @@ int main(int argc, char** argv) {
                    "smoke: does it work; quick: about three minutes for all; full: for the record")
       ->check(CLI::IsMember({"smoke", "quick", "full"}))
       ->capture_default_str();
-  running->add_option("--json", given.json, "write the results to this file");
+  running->add_option("--seconds", given.seconds, "measure for about so long; says which experiments it leaves out")
+      ->check(CLI::PositiveNumber);
+  running->add_option("--json", given.json, "write the results to this file, experiment by experiment");
   running->add_option("--cpus", given.cpus, "use these hardware threads, e.g. 0,2-5");
   running->add_option("--placement", given.placement, "spread, same-thread, sibling, same-l3, other or none")
       ->capture_default_str();

@@ -1,39 +1,40 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read and validate result files of muster-bench.
+"""Read result files of muster-bench (bench/schema/result-2.schema.json).
 
-A result file is refused as a whole when a required key is missing or has the wrong type: a report that
-silently leaves out half a file would be worse than none. Keys that this version does not know are ignored,
-so that a newer driver can add some without breaking an older report.
+What does not fit the schema is left out, as little as possible: a point, a series, an experiment, or the whole file.
+Each of these is a sentence that names the file and the place, says what is wrong and what to do; the rest is shown.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
-ROLES = ("ours", "paper", "baseline", "peer", "limit")
-SCALES = ("log2", "linear", "category")
-NUMBER = (int, float)
+import jsonschema
+
+import bars
+from bars import ROLES, Bar  # noqa: F401 - of those who read results, too
+
+SCHEMA = Path(__file__).resolve().parents[1] / "bench" / "schema" / "result-2.schema.json"
+AGAIN = "run the experiment again"
 
 
 class BadFile(Exception):
-    """A result file that cannot be used; the text is one line that names the file and the key."""
+    """Nothing can be read; the text is one line that says why and what to do."""
 
 
 @dataclass
 class Point:
     x: float | str
     samples: list[float]
-    checked: bool | None  # None: the file does not say; it then does not count as checked.
+    checked: bool
     cpu_seconds: list[float]
     peak_memory: float | None
-    ns_per_op: list[float]
-    threads: float | None
 
 
 @dataclass
@@ -41,22 +42,11 @@ class Series:
     name: str
     role: str
     note: str
-    failed: str  # Why the series failed its own check, at least in part; empty when it did not.
-    refused: bool  # The file calls the whole series failed; otherwise only its points not checked are out.
+    failed: str  # why the series failed its own check, at least in part; empty when it did not
     points: list[Point]
 
     def at(self, x: float | str) -> Point | None:
         return next((point for point in self.points if point.x == x), None)
-
-
-@dataclass
-class Bar:
-    ours: str
-    against: str
-    x: float | str
-    limit: float
-    at_least: bool  # False: the ratio must be at most `limit`.
-    note: str
 
 
 @dataclass
@@ -69,7 +59,11 @@ class Run:
     profile: str
     date: str
     command: str
-    pinned: bool | None = None  # None: the file does not say.
+    units: int
+    pinned: bool | None
+    complete: bool
+    missing: dict[str, str]  # what is not in this build, and why
+    charts: dict[str, Result] = field(default_factory=dict)  # all results of the file by their ids
 
     @property
     def machine_key(self) -> str:
@@ -83,9 +77,7 @@ class Result:
     part: str
     source: str
     title: str
-    claim: str
     setting: str
-    command: str
     x_name: str
     x_unit: str
     x_scale: str
@@ -93,10 +85,26 @@ class Result:
     y_unit: str
     better: str
     series: list[Series]
-    bars: list[Bar] = field(default_factory=list)
-    verdict_word: str = ""
-    verdict_why: str = ""
-    replaced: int = 0  # How many older results of the same experiment this one stands for.
+    replaced: int = 0  # how many older results of the same experiment this one stands for
+
+    @property
+    def claim(self) -> str:
+        return bars.table().get(self.experiment, {}).get("claim", "")
+
+    @functools.cached_property
+    def bars(self) -> list[Bar]:
+        return bars.bars_of(self.experiment, self.run, self.y_name)
+
+    @functools.cached_property
+    def sentences(self) -> list[dict[str, Any]]:
+        return bars.entries(self.experiment, "paper", self.run, self.y_name)
+
+    @property
+    def simulated(self) -> bool:
+        return self.part == "simulated"
+
+    def named(self, name: str) -> Series | None:
+        return next((series for series in self.series if series.name == name), None)
 
     @property
     def xs(self) -> list[float | str]:
@@ -105,169 +113,178 @@ class Result:
         return list(seen) if self.x_scale == "category" else sorted(seen)
 
 
-class _Node:
-    """One JSON object together with its file and its place in it, for error messages."""
+@functools.cache
+def _validator() -> jsonschema.Draft7Validator:
+    return jsonschema.Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
-    def __init__(self, value: Any, path: Path, where: str) -> None:
-        self.value, self.path, self.where = value, path, where
-        if not isinstance(value, dict):
-            raise BadFile(f"{path}: key '{where or 'top level'}' must be an object")
 
-    def name(self, key: str) -> str:
-        return f"{self.where}.{key}" if self.where else key
+class _Reader:
+    """One file, and what is wrong with it."""
 
-    def bad(self, key: str, what: str) -> BadFile:
-        return BadFile(f"{self.path}: key '{self.name(key)}' {what}")
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problems: list[str] = []
 
-    def need(self, key: str, kind: Any) -> Any:
-        if key not in self.value:
-            raise self.bad(key, "is missing")
-        return self.may(key, kind, None)
+    def problem(self, where: str, what: str, left_out: str) -> None:
+        self.problems.append(f"{self.path.name}: {where}{': ' if where else ''}{what}; {left_out} is left out: {AGAIN}")
 
-    def may(self, key: str, kind: Any, default: Any) -> Any:
-        value = self.value.get(key)
-        if value is None and key in self.value and default is None:
-            raise self.bad(key, "must not be null")
-        if value is None:
-            return default
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            kinds = kind if isinstance(kind, tuple) else (kind,)
-            raise self.bad(
-                key, f"must be {' or '.join(k.__name__ for k in kinds)}, not {type(value).__name__}"
-            )
-        return value
+    def document(self) -> dict[str, Any] | None:
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except OSError as error:
+            self.problem("", f"cannot be read ({error.strerror})", "it")
+            return None
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            self.problem("", f"is not JSON, or was cut off ({' '.join(str(error).split())})", "it")
+            return None
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if schema != 2:
+            self.problem("", f"has schema {schema!r}, and this report reads 2", "it")
+            return None
+        return self.without_errors(document)
 
-    def text(self, key: str) -> str:
-        return self.may(key, str, "").strip()
+    def without_errors(self, document: dict[str, Any]) -> dict[str, Any] | None:
+        """The document without the smallest parts that do not fit the schema."""
+        gone: set[tuple[Any, ...]] = set()
+        for error in _validator().iter_errors(document):
+            path = tuple(error.absolute_path)
+            # results, i, series, j, points, k
+            depth = next((n for n in (6, 4, 2) if len(path) >= n and path[0] == "results"), 0)
+            if depth == 6 and path[4] != "points":
+                depth = 4
+            if depth == 4 and path[2] != "series":
+                depth = 2
+            place = path[:depth]
+            if place in gone:
+                continue
+            gone.add(place)
+            what = error.message if len(error.message) < 120 else error.message[:117] + "..."
+            inside = ".".join(str(one) for one in path[depth:])
+            self.problem(self.told(document, place), f"{inside + ': ' if inside else ''}{what}",
+                         {6: "the point", 4: "the series", 2: "the experiment", 0: "the file"}[depth])
+        if () in gone:
+            return None
+        for place in sorted(gone, key=lambda place: [(0, one) if isinstance(one, int) else (1, one) for one in place],
+                            reverse=True):
+            owner: Any = document
+            for step in place[:-1]:
+                owner = owner[step]
+            owner.pop(place[-1])
+        return document
 
-    def child(self, key: str) -> _Node:
-        return _Node(self.need(key, dict), self.path, self.name(key))
+    @staticmethod
+    def told(document: dict[str, Any], place: tuple[Any, ...]) -> str:
+        """The names of what lies at a place of the document."""
+        names, owner = [], document
+        for step in place:
+            owner = owner[step]
+            if isinstance(owner, dict):
+                names.append(str(next((owner[key] for key in ("experiment", "name", "x") if key in owner), step)))
+        return ", ".join(names)
 
-    def children(self, key: str, required: bool = True) -> list[_Node]:
-        items = self.need(key, list) if required else self.may(key, list, [])
-        return [_Node(item, self.path, f"{self.name(key)}[{i}]") for i, item in enumerate(items)]
+    def run(self, document: dict[str, Any]) -> Run:
+        found = Run(
+            self.path,
+            document["machine"],
+            document["build"],
+            document["profile"],
+            document["date"],
+            document["command"],
+            document["units"],
+            document.get("pinned"),
+            document["complete"],
+            {one["name"]: one["reason"] for one in document.get("missing", [])},
+        )
+        if not found.complete:
+            self.problems.append(f"{self.path.name}: the run was cut off; {len(document['results'])} charts of it are shown")
+        for one in document.get("left_out", []):
+            self.problems.append(f"{self.path.name}: {one['experiment']} was not run: {one['reason']}")
+        return found
 
-    def numbers(self, key: str, required: bool = False) -> list[float]:
-        items = self.need(key, list) if required else self.may(key, (list, int, float), [])
-        items = items if isinstance(items, list) else [items]
+    def points(self, where: str, items: list[dict[str, Any]], category: bool, failed: bool) -> list[Point]:
+        points: list[Point] = []
         for item in items:
-            if isinstance(item, bool) or not isinstance(item, NUMBER) or not math.isfinite(item):
-                raise self.bad(key, "must hold finite numbers only")
-        return [float(item) for item in items]
+            here = f"{where}, {item['x']}"
+            if any(point.x == item["x"] for point in points):
+                self.problem(here, "is there twice", "the second")
+            elif not all(map(math.isfinite, item["samples"])):
+                self.problem(here, "a sample is not a number", "the point")
+            elif isinstance(item["x"], str) and not category:
+                self.problem(here, "x is text, on an axis of numbers", "the point")
+            else:
+                if not item["samples"] and item["checked"] and not failed:
+                    self.problem(here, "has no samples", "the point")
+                points.append(Point(item["x"], [float(one) for one in item["samples"]], item["checked"],
+                                    item.get("cpu_seconds", []), item.get("peak_memory") or None))
+        return points
 
-    def choice(self, key: str, choices: tuple[str, ...]) -> str:
-        value = self.need(key, str)
-        if value not in choices:
-            raise self.bad(key, f"is '{value}', must be one of {', '.join(choices)}")
-        return value
+    def series(self, where: str, item: dict[str, Any], category: bool) -> Series:
+        failed = item.get("failed", "")
+        points = self.points(f"{where}, {item['name']}", item["points"], category, bool(failed))
+        if not failed and any(not point.checked for point in points):
+            failed = "results failed the check at " + ", ".join(str(p.x) for p in points if not p.checked)
+        return Series(item["name"], item["role"], item.get("note", ""), failed, points)
 
-
-def _point(node: _Node, failed: bool, category: bool) -> Point:
-    samples = node.numbers("samples", required=not failed)
-    if not samples and not failed:
-        raise node.bad("samples", "must not be empty")
-    x = node.need("x", (int, float, str))
-    if isinstance(x, str) and not category:
-        raise node.bad("x", "is text, which needs x.scale 'category'")
-    memory = node.numbers("peak_memory")
-    threads = node.value.get("threads")
-    return Point(
-        x,
-        samples,
-        node.may("checked", bool, False) if "checked" in node.value else None,
-        node.numbers("cpu_seconds"),
-        max(memory) if memory else None,
-        node.numbers("ns_per_op"),
-        threads if isinstance(threads, NUMBER) else None,
-    )
-
-
-def _series(node: _Node, category: bool) -> Series:
-    failed = node.text("failed")
-    refused = bool(failed)
-    points = [_point(child, refused, category) for child in node.children("points", not refused)]
-    seen = [point.x for point in points]
-    if len(set(seen)) != len(seen):
-        raise node.bad("points", "has the same x twice")
-    if not failed and any(point.checked is False for point in points):
-        places = ", ".join(str(point.x) for point in points if point.checked is False)
-        failed = f"results failed the check at {places}"
-    return Series(
-        node.need("name", str), node.choice("role", ROLES), node.text("note"), failed, refused, points
-    )
+    def result(self, item: dict[str, Any], run: Run) -> Result:
+        experiment, x, y = item["experiment"], item["x"], item["y"]
+        scale = x.get("scale") or ""
+        series: list[Series] = []
+        for one in item["series"]:
+            if any(other.name == one["name"] for other in series):
+                self.problem(f"{experiment}, {one['name']}", "is there twice", "the second")
+            else:
+                series.append(self.series(experiment, one, scale in ("", "category")))
+        if not scale:
+            named = any(isinstance(point.x, str) for one in series for point in one.points)
+            scale = "category" if named else "linear"
+        return Result(run, experiment, item["part"], item.get("source", ""), item.get("title", ""),
+                      item.get("setting", ""), x["name"], x.get("unit", ""), scale, y["name"], y.get("unit", ""),
+                      y["better"], series)
 
 
-def _bar(node: _Node) -> Bar:
-    at_least = "at_least" in node.value
-    if not at_least and "at_most" not in node.value:
-        raise node.bad("at_least", "is missing (and so is 'at_most')")
-    limit = node.need("at_least" if at_least else "at_most", NUMBER)
-    return Bar(
-        node.need("ours", str),
-        node.need("against", str),
-        node.need("x", (int, float, str)),
-        float(limit),
-        at_least,
-        node.text("note"),
-    )
+def read_file(path: Path) -> tuple[list[Result], list[str]]:
+    """The results of a file, and a sentence for each thing that is wrong with it."""
+    reader = _Reader(path)
+    document = reader.document()
+    if document is None:
+        return [], reader.problems
+    run = reader.run(document)
+    for item in document["results"]:
+        if item["experiment"] in run.charts:
+            reader.problem(item["experiment"], "is there twice", "the second")
+        else:
+            run.charts[item["experiment"]] = reader.result(item, run)
+    for chart in run.charts.values():
+        reasons: dict[str, list[str]] = {}
+        for name, why in absent_series(chart):
+            reasons.setdefault(why, []).append(name)
+        reader.problems += [f"{path.name}: {chart.experiment} lacks {', '.join(names)}: {why}"
+                            for why, names in reasons.items()]
+    return list(run.charts.values()), reader.problems
 
 
-def _result(node: _Node, run: Run) -> Result:
-    experiment = node.need("experiment", str)
-    x, y = node.child("x"), node.child("y")
-    scale = x.choice("scale", SCALES) if "scale" in x.value else ""
-    listed = node.children("series")
-    series = [_series(child, scale in ("category", "")) for child in listed]
-    if not scale:
-        named = any(isinstance(point.x, str) for one in series for point in one.points)
-        scale = "category" if named else "linear"
-    names = [one.name for one in series]
-    if len(set(names)) != len(names):
-        raise node.bad("series", "has two series of the same name")
-    verdict = _Node(node.may("verdict", dict, {}), node.path, node.name("verdict"))
-    return Result(
-        run,
-        experiment,
-        node.text("part") or experiment.split("/")[0],
-        node.text("source"),
-        node.text("title"),
-        node.text("claim"),
-        node.text("setting"),
-        node.text("command") or run.command,
-        x.need("name", str),
-        x.text("unit"),
-        scale,
-        y.need("name", str),
-        y.text("unit"),
-        y.choice("better", ("higher", "lower")),
-        series,
-        [_bar(child) for child in node.children("bars", required=False)],
-        verdict.text("word"),
-        verdict.text("why"),
-    )
+def absent_series(result: Result) -> list[tuple[str, str]]:
+    """The series that the table names and the chart lacks, and why."""
+    wanted: set[str] = set()
+    for kind in ("bars", "paper"):
+        for entry in bars.entries(result.experiment, kind, result.run, result.y_name):
+            charts = entry.get("charts")
+            if not charts:  # the others are looked for in the charts that they name
+                wanted |= bars.names_of(entry)
+    return [(name, why_absent(result.run, name)) for name in sorted(wanted) if result.named(name) is None]
 
 
-def load_file(path: Path) -> list[Result]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadFile(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise BadFile(f"{path}: is not JSON: {' '.join(str(error).split())}") from error
-    top = _Node(document, path, "")
-    schema = top.need("schema", int)
-    if schema != SCHEMA:
-        raise BadFile(f"{path}: key 'schema' is {schema}, this report reads {SCHEMA}")
-    run = Run(
-        path,
-        top.may("machine", dict, {}),
-        top.may("build", dict, {}),
-        top.text("profile"),
-        top.text("date"),
-        top.text("command"),
-        top.may("pinned", bool, None),
-    )
-    return [_result(node, run) for node in top.children("results")]
+def why_absent(run: Run, name: str) -> str:
+    """What the file says about something that is not there."""
+    for peer, reason in run.missing.items():
+        if name.lower().startswith(peer.lower().split(" ")[0].split(",")[0]):
+            return f"{peer}: {reason}"
+    for part, reason in bars.read().get("absent", {}).items():
+        if part in name:
+            return reason
+    return "it was not measured" if run.complete else "the run was cut off"
 
 
 def find_files(inputs: list[Path]) -> list[Path]:
@@ -282,18 +299,29 @@ def find_files(inputs: list[Path]) -> list[Path]:
     return list(dict.fromkeys(file.resolve() for file in files))
 
 
-def merge(results: list[Result]) -> list[Result]:
-    """Keep the newest result of every experiment per machine and profile.
+def read_all(inputs: list[Path]) -> tuple[list[Result], list[str]]:
+    results: list[Result] = []
+    problems: list[str] = []
+    for path in find_files(inputs):
+        found, wrong = read_file(path)
+        results += found
+        problems += wrong
+    return results, problems
 
-    Samples of different runs are never pooled: only ratios within one run mean something. What is left out
-    is counted, and the page says so.
+
+def merge(results: list[Result]) -> list[Result]:
+    """Keep one result of every experiment and machine: the newest of the fullest profile.
+
+    Samples of different runs are never pooled: only ratios within one run mean something. The page says how many other
+    results were left out.
     """
-    alike: dict[tuple[str, str, str], list[Result]] = {}
+    alike: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        alike.setdefault((result.experiment, result.run.machine_key, result.run.profile), []).append(result)
+        alike.setdefault((result.experiment, result.run.machine_key), []).append(result)
     kept = []
     for group in alike.values():
-        newest = max(reversed(group), key=lambda result: result.run.date)  # The last of equals.
+        # The last of equals.
+        newest = max(reversed(group), key=lambda r: (("smoke", "quick", "full").index(r.run.profile), r.run.date))
         newest.replaced = len(group) - 1
         kept.append(newest)
     return kept

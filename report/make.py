@@ -15,7 +15,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-PACKAGES = {"jinja2": "python3-jinja2", "matplotlib": "python3-matplotlib", "numpy": "python3-numpy"}
+PACKAGES = {"jinja2": "python3-jinja2", "jsonschema": "python3-jsonschema", "numpy": "python3-numpy"}
 HERE = Path(__file__).resolve().parent
 DEFAULT_INPUTS = (Path("bench/results"), Path("out/results"))
 
@@ -46,7 +46,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 def render(context: dict) -> dict[str, str]:
     import jinja2
 
-    from styles import variables
+    from styles import symbols, variables
 
     loader = jinja2.FileSystemLoader(HERE)
     page = jinja2.Environment(
@@ -63,7 +63,9 @@ def render(context: dict) -> dict[str, str]:
     plain.filters["cell"] = lambda text: " ".join(str(text).split()).replace("|", "\\|")
     style = (HERE / "style.css").read_text(encoding="utf-8")
     return {
-        "index.html": page.get_template("page.html.j2").render(context, style=style, variables=variables()),
+        "index.html": page.get_template("page.html.j2").render(
+            context, style=style, variables=variables(), symbols=symbols()
+        ),
         "report.md": plain.get_template("report.md.j2").render(context),
     }
 
@@ -83,25 +85,28 @@ def main(argv: list[str] | None = None) -> int:
             )
         return 2
 
-    from load import BadFile, find_files, load_file, merge
+    from bars import BadTable
+    from load import BadFile, merge, read_all
 
     try:
-        inputs = options.inputs or [path for path in DEFAULT_INPUTS if path.is_dir()]
-        results = merge([result for file in find_files(inputs) for result in load_file(file)])
+        found, problems = read_all(options.inputs or [path for path in DEFAULT_INPUTS if path.is_dir()])
+        for problem in problems:
+            print(f"report: {problem}", file=sys.stderr)
+        results = merge(found)
         if not results:
             where = " and ".join(map(str, options.inputs or DEFAULT_INPUTS))
             raise BadFile(
                 f"no results in {where}: make some with "
                 "muster-bench run ID... --json out/results/NAME.json"
             )
-    except BadFile as error:
+    except (BadFile, BadTable) as error:
         print(f"report: {error}", file=sys.stderr)
         return 2
     from page import build  # Only now: loading the drawing library takes longer than refusing a file.
 
     try:
         options.out.mkdir(parents=True, exist_ok=True)
-        for name, text in render(build(results, options.out.resolve())).items():
+        for name, text in render(build(results, options.out.resolve(), problems)).items():
             (options.out / name).write_text(text, encoding="utf-8")
     except OSError as error:
         print(f"report: cannot write to {options.out}: {error.strerror}", file=sys.stderr)

@@ -4,20 +4,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import charts
 import validity
+from claims import NOT, NOT_JUDGED, PARTLY, REPRODUCED, verdict
 from load import Result, Run, Series
-from stats import number, place, summarize, to_ns
-from styles import assign
-from verdict import MISSED, OPEN, REACHED, best_of, counts, judge_all, paper_word, spot
+from stats import number, place, shown, summarize, to_ns
+from styles import Style, assign
+from verdict import MISSED, OPEN, REACHED, best_of, counts, judge_all, spot, value_at
 
-PARTS = ("queue", "combine", "fork", "gpu", "syscall")
+PARTS = ("queue", "combine", "fork", "gpu", "syscall", "simulated")
 ROLE_NAMES = {
     "ours": "muster",
     "paper": "paper's algorithm",
@@ -26,7 +29,32 @@ ROLE_NAMES = {
     "limit": "limit",
 }
 MOST_COLUMNS = 8
-FAST_PART = "queue"  # The part whose experiments make the table on the first page.
+
+
+class Headline(NamedTuple):
+    """What the first page says about a part: one experiment at one place."""
+
+    part: str
+    experiment: str
+    x: Any
+    series: tuple[str, ...]  # in the picture, if they were measured; ours first
+    over: str  # a series, or a role
+    sentence: str  # with {ours}, {other}, {ratio}, {name} and {unit}
+
+
+HEADLINES = (
+    Headline("queue", "queue/fan-out", 8, ("spmc_queue", "spmc_queue pop_n(8)", "FFQ^s as printed", "mutex queue", "peer"),
+             "peer", "One producer feeds eight consumers: spmc_queue moves {ours} {unit}, {ratio} times the best peer "
+             "({name}, {other})."),
+    Headline("combine", "osci/fig3-techniques", "{units}", ("osci", "psim", "cc_synch", "std::mutex", "ideal"), "std::mutex",
+             "All threads use one object: osci executes {ours} {unit}, {ratio} times what std::mutex does ({other})."),
+    Headline("fork", "fork/overhead", "fib",
+             ("muster", "muster, return barrier, function and argument", "plain calls", "oneTBB", "OpenMP"), "plain calls",
+             "A call that may be stolen takes {inverse} times as long as a plain one; oneTBB's takes {oneTBB} times."),
+    Headline("gpu", "xmalloc/fig2-throughput", 32, ("coalescing, 16 FIFOs", "coalescing", "16 FIFOs", "base alone",
+                                                    "CUDA malloc"), "base alone",
+             "When all lanes of a warp allocate, a request needs {ours} memory operations; of the base alone {other}."),
+)
 
 
 def _slug(text: str) -> str:
@@ -42,120 +70,104 @@ def _told(value: Any) -> str:
     return "yes" if value is True else "no" if value is False else "unknown" if value is None else str(value)
 
 
-def _memory(size: float | None) -> str:
-    if size is None:
-        return ""
-    for unit, bytes_in_it in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= bytes_in_it:
-            return f"{number(size / bytes_in_it)} {unit}"
-    return f"{size:.0f} B"
-
-
 def _commit(run: Run) -> str:
     commit = str(run.build.get("commit") or "unknown")
     return commit[:12] + commit[40:] if re.match(r"[0-9a-f]{40}", commit) else commit
 
 
-def _rows(result: Result) -> list[dict[str, Any]]:
-    """The numbers of one experiment: a group per x, the best first, what failed last."""
-    groups = []
-    for x in result.xs:
-        rows = []
-        for series in result.series:
+def _table(result: Result) -> dict[str, Any]:
+    """The numbers of one experiment: a row for each series, a column for each x; what failed last."""
+    xs = result.xs
+    rows = []
+    for series in result.series:
+        cells = []
+        for x in xs:
             point = series.at(x)
-            if point is None:
+            if point is None or not (point.samples or not point.checked):
+                cells.append({"text": "", "spread": "", "wrong": False})
                 continue
-            wrong = bool(series.failed) and (series.refused or point.checked is not True)
-            row: dict[str, Any] = {
-                "name": series.name,
-                "role": series.role,
-                "failed": wrong,
-                "unchecked": point.checked is None,
-                "cpu": "",
-                "ns": "",
-                "memory": _memory(point.peak_memory),
-                "median": "–",
-                "quartiles": "–",
-                "interval": "–",
-                "n": "0",
-                "order": float("inf"),
-            }
-            if point.samples:
-                s = summarize(point.samples)
-                row |= {
-                    "median": number(s.median),
-                    "quartiles": f"{number(s.q1)} to {number(s.q3)}",
-                    "n": str(s.n),
-                    "order": s.median if result.better == "lower" else -s.median,
-                }
-                if s.low is not None:
-                    row["interval"] = f"{number(s.low)} to {number(s.high)}"
-            if point.cpu_seconds:
-                row["cpu"] = number(summarize(point.cpu_seconds).median)
-            if point.ns_per_op:
-                row["ns"] = number(summarize(point.ns_per_op).median)
-            rows.append(row)
-        rows.sort(key=lambda row: (row["role"] == "limit", row["failed"], row["order"]))
-        groups.append({"x": place(x), "title": x if isinstance(x, str) else spot(result, x), "rows": rows})
-    absent = [
-        {"name": s.name, "role": s.role, "why": s.failed or "not measured"}
-        for s in result.series
-        if not s.points
-    ]
-    every = [row for group in groups for row in group["rows"]]
-    return [
-        {
-            "groups": groups,
-            "absent": absent,
-            **{f"has_{key}": any(row[key] for row in every) for key in ("cpu", "memory", "ns")},
-        }
-    ]
+            s = summarize(point.samples) if point.samples else None
+            cells.append({
+                "text": shown(s, result.y_unit) if s else "failed",
+                "spread": f"{number(s.q1)}–{number(s.q3)}" if s and s.n > 1 and s.q1 != s.q3 else "",
+                "wrong": not point.checked,
+            })
+        why = "" if series.points else series.failed or series.note or "not measured"
+        rows.append({"name": series.name, "role": series.role, "cells": cells, "failed": series.failed, "why": why})
+    rows.sort(key=lambda row: (bool(row["why"]), row["role"] == "limit"))
+    samples = [len(point.samples) for series in result.series for point in series.points if point.samples]
+    return {
+        "xs": [place(x) for x in xs],
+        "rows": rows,
+        "n": f"{min(samples)}" + (f" to {max(samples)}" if min(samples) != max(samples) else "") if samples else "0",
+    }
 
 
-def _legend(result: Result, styles: dict[str, Any]) -> list[dict[str, Any]]:
+def _legend(result: Result, styles: dict[str, Style]) -> list[dict[str, Any]]:
     """A chart of bars names its bars itself, so its legend tells only what went wrong."""
-    shown = [s for s in result.series if s.failed or not charts.is_bar_chart(result)]
-    shown.sort(key=lambda s: ("ours", "paper", "baseline", "peer", "limit").index(s.role))
-    return [{"name": s.name, "role": s.role, "failed": s.failed, "style": styles[s.name]} for s in shown]
+    told = [s for s in result.series if s.failed or not charts.is_bar_chart(result)]
+    told.sort(key=lambda s: ("ours", "paper", "baseline", "peer", "limit").index(s.role))
+    return [{"name": s.name, "role": s.role, "failed": s.failed, "style": styles[s.name]} for s in told]
 
 
-def _experiment(
-    result: Result, anchor: str, styles: dict[str, Any], out: Path, several: bool
-) -> dict[str, Any]:
+def _experiment(result: Result, anchor: str, styles: dict[str, Style], out: Path, several: bool) -> dict[str, Any]:
     judgements = judge_all(result)
-    word, state = paper_word(result)
-    reached = sum(j.state == REACHED for j in judgements)
-    if judgements:
-        bar_state = (
-            REACHED
-            if reached == len(judgements)
-            else MISSED
-            if any(j.state == MISSED for j in judgements)
-            else OPEN
-        )
-    else:
-        bar_state = ""
-    raw = os.path.relpath(result.run.path, out).replace(os.sep, "/")
+    paper = verdict(result)
+    states = {j.state for j in judgements}
     return {
         "result": result,
         "anchor": anchor,
         "legend": _legend(result, styles),
-        "charts": charts.draw(result, styles, anchor),
-        "table": _rows(result)[0],
+        "chart": charts.draw(result, styles),
+        "table": _table(result),
         "judgements": judgements,
-        "reached": reached,
-        "bar_state": bar_state,
-        "word": word,
-        "word_state": state,
-        "why": result.verdict_why,
+        "reached": sum(j.state == REACHED for j in judgements),
+        "bar_state": next((one for one in (MISSED, OPEN, REACHED) if one in states), ""),
+        "word": paper.word,
+        "word_state": paper.state,
+        "why": paper.why,
         "notes": [(s.name, s.note) for s in result.series if s.note],
-        "raw": quote(raw),
+        "raw": quote(os.path.relpath(result.run.path, out).replace(os.sep, "/")),
         "raw_name": result.run.path.name,
         "commit": _commit(result.run),
-        "place": f"{result.run.profile or 'no profile'}, {_told(result.run.machine.get('cpu'))}"
-        if several
-        else "",
+        "place": f"{result.run.profile}, {_told(result.run.machine.get('cpu'))}" if several else "",
     }
+
+
+def _newest(results: list[Result], experiment: str) -> Result | None:
+    """The result that the first page speaks of: a full one before a quick one, and then the newest."""
+    found = [r for r in results if r.experiment == experiment]
+    return max(found, key=lambda r: (r.run.profile == "full", r.run.date), default=None)
+
+
+def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -> dict[str, Any]:
+    """A sentence and a picture; where there is no result, the command that makes one."""
+    without = {"part": head.part, "sentence": "", "chart": "", "command": f"./dev bench {head.experiment}", "place": ""}
+    result = _newest(results, head.experiment)
+    if result is None:
+        return without
+    x = result.run.units if head.x == "{units}" else head.x
+    ours = value_at(result, head.series[0], x)
+    rival = best_of(result, head.over, x)
+    if ours is None or rival is None:
+        return without
+    other = median(rival[1].samples)
+    better = ours / other if result.better == "higher" else other / ours
+    names = {"ours": number(ours), "other": number(other), "ratio": number(better), "inverse": number(1 / better),
+             "name": rival[0].name, "unit": result.y_unit, "oneTBB": number(_over(result, "oneTBB", x, other))}
+    chosen = [rival[0].name if name == "peer" else name for name in head.series]
+    picture = [dataclasses.replace(s, points=[s.at(x)]) for name in chosen if (s := result.named(name)) and s.at(x)]
+    return without | {
+        "sentence": head.sentence.format(**names),
+        "chart": charts.draw(dataclasses.replace(result, series=picture, x_scale="category"), styles),
+        "place": f"{result.title}, {spot(result, x)} · {result.run.profile} profile, "
+                 f"{_told(result.run.machine.get('cpu'))}, {result.run.units} hardware threads",
+    }
+
+
+def _over(result: Result, name: str, x: Any, other: float) -> float | None:
+    value = value_at(result, name, x)
+    return value / other if value is not None and other else None
 
 
 def _columns(result: Result) -> list[float | str]:
@@ -170,17 +182,13 @@ def _columns(result: Result) -> list[float | str]:
     return [x for x in xs if x in chosen]
 
 
-def _ns_row(result: Result, series: Series, xs: list[float | str]) -> dict[str, Any]:
-    cells = []
-    for x in xs:
-        point = counts(series, x)
-        cells.append({"value": _ns(result, point) if point else None, "name": ""})
-    return {"name": series.name, "role": series.role, "failed": series.failed, "cells": cells}
-
-
 def _ns(result: Result, point: Any) -> float | None:
-    value = to_ns(summarize(point.samples).median, result.y_unit)
-    return value if value is not None or not point.ns_per_op else summarize(point.ns_per_op).median
+    return to_ns(summarize(point.samples).median, result.y_unit)
+
+
+def _ns_row(result: Result, series: Series, xs: list[float | str]) -> dict[str, Any]:
+    cells = [{"value": _ns(result, point) if (point := counts(series, x)) else None, "name": ""} for x in xs]
+    return {"name": series.name, "role": series.role, "failed": series.failed, "cells": cells}
 
 
 def fast_table(results: list[Result]) -> dict[str, Any]:
@@ -198,33 +206,18 @@ def fast_table(results: list[Result]) -> dict[str, Any]:
             names = {cell["name"] for cell in cells} - {""}
             if len(names) == 1:
                 cells = [cell | {"name": ""} for cell in cells]
-            rows.append(
-                {
-                    "name": "best peer" + (f": {names.pop()}" if len(names) == 1 else ""),
-                    "role": "peer",
-                    "failed": "",
-                    "cells": cells,
-                }
-            )
+            name = "best peer" + (f": {names.pop()}" if len(names) == 1 else "")
+            rows.append({"name": name, "role": "peer", "failed": "", "cells": cells})
         if not any(cell["value"] is not None for row in rows for cell in row["cells"]):
             continue
         for column in range(len(xs)):
-            told = [
-                row["cells"][column]["value"] for row in rows if row["cells"][column]["value"] is not None
-            ]
-            for row in rows:
-                cell = row["cells"][column]
-                cell["best"] = bool(told) and len(rows) > 1 and cell["value"] == min(told)
+            column_cells = [row["cells"][column] for row in rows]
+            least = min((c["value"] for c in column_cells if c["value"] is not None), default=None)
+            for cell in column_cells:
+                cell["best"] = len(rows) > 1 and cell["value"] is not None and cell["value"] == least
                 cell["text"] = number(cell["value"])
-        shapes.append(
-            {
-                "result": result,
-                "title": result.title or result.experiment,
-                "rows": rows,
-                "xs": [place(x) for x in xs],
-                "cut": len(xs) < len(result.xs),
-            }
-        )
+        shapes.append({"result": result, "title": result.title or result.experiment, "rows": rows,
+                       "xs": [place(x) for x in xs], "cut": len(xs) < len(result.xs)})
     return {"shapes": shapes, "columns": max((len(shape["xs"]) for shape in shapes), default=0)}
 
 
@@ -235,18 +228,8 @@ def _builds(results: list[Result]) -> list[dict[str, Any]]:
         run = result.run
         peers = run.build.get("peers") if isinstance(run.build.get("peers"), dict) else {}
         key = (_commit(run), _told(run.build.get("compiler")), _told(run.build.get("flags")), run.profile)
-        entry = entries.setdefault(
-            key,
-            {
-                "commit": key[0],
-                "compiler": key[1],
-                "flags": key[2],
-                "profile": run.profile or "not told",
-                "dates": [],
-                "files": [],
-                "peers": {},
-            },
-        )
+        entry = entries.setdefault(key, {"commit": key[0], "compiler": key[1], "flags": key[2], "profile": run.profile,
+                                         "dates": [], "files": [], "peers": {}})
         entry["peers"] |= {name: _told(version) for name, version in peers.items()}
         for name, value in (("dates", run.date[:10]), ("files", run.path.name)):
             if value and value not in entry[name]:
@@ -264,11 +247,12 @@ def _machine_block(results: list[Result]) -> dict[str, Any]:
         "facts": [(key.replace("_", " "), _told(newest[key])) for key in known],
         "builds": _builds(results),
         "threats": validity.threats(results),
-        "fast": fast_table([result for result in results if result.part == FAST_PART]),
+        "fast": fast_table([r for r in results if r.part in ("queue", "combine", "fork") and "-" in r.experiment
+                            and not r.source]),
     }
 
 
-def build(results: list[Result], out: Path) -> dict[str, Any]:
+def build(results: list[Result], out: Path, problems: list[str]) -> dict[str, Any]:
     """Everything that the page and its Markdown version show."""
     order = {part: i for i, part in enumerate(PARTS)}
     results = sorted(results, key=lambda r: (order.get(r.part, len(PARTS)), r.part))
@@ -287,10 +271,12 @@ def build(results: list[Result], out: Path) -> dict[str, Any]:
         machines.setdefault(result.run.machine_key, []).append(result)
     judged = [(e, j) for e in experiments for j in e["judgements"]]
     papers = [e for e in experiments if e["word"]]
-    parts = list(dict.fromkeys(result.part for result in results))
     return {
+        "problems": problems,
+        "headlines": [_headline(head, results, styles) for head in HEADLINES],
         "experiments": experiments,
-        "parts": [(part, [e for e in experiments if e["result"].part == part]) for part in parts],
+        "parts": [(part, [e for e in experiments if e["result"].part == part])
+                  for part in dict.fromkeys(result.part for result in results)],
         "machines": [_machine_block(group) for group in machines.values()],
         "judged": judged,
         "reached": sum(j.state == REACHED for _, j in judged),
@@ -298,9 +284,8 @@ def build(results: list[Result], out: Path) -> dict[str, Any]:
         "open": [(e, j) for e, j in judged if j.state == OPEN],
         "papers": papers,
         "roles": ROLE_NAMES,
-        "words": {
-            word: sum(e["word"] == word for e in papers) for word in dict.fromkeys(e["word"] for e in papers)
-        },
+        "words": {word: count for word in (REPRODUCED, PARTLY, NOT, NOT_JUDGED)
+                  if (count := sum(e["word"] == word for e in papers))},
         "failed": sum(bool(s.failed) for r in results for s in r.series),
         "files": len({result.run.path for result in results}),
         "dates": sorted({result.run.date[:10] for result in results if result.run.date}),

@@ -15,7 +15,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend first)
 
-from load import load_file  # noqa: E402
+from load import read_file  # noqa: E402
 from stats import summarize  # noqa: E402
 
 COLOURS = ["#0b5fa5", "#0b5fa5", "#c2410c", "#7c3aed", "#15803d", "#a16207", "#6b7280", "#be185d"]
@@ -27,7 +27,7 @@ def main() -> int:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     source, experiment, out, names = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4:]
-    result = next((r for r in load_file(source) if r.experiment == experiment), None)
+    result = next((r for r in read_file(source)[0] if r.experiment == experiment), None)
     if result is None:
         print(f"picture.py: {source} has no experiment {experiment}", file=sys.stderr)
         return 2

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +24,6 @@ class Summary:
     median: float
     q1: float
     q3: float
-    low: float | None  # The 95 % interval of the median; None when one sample is all there is.
-    high: float | None
 
     @property
     def iqr(self) -> float:
@@ -48,9 +48,20 @@ def interval(medians: np.ndarray) -> tuple[float, float]:
 
 
 def summarize(samples: list[float]) -> Summary:
-    q1, median, q3 = (float(value) for value in np.percentile(samples, [25, 50, 75]))
-    low, high = interval(resampled_medians(samples)) if len(samples) > 1 else (None, None)
-    return Summary(len(samples), median, q1, q3, low, high)
+    return _summary(tuple(samples))
+
+
+@functools.cache
+def _summary(samples: tuple[float, ...]) -> Summary:
+    """As np.percentile, which takes longer to call than the few samples take."""
+    ordered = sorted(samples)
+
+    def quantile(part: float) -> float:
+        place = part * (len(ordered) - 1)
+        below = math.floor(place)
+        return ordered[below] + (place - below) * (ordered[min(below + 1, len(ordered) - 1)] - ordered[below])
+
+    return Summary(len(ordered), quantile(0.5), quantile(0.25), quantile(0.75))
 
 
 def ratio_interval(top: list[float], bottom: list[float]) -> tuple[float, float] | None:
@@ -87,6 +98,13 @@ def number(value: float | None) -> str:
     if size >= 0.9995 or value == 0:
         return f"{value:.2f}" if value else "0"
     return f"{value:#.3g}" if size >= 1e-4 else f"{value:.1e}"
+
+
+def shown(summary: Summary, unit: str) -> str:
+    """A median; of a time that is not above zero, which only a difference can be, how far it may be off."""
+    if summary.median <= 0 and unit in TIMES:
+        return f"below the noise (±{number(max(summary.q3 - summary.median, summary.median - summary.q1))})"
+    return number(summary.median)
 
 
 def place(x: float | str) -> str:

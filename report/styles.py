@@ -24,7 +24,7 @@ PALETTE = [
     ("#682300", "#c5580f"),
     ("#4e1d7f", "#955aa8"),
 ]
-# Inks that are not series. The charts are drawn with the light ones, which are replaced by variables.
+# Inks that are not series.
 INK = {
     "fg": ("#1d2127", "#e4e7eb"),
     "muted": ("#5f6772", "#9aa3ae"),
@@ -64,32 +64,18 @@ SOLID_MARKERS = 6  # The first ones stay visible on the thick lines of ours.
 
 @dataclass(frozen=True)
 class Style:
-    color: str  # A light colour of PALETTE or INK.
-    variable: str  # The variable of the page that stands for it.
+    variable: str  # the variable of the page that holds the colour
     marker: list[tuple[float, float]]
     dashes: tuple[float, ...] | None
-    width: float
-    size: float
 
     @property
-    def swatch(self) -> str:
-        """SVG points of the marker for the legend, around the middle of a 30 by 14 box."""
-        scale = 2.7 + self.size / 6
-        return " ".join(f"{15 + scale * x:.2f},{7 - scale * y:.2f}" for x, y in self.marker)
+    def symbol(self) -> str:
+        """The id of the marker among the symbols of the page."""
+        return f"m{MARKERS.index(self.marker)}"
 
     @property
     def dash_array(self) -> str:
         return " ".join(f"{length:g}" for length in self.dashes) if self.dashes else ""
-
-
-# Line width and marker size.
-WEIGHT = {
-    "ours": (2.8, 8.5),
-    "paper": (1.8, 7.5),
-    "baseline": (1.3, 6.5),
-    "peer": (1.3, 6.5),
-    "limit": (1.4, 5.0),
-}
 
 
 def assign(results: list[Result]) -> dict[str, Style]:
@@ -118,7 +104,7 @@ def assign(results: list[Result]) -> dict[str, Style]:
         if role == "limit":
             # A limit is a grey line: it takes no colour away from the series.
             dashes = LIMIT_DASHES[sum(roles[other] == "limit" for other in styles) % len(LIMIT_DASHES)]
-            styles[name] = Style(INK["limit"][0], "--limit", marker, dashes, *WEIGHT[role])
+            styles[name] = Style("--limit", marker, dashes)
             continue
         cost = [0] * len(PALETTE)
         for other in near:
@@ -126,7 +112,7 @@ def assign(results: list[Result]) -> dict[str, Style]:
             if other in colors:
                 cost[colors[other]] += 2 if roles[other] == "ours" else 1
         color = colors[name] = cost.index(min(cost))
-        styles[name] = Style(PALETTE[color][0], f"--s{color}", marker, None, *WEIGHT[role])
+        styles[name] = Style(f"--s{color}", marker, None)
     return styles
 
 
@@ -138,6 +124,8 @@ def variables() -> dict[str, dict[str, str]]:
     }
 
 
-def recolor() -> dict[str, str]:
-    """What every colour of a drawn chart is replaced by."""
-    return {value: f"var(--{name})" for name, value in variables()["light"].items()}
+def symbols() -> dict[str, str]:
+    """The outlines of all markers, around the origin."""
+    return {
+        f"m{i}": " ".join(f"{4.2 * x:.1f},{-4.2 * y:.1f}" for x, y in marker) for i, marker in enumerate(MARKERS)
+    }

@@ -87,7 +87,7 @@ def _machine(machine: dict[str, Any]) -> list[str]:
 def _pinning(results: list[Result]) -> list[str]:
     kinds: dict[str, list[str]] = {"pinned": [], "not": [], "unsaid": []}
     for result in results:
-        text = f"{result.setting} {result.command}"
+        text = f"{result.setting} {result.run.command}"
         if result.run.pinned is not None:
             kind = "pinned" if result.run.pinned else "not"
         else:
@@ -115,8 +115,7 @@ def _crowded(results: list[Result]) -> list[str]:
         each = THREADS.get(result.x_name.split()[0].lower() if result.x_name else "")
         crowded = []
         for x in result.xs:
-            told = [p.threads for s in result.series if (p := s.at(x)) is not None and p.threads is not None]
-            threads = max(told) if told else each * x if each and not isinstance(x, str) else 0
+            threads = each * x if each and not isinstance(x, str) else 0
             if threads > cores:
                 crowded.append(place(x))
         if crowded:
@@ -144,12 +143,6 @@ def _samples(results: list[Result]) -> list[str]:
         said.append(
             f"{len(wide)} of {len(points)} numbers have a quartile range above {WIDE_SPREAD:.0%} of their "
             f"median ({_listed(wide)})."
-        )
-    blind = [r.experiment for r, _, p in points if p.checked is None]
-    if blind:
-        said.append(
-            f"{len(blind)} numbers do not say whether their results were checked and are judged by no bar "
-            f"({_listed(blind)})."
         )
     failed = [f"{s.name} in {r.experiment}" for r in results for s in r.series if s.failed]
     if failed:
@@ -185,8 +178,7 @@ def _builds(results: list[Result]) -> list[str]:
     replaced = sum(r.replaced for r in results)
     if replaced:
         said.append(
-            f"{replaced} older result{'s' if replaced > 1 else ''} of the same experiments left out in favour "
-            "of the newest."
+            f"{replaced} older or shorter result{'s' if replaced > 1 else ''} of the same experiments left out."
         )
     return said
 

@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Judge the bars of an experiment: the ratios that a claim of speed has to reach."""
+"""Judge the bars of an experiment: the ratios that ours must reach."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
 
-from load import ROLES, Bar, Point, Result, Series
+from bars import ROLES, Bar
+from load import Point, Result, Series, why_absent
 from stats import number, place, ratio_interval
 
 REACHED, MISSED, OPEN = "reached", "missed", "open"
@@ -18,21 +19,28 @@ KINDS = {
     "peer": "peer",
     "limit": "limit",
 }
+TOO_SHORT = "the profile smoke is too short to judge"
 
 
 @dataclass(frozen=True)
 class Judgement:
     bar: Bar
-    state: str  # REACHED, MISSED or OPEN (it could not be judged).
+    state: str  # REACHED, MISSED or OPEN (not judged)
     ratio: float | None
     text: str
-    noisy: bool  # The 95 % interval of the ratio holds the limit: another run may decide otherwise.
+    noisy: bool  # the 95 % interval of the ratio holds the limit: another run may decide otherwise
 
 
 def counts(series: Series, x: float | str) -> Point | None:
     """The point of a series at x, if its results were checked and right."""
     point = series.at(x)
-    return point if point is not None and point.samples and point.checked and not series.refused else None
+    return point if point is not None and point.samples and point.checked else None
+
+
+def value_at(result: Result, name: str, x: float | str) -> float | None:
+    series = result.named(name)
+    point = counts(series, x) if series is not None else None
+    return median(point.samples) if point is not None else None
 
 
 def best_of(result: Result, against: str, x: float | str, but: str = "") -> tuple[Series, Point] | None:
@@ -58,22 +66,42 @@ def spot(result: Result, x: float | str) -> str:
     )
 
 
+def unmet(result: Result, entry: Bar | dict) -> str:
+    """Which measured condition of a bar or a sentence does not hold; empty when all do."""
+    only_if, why = (entry.only_if, entry.why) if isinstance(entry, Bar) else (entry.get("only_if", ()), entry.get("why"))
+    for condition in only_if:
+        found = value_at(result, condition["series"], condition["x"])
+        if found is not None and found > condition["at_most"]:
+            return (f"{why}: {condition['series']} at {spot(result, condition['x'])} is {number(found)} {result.y_unit}, "
+                    f"more than {condition['at_most']:g}")
+    return ""
+
+
 def judge(result: Result, bar: Bar) -> Judgement:
     head = f"{bar.ours} at {spot(result, bar.x)}" if len(result.xs) > 1 else bar.ours
 
     def undecided(why: str, state: str = OPEN) -> Judgement:
         return Judgement(bar, state, None, f"{head}: {why}", False)
 
-    ours = next((s for s in result.series if s.name == bar.ours), None)
-    if ours is None or ours.at(bar.x) is None:
-        return undecided("not measured")
+    if result.run.profile == "smoke":
+        return undecided(TOO_SHORT)
+    ours = result.named(bar.ours)
+    if ours is None:
+        return undecided(f"there is no such series: {why_absent(result.run, bar.ours)}")
+    if ours.at(bar.x) is None:
+        return undecided("not measured there")
     mine = counts(ours, bar.x)
     if mine is None:
-        return undecided(f"does not count, {ours.failed or 'its results were not checked'}", MISSED)
-    rival = best_of(result, bar.against, bar.x, but=bar.ours)
+        return undecided(f"does not count, {ours.failed or 'it has no samples'}", MISSED)
+    same_place = bar.x_against == bar.x
+    rival = best_of(result, bar.against, bar.x_against, but=bar.ours if same_place else "")
     if rival is None:
-        kind = f"{KINDS[bar.against]} was" if bar.against in ROLES else f"result of {bar.against} was"
-        return undecided(f"no checked {kind} measured there")
+        if bar.against in ROLES:
+            return undecided(f"no checked {KINDS[bar.against]} was measured there")
+        why = why_absent(result.run, bar.against) if result.named(bar.against) is None else "not measured there, or failed"
+        return undecided(f"no checked result of {bar.against}: {why}")
+    if why := unmet(result, bar):
+        return undecided(why)
     # The ratio is "how many times better" for at_least and "how many times the cost" for at_most.
     top, bottom = mine.samples, rival[1].samples
     if (result.better == "higher") != bar.at_least:
@@ -86,9 +114,14 @@ def judge(result: Result, bar: Bar) -> Judgement:
     reached = ratio >= bar.limit if bar.at_least else ratio <= bar.limit
     noisy = span is not None and span[0] < bar.limit < span[1]
     name = f"the best {KINDS[bar.against]} ({rival[0].name})" if bar.against in ROLES else rival[0].name
+    if not same_place:
+        name += f" at {spot(result, bar.x_against)}"
     what = f"{number(ratio)} × {name}" if bar.at_least else f"{number(ratio)} × the cost of {name}"
     text = f"{head}: {what}"
-    if span is not None:
+    if ratio <= 0:  # of a difference
+        most = f", at most {number(span[1])} ×" if span is not None and span[1] > 0 else ""
+        text = f"{head}: below the noise{most} the cost of {name}"
+    elif span is not None:
         text += f", 95 % interval {number(span[0])} to {number(span[1])}"
     text += f"; needed {'at least' if bar.at_least else 'at most'} {bar.limit:g} ×"
     if not reached and bar.limit > 0:
@@ -99,12 +132,3 @@ def judge(result: Result, bar: Bar) -> Judgement:
 
 def judge_all(result: Result) -> list[Judgement]:
     return [judge(result, bar) for bar in result.bars]
-
-
-def paper_word(result: Result) -> tuple[str, str]:
-    """The word for a paper's figure and the colour class that goes with it."""
-    word = result.verdict_word.lower()
-    shown = {"not": "not reproduced", "partly": "partly reproduced"}.get(word, word)
-    return shown, {"reproduced": REACHED, "not": MISSED, "not reproduced": MISSED}.get(
-        word, OPEN if word else ""
-    )

@@ -81,7 +81,7 @@ step_barrier() {
   local test programs=(fork fork_exceptions fork_exception_kinds fork_finish fork_frames fork_libraries fork_loops
                        fork_signals fork_blind fork_fallback fork_tools pool pool_stack)
   programs=("${programs[@]/%/_barrier}")
-  programs+=(fork_frames_barrier_{O0,native,protected,shared} fork_exceptions_barrier_O0 fork_exception_kinds_barrier_O2
+  programs+=(fork_frames_barrier_{O0,native,shared} fork_exceptions_barrier_O0 fork_exception_kinds_barrier_O2
              fork_fallback_barrier_untabled)
   build clang "${programs[@]/#/unit-}"
   for test in "${programs[@]}"; do

@@ -128,27 +128,6 @@ TEST(isolation, reports_crashes_exceptions_and_hangs) {
   EXPECT_EQ(fine.detail.at("p50"), 3);
 }
 
-TEST(bars, compare_medians_in_the_direction_that_is_better) {
-  result r;
-  r.y.better = "higher";
-  r.lines = {{"mine", "ours", "", "", {{.x = 1, .samples = {9, 30, 12}}}},
-             {"slow", "peer", "", "", {{.x = 1, .samples = {4}}}},
-             {"fast", "peer", "", "", {{.x = 1, .samples = {6}}}},
-             {"wrong", "peer", "", "", {{.x = 1, .samples = {99}, .checked = false}}},
-             {"other", "baseline", "", "", {{.x = 1, .samples = {24}}}}};
-  const bar least{.ours = "mine", .x = 1, .at_least = 2.0};
-  EXPECT_DOUBLE_EQ(ratio(r, least).value(), 2.0);
-  EXPECT_TRUE(reached(least, 2.0));
-  EXPECT_FALSE(reached(least, 1.99));
-  const bar most{.ours = "mine", .against = "other", .x = 1, .at_most = 1.5};
-  EXPECT_DOUBLE_EQ(ratio(r, most).value(), 2.0);  // half the throughput is twice the time
-  EXPECT_FALSE(reached(most, 2.0));
-  r.y.better = "lower";
-  EXPECT_DOUBLE_EQ(ratio(r, least).value(), 4.0 / 12);
-  EXPECT_DOUBLE_EQ(ratio(r, most).value(), 0.5);
-  EXPECT_FALSE(ratio(r, bar{.ours = "absent", .x = 1, .at_least = 1.0}).has_value());
-}
-
 TEST(cpu_list, is_read_exactly) {
   EXPECT_EQ(parse_cpu_list("3,0-2,2"), (std::vector<int>{0, 1, 2, 3}));
   for (const char* wrong : {"", "a", "1-", "-1", "3-1", "1,,2", "1;2"})
@@ -159,18 +138,25 @@ TEST(nearest_name, has_the_fewest_changes) {
   EXPECT_EQ(nearest("queue/fanout", {"queue/one-to-one", "queue/fan-out", "ffq/fig3"}), "queue/fan-out");
 }
 
-TEST(result_file, appears_only_when_complete) {
+TEST(result_file, always_holds_a_whole_document) {
   const auto path = std::filesystem::temp_directory_path() / "muster-bench-check-test.json";
   std::filesystem::remove(path);
   {
     result_file file(path);
     EXPECT_FALSE(std::filesystem::exists(path));
-    file.write({{"schema", 1}});
+    for (const int version : {1, 2}) {
+      file.write({{"version", version}, {"samples", {1.5, 2.5}}, {"empty", nlohmann::json::array()}});
+      std::ifstream in(path);
+      EXPECT_EQ(nlohmann::json::parse(in)["version"], version);
+    }
   }
-  std::ifstream in(path);
-  EXPECT_EQ(nlohmann::json::parse(in)["schema"], 1);
   std::filesystem::remove(path);
   EXPECT_THROW(result_file("/nonexistent/dir/file.json"), std::runtime_error);
+}
+
+TEST(result_file, has_an_array_of_numbers_on_one_line) {
+  EXPECT_EQ(text_of({{"points", {{{"samples", {1.5, 2.5}}}}}, {"text", "a"}}),
+            "{\n \"points\": [\n  {\n   \"samples\": [1.5,2.5]\n  }\n ],\n \"text\": \"a\"\n}\n");
 }
 
 }  // namespace

@@ -17,15 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-json to_json(const bar& b) {
-  json j{{"ours", b.ours}, {"against", b.against}, {"x", b.x}};
-  if (b.x_against) j["x_against"] = *b.x_against;
-  if (b.at_least) j["at_least"] = *b.at_least;
-  if (b.at_most) j["at_most"] = *b.at_most;
-  j["note"] = b.note;
-  return j;
-}
-
 json to_json(const point& p) {
   json j{{"x", p.x},         {"samples", p.samples},         {"checked", p.checked},
          {"items", p.items}, {"cpu_seconds", p.cpu_seconds}, {"peak_memory", p.peak_memory}};
@@ -39,6 +30,27 @@ json to_json(const series& s) {
   if (!s.failed.empty()) j["failed"] = s.failed;
   for (const point& p : s.points) j["points"].push_back(to_json(p));
   return j;
+}
+
+/// Objects, and arrays of objects, are laid out one level deeper than what holds them; other arrays are one line.
+void lay_out(std::string& to, const json& value, std::size_t depth) {
+  const bool several_lines =
+      value.is_object() || (value.is_array() && std::any_of(value.begin(), value.end(),
+                                                            [](const json& one) { return one.is_structured(); }));
+  if (!several_lines || value.empty()) {
+    to += value.dump();
+    return;
+  }
+  to += value.is_object() ? '{' : '[';
+  const char* separator = "\n";
+  for (const auto& [key, one] : value.items()) {
+    to += separator + std::string(depth + 1, ' ');
+    if (value.is_object()) to += json(key).dump() + ": ";
+    lay_out(to, one, depth + 1);
+    separator = ",\n";
+  }
+  to += '\n' + std::string(depth, ' ');
+  to += value.is_object() ? '}' : ']';
 }
 
 /// Median of a series at x when all its runs there passed.
@@ -65,10 +77,6 @@ result result::also(std::string_view suffix, std::string its_title, axis its_y) 
   r.experiment += suffix;
   r.title = std::move(its_title);
   r.y = std::move(its_y);
-  r.claim.clear();
-  r.verdict.clear();
-  r.verdict_why.clear();
-  r.bars.clear();
   return r;
 }
 
@@ -95,41 +103,23 @@ double median(std::vector<double> samples) {
   return samples.size() % 2 == 1 ? samples[half] : (samples[half - 1] + samples[half]) / 2;
 }
 
-std::optional<double> ratio(const result& r, const bar& b) {
-  const bool higher = r.y.better == "higher";
-  const std::optional<double> mine = r.at(b.ours, b.x);
-  const abscissa there = b.x_against.value_or(b.x);
-  std::optional<double> other;
-  if (b.against == "peer") {
-    for (const series& s : r.lines) {
-      const std::optional<double> v = s.role == "peer" ? median_at(s, there) : std::nullopt;
-      if (v && (!other || (higher ? *v > *other : *v < *other))) other = v;
-    }
-  } else {
-    other = r.at(b.against, there);
-  }
-  if (!mine || !other || *mine <= 0 || *other <= 0) return std::nullopt;
-  const double more = higher ? *mine / *other : *other / *mine;  // above 1 when ours is better
-  return b.at_least ? more : 1 / more;
-}
-
-bool reached(const bar& b, double ratio) { return b.at_least ? ratio >= *b.at_least : ratio <= b.at_most.value_or(0); }
-
 nlohmann::json to_json(const result& r) {
   json j{{"experiment", r.experiment},
          {"part", r.part},
          {"source", r.source},
          {"title", r.title},
-         {"claim", r.claim},
          {"setting", r.setting},
          {"x", {{"name", r.x.name}, {"unit", r.x.unit}, {"scale", r.x.scale}}},
          {"y", {{"name", r.y.name}, {"unit", r.y.unit}, {"better", r.y.better}}},
-         {"bars", json::array()},
          {"series", json::array()}};
-  for (const bar& b : r.bars) j["bars"].push_back(to_json(b));
   for (const series& s : r.lines) j["series"].push_back(to_json(s));
-  if (!r.verdict.empty()) j["verdict"] = {{"word", r.verdict}, {"why", r.verdict_why}};
   return j;
+}
+
+std::string text_of(const nlohmann::json& document) {
+  std::string text;
+  lay_out(text, document, 0);
+  return text + '\n';
 }
 
 result_file::result_file(std::filesystem::path path)
@@ -145,16 +135,15 @@ result_file::result_file(std::filesystem::path path)
 
 result_file::~result_file() {
   std::error_code ignored;
-  if (!written_) std::filesystem::remove(temporary_, ignored);
+  std::filesystem::remove(temporary_, ignored);
 }
 
 void result_file::write(const nlohmann::json& content) {
   std::ofstream out(temporary_);
-  out << content.dump(1) << '\n';
+  out << text_of(content);
   out.close();
   if (!out) throw std::runtime_error(fmt::format("--json: writing '{}' failed (disk full?)", temporary_.string()));
   std::filesystem::rename(temporary_, path_);
-  written_ = true;
 }
 
 }  // namespace muster::bench

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// result.hpp: what one experiment yields, and the result file (schema 1).
+// result.hpp: what one experiment yields, and the result file (schema/result-2.schema.json).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -24,19 +24,6 @@ struct axis {
   std::string unit{};
   std::string scale{};   // x only: log2, linear or category
   std::string better{};  // y only: higher or lower
-};
-
-/// A promise about medians: ours at x against the best checked median of role "peer" there, or against one series.
-/// at_least: ours divided by it where higher is better, and the other way round where lower is better.
-/// at_most: the time of ours divided by the time of the other.
-struct bar {
-  std::string ours{};
-  std::string against = "peer";
-  abscissa x{};
-  std::optional<abscissa> x_against{};  // where the other is taken from, when not from the same x
-  std::optional<double> at_least{};
-  std::optional<double> at_most{};
-  std::string note{};
 };
 
 struct point {
@@ -68,19 +55,15 @@ struct result {
   std::string part = "queue";
   std::string source{};
   std::string title{};
-  std::string claim{};
   std::string setting{};
   axis x{};
   axis y{};
-  std::vector<bar> bars{};
   std::vector<series> lines{};
-  std::string verdict{};      // on the claim of a paper: reproduced, partly or not
-  std::string verdict_why{};  // with numbers
 
   const series* named(const std::string& name) const;
   /// The median of the series so named at that place; nothing when it was not measured there, or was wrong.
   std::optional<double> at(const std::string& name, const abscissa& where) const;
-  /// Another chart of the same runs: without claim, verdict and bars.
+  /// Another chart of the same runs.
   result also(std::string_view suffix, std::string its_title, axis its_y) const;
   /// The same, of something that the runs have told beside.
   result also(std::string_view suffix, std::string its_title, axis its_y, const std::string& told) const;
@@ -88,14 +71,13 @@ struct result {
 
 double median(std::vector<double> samples);
 
-/// The ratio a bar speaks of; nothing when either side was not measured or failed.
-std::optional<double> ratio(const result& r, const bar& b);
-bool reached(const bar& b, double ratio);
-
 nlohmann::json to_json(const result& r);
 
-/// A file that appears under its name only when it is complete. The constructor makes the temporary file beside it and
-/// throws std::runtime_error when that is not possible, so that nobody measures for an hour in vain.
+/// JSON with arrays of numbers and of texts on one line each.
+std::string text_of(const nlohmann::json& document);
+
+/// A file that always holds a whole document: each write replaces the last one at once. The constructor makes the
+/// temporary file beside it and throws std::runtime_error when that is not possible, before hours of measuring.
 class result_file {
  public:
   explicit result_file(std::filesystem::path path);
@@ -104,11 +86,11 @@ class result_file {
   ~result_file();
 
   void write(const nlohmann::json& content);
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
-  bool written_ = false;
 };
 
 }  // namespace muster::bench

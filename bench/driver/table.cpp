@@ -25,19 +25,9 @@ std::string cell(const series& s, const abscissa& x) {
   return p->samples.empty() ? "-" : number(median(p->samples));
 }
 
-/// Ours against the best checked peer at x, as a bar would see it.
-std::string against_peers(const result& r, const series& s, const abscissa& x) {
-  bar b;
-  b.ours = s.name;
-  b.x = x;
-  b.at_least = 1;
-  const auto found = ratio(r, b);
-  return found ? fmt::format("{:.2f}x", *found) : "";
-}
-
 }  // namespace
 
-std::string table(const result& r, bool with_verdicts) {
+std::string table(const result& r) {
   std::vector<abscissa> xs;
   std::size_t names = std::max<std::size_t>(10, r.x.name.size() + 2);
   std::size_t cells = 9;
@@ -63,24 +53,6 @@ std::string table(const result& r, bool with_verdicts) {
     for (const point& p : s.points) strays += p.out_of_order;
     if (strays != 0) out += fmt::format("    {} items out of order, which this queue does not exclude\n", strays);
     if (s.points.empty()) out += fmt::format("    not measured: {}\n", s.note);
-    if (s.role != "ours" || !with_verdicts) continue;
-    std::string ratios;
-    for (const abscissa& x : xs) ratios += fmt::format("{:>{}}", against_peers(r, s, x), cells);
-    if (ratios.find('x') != std::string::npos)
-      out += fmt::format("  {:<{}}{:<9}{}\n", "  / best peer", names, "", ratios);
-  }
-  if (!with_verdicts) return out + "  too short to compare; use --profile quick or full\n";
-  if (!r.verdict.empty()) out += fmt::format("  {}: {}\n", r.verdict, r.verdict_why);
-  for (const bar& b : r.bars) {
-    const auto found = ratio(r, b);
-    const std::string wanted = b.at_least ? fmt::format("at least {:g}x", *b.at_least)
-                                          : fmt::format("at most {:g}x the {}", b.at_most.value_or(0),
-                                                        r.y.better == "higher" ? "time" : "value");
-    const std::string other = b.against == "peer" ? "the best peer" : b.against;
-    const std::string got =
-        !found ? "not measured" : fmt::format("{:.4g}x, {}", *found, reached(b, *found) ? "reached" : "not reached");
-    out += fmt::format("  {} at {}: {} of {}{}: {}\n", b.ours, text(b.x), wanted, other,
-                       b.x_against ? " at " + text(*b.x_against) : "", got);
   }
   return out;
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/team_points.hpp"
 
-#include "driver/claims.hpp"
 #include "driver/local_work.hpp"
 
 #include <fmt/format.h>
@@ -14,15 +13,6 @@ namespace muster::bench {
 namespace {
 
 constexpr unsigned most_fibers = 16384;  // each has a stack and its guard: two of 65530 mappings
-
-bar promise(const char* ours, const char* against, abscissa x, const char* note) {
-  bar b;
-  b.ours = ours;
-  b.against = against;
-  b.x = std::move(x);
-  b.note = note;
-  return b;
-}
 
 }  // namespace
 
@@ -69,44 +59,5 @@ std::string with_fibers(const contender& c) {
 }
 
 std::string work_unit() { return fmt::format("dummy iterations, {:.2f} ns each here", nanoseconds_per_iteration()); }
-
-ranked medians_at(const result& r, const abscissa& x, const std::vector<const char*>& names) {
-  ranked found;
-  for (const char* name : names)
-    if (const std::optional<double> value = r.at(name, x)) found.emplace_back(name, *value);
-  return found;
-}
-
-void judge_order(result& r, const ranked& in_the_papers_order, const char* what) {
-  if (in_the_papers_order.size() < 2) return;
-  bool all = true;
-  bool first = true;
-  std::string told;
-  for (std::size_t i = 0; i < in_the_papers_order.size(); ++i) {
-    const auto& [name, value] = in_the_papers_order[i];
-    if (i != 0) {
-      all = all && value <= noise * in_the_papers_order[i - 1].second;
-      first = first && value <= noise * in_the_papers_order[0].second;
-    }
-    told += fmt::format("{}{} {:.3g}", i == 0 ? "" : ", ", name, value);
-  }
-  r.verdict = all ? "reproduced" : first ? "partly" : "not";
-  r.verdict_why = fmt::format("{}, in the paper's order, best first: {}. {}", what, told,
-                              all     ? "The order is the same here"
-                              : first ? "The first is the best here, too; the others are in another order"
-                                      : "Here the order is another");
-}
-
-void promise_at_least(result& r, const char* ours, const char* against, abscissa x, double at_least, const char* note) {
-  bar b = promise(ours, against, std::move(x), note);
-  b.at_least = at_least;
-  r.bars.push_back(b);
-}
-
-void promise_at_most(result& r, const char* ours, const char* against, abscissa x, double at_most, const char* note) {
-  bar b = promise(ours, against, std::move(x), note);
-  b.at_most = at_most;
-  r.bars.push_back(b);
-}
 
 }  // namespace muster::bench

@@ -8,7 +8,6 @@
 #include "driver/experiment.hpp"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace muster::bench {
@@ -31,18 +30,5 @@ std::string with_fibers(const contender& c);
 
 /// "dummy iterations (0.61 ns each)": the unit in which local work is given.
 std::string work_unit();
-
-/// A name and a number where more is better.
-using ranked = std::vector<std::pair<std::string, double>>;
-
-/// The medians of the series so named at x, those that were measured and right.
-ranked medians_at(const result& r, const abscissa& x, const std::vector<const char*>& names);
-
-/// Writes the verdict on the paper's order, best first: reproduced when none is over 5 % better than the one before,
-/// partly when at least the first is ahead of all others, and not otherwise.
-void judge_order(result& r, const ranked& in_the_papers_order, const char* what);
-
-void promise_at_least(result& r, const char* ours, const char* against, abscissa x, double at_least, const char* note);
-void promise_at_most(result& r, const char* ours, const char* against, abscissa x, double at_most, const char* note);
 
 }  // namespace muster::bench

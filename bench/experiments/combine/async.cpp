@@ -10,8 +10,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "requests that travel together are faster than a mutex, whether fibers, tickets or a span bring them together";
   r.setting = "Fetch&Multiply on a float, and a count; no local work; one carrier per hardware thread";
   r.x = {"carriers", "", "log2", ""};
   r.y = {"throughput", "Mops/s", "", "higher"};
@@ -22,7 +20,6 @@ study prepare(const setting& s) {
     }
   }
   for (const char* name : {"osci apply, 64 fibers", "osci submit", "osci post", "osci apply_batch"}) {
-    promise_at_least(r, name, "std::mutex", s.place.units(), 2.0, "");
   }
   made.value = mega_items;
   return made;

@@ -10,7 +10,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim = "alone, an operation on an osci costs no more than 10 ns, about as much as a lock and an unlock of a mutex";
   r.setting = "1 thread, no fibers, Fetch&Multiply on a float, no local work";
   r.x = {"case", "", "category", ""};
   r.y = {"time per operation", "ns", "", "lower"};
@@ -18,8 +17,6 @@ study prepare(const setting& s) {
   for (const contender* c : s.contenders.about(shared_object)) {
     add_team_point(made, *c, made.add_line(*c), x, {.carriers = 1, .fibers = 1}, s.place);
   }
-  promise_at_most(r, "osci", "std::mutex", x, 1.0, "the other side of it: what is paid when there is no contention");
-  promise_at_most(r, "osci", "spin lock", x, 1.25, "one exchange and one store: what no lock can be cheaper than");
   made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
   return made;
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ffq/fig2-layout: Figure 2 of the FFQ paper: what it brings to give cells lines of their own, and to scatter them.
-#include "driver/claims.hpp"
 #include "experiments/ffq/exchange_points.hpp"
 
 #include <fmt/format.h>
@@ -45,48 +44,9 @@ void add_normalized(std::vector<result>& results) {
   results.push_back(std::move(r));
 }
 
-/// Of the paper's own queue.
-void judge(result& r) {
-  claims found;
-  const auto over_not_aligned = [&](const char* layout, const shape& of) {
-    return r.at(fmt::format("FFQ^m, {}", layout), of.name).value_or(0) /
-           r.at(fmt::format("FFQ^m, {}", not_aligned), of.name).value_or(0);
-  };
-  const auto measured = [&](const shape& of) {
-    const bool all = std::all_of(layouts.begin(), layouts.end(), [&](const char* layout) {
-      return r.at(fmt::format("FFQ^m, {}", layout), of.name).has_value();
-    });
-    if (!all) found.leave_open(fmt::format("{}, which was not measured (use --profile full)", of.name));
-    return all;
-  };
-  if (const shape& one = shapes[0]; measured(one)) {
-    const double aligned = over_not_aligned("aligned", one), randomized = over_not_aligned("randomized", one);
-    found.add(std::max(aligned, randomized) <= noise,
-              fmt::format("with one consumer neither alignment ({:.2f} x) nor randomization ({:.2f} x) helps", aligned,
-                          randomized));
-  }
-  if (const shape& eight = shapes[1]; measured(eight)) {
-    const double aligned = over_not_aligned("aligned", eight), randomized = over_not_aligned("randomized", eight),
-                 both = over_not_aligned("both", eight);
-    found.add(both * noise >= std::max({1.0, aligned, randomized}),
-              fmt::format("with eight consumers both together are best ({:.2f} x; aligned {:.2f}, randomized {:.2f})",
-                          both, aligned, randomized));
-  }
-  if (const shape& many = shapes[2]; measured(many)) {
-    const double aligned = over_not_aligned("aligned", many), randomized = over_not_aligned("randomized", many);
-    found.add(aligned > noise && randomized <= noise,
-              fmt::format("with eight queues alignment helps ({:.2f} x) and randomization does not ({:.2f} x)", aligned,
-                          randomized));
-  }
-  found.write(r);
-}
-
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "with one consumer neither alignment nor randomization helps; with eight, both together are best; with eight "
-      "queues, alignment helps and randomization does not";
   r.setting =
       "queues of 4096 entries; 8-byte requests to the producer's own consumers, answers through a spsc_queue per "
       "consumer; an operation is a request and its answer";
@@ -104,10 +64,7 @@ study prepare(const setting& s) {
     }
   }
   made.value = mega_items;
-  made.finish = [](std::vector<result>& results) {
-    add_normalized(results);
-    judge(results.front());
-  };
+  made.finish = add_normalized;
   return made;
 }
 

@@ -3,7 +3,6 @@
 //
 // ffq/fig6-producers: the other half of Figure 6 of the FFQ paper: pairs of a producer and its consumer, as many as the
 // machine has hardware threads, by where the two of a pair run.
-#include "driver/claims.hpp"
 #include "driver/topology.hpp"
 #include "experiments/ffq/exchange_points.hpp"
 
@@ -50,44 +49,9 @@ std::string line_of(const char* queue, const affinity& a, const length& l) {
   return fmt::format("{}, {}, {}", queue, a.name, l.name);
 }
 
-/// The most that a way to place pairs of the paper's own queue brings, with however many.
-double most_of(const result& r, const affinity& a, const length& l) {
-  double most = 0;
-  const std::string name = line_of("FFQ^s as printed", a, l);
-  if (const series* line = r.named(name); line != nullptr)
-    for (const point& p : line->points) most = std::max(most, r.at(name, p.x).value_or(0));
-  return most;
-}
-
-void judge(result& r) {
-  claims found;
-  for (const length& l : lengths) {
-    const bool medium = &l == &lengths[1];
-    const double near = most_of(r, sibling_thread, l), same = most_of(r, same_thread, l),
-                 far = most_of(r, other_core, l);
-    if (same == 0 || far == 0) return;
-    if (near == 0 && !medium) {
-      found.leave_open(fmt::format("two threads of one core, which this machine has not, as the best with {}", l.name));
-    } else if (medium) {
-      found.add(noise * same >= std::max(near, far),
-                fmt::format("pairs that share a thread are best with {} ({:.3g} Mops/s, the best others {:.3g})",
-                            l.name, same, std::max(near, far)));
-    } else {
-      found.add(noise * near >= std::max(same, far),
-                fmt::format("two threads of one core are best with {} ({:.3g} Mops/s, the best others {:.3g})", l.name,
-                            near, std::max(same, far)));
-    }
-  }
-  found.write(r);
-}
-
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "with all cores in use, pairs on two threads of one core are best with small and with large queues, and pairs "
-      "that "
-      "share a thread with queues that fit into its caches";
   r.setting =
       "pairs of a producer and its consumer, with queues of their own; 8-byte requests through one, answers through "
       "another of the same size; an operation is a request and its answer; of all pairs together";
@@ -117,7 +81,6 @@ study prepare(const setting& s) {
     }
   }
   made.value = mega_items;
-  made.finish = [](std::vector<result>& results) { judge(results.front()); };
   return made;
 }
 

@@ -3,7 +3,6 @@
 //
 // ffq/fig8-simulated: Figure 8 of the FFQ paper on a machine that is not there: pairs of push and pop by up to as many
 // threads as the machine of the simulation has.
-#include "driver/claims.hpp"
 #include "simulate/known.hpp"
 
 #include <fmt/format.h>
@@ -23,47 +22,10 @@ void add_transfers(std::vector<result>& results) {
                                          {"transfers per pair", "", "log2", "lower"}, "line transfers"));
 }
 
-void judge(result& r, unsigned most_threads) {
-  claims found;
-  std::string behind, slower;
-  for (unsigned threads = 1; threads <= most_threads; threads *= 2) {
-    const double ours = r.at("FFQ^m as printed", threads).value_or(0),
-                 slowest = r.at("Michael-Scott queue", threads).value_or(0);
-    if (ours <= 0 || slowest <= 0) return;
-    double best = 0;
-    std::string least;
-    double low = slowest;
-    for (const series& line : r.lines) {
-      if (line.role == "limit" || line.role == "ours") continue;
-      const double value = r.at(line.name, threads).value_or(0);
-      best = std::max(best, value);
-      if (value > 0 && value < low) low = value, least = line.name;
-    }
-    const auto add = [threads](std::string& to, double value) {
-      to += fmt::format("{}{} ({:.2f})", to.empty() ? "" : ", ", threads, value);
-    };
-    if (ours < 0.75 * best) add(behind, ours / best);
-    if (!least.empty()) add(slower, slowest / low);
-  }
-  found.add(behind.empty(), behind.empty()
-                                ? "FFQ^m has at least 3/4 of the best one's throughput for each number of threads"
-                                : "FFQ^m is among the fastest; with these threads it has less than 3/4 of the best "
-                                  "one's throughput: " +
-                                      behind);
-  found.add(slower.empty(), slower.empty()
-                                ? "the Michael-Scott queue is the slowest"
-                                : "the Michael-Scott queue is the slowest; times another's throughput it has "
-                                  "with these threads: " +
-                                      slower);
-  found.write(r);
-  if (!r.verdict.empty()) r.verdict_why = "Simulated. " + r.verdict_why;
-}
-
 study prepare(const setting& s) {
   const simulated_machine machine = machine_to_simulate(s, "eight-clusters.json");
   study made;
   result& r = made.head;
-  r.claim = "FFQ^m is among the fastest for each number of threads; the Michael-Scott queue is the slowest";
   r.setting = fmt::format(
       "{}; each thread pushes an item and pops one, with 50 to 150 ns of work between two operations, on one queue of "
       "4096 items; threads fill the cores of one cluster after another, and then the cores' second threads",
@@ -86,10 +48,7 @@ study prepare(const setting& s) {
     }
   }
   made.value = mega_items;
-  made.finish = [most = machine->threads()](std::vector<result>& results) {
-    add_transfers(results);
-    judge(results.front(), most);
-  };
+  made.finish = add_transfers;
   return made;
 }
 

@@ -10,7 +10,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim = "a yield between 64 fibers costs at most 3 ns where Boost.Context costs about 4.8 and swapcontext 165";
   r.setting = "1 thread; each fiber yields to the next in turn; where turns can be told, they are checked";
   r.x = {"fibers", "", "log2", ""};
   r.y = {"time per yield", "ns", "", "lower"};
@@ -21,8 +20,6 @@ study prepare(const setting& s) {
       add_team_point(made, *c, line, fibers, {.carriers = 1, .fibers = fibers}, s.place);
     }
   }
-  promise_at_most(r, "muster::fiber", "boost::context::fiber", 64U, 0.625, "3 ns where it needs 4.8");
-  promise_at_least(r, "muster::fiber", "peer", 64U, 1.0, "");
   made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
   return made;
 }

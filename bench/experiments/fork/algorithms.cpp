@@ -13,7 +13,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim = "parallel_sort is faster than std::sort with one worker, and than any other with two";
   r.setting = fmt::format("{}; the loop's turns become longer and longer",
                           s.work.kind == profile::full
                               ? "10,000,000 numbers, 1,000,000 texts, sums over 40,000,000 numbers, 100,000 turns"
@@ -21,8 +20,6 @@ study prepare(const setting& s) {
   r.x = {"algorithm", "", "category", ""};
   r.y = {"time", "ms", "", "lower"};
   add_fork_lines(made, s, fork_algorithms, fork_algorithm_names);
-  promise_at_most(r, "muster, 1 worker", plain_calls, "sort numbers", 1.0, "");
-  if (s.place.units() >= 2) promise_at_most(r, "muster, 2 workers", "peer", "sort numbers", 1.0, "");
   made.value = [](const outcome& o) { return o.seconds * 1e3; };
   return made;
 }

@@ -17,7 +17,6 @@ study prepare(const setting& s) {
   study made;
   result& r = made.head;
   const double seconds = s.work.kind == profile::full ? idle_of_full : idle_of_quick;
-  r.claim = "a pool without work takes no processor time";
   r.setting = fmt::format(
       "{} workers; {} s, from 0.1 s after a sum over a tree on; after a run: when it has ended; within a run: the "
       "thread that has called sleeps, and the other workers have no work",
@@ -38,9 +37,6 @@ study prepare(const setting& s) {
     add("after a run", idleness::outside);
     add("within a run", idleness::inside);
   }
-  for (const std::string& engine : engines_of(s))
-    for (const char* when : {"after a run", "within a run"})
-      promise_at_most(r, engine.c_str(), a_thousandth, when, 1.0, "0 %");
   made.value = [](const outcome& o) { return o.told("idle"); };
   made.finish = [](std::vector<result>& results) { add_constant(results.front(), a_thousandth, 1000, "the promise"); };
   return made;

@@ -26,13 +26,10 @@ void add_growth(std::vector<result>& results) {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim = "with one worker, UTS T3 has at most 1.2 times as much memory resident as without forks";
   r.setting = "peak of the whole process, with the program that measures; each run in a process of its own";
   r.x = {"program", "", "category", ""};
   r.y = {"peak memory", "MiB", "", "lower"};
   add_fork_lines(made, s, fork_programs, std::array{"uts T3", "fib", "skynet"});
-  for (const std::string& engine : engines_of(s))
-    promise_at_most(r, with_workers(engine, 1).c_str(), plain_calls, "uts T3", 1.2, "");
   made.value = [](const outcome& o) { return static_cast<double>(o.peak_memory) * 0x1p-20; };
   made.finish = add_growth;
   return made;

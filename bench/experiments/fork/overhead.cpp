@@ -10,34 +10,11 @@ namespace {
 constexpr const char* four_nanoseconds = "4 ns";
 constexpr const char* large_fib = "fib(42)";  // a run takes peers a minute, and says nothing new
 
-#if defined(__clang__)
-constexpr bool by_clang = true;
-#else
-constexpr bool by_clang = false;
-#endif
-
-/// As multiples of what plain calls, and oneTBB, need for fib.
-struct promise {
-  const char* name;
-  double of_plain_calls, of_tbb;
-};
-constexpr promise promises[] = {
-    {"muster", by_clang ? 2.4 : 2.0, 1.0 / 25},
-    {"muster, function and argument", by_clang ? 2.4 : 2.0, 1.0 / 25},
-    {"muster, context", by_clang ? 2.4 : 2.0, 1.0 / 25},
-    {"muster, return barrier", by_clang ? 1.6 : 1.25, 1.0 / 40},
-    {"muster, return barrier, by reference", 1.6, 1.0 / 40},
-    {"muster, return barrier, function and argument", by_clang ? 1.6 : 1.1, 1.0 / 40},
-};
-
 /// From the same runs: the time above the plain calls, per fork. In both programs there is a fork for two calls.
 void add_cost_of_a_fork(std::vector<result>& results) {
   result r =
       results.front().also("-fork", "A fork and its join, above the calls", {"time per fork", "ns", "", "lower"});
   if (!compare_with_plain_calls(r, [](double with, double without) { return 2 * (with - without); })) return;
-  r.claim = "a fork and its join cost at most 4 ns more than the calls";
-  for (const char* name : {"muster", "muster, function and argument", "muster, context"})
-    promise_at_most(r, name, four_nanoseconds, "fib", 1.0, "");
   add_constant(r, four_nanoseconds, 4, "what is promised");
   results.push_back(std::move(r));
 }
@@ -45,9 +22,6 @@ void add_cost_of_a_fork(std::vector<result>& results) {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "one worker needs at most twice as long for fib as plain calls that are not inlined, and a 25th of what oneTBB "
-      "needs; with the return barrier at most 1.1 times as long when a function is forked, and a 40th";
   r.setting =
       "1 worker; fib(25), in the full profile also fib(42) without peers, and the sums over balanced trees of nodes "
       "that lie in the order of the visit; one fork for two calls; all executions in one run of the pool";
@@ -66,12 +40,6 @@ study prepare(const setting& s) {
     add("tree of 1,000", "tree", 1000);
     add("tree of 1,000,000", "tree", 1000000);
     if (s.work.kind == profile::full && (c->name == plain_calls || c->family == "muster")) add(large_fib, "fib", 42);
-  }
-  for (const promise& p : promises) {
-    for (const char* program : {"fib", large_fib})
-      if (s.work.kind == profile::full || program != large_fib)
-        promise_at_most(r, p.name, plain_calls, program, p.of_plain_calls, "");
-    promise_at_most(r, p.name, "oneTBB", "fib", p.of_tbb, "");
   }
   made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
   made.finish = add_cost_of_a_fork;

@@ -13,10 +13,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  const unsigned units = s.place.units();
-  r.claim =
-      "two workers are at least 1.9 times as fast as one on fib, integrate, nqueens and matmul; one worker needs at "
-      "most 1.05 times as long as plain calls for Jacobi, LUD and Heat";
   r.setting = fmt::format(
       "{}; jacobi: leaves of 256 cells, jacobi fine: of 2; heat: leaves of 10 lines; lud: blocks of 16 x 16; cholesky: "
       "tiles of 32 x 32; matmul: leaves of 32 x 32; cilksort: leaves of 2048 numbers; uts: a loop over children, "
@@ -29,14 +25,6 @@ study prepare(const setting& s) {
   r.x = {"program", "", "category", ""};
   r.y = {"time", "ms", "", "lower"};
   add_fork_lines(made, s, fork_programs, fork_program_names);
-  for (const std::string& engine : engines_of(s)) {
-    const std::string one = with_workers(engine, 1), two = with_workers(engine, 2);
-    if (units >= 2)
-      for (const char* program : {"fib", "integrate", "nqueens", "matmul"})
-        promise_at_least(r, two.c_str(), one.c_str(), program, 1.9, "");
-    for (const char* program : {"jacobi", "lud", "heat"})
-      promise_at_most(r, one.c_str(), plain_calls, program, 1.05, "");
-  }
   made.value = [](const outcome& o) { return o.seconds * 1e3; };
   made.finish = [](std::vector<result>& results) {
     add_speed_up(results, "Fork/join programs: speed-up over the program without forks");

@@ -12,9 +12,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "the sum over a tree of 1000 nodes takes at most 1.1 times as long as without forks, with any number of "
-      "workers";
   r.setting =
       "balanced trees; a fork at each node with two children; warm: one sum after another, cold: 3 ms after the last";
   r.x = {"nodes", "", "log2", ""};
@@ -34,8 +31,6 @@ study prepare(const setting& s) {
           spec.pause = cold ? 3e-3 : 0;
           add_fork_point(made, *c, line, nodes, spec, s.place).fixed_items = cold ? nodes * (full ? 100U : 10U) : 0;
         }
-        if (c->role == "ours")
-          promise_at_most(r, here.name.c_str(), cold ? "plain calls, cold" : "plain calls, warm", 1000U, 1.1, "");
       }
     }
   }

@@ -81,19 +81,7 @@ void add_model(std::vector<result>& results) {
 study cycles_lost(const setting& s) {
   study made = policies(s);
   result& r = made.head;
-  r.claim =
-      "owners that offer all forks at once lose at most 0.42 times the cycles of owners that stop at each theft, and "
-      "at "
-      "most 1 % of all";
   r.y = {"cycles lost by owners", "%", "", "lower"};
-  for (const unsigned workers : carrier_counts(s.place)) {
-    if (workers == 1) continue;
-    for (const char* const program : programs)
-      promise_at_most(r, with_workers("barrier", workers).c_str(), with_workers("stop", workers).c_str(), program, 0.42,
-                      "");
-    for (const char* const program : programs)
-      promise_at_most(r, with_workers("barrier", workers).c_str(), one_percent, program, 1, "");
-  }
   made.value = [](const outcome& o) { return o.told("publishing") + o.told("at the barrier"); };
   made.finish = [](std::vector<result>& results) {
     add_parts(results);
@@ -106,12 +94,7 @@ study cycles_lost(const setting& s) {
 study speed_up(const setting& s) {
   study made = policies(s);
   result& r = made.head;
-  r.claim = "it does not matter for the speed how much is offered";
   r.y = {"time", "ms", "", "lower"};
-  for (const unsigned workers : carrier_counts(s.place))
-    for (const char* const program : programs)
-      promise_at_most(r, with_workers("barrier", workers).c_str(), with_workers("stop", workers).c_str(), program, 1.05,
-                      "");
   made.value = [](const outcome& o) { return o.seconds * 1e3; };
   made.finish = [](std::vector<result>& results) {
     add_speed_up(results, "Speed-up over plain calls, by how much is offered");

@@ -19,22 +19,15 @@ constexpr std::array worker_numbers{3U, 4U};
 void add_whole_time(std::vector<result>& results) {
   result r = results.front().also("-time", "All pieces, those that are waited for and others",
                                   {"time over that of the pieces", "", "", "lower"});
-  r.claim = "a worker that waits is replaced: the whole takes at most 1.25 times as long as its pieces";
   for (series& s : r.lines)
     for (point& p : s.points) p.samples = p.told("over ideal");
-  const char* const all_busy = "always a piece for each";
-  for (const unsigned workers : worker_numbers)
-    promise_at_most(r, "muster", all_busy, std::to_string(workers), 1.25, "nobody idles");
-  add_constant(r, all_busy, 1, "the pieces, divided by the workers");
+  add_constant(r, "always a piece for each", 1, "the pieces, divided by the workers");
   results.push_back(std::move(r));
 }
 
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "a worker that waits for a join executes only what it waits for, so the join is not late; pools that execute "
-      "anything meanwhile let it wait for the longest piece that they have found, and for what that waits for";
   r.setting =
       "a chain of forks of 2 and 4 ms, each joined before the next, beside twice as many pieces of 10 ms; all sleep, "
       "so workers may outnumber processors; the latest join of a run, after both halves have ended";
@@ -56,8 +49,6 @@ study prepare(const setting& s) {
       };
     }
   }
-  for (const unsigned workers : worker_numbers)
-    promise_at_most(r, "muster", one_piece, std::to_string(workers), 0.5, "not late");
   made.value = [](const outcome& o) { return 1e3 * o.told("latest join"); };
   made.finish = [](std::vector<result>& results) {
     add_whole_time(results);

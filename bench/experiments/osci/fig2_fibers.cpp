@@ -11,27 +11,9 @@
 namespace muster::bench {
 namespace {
 
-/// More fibers, more throughput, up to 64.
-void judge_growth(std::vector<result>& results) {
-  result& r = results.front();
-  const auto all_carriers =
-      std::find_if(r.lines.rbegin(), r.lines.rend(), [](const series& s) { return s.role == "ours"; });
-  if (all_carriers == r.lines.rend()) return;
-  ranked growing;
-  for (const unsigned fibers : {64U, 8U, 1U}) {
-    for (const auto& [name, value] : medians_at(r, fibers, {all_carriers->name.c_str()})) {
-      growing.emplace_back(fmt::format("{} with {}", name, fibers), value);
-    }
-  }
-  judge_order(r, growing, "Mops/s");
-}
-
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "throughput grows with the fibers of a core, almost 4 times with 4 and over 6 times with 8, hardly beyond 32; it "
-      "falls slightly after 64 (AMD, 64 cores) or 96 (Intel)";
   r.setting = fmt::format("Fetch&Multiply, local work up to 512 {}; a line for each number of carriers", work_unit());
   r.x = {"fibers per carrier", "", "log2", ""};
   r.y = {"throughput", "Mops/s", "", "higher"};
@@ -47,7 +29,6 @@ study prepare(const setting& s) {
     }
   }
   made.value = mega_items;
-  made.finish = judge_growth;
   return made;
 }
 

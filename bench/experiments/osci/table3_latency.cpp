@@ -24,9 +24,6 @@ void add_charts(std::vector<result>& results) {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "an operation of Osci with 4 fibers per core takes hardly 5 % longer than one of CC-Synch, at 3.81 times the "
-      "throughput; with 8 fibers 29 % longer, at 6.23 times (64 cores)";
   r.setting =
       fmt::format("{} carriers; local work up to 512 {}; one in 16 operations is timed, from the call to the return",
                   s.place.units(), work_unit());

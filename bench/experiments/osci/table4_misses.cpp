@@ -12,9 +12,6 @@ namespace {
 
 /// From the same runs, what the processor and the atomics have counted; charts without a single number are left out.
 void add_charts(std::vector<result>& results) {
-  const std::vector<const char*> order{"osci x64", "psim x64", "cc_synch x1", "h_synch x32", "psim x1"};
-  const abscissa x = results.front().lines.empty() ? abscissa() : results.front().lines.front().points.front().x;
-  judge_order(results.front(), medians_at(results.front(), x, order), "Combining degree");
   const result first = results.front();
   for (const char* what : {"read-modify-writes", "cache misses", "stalled cycles"}) {
     result r = first;
@@ -22,7 +19,6 @@ void add_charts(std::vector<result>& results) {
     r.title = fmt::format("{} of each algorithm", what);
     r.title[0] = static_cast<char>(r.title[0] - 'a' + 'A');
     r.y = {fmt::format("{} per operation", what), "", "", "lower"};
-    r.verdict.clear();
     bool any = false;
     for (series& s : r.lines) {
       for (point& p : s.points) {
@@ -38,10 +34,6 @@ void add_charts(std::vector<result>& results) {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "per operation, Osci with 64 fibers has 0.20 cache misses and 248 stalled cycles, PSim-x 0.24 and 2306, H-Synch"
-      " with 32 fibers 0.47 and 666, CC-Synch 0.47 and 4210, PSim 0.40 and 14300; combining degrees 1404, 1307, 32, "
-      "1079, 22 (64 cores, local work up to 64)";
   const std::string why_not = hardware_events::why_not();
   r.setting = fmt::format(
       "{} carriers; local work up to 64 {}; the combining degree is the number of operations that one carrier executes "

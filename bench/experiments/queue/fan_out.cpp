@@ -12,7 +12,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim = "one producer needs no read-modify-write, and one claim can take several items";
   r.setting = "1 producer, capacity 4096, 8-byte items; peers marked baseline take several items per operation";
   r.x = {"consumers", "", "log2", ""};
   r.y = {"throughput", "Mops/s", "", "higher"};
@@ -28,24 +27,6 @@ study prepare(const setting& s) {
       made.configurations.push_back(one);
     }
   }
-  const auto promise = [&r](const char* ours, unsigned x, double at_least, const char* note) {
-    bar b;
-    b.ours = ours;
-    b.x = x;
-    b.at_least = at_least;
-    b.note = note;
-    r.bars.push_back(b);
-  };
-  for (const auto& [x, wanted] : {std::pair{2u, 1.2}, {4u, 1.4}, {8u, 1.7}})
-    promise("spmc_queue", x, wanted, "single items");
-  for (const unsigned x : {2u, 4u, 8u}) promise("spmc_queue pop_n(8)", x, 5.0, "eight items against single ones");
-  bar b;
-  b.ours = "spmc_queue try_pop";
-  b.against = "spmc_queue";
-  b.x = 8u;
-  b.at_most = 1.5;
-  b.note = "a pop that never waits costs little more than one that does";
-  r.bars.push_back(b);
   made.value = mega_items;
   return made;
 }

@@ -13,9 +13,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "mpmc_queue, strict FIFO over all producers, is at least as fast as the best queue with the same promise; lanes, "
-      "FIFO for each producer, 5 times as fast as moodycamel's at 1 to 1 and as fast at 8 to 8";
   r.setting =
       fmt::format("n producers and n consumers on {} hardware threads, capacity 4096, 8-byte items", s.place.units());
   r.x = {"producers = consumers", "", "log2", ""};
@@ -33,17 +30,6 @@ study prepare(const setting& s) {
       made.configurations.push_back(one);
     }
   }
-  const auto at_least = [&r](const char* ours, unsigned n, double ratio, const char* against) {
-    bar b;
-    b.ours = ours;
-    b.against = against;
-    b.x = n;
-    b.at_least = ratio;
-    r.bars.push_back(b);
-  };
-  for (const unsigned n : {1u, 2u, 4u, 8u}) at_least("mpmc_queue", n, 1.0, "peer");
-  at_least("lanes", 1, 5.0, "moodycamel ConcurrentQueue");
-  at_least("lanes", 8, 1.0, "moodycamel ConcurrentQueue");
   made.value = mega_items;
   return made;
 }

@@ -10,7 +10,6 @@ namespace {
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim = "spsc_queue is at least as fast as the best installed queue made for one producer and one consumer";
   r.setting = "capacity 4096, 8-byte items";
   if (s.work.kind == profile::full) r.setting += "; 10^8 items per run, or as many as take 4 s";
   r.x = {"shape", "", "category", ""};
@@ -26,14 +25,6 @@ study prepare(const setting& s) {
     };
     made.configurations.push_back(one);
   }
-  bar b;
-  b.ours = "spsc_queue";
-  b.x = x;
-  b.at_least = 1.0;
-  r.bars.push_back(b);
-  b.against = "rigtorp-style ring";
-  b.note = "the ring with cached indices that most programs carry with them";
-  r.bars.push_back(b);
   made.value = mega_items;
   return made;
 }

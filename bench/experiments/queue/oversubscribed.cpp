@@ -16,25 +16,11 @@ namespace {
 constexpr const char* fan = "1→n";
 constexpr const char* crowd = "n→n";
 
-void promise(result& r, bar b) {
-  for (const auto& [name, x] : {std::pair{"spmc_queue", fan}, {"mpmc_queue", crowd}, {"lanes", crowd}}) {
-    b.ours = name;
-    b.against = "mutex queue";
-    b.x = x;
-    r.bars.push_back(b);
-  }
-}
-
 void add_cpu_chart(std::vector<result>& results) {
   result r = results.front();
   r.experiment += "-cpu";
   r.title = "CPU time with four threads per hardware thread";
-  r.claim = "waiting costs at most a fifth more CPU time than sleeping on a mutex";
   r.y = {"CPU time per item", "ns", "", "lower"};
-  r.bars.clear();
-  bar b;
-  b.at_most = 1.2;
-  promise(r, b);
   for (series& s : r.lines) {
     for (point& p : s.points) {
       p.samples.clear();
@@ -49,7 +35,6 @@ study prepare(const setting& s) {
   result& r = made.head;
   const unsigned threads = std::min(4 * s.place.units(), 2 * most_producers);
   const unsigned half = threads / 2;
-  r.claim = "with more threads than cores the queues are at least as fast as a mutex";
   r.setting = fmt::format("{} threads on {} hardware threads, capacity 4096, 8-byte items; {} is 1→{}, {} is {}→{}",
                           threads, s.place.units(), fan, threads - 1, crowd, half, half);
   r.x = {"shape", "", "category", ""};
@@ -69,9 +54,6 @@ study prepare(const setting& s) {
     add(fan, 1, threads - 1);
     if (c->name != "spmc_queue") add(crowd, half, half);
   }
-  bar b;
-  b.at_least = 1.0;
-  promise(r, b);
   made.value = mega_items;
   made.finish = add_cpu_chart;
   return made;

@@ -17,9 +17,6 @@ constexpr unsigned most_processes = 64;  // on each side
 study prepare(const setting& s) {
   study made;
   result& r = made.head;
-  r.claim =
-      "a queue in shared memory moves 64 bytes from process to process in a tenth of the time that a pipe needs, "
-      "and in a twentieth of what Boost's needs";
   const unsigned half = std::clamp(2 * s.place.units(), 4U, most_processes);
   r.setting = fmt::format(
       "capacity 4096, 64-byte items; each producer and each consumer is a process; the last on {} hardware threads",
@@ -45,12 +42,8 @@ study prepare(const setting& s) {
       made.configurations.push_back(one);
     }
   }
-  promise_at_most(r, "shared_queue, spsc", "pipe", two, 0.1, "10 times as fast");
-  promise_at_most(r, "shared_queue, spsc", "boost::interprocess::message_queue", two, 0.05, "20 times as fast");
   for (const char* name : {"shared_queue, mpmc", "shared_queue, lanes"})
-    promise_at_most(r, name, "boost::interprocess::message_queue", fmt::format("{}→{}", half, half), 1.0,
-                    "no collapse with more processes than hardware threads");
-  made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
+    made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
   return made;
 }
 

@@ -17,7 +17,6 @@ namespace {
 constexpr const char* awake = "no sleeper";
 constexpr const char* asleep = "sleeper";
 constexpr std::uint64_t items_between_sleeps = 2500;
-constexpr double quiet_ns = 100000;  // a tenth of the sleep
 
 /// The producer has a hardware thread to itself, so that its latency is the queue's and not the scheduler's.
 std::vector<int> producer_apart(const placement& place) {
@@ -31,24 +30,7 @@ std::vector<int> producer_apart(const placement& place) {
 void add_p99(std::vector<result>& results) {
   result r = results.front().also("-p99", "A consumer falls asleep while it takes an item: 99th percentile",
                                   {"push latency, 99th percentile", "ns", "", "lower"}, "p99");
-  for (const char* name : {"spmc_queue", "mpmc_queue"})
-    promise_at_most(r, name, "xenium vyukov_bounded_queue", asleep, 0.1, "which waits for the sleeper's cell");
   results.push_back(std::move(r));
-}
-
-/// The machine stops producers and consumers for longer than any sleeper, at times; while it stops the consumers, a
-/// bounded queue fills. Where that shows without a sleeper, there is nothing to judge.
-void judge_only_if_quiet(result& r) {
-  std::string noisy;
-  std::erase_if(r.bars, [&](const bar& b) {
-    const double alone =
-        std::max(r.at("schedule alone", awake).value_or(0), r.at("schedule alone", asleep).value_or(0));
-    const double undisturbed = std::max(r.at(b.ours, awake).value_or(0), alone);
-    if (undisturbed <= quiet_ns) return false;
-    noisy += fmt::format("{}{} {:.0f} us", noisy.empty() ? "" : ", ", b.ours, undisturbed / 1000);
-    return true;
-  });
-  if (!noisy.empty()) r.setting += "; NOT JUDGED, as the machine makes pushes as late without a sleeper: " + noisy;
 }
 
 study prepare(const setting& s) {
@@ -56,7 +38,6 @@ study prepare(const setting& s) {
   result& r = made.head;
   stall_spec spec;
   spec.pus = producer_apart(s.place);
-  r.claim = "a consumer that stops with a claimed item costs one cell and never stalls the producer";
   r.setting = fmt::format(
       "1 producer pushing every {} us, 2 consumers, capacity {}; latency from the scheduled time; the sleeper stops "
       "for {} ms, every {} items, in the middle of taking one",
@@ -85,20 +66,7 @@ study prepare(const setting& s) {
       made.configurations.push_back(one);
     }
   }
-  for (const char* name : {"spmc_queue", "mpmc_queue"}) {
-    bar b;
-    b.ours = name;
-    b.against = name;
-    b.x = asleep;
-    b.x_against = abscissa(awake);
-    b.at_most = 1.5;
-    b.note = "the producer does not notice the sleeper; 'schedule alone' is what the machine adds";
-    r.bars.push_back(b);
-  }
-  made.finish = [](std::vector<result>& results) {
-    add_p99(results);
-    for (result& one : results) judge_only_if_quiet(one);
-  };
+  made.finish = add_p99;
   made.value = [](const outcome& o) { return o.detail.at("p99.9"); };
   return made;
 }

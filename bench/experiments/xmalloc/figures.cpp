@@ -87,13 +87,9 @@ study throughput(const setting& s, std::uint64_t filled, double speed_up) {
   study made = by_lanes(s, heap_layers, filled);
   result& r = made.head;
   if (on_device(s)) {
-    r.claim = fmt::format("with all lanes, {:.0f} times as fast as CUDA's malloc", speed_up);
-    promise_at_most(r, "coalescing, 16 FIFOs", "CUDA malloc", 32U, 1 / speed_up, "as the paper says");
     return made;
   }
-  r.claim = "with all lanes, a request needs a fifth of the memory operations that it needs of the base alone";
   r.y = {"memory operations per request", "", "log2", "lower"};
-  promise_at_most(r, "coalescing, 16 FIFOs", "base alone", 32U, 0.2, "");
   made.value = [](const outcome& o) { return o.told("memory operations"); };
   made.finish = count_atomics;
   return made;
@@ -108,20 +104,14 @@ study coalescing(const setting& s) {
   study made = by_lanes(s, heap_coalescing, 0);
   result& r = made.head;
   if (on_device(s)) {
-    r.claim = "lanes that ask together ask the base once, so the time is proportional to 1/n";
-    promise_at_most(r, "coalescing", "CUDA malloc", 32U, 0.02, "50 times, as the paper says");
     return made;
   }
-  r.claim = "lanes that ask together ask the base once: one call for n requests";
   r.y = {"calls of the base per request", "", "log2", "lower"};
   for (unsigned active = 1; active <= 32; active *= 2)
-    promise_at_most(r, "coalescing", "base alone", active, 1.0 / active, "1/n");
-  made.value = [](const outcome& o) { return o.told("base calls"); };
+    made.value = [](const outcome& o) { return o.told("base calls"); };
   made.finish = [](std::vector<result>& results) {
     add_count(results, "-allocation", "what an allocation changes", "atomics per allocation");
     result& allocation = results.back();
-    allocation.claim = "with all lanes, an allocation needs a 32nd of the atomics";
-    promise_at_most(allocation, "coalescing", "base alone", 32U, 1.0 / 32, "");
     count_atomics(results);
   };
   return made;
@@ -131,13 +121,9 @@ study buffers(const setting& s) {
   study made = by_lanes(s, heap_fifos, 0);
   result& r = made.head;
   if (on_device(s)) {
-    r.claim = "sixteen FIFOs are five times as fast as none when one lane of each warp allocates";
-    promise_at_most(r, "coalescing, 16 FIFOs", "coalescing", 1U, 0.2, "as the paper says");
     return made;
   }
-  r.claim = "most blocks come from FIFOs, not from the base";
   r.y = {"calls of the base per block", "", "", "lower"};
-  promise_at_most(r, "coalescing, 16 FIFOs", "coalescing", 32U, 0.5, "");
   made.value = [](const outcome& o) { return o.told("base calls") * static_cast<double>(o.items) / o.told("blocks"); };
   made.finish = count_atomics;
   return made;
