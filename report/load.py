@@ -43,6 +43,7 @@ class Series:
     role: str
     note: str
     failed: str  # why the series failed its own check, at least in part; empty when it did not
+    refused: bool  # the file calls the series failed: none of its points counts
     points: list[Point]
 
     def at(self, x: float | str) -> Point | None:
@@ -225,7 +226,7 @@ class _Reader:
         points = self.points(f"{where}, {item['name']}", item["points"], category, bool(failed))
         if not failed and any(not point.checked for point in points):
             failed = "results failed the check at " + ", ".join(str(p.x) for p in points if not p.checked)
-        return Series(item["name"], item["role"], item.get("note", ""), failed, points)
+        return Series(item["name"], item["role"], item.get("note", ""), failed, bool(item.get("failed")), points)
 
     def result(self, item: dict[str, Any], run: Run) -> Result:
         experiment, x, y = item["experiment"], item["x"], item["y"]

@@ -29,6 +29,7 @@ ROLE_NAMES = {
     "limit": "limit",
 }
 MOST_COLUMNS = 8
+FAST_PARTS = ("queue", "combine")  # their own experiments, and what a fork costs, are the table of nanoseconds
 
 
 class Headline(NamedTuple):
@@ -90,7 +91,7 @@ def _table(result: Result) -> dict[str, Any]:
             cells.append({
                 "text": shown(s, result.y_unit) if s else "failed",
                 "spread": f"{number(s.q1)}–{number(s.q3)}" if s and s.n > 1 and s.q1 != s.q3 else "",
-                "wrong": not point.checked,
+                "wrong": not point.checked or series.refused,
             })
         why = "" if series.points else series.failed or series.note or "not measured"
         rows.append({"name": series.name, "role": series.role, "cells": cells, "failed": series.failed, "why": why})
@@ -247,8 +248,7 @@ def _machine_block(results: list[Result]) -> dict[str, Any]:
         "facts": [(key.replace("_", " "), _told(newest[key])) for key in known],
         "builds": _builds(results),
         "threats": validity.threats(results),
-        "fast": fast_table([r for r in results if r.part in ("queue", "combine", "fork") and "-" in r.experiment
-                            and not r.source]),
+        "fast": fast_table([r for r in results if r.part in FAST_PARTS and not r.source or r.experiment == "fork/overhead"]),
     }
 
 

@@ -34,7 +34,7 @@ class Judgement:
 def counts(series: Series, x: float | str) -> Point | None:
     """The point of a series at x, if its results were checked and right."""
     point = series.at(x)
-    return point if point is not None and point.samples and point.checked else None
+    return point if point is not None and point.samples and point.checked and not series.refused else None
 
 
 def value_at(result: Result, name: str, x: float | str) -> float | None:

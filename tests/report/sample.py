@@ -24,20 +24,12 @@ def document() -> dict:
     fan_out = {
         "experiment": "queue/fan-out",
         "part": "queue",
-        "source": "ours",
         "title": "One producer, many consumers",
-        "claim": "<b>n</b> consumers & one producer",
-        "setting": "capacity 4096, pinned",
+        "setting": "<b>n</b> consumers & one producer, pinned",
         "x": {"name": "consumers", "unit": "", "scale": "log2"},
         "y": {"name": "throughput", "unit": "Mops/s", "better": "higher"},
-        "bars": [
-            {"ours": "spmc pop", "against": "peer", "x": 2, "at_least": 1.2},
-            {"ours": "spmc pop", "against": "peer", "x": 8, "at_least": 1.7},
-            {"ours": "spmc pop", "against": "broken", "x": 2, "at_least": 1.0},
-            {"ours": "spmc pop", "against": "ring A", "x": 2, "at_most": 0.9},
-        ],
         "series": [
-            series("spmc pop", "ours", {2: around(48.3), 8: around(30.7)}, note="default layout"),
+            series("spmc_queue", "ours", {2: around(48.3), 8: around(30.7)}, note="default layout"),
             series("ring A", "peer", {2: around(32.2), 8: around(12.9)}),
             series("ring B", "peer", {2: around(24.6), 8: around(20.1)}),
             series("broken", "peer", {2: around(99.4), 8: around(98.6)}, failed="item 7 came twice"),
@@ -45,21 +37,16 @@ def document() -> dict:
         ],
     }
     cost = {
-        "experiment": "queue/try-pop",
-        "part": "queue",
-        "x": {"name": "call", "scale": "category"},
+        "experiment": "combine/uncontended",
+        "part": "combine",
+        "x": {"name": "case", "scale": "category"},
         "y": {"name": "time", "unit": "ns", "better": "lower"},
         "later_key": [1],
-        "bars": [
-            {"ours": "try_pop", "against": "pop", "x": "all", "at_most": 1.5},
-            {"ours": "try_pop", "against": "peer", "x": "all", "at_least": 2.0},
-            {"ours": "pop", "against": "baseline", "x": "all", "at_least": 1.0},
-        ],
         "series": [
-            series("pop", "ours", {"all": around(21.4)}),
-            series("try_pop", "ours", {"all": around(29.96)}),
-            series("slow", "peer", {"all": around(71.9)}),
-            series("slower", "peer", {"all": around(83.1)}),
+            series("std::mutex", "peer", {"1 thread alone": around(21.4)}),
+            series("osci", "ours", {"1 thread alone": around(29.96)}),
+            series("spin lock", "baseline", {"1 thread alone": around(71.9)}),
+            series("psim", "ours", {"1 thread alone": around(83.1)}),
             {"name": "never ran", "role": "peer", "failed": "does not end", "points": []},
         ],
     }
@@ -70,15 +57,17 @@ def document() -> dict:
         "title": "Queue size",
         "x": {"name": "capacity", "unit": "items", "scale": "log2"},
         "y": {"name": "throughput", "unit": "Mops/s", "better": "higher"},
-        "verdict": {"word": "not", "why": "the machine has no shared L2"},
-        "series": [series("spmc pop", "ours", {2**k: around(10.15 + k) for k in range(1, 15)})],
+        "series": [series("FFQ^s as printed", "paper", {4**k: around(10.15 + k) for k in range(1, 11)})],
     }
     return {
-        "schema": 1,
+        "schema": 2,
+        "complete": True,
         "profile": "quick",
         "date": "2026-11-21T07:00:00Z",
         "command": "muster-bench run queue/fan-out",
+        "units": 2,
         "machine": {"cpu": "Example KVM processor", "cores": 2, "kernel": "6.1", "governor": "unknown"},
         "build": {"commit": "abc1234", "compiler": "g++ 12.2", "flags": "-O3", "peers": {"ring": "1.2.3"}},
+        "missing": [{"name": "xenium", "reason": "not installed (apt-get install libxenium-dev)"}],
         "results": [fan_out, cost, figure],
     }

@@ -25,13 +25,20 @@ class StatisticsTest(unittest.TestCase):
         self.assertEqual(
             (summary.n, summary.median, summary.q1, summary.q3, summary.iqr), (5, 3.0, 2.0, 4.0, 2.0)
         )
-        self.assertIsNone(stats.summarize([7.0]).low)
+        self.assertEqual(stats.summarize([7.0]).iqr, 0)
+
+    def test_a_difference_below_the_noise_is_told_as_that(self):
+        self.assertEqual(stats.shown(stats.summarize([-1.5, -1.0, 0.5]), "ns"), "below the noise (±0.750)")
+        self.assertEqual(stats.shown(stats.summarize([1.5, 1.0, 2.0]), "ns"), "1.50")
+        self.assertEqual(stats.shown(stats.summarize([0.0]), "thefts"), "0")
 
     def test_interval_holds_the_true_median_about_as_often_as_it_says(self):
         generator = numpy.random.default_rng(1)
         held = sum(
-            s.low <= 10.0 <= s.high
-            for s in (stats.summarize(list(generator.normal(10.0, 1.0, 25))) for _ in range(300))
+            low <= 10.0 <= high
+            for low, high in (
+                stats.interval(stats.resampled_medians(list(generator.normal(10.0, 1.0, 25)))) for _ in range(300)
+            )
         )
         self.assertTrue(270 <= held <= 297, f"{held} of 300")
 
@@ -54,9 +61,9 @@ class StyleTest(unittest.TestCase):
             wide["results"] = wide["results"][:1]
             wide["results"][0]["series"] += [series(f"peer {i}", "peer", {2: [1.0]}) for i in range(25)]
             path.write_text(json.dumps(wide), encoding="utf-8")
-            looks = styles.assign(load.load_file(path))
+            looks = styles.assign(load.read_file(path)[0])
         self.assertEqual(len(looks), 30)
-        self.assertEqual(len({(look.color, tuple(look.marker)) for look in looks.values()}), len(looks))
+        self.assertEqual(len({(look.variable, tuple(look.marker)) for look in looks.values()}), len(looks))
 
 
 if __name__ == "__main__":
