@@ -24,7 +24,8 @@ foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribe
            queue/shared ffq/fig2-layout ffq/fig3-queue-size ffq/fig6-affinity-throughput
            ffq/fig6-producers ffq/fig8-comparison ffq/fig4-simulated ffq/fig8-simulated simulate/validation
            osci/fig3-techniques osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
-           osci/table4-misses osci/fig5a-queues osci/fig5b-stacks combine/uncontended combine/async fiber/switch
+           osci/table4-misses osci/fig1-ideal osci/fig4a-one-thread osci/fig5a-queues osci/fig5a-prefilled osci/fig5b-stacks
+           ffq/fig4-affinity-counters xmalloc/fig2-throughput xmalloc/fig5-coalescing xmalloc/fig6-buffers xmalloc/filled-heap combine/uncontended combine/async fiber/switch
            fork/overhead fork/peers fork/algorithms fork/small fork/waiting fork/urgent fork/memory fork/idle
            fork/theft-cost fork/fig4-cycles-lost fork/fig5-speed-up fork/fig6-steal-ratio fork/fig7-steal-rate)
   string(REPLACE "/" "." name ${id})

@@ -56,13 +56,14 @@ struct stall_spec {
 /// Fibers of several kernel threads that use one thing together, each with work of its own between two operations.
 struct team_spec {
   unsigned carriers = 1;
-  unsigned fibers = 1;      // of each carrier; 1: none, the thread itself works
-  unsigned work = 0;        // dummy iterations between two operations, up to so many (driver/local_work.hpp)
-  unsigned least_work = 1;  // and at least so many
-  std::uint64_t items = 0;  // operations in all, split evenly
-  bool latency = false;     // times some of the operations
-  bool events = false;      // asks the processor's counters, where that is allowed
-  std::vector<int> pus{};   // of the carriers
+  unsigned fibers = 1;          // of each carrier; 1: none, the thread itself works
+  unsigned work = 0;            // dummy iterations between two operations, up to so many (driver/local_work.hpp)
+  unsigned least_work = 1;      // and at least so many
+  std::uint64_t items = 0;      // operations in all, split evenly
+  std::uint64_t prefilled = 0;  // items that are in a queue or a stack at the start
+  bool latency = false;         // times some of the operations
+  bool events = false;          // asks the processor's counters, where that is allowed
+  std::vector<int> pus{};       // of the carriers
 };
 
 /// When processor time without work is measured: not at all, after a run, or in the middle of one, while it sleeps.

@@ -6,9 +6,10 @@
 // A structure takes part through an adapter:
 //   S(const team_spec&)
 //   S::handle(S&, unsigned carrier, unsigned fiber)   push(item); bool pop(item&)
-// Each fiber pushes an item and then pops one, with local work after each, on a structure that begins empty. So there
-// is always something to pop, but a structure may say otherwise for as long as a push is under way; it is asked again.
-// The check: what comes out, summed and mixed, is what has gone in. Both count as operations.
+// Each fiber pushes an item and then pops one, with local work after each, on a structure that begins empty, or with
+// spec.prefilled items. So there is always something to pop, but a structure may say otherwise for as long as a push is
+// under way; it is asked again. The check: what comes out, and is left at the end, summed and mixed, is what has gone in.
+// Both count as operations.
 #pragma once
 
 #include "driver/item.hpp"
@@ -66,6 +67,24 @@ void push_and_pop(Handle& mine, const team_spec& spec, std::uint64_t pairs, unsi
   to.mixed += own.mixed;
 }
 
+inline constexpr unsigned filler = 1U << 15U;  // the producer of what is there at the start: none of the fibers'
+
+template <class Handle>
+void fill(Handle& mine, std::uint64_t items, traffic& seen) {
+  for (std::uint64_t n = 1; n <= items; ++n) {
+    mine.push(make_item(filler, n));
+    seen.pushed(make_item(filler, n));
+  }
+}
+
+template <class Handle>
+void drain(Handle& mine, std::uint64_t items, traffic& seen) {
+  for (item popped = 0; items != 0; --items) {
+    if (!mine.pop(popped)) return;  // the check will tell
+    seen.popped(popped);
+  }
+}
+
 /// Operations go by twos.
 inline team_spec in_pairs(team_spec spec) {
   spec.items /= 2;
@@ -78,12 +97,24 @@ outcome run_pairs(const team_spec& spec) {
   std::vector<traffic> seen(spec.carriers);
   reset_peak_memory();
   const auto structure = std::make_unique<Structure>(spec);
+  // By one thread, before and after the others.
+  const team_spec alone{.items = 1, .pus = {spec.pus.empty() ? -1 : spec.pus.front()}};
+  const auto by_one = [&](auto&& what) {
+    if (spec.prefilled == 0) return;
+    run_team_crew(alone, [&](unsigned carrier, unsigned fiber, const start_gate& gate) {
+      typename Structure::handle mine(*structure, carrier, fiber);
+      gate.wait();
+      what(mine, spec.prefilled, seen[0]);
+    });
+  };
+  by_one([](auto& mine, std::uint64_t items, traffic& to) { fill(mine, items, to); });
   outcome result = run_team_crew(pairs, [&](unsigned carrier, unsigned fiber, const start_gate& gate) {
     typename Structure::handle mine(*structure, carrier, fiber);
     push_and_pop(mine, pairs, share_of(pairs, carrier, fiber), carrier * spec.fibers + fiber, seen[carrier], gate);
   });
   result.peak_memory = peak_memory();
   result.items = 2 * pairs.items;
+  by_one([](auto& mine, std::uint64_t items, traffic& from) { drain(mine, items, from); });
   result.error = judge_traffic(seen);
   return result;
 }
@@ -92,7 +123,7 @@ outcome run_pairs(const team_spec& spec) {
 template <class Queue>
 class both_ends {
  public:
-  explicit both_ends(const team_spec& spec) : queue_(4096, spec.carriers, spec.carriers) {}
+  explicit both_ends(const team_spec& spec) : queue_(4096 + 2 * spec.prefilled, spec.carriers, spec.carriers) {}
 
   class handle {
    public:
@@ -121,7 +152,9 @@ outcome run_ideal_pairs(const team_spec& spec) {
   std::vector<traffic> seen(spec.carriers);
   outcome result = run_team_crew(pairs, [&](unsigned carrier, unsigned, const start_gate& gate) {
     Own mine;
+    fill(mine, spec.prefilled, seen[carrier]);
     push_and_pop(mine, pairs, share_of(pairs, carrier, 0), carrier, seen[carrier], gate);
+    drain(mine, spec.prefilled, seen[carrier]);
   });
   result.peak_memory = peak_memory();
   result.items = 2 * pairs.items;

@@ -58,9 +58,6 @@ study prepare(const setting& s) {
     for (const unsigned threads : all ? oversubscribed_counts(s) : carrier_counts(s.place)) add(*c, line, threads);
   }
   for (const contender* c : s.contenders.about(pairs_alone)) add(*c, made.add_line(*c), 1);
-
-  for (const char* ours : {"mpmc_queue", "mpmc_queue with a line for each cell"}) {
-  }
   made.value = mega_items;
   return made;
 }

@@ -64,13 +64,6 @@ std::vector<unsigned> worker_counts(const contender& c, const placement& place) 
   return c.name == plain_calls ? std::vector<unsigned>{1} : carrier_counts(place);
 }
 
-std::vector<std::string> engines_of(const setting& s) {
-  std::vector<std::string> found;
-  for (const contender* c : s.contenders.about(fork_programs))
-    if (c->role == "ours") found.push_back(c->name);
-  return found;
-}
-
 bool compare_with_plain_calls(result& r, const std::function<double(double, double)>& compare) {
   const series* const found = r.named(plain_calls);
   if (found == nullptr || r.lines.size() == 1) return false;

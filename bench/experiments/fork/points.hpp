@@ -34,9 +34,6 @@ std::vector<unsigned> worker_counts(const contender& c, const placement& place);
 
 constexpr const char* plain_calls = "plain calls";
 
-/// Our engines, as they are called in charts; those that can be used here.
-std::vector<std::string> engines_of(const setting& s);
-
 /// Leaves the plain calls out, and replaces each sample of the others by compare(sample, median of the plain calls).
 /// Returns false when there is nothing to compare.
 bool compare_with_plain_calls(result& r, const std::function<double(double, double)>& compare);
@@ -44,7 +41,7 @@ bool compare_with_plain_calls(result& r, const std::function<double(double, doub
 /// Another chart of the same runs, which have been timed: how many times as fast as the plain calls.
 void add_speed_up(std::vector<result>& results, const char* title);
 
-/// A line of one value, for bars that are not ratios: where all others have points.
+/// A line of one value, to compare with: where all others have points.
 void add_constant(result& to, const char* name, double value, const char* note);
 
 }  // namespace muster::bench

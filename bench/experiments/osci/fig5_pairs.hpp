@@ -9,6 +9,6 @@
 namespace muster::bench {
 
 /// All structures of a topic by the number of kernel threads.
-study fig5_pairs(const setting& s, topic about);
+study fig5_pairs(const setting& s, topic about, std::uint64_t prefilled);
 
 }  // namespace muster::bench

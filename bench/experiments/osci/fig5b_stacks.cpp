@@ -5,18 +5,10 @@
 #include "experiments/osci/fig5_pairs.hpp"
 
 namespace muster::bench {
-namespace {
-
-study prepare(const setting& s) {
-  study made = fig5_pairs(s, shared_stack);
-  result& r = made.head;
-  return made;
-}
-
-}  // namespace
 
 experiment osci_fig5b_stacks() {
-  return {"osci/fig5b-stacks", "combine", "osci, Figure 5b", "Stacks by kernel threads", prepare};
+  return {"osci/fig5b-stacks", "combine", "osci, Figure 5b", "Stacks by kernel threads",
+          [](const setting& s) { return fig5_pairs(s, shared_stack, 0); }};
 }
 
 }  // namespace muster::bench

@@ -3,7 +3,6 @@
 //
 // queue/shared: parcels of 64 bytes from process to process.
 #include "driver/experiment.hpp"
-#include "driver/team_points.hpp"
 
 #include <fmt/format.h>
 
@@ -27,7 +26,6 @@ study prepare(const setting& s) {
     unsigned producers, consumers;
     topic who;
   };
-  const abscissa two = "1→1";
   for (const contender* c : s.contenders.about(between_processes)) {
     const std::size_t line = made.add_line(*c);
     for (const place p : {place{1, 1, between_processes}, place{1, 2, from_one_process}, place{2, 2, between_many},
@@ -42,8 +40,7 @@ study prepare(const setting& s) {
       made.configurations.push_back(one);
     }
   }
-  for (const char* name : {"shared_queue, mpmc", "shared_queue, lanes"})
-    made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
+  made.value = [](const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); };
   return made;
 }
 

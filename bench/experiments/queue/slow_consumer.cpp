@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // queue/slow-consumer: what a consumer that sleeps between its claim and its release does to the producer.
-#include "driver/team_points.hpp"
+#include "driver/experiment.hpp"
 
 #include <fmt/format.h>
 

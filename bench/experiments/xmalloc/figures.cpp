@@ -83,35 +83,29 @@ void add_count(std::vector<result>& results, const char* suffix, const char* tit
 }
 void count_atomics(std::vector<result>& results) { add_count(results, "-atomics", "what changes memory", "atomics"); }
 
-study throughput(const setting& s, std::uint64_t filled, double speed_up) {
+study throughput(const setting& s, std::uint64_t filled) {
   study made = by_lanes(s, heap_layers, filled);
   result& r = made.head;
-  if (on_device(s)) {
-    return made;
-  }
+  if (on_device(s)) return made;
   r.y = {"memory operations per request", "", "log2", "lower"};
   made.value = [](const outcome& o) { return o.told("memory operations"); };
   made.finish = count_atomics;
   return made;
 }
-study empty_heap(const setting& s) { return throughput(s, 0, 48); }
+study empty_heap(const setting& s) { return throughput(s, 0); }
 study filled_heap(const setting& s) {
   const bool full = s.work.kind == profile::full;
-  return throughput(s, on_device(s) ? 1U << 17U : full ? 1U << 14U : 1U << 11U, 6);
+  return throughput(s, on_device(s) ? 1U << 17U : full ? 1U << 14U : 1U << 11U);
 }
 
 study coalescing(const setting& s) {
   study made = by_lanes(s, heap_coalescing, 0);
   result& r = made.head;
-  if (on_device(s)) {
-    return made;
-  }
+  if (on_device(s)) return made;
   r.y = {"calls of the base per request", "", "log2", "lower"};
-  for (unsigned active = 1; active <= 32; active *= 2)
-    made.value = [](const outcome& o) { return o.told("base calls"); };
+  made.value = [](const outcome& o) { return o.told("base calls"); };
   made.finish = [](std::vector<result>& results) {
     add_count(results, "-allocation", "what an allocation changes", "atomics per allocation");
-    result& allocation = results.back();
     count_atomics(results);
   };
   return made;
@@ -120,9 +114,7 @@ study coalescing(const setting& s) {
 study buffers(const setting& s) {
   study made = by_lanes(s, heap_fifos, 0);
   result& r = made.head;
-  if (on_device(s)) {
-    return made;
-  }
+  if (on_device(s)) return made;
   r.y = {"calls of the base per block", "", "", "lower"};
   made.value = [](const outcome& o) { return o.told("base calls") * static_cast<double>(o.items) / o.told("blocks"); };
   made.finish = count_atomics;
