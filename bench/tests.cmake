@@ -21,19 +21,31 @@ function(bench_expect name program status message)
 endfunction()
 
 foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribed queue/slow-consumer
-           queue/shared ffq/fig2-layout ffq/fig3-queue-size ffq/fig6-affinity-throughput
-           ffq/fig6-producers ffq/fig8-comparison ffq/fig4-simulated ffq/fig8-simulated simulate/validation
-           osci/fig3-techniques osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
-           osci/table4-misses osci/fig1-ideal osci/fig4a-one-thread osci/fig5a-queues osci/fig5a-prefilled osci/fig5b-stacks
-           ffq/fig4-affinity-counters xmalloc/fig2-throughput xmalloc/fig5-coalescing xmalloc/fig6-buffers xmalloc/filled-heap combine/uncontended combine/async fiber/switch
+           queue/shared ffq/fig2-layout ffq/fig3-queue-size ffq/fig6-affinity-throughput ffq/fig6-producers
+           ffq/fig8-comparison ffq/fig4-simulated ffq/fig8-simulated simulate/validation osci/fig3-techniques
+           osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
+           osci/table4-misses osci/fig1-ideal osci/fig4a-one-thread osci/fig5a-queues osci/fig5a-prefilled
+           osci/fig5b-stacks ffq/fig4-affinity-counters xmalloc/fig2-throughput xmalloc/fig5-coalescing
+           xmalloc/fig6-buffers xmalloc/filled-heap combine/uncontended combine/async fiber/switch
            fork/overhead fork/peers fork/algorithms fork/small fork/waiting fork/urgent fork/memory fork/idle
            fork/theft-cost fork/fig4-cycles-lost fork/fig5-speed-up fork/fig6-steal-ratio fork/fig7-steal-rate)
   string(REPLACE "/" "." name ${id})
+  list(APPEND smoke_tests bench.smoke.${name})
+  list(APPEND smoke_files ${CMAKE_CURRENT_BINARY_DIR}/smoke.${name}.json)
   bench_test(smoke.${name}
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:muster_bench> -DID=${id}
             -DJSON=${CMAKE_CURRENT_BINARY_DIR}/smoke.${name}.json -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/smoke.cmake)
 endforeach()
 
+# The table of bars names series that there are; and what the runs wrote fits the schema.
+bench_test(bars COMMAND "${MUSTER_PYTHON}" -B "${PROJECT_SOURCE_DIR}/report/judge.py" --check ${smoke_files})
+set_tests_properties(bench.bars PROPERTIES DEPENDS "${smoke_tests}")
+
+bench_expect(too_few_seconds muster_bench 2 "is too short for queue/fan-out: it needs at least"
+  run queue/fan-out --seconds 0.5)
+bench_expect(no_seconds muster_bench 2 "not in range" run queue/fan-out --seconds 0)
+bench_expect(left_out muster_bench 0 "ffq/fig3-queue-size was not run: --seconds 2 left no time for it"
+  run queue/one-to-one ffq/fig3-queue-size --seconds 2)
 bench_expect(unknown_experiment muster_bench 2 "nearest name is 'queue/fan-out'" run queue/fanout)
 bench_expect(unknown_series muster_bench 2 "the nearest is 'spmc_queue'" run queue/fan-out --only spmc_quue)
 bench_expect(bad_cpus muster_bench 2 "is not a list of CPUs" run queue/fan-out --cpus zero)

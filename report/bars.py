@@ -13,10 +13,36 @@ from typing import Any
 
 TABLE = Path(__file__).resolve().parents[1] / "bench" / "bars.toml"
 ROLES = ("ours", "paper", "baseline", "peer", "limit")
-BAR_KEYS = {"ours", "x", "against", "x_against", "at_least", "at_most", "with_clang", "profile", "note", "only_if", "why",
-            "y"}
-SENTENCE_KEYS = {"says", "series", "x", "over", "x_over", "among", "charts", "factor", "within", "order", "note",
-                 "only_if", "why", "y"}
+BAR_KEYS = {
+    "ours",
+    "x",
+    "against",
+    "x_against",
+    "at_least",
+    "at_most",
+    "with_clang",
+    "profile",
+    "note",
+    "only_if",
+    "why",
+    "y",
+}
+SENTENCE_KEYS = {
+    "says",
+    "series",
+    "x",
+    "over",
+    "x_over",
+    "among",
+    "charts",
+    "factor",
+    "within",
+    "order",
+    "note",
+    "only_if",
+    "why",
+    "y",
+}
 CONDITION_KEYS = {"series", "x", "at_most"}
 
 
@@ -61,21 +87,37 @@ def check(experiment: str, entry: dict[str, Any]) -> None:
         if not holds:
             raise BadTable(f"bars.toml: {experiment}: {what}")
 
-    need(set(entry) <= {"claim", "bars", "paper"}, f"knows no key {sorted(set(entry) - {'claim', 'bars', 'paper'})}")
+    need(
+        set(entry) <= {"claim", "bars", "paper"},
+        f"knows no key {sorted(set(entry) - {'claim', 'bars', 'paper'})}",
+    )
     for bar in entry.get("bars", []):
         need(set(bar) <= BAR_KEYS, f"a bar knows no key {sorted(set(bar) - BAR_KEYS)}")
         need("ours" in bar and "x" in bar, f"a bar needs ours and x: {bar}")
         need(("at_least" in bar) != ("at_most" in bar), f"a bar needs either at_least or at_most: {bar}")
     for sentence in entry.get("paper", []):
-        need(set(sentence) <= SENTENCE_KEYS, f"a sentence knows no key {sorted(set(sentence) - SENTENCE_KEYS)}")
+        need(
+            set(sentence) <= SENTENCE_KEYS, f"a sentence knows no key {sorted(set(sentence) - SENTENCE_KEYS)}"
+        )
         need("says" in sentence, f"a sentence needs says: {sentence}")
         if "order" not in sentence:
-            need({"series", "x", "over", "within"} <= set(sentence), f"a ratio needs series, x, over, within: {sentence}")
-            need(sentence["over"] not in ("best", "worst") or "among" in sentence, f"{sentence['over']} needs among")
-            need(1 <= len(sentence["within"]) <= 2, f"within is [least, most] or [least]: {sentence['within']}")
+            need(
+                {"series", "x", "over", "within"} <= set(sentence),
+                f"a ratio needs series, x, over, within: {sentence}",
+            )
+            need(
+                sentence["over"] not in ("best", "worst") or "among" in sentence,
+                f"{sentence['over']} needs among",
+            )
+            need(
+                1 <= len(sentence["within"]) <= 2, f"within is [least, most] or [least]: {sentence['within']}"
+            )
     for one in [*entry.get("bars", []), *entry.get("paper", [])]:
         for condition in one.get("only_if", []):
-            need(set(condition) == CONDITION_KEYS and "why" in one, f"a condition needs series, x, at_most, and why: {one}")
+            need(
+                set(condition) == CONDITION_KEYS and "why" in one,
+                f"a condition needs series, x, at_most, and why: {one}",
+            )
 
 
 def _fill(value: Any, names: dict[str, int]) -> Any:
@@ -112,9 +154,19 @@ def bars_of(experiment: str, run: Any, y_name: str) -> list[Bar]:
         if "clang" in str(run.build.get("compiler", "")).lower():
             limit = entry.get("with_clang", limit)
         for x in entry["x"] if isinstance(entry["x"], list) else [entry["x"]]:
-            found.append(Bar(entry["ours"], entry.get("against", "peer"), x, entry.get("x_against", x), float(limit),
-                             "at_least" in entry, entry.get("note", ""), tuple(entry.get("only_if", ())),
-                             entry.get("why", "")))
+            found.append(
+                Bar(
+                    entry["ours"],
+                    entry.get("against", "peer"),
+                    x,
+                    entry.get("x_against", x),
+                    float(limit),
+                    "at_least" in entry,
+                    entry.get("note", ""),
+                    tuple(entry.get("only_if", ())),
+                    entry.get("why", ""),
+                )
+            )
     return found
 
 

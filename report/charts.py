@@ -140,8 +140,14 @@ def _lines(result: Result, rows: dict, values: list[Summary], styles: dict[str, 
         if across(x) - last >= 34:
             body.append(_text(across(x), HEIGHT - BOTTOM + 18, compact(x), " class=m"))
             last = across(x)
-    body.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8,
-                      result.x_name + (f", {result.x_unit}" if result.x_unit else ""), " class=m"))
+    body.append(
+        _text(
+            (LEFT + WIDTH - RIGHT) / 2,
+            HEIGHT - 8,
+            result.x_name + (f", {result.x_unit}" if result.x_unit else ""),
+            " class=m",
+        )
+    )
     order = sorted(result.series, key=lambda s: ("limit", "peer", "baseline", "paper", "ours").index(s.role))
     for series in order:
         points = [(across(float(x)), s) for x, s in sorted(rows[series.name], key=lambda one: one[0])]
@@ -149,8 +155,14 @@ def _lines(result: Result, rows: dict, values: list[Summary], styles: dict[str, 
             continue
         style = styles[series.name]
         line = "".join(f"{'L' if i else 'M'}{_n(x)} {_n(up(s.median))}" for i, (x, s) in enumerate(points))
-        whiskers = "".join(f"M{_n(x)} {_n(up(s.q1))}V{_n(up(s.q3))}" for x, s in points if up(s.q1) - up(s.q3) > 2)
-        dashes = ' stroke-dasharray="2 4"' if series.failed else f' stroke-dasharray="{style.dash_array}"' if style.dashes else ""
+        whiskers = "".join(
+            f"M{_n(x)} {_n(up(s.q1))}V{_n(up(s.q3))}" for x, s in points if up(s.q1) - up(s.q3) > 2
+        )
+        dashes = (
+            ' stroke-dasharray="2 4"'
+            if series.failed
+            else f' stroke-dasharray="{style.dash_array}"' if style.dashes else ""
+        )
         kind = "o" if series.role == "ours" else "p"
         body.append(f'<g class="{kind}" style="--c:var({style.variable})"><path d="{line}"{dashes}/>')
         if whiskers:
@@ -160,7 +172,10 @@ def _lines(result: Result, rows: dict, values: list[Summary], styles: dict[str, 
         body.append("</g>")
     ours = next((s for s in result.series if s.role == "ours" and rows[s.name]), None)
     if ours is not None and len(rows[ours.name]) <= 10:
-        body += [_text(across(float(x)), up(s.median) - 9, number(s.median), " class=v") for x, s in rows[ours.name]]
+        body += [
+            _text(across(float(x)), up(s.median) - 9, number(s.median), " class=v")
+            for x, s in rows[ours.name]
+        ]
     return _frame(result, HEIGHT, log, body)
 
 
@@ -190,8 +205,10 @@ def _bars(result: Result, rows: dict, values: list[Summary], styles: dict[str, S
             if log:  # a bar has no honest length on a logarithmic scale
                 body.append(f'<use href="#{style.symbol}" x="{_n(end)}" y="{_n(middle)}"/>')
             else:
-                body.append(f'<rect x="{_n(min(start, end))}" y="{_n(middle - thick / 2)}" '
-                            f'width="{_n(max(1, abs(end - start)))}" height="{thick}"/>')
+                body.append(
+                    f'<rect x="{_n(min(start, end))}" y="{_n(middle - thick / 2)}" '
+                    f'width="{_n(max(1, abs(end - start)))}" height="{thick}"/>'
+                )
             body.append(f'<path class=w d="M{_n(scale(s.q1))} {_n(middle)}H{_n(scale(s.q3))}"/></g>')
             body.append(_text(max(end, scale(s.q3)) + 6, middle + 4, number(s.median), f' class="{kind}"'))
             y += 19

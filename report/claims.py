@@ -82,8 +82,11 @@ def _other(charts: list[Result], sentence: dict[str, Any], x: float | str, bette
     over = sentence["over"]
     if over not in ("best", "worst"):
         return _value(charts, over, x, better)[0], over
-    among = [s.name for s in charts[0].series if (s.role if set(sentence["among"]) <= set(ROLES) else s.name)
-             in sentence["among"]]
+    among = [
+        s.name
+        for s in charts[0].series
+        if (s.role if set(sentence["among"]) <= set(ROLES) else s.name) in sentence["among"]
+    ]
     found = []
     for name in among:
         try:
@@ -132,11 +135,17 @@ def _order(result: Result, sentence: dict[str, Any]) -> Sentence:
         value = value_at(result, name, x)
         if value is None:
             series = result.named(name)
-            raise Missing(f"{item} is absent: {why_absent(result.run, name)}" if series is None else f"{item} was not measured, or failed")
+            raise Missing(
+                f"{item} is absent: {why_absent(result.run, name)}"
+                if series is None
+                else f"{item} was not measured, or failed"
+            )
         found.append((item, value))
     higher = result.better == "higher"
     holds = all((b <= NOISE * a) if higher else (NOISE * b >= a) for (_, a), (_, b) in zip(found, found[1:]))
-    return Sentence(holds, f"{sentence['says']} ({', '.join(f'{name} {number(value)}' for name, value in found)})")
+    return Sentence(
+        holds, f"{sentence['says']} ({', '.join(f'{name} {number(value)}' for name, value in found)})"
+    )
 
 
 def judge_sentence(result: Result, sentence: dict[str, Any]) -> Sentence:
@@ -151,15 +160,14 @@ def judge_sentence(result: Result, sentence: dict[str, Any]) -> Sentence:
 
 
 def verdict(result: Result) -> Verdict:
-    """Reproduced: every sentence holds. Partly: some do, or some could not be judged. Not: none of those judged does."""
+    """Reproduced: every sentence holds. Partly: some do, or some were not judged. Not: none of the others does."""
     sentences = [judge_sentence(result, one) for one in result.sentences]
     if not sentences:
         return Verdict()
     judged = [one.holds for one in sentences if one.holds is not None]
     word = (
-        NOT_JUDGED if not judged
-        else REPRODUCED if all(judged) and len(judged) == len(sentences)
-        else PARTLY if any(judged)
-        else NOT
+        NOT_JUDGED
+        if not judged
+        else REPRODUCED if all(judged) and len(judged) == len(sentences) else PARTLY if any(judged) else NOT
     )
     return Verdict(word, sentences)

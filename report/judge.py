@@ -25,7 +25,10 @@ WORDS = {"reached": "reached", "missed": "MISSED", "open": "not judged"}
 
 def lines_of(result: Result) -> list[str]:
     found = verdict(result)
-    lines = [f"  {WORDS[j.state]:<11} {j.text}{' (within the noise)' if j.noisy else ''}" for j in judge_all(result)]
+    lines = [
+        f"  {WORDS[j.state]:<11} {j.text}{' (within the noise)' if j.noisy else ''}"
+        for j in judge_all(result)
+    ]
     if found.word:
         lines.append(f"  {found.why if found.word == NOT_JUDGED else f'{found.word}: {found.why}'}")
     return lines
@@ -33,7 +36,9 @@ def lines_of(result: Result) -> list[str]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Judge result files of muster-bench.")
-    parser.add_argument("--check", action="store_true", help="fail when the table of bars names what a run lacks")
+    parser.add_argument(
+        "--check", action="store_true", help="fail when the table of bars names what a run lacks"
+    )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     options = parser.parse_args(argv)
     try:
@@ -47,8 +52,12 @@ def main(argv: list[str] | None = None) -> int:
     if not results:
         return 2
     if options.check:
-        stale = [f"{r.experiment}: '{name}'" for r in results for name, why in absent_series(r)
-                 if why == "it was not measured"]
+        stale = [
+            f"{r.experiment}: '{name}'"
+            for r in results
+            for name, why in absent_series(r)
+            if why == "it was not measured"
+        ]
         for one in stale:
             print(f"judge: bars.toml names a series that there is not: {one}", file=sys.stderr)
         return 1 if stale else 0

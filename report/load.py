@@ -127,7 +127,9 @@ class _Reader:
         self.problems: list[str] = []
 
     def problem(self, where: str, what: str, left_out: str) -> None:
-        self.problems.append(f"{self.path.name}: {where}{': ' if where else ''}{what}; {left_out} is left out: {AGAIN}")
+        self.problems.append(
+            f"{self.path.name}: {where}{': ' if where else ''}{what}; {left_out} is left out: {AGAIN}"
+        )
 
     def document(self) -> dict[str, Any] | None:
         try:
@@ -163,12 +165,18 @@ class _Reader:
             gone.add(place)
             what = error.message if len(error.message) < 120 else error.message[:117] + "..."
             inside = ".".join(str(one) for one in path[depth:])
-            self.problem(self.told(document, place), f"{inside + ': ' if inside else ''}{what}",
-                         {6: "the point", 4: "the series", 2: "the experiment", 0: "the file"}[depth])
+            self.problem(
+                self.told(document, place),
+                f"{inside + ': ' if inside else ''}{what}",
+                {6: "the point", 4: "the series", 2: "the experiment", 0: "the file"}[depth],
+            )
         if () in gone:
             return None
-        for place in sorted(gone, key=lambda place: [(0, one) if isinstance(one, int) else (1, one) for one in place],
-                            reverse=True):
+        for place in sorted(
+            gone,
+            key=lambda place: [(0, one) if isinstance(one, int) else (1, one) for one in place],
+            reverse=True,
+        ):
             owner: Any = document
             for step in place[:-1]:
                 owner = owner[step]
@@ -182,7 +190,9 @@ class _Reader:
         for step in place:
             owner = owner[step]
             if isinstance(owner, dict):
-                names.append(str(next((owner[key] for key in ("experiment", "name", "x") if key in owner), step)))
+                names.append(
+                    str(next((owner[key] for key in ("experiment", "name", "x") if key in owner), step))
+                )
         return ", ".join(names)
 
     def run(self, document: dict[str, Any]) -> Run:
@@ -199,7 +209,9 @@ class _Reader:
             {one["name"]: one["reason"] for one in document.get("missing", [])},
         )
         if not found.complete:
-            self.problems.append(f"{self.path.name}: the run was cut off; {len(document['results'])} charts of it are shown")
+            self.problems.append(
+                f"{self.path.name}: the run was cut off; {len(document['results'])} charts of it are shown"
+            )
         for one in document.get("left_out", []):
             self.problems.append(f"{self.path.name}: {one['experiment']} was not run: {one['reason']}")
         return found
@@ -217,8 +229,15 @@ class _Reader:
             else:
                 if not item["samples"] and item["checked"] and not failed:
                     self.problem(here, "has no samples", "the point")
-                points.append(Point(item["x"], [float(one) for one in item["samples"]], item["checked"],
-                                    item.get("cpu_seconds", []), item.get("peak_memory") or None))
+                points.append(
+                    Point(
+                        item["x"],
+                        [float(one) for one in item["samples"]],
+                        item["checked"],
+                        item.get("cpu_seconds", []),
+                        item.get("peak_memory") or None,
+                    )
+                )
         return points
 
     def series(self, where: str, item: dict[str, Any], category: bool) -> Series:
@@ -226,7 +245,9 @@ class _Reader:
         points = self.points(f"{where}, {item['name']}", item["points"], category, bool(failed))
         if not failed and any(not point.checked for point in points):
             failed = "results failed the check at " + ", ".join(str(p.x) for p in points if not p.checked)
-        return Series(item["name"], item["role"], item.get("note", ""), failed, bool(item.get("failed")), points)
+        return Series(
+            item["name"], item["role"], item.get("note", ""), failed, bool(item.get("failed")), points
+        )
 
     def result(self, item: dict[str, Any], run: Run) -> Result:
         experiment, x, y = item["experiment"], item["x"], item["y"]
@@ -240,9 +261,21 @@ class _Reader:
         if not scale:
             named = any(isinstance(point.x, str) for one in series for point in one.points)
             scale = "category" if named else "linear"
-        return Result(run, experiment, item["part"], item.get("source", ""), item.get("title", ""),
-                      item.get("setting", ""), x["name"], x.get("unit", ""), scale, y["name"], y.get("unit", ""),
-                      y["better"], series)
+        return Result(
+            run,
+            experiment,
+            item["part"],
+            item.get("source", ""),
+            item.get("title", ""),
+            item.get("setting", ""),
+            x["name"],
+            x.get("unit", ""),
+            scale,
+            y["name"],
+            y.get("unit", ""),
+            y["better"],
+            series,
+        )
 
 
 def read_file(path: Path) -> tuple[list[Result], list[str]]:
@@ -261,8 +294,10 @@ def read_file(path: Path) -> tuple[list[Result], list[str]]:
         reasons: dict[str, list[str]] = {}
         for name, why in absent_series(chart):
             reasons.setdefault(why, []).append(name)
-        reader.problems += [f"{path.name}: {chart.experiment} lacks {', '.join(names)}: {why}"
-                            for why, names in reasons.items()]
+        reader.problems += [
+            f"{path.name}: {chart.experiment} lacks {', '.join(names)}: {why}"
+            for why, names in reasons.items()
+        ]
     return list(run.charts.values()), reader.problems
 
 
@@ -322,7 +357,9 @@ def merge(results: list[Result]) -> list[Result]:
     kept = []
     for group in alike.values():
         # The last of equals.
-        newest = max(reversed(group), key=lambda r: (("smoke", "quick", "full").index(r.run.profile), r.run.date))
+        newest = max(
+            reversed(group), key=lambda r: (("smoke", "quick", "full").index(r.run.profile), r.run.date)
+        )
         newest.replaced = len(group) - 1
         kept.append(newest)
     return kept

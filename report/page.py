@@ -29,7 +29,10 @@ ROLE_NAMES = {
     "limit": "limit",
 }
 MOST_COLUMNS = 8
-FAST_PARTS = ("queue", "combine")  # their own experiments, and what a fork costs, are the table of nanoseconds
+FAST_PARTS = (
+    "queue",
+    "combine",
+)  # their own experiments, and what a fork costs, are the table of nanoseconds
 
 
 class Headline(NamedTuple):
@@ -44,17 +47,39 @@ class Headline(NamedTuple):
 
 
 HEADLINES = (
-    Headline("queue", "queue/fan-out", 8, ("spmc_queue", "spmc_queue pop_n(8)", "FFQ^s as printed", "mutex queue", "peer"),
-             "peer", "One producer feeds eight consumers: spmc_queue moves {ours} {unit}, {ratio} times the best peer "
-             "({name}, {other})."),
-    Headline("combine", "osci/fig3-techniques", "{units}", ("osci", "psim", "cc_synch", "std::mutex", "ideal"), "std::mutex",
-             "All threads use one object: osci executes {ours} {unit}, {ratio} times what std::mutex does ({other})."),
-    Headline("fork", "fork/overhead", "fib",
-             ("muster", "muster, return barrier, function and argument", "plain calls", "oneTBB", "OpenMP"), "plain calls",
-             "A call that may be stolen takes {inverse} times as long as a plain one; oneTBB's takes {oneTBB} times."),
-    Headline("gpu", "xmalloc/fig2-throughput", 32, ("coalescing, 16 FIFOs", "coalescing", "16 FIFOs", "base alone",
-                                                    "CUDA malloc"), "base alone",
-             "When all lanes of a warp allocate, a request needs {ours} memory operations; of the base alone {other}."),
+    Headline(
+        "queue",
+        "queue/fan-out",
+        8,
+        ("spmc_queue", "spmc_queue pop_n(8)", "FFQ^s as printed", "mutex queue", "peer"),
+        "peer",
+        "One producer feeds eight consumers: spmc_queue moves {ours} {unit}, {ratio} times the best peer "
+        "({name}, {other}).",
+    ),
+    Headline(
+        "combine",
+        "osci/fig3-techniques",
+        "{units}",
+        ("osci", "psim", "cc_synch", "std::mutex", "ideal"),
+        "std::mutex",
+        "All threads use one object: osci executes {ours} {unit}, {ratio} times what std::mutex does ({other}).",
+    ),
+    Headline(
+        "fork",
+        "fork/overhead",
+        "fib",
+        ("muster", "muster, return barrier, function and argument", "plain calls", "oneTBB", "OpenMP"),
+        "plain calls",
+        "A call that may be stolen takes {inverse} times as long as a plain one; oneTBB's takes {oneTBB} times.",
+    ),
+    Headline(
+        "gpu",
+        "xmalloc/fig2-throughput",
+        32,
+        ("coalescing, 16 FIFOs", "coalescing", "16 FIFOs", "base alone", "CUDA malloc"),
+        "base alone",
+        "When all lanes of a warp allocate, a request needs {ours} memory operations; of the base alone {other}.",
+    ),
 )
 
 
@@ -88,19 +113,27 @@ def _table(result: Result) -> dict[str, Any]:
                 cells.append({"text": "", "spread": "", "wrong": False})
                 continue
             s = summarize(point.samples) if point.samples else None
-            cells.append({
-                "text": shown(s, result.y_unit) if s else "failed",
-                "spread": f"{number(s.q1)}–{number(s.q3)}" if s and s.n > 1 and s.q1 != s.q3 else "",
-                "wrong": not point.checked or series.refused,
-            })
+            cells.append(
+                {
+                    "text": shown(s, result.y_unit) if s else "failed",
+                    "spread": f"{number(s.q1)}–{number(s.q3)}" if s and s.n > 1 and s.q1 != s.q3 else "",
+                    "wrong": not point.checked or series.refused,
+                }
+            )
         why = "" if series.points else series.failed or series.note or "not measured"
-        rows.append({"name": series.name, "role": series.role, "cells": cells, "failed": series.failed, "why": why})
+        rows.append(
+            {"name": series.name, "role": series.role, "cells": cells, "failed": series.failed, "why": why}
+        )
     rows.sort(key=lambda row: (bool(row["why"]), row["role"] == "limit"))
     samples = [len(point.samples) for series in result.series for point in series.points if point.samples]
     return {
         "xs": [place(x) for x in xs],
         "rows": rows,
-        "n": f"{min(samples)}" + (f" to {max(samples)}" if min(samples) != max(samples) else "") if samples else "0",
+        "n": (
+            f"{min(samples)}" + (f" to {max(samples)}" if min(samples) != max(samples) else "")
+            if samples
+            else "0"
+        ),
     }
 
 
@@ -111,7 +144,9 @@ def _legend(result: Result, styles: dict[str, Style]) -> list[dict[str, Any]]:
     return [{"name": s.name, "role": s.role, "failed": s.failed, "style": styles[s.name]} for s in told]
 
 
-def _experiment(result: Result, anchor: str, styles: dict[str, Style], out: Path, several: bool) -> dict[str, Any]:
+def _experiment(
+    result: Result, anchor: str, styles: dict[str, Style], out: Path, several: bool
+) -> dict[str, Any]:
     judgements = judge_all(result)
     paper = verdict(result)
     states = {j.state for j in judgements}
@@ -143,7 +178,13 @@ def _newest(results: list[Result], experiment: str) -> Result | None:
 
 def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -> dict[str, Any]:
     """A sentence and a picture; where there is no result, the command that makes one."""
-    without = {"part": head.part, "sentence": "", "chart": "", "command": f"./dev bench {head.experiment}", "place": ""}
+    without = {
+        "part": head.part,
+        "sentence": "",
+        "chart": "",
+        "command": f"./dev bench {head.experiment}",
+        "place": "",
+    }
     result = _newest(results, head.experiment)
     if result is None:
         return without
@@ -154,15 +195,24 @@ def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -
         return without
     other = median(rival[1].samples)
     better = ours / other if result.better == "higher" else other / ours
-    names = {"ours": number(ours), "other": number(other), "ratio": number(better), "inverse": number(1 / better),
-             "name": rival[0].name, "unit": result.y_unit, "oneTBB": number(_over(result, "oneTBB", x, other))}
+    names = {
+        "ours": number(ours),
+        "other": number(other),
+        "ratio": number(better),
+        "inverse": number(1 / better),
+        "name": rival[0].name,
+        "unit": result.y_unit,
+        "oneTBB": number(_over(result, "oneTBB", x, other)),
+    }
     chosen = [rival[0].name if name == "peer" else name for name in head.series]
-    picture = [dataclasses.replace(s, points=[s.at(x)]) for name in chosen if (s := result.named(name)) and s.at(x)]
+    picture = [
+        dataclasses.replace(s, points=[s.at(x)]) for name in chosen if (s := result.named(name)) and s.at(x)
+    ]
     return without | {
         "sentence": head.sentence.format(**names),
         "chart": charts.draw(dataclasses.replace(result, series=picture, x_scale="category"), styles),
         "place": f"{result.title}, {spot(result, x)} · {result.run.profile} profile, "
-                 f"{_told(result.run.machine.get('cpu'))}, {result.run.units} hardware threads",
+        f"{_told(result.run.machine.get('cpu'))}, {result.run.units} hardware threads",
     }
 
 
@@ -217,8 +267,15 @@ def fast_table(results: list[Result]) -> dict[str, Any]:
             for cell in column_cells:
                 cell["best"] = len(rows) > 1 and cell["value"] is not None and cell["value"] == least
                 cell["text"] = number(cell["value"])
-        shapes.append({"result": result, "title": result.title or result.experiment, "rows": rows,
-                       "xs": [place(x) for x in xs], "cut": len(xs) < len(result.xs)})
+        shapes.append(
+            {
+                "result": result,
+                "title": result.title or result.experiment,
+                "rows": rows,
+                "xs": [place(x) for x in xs],
+                "cut": len(xs) < len(result.xs),
+            }
+        )
     return {"shapes": shapes, "columns": max((len(shape["xs"]) for shape in shapes), default=0)}
 
 
@@ -229,8 +286,18 @@ def _builds(results: list[Result]) -> list[dict[str, Any]]:
         run = result.run
         peers = run.build.get("peers") if isinstance(run.build.get("peers"), dict) else {}
         key = (_commit(run), _told(run.build.get("compiler")), _told(run.build.get("flags")), run.profile)
-        entry = entries.setdefault(key, {"commit": key[0], "compiler": key[1], "flags": key[2], "profile": run.profile,
-                                         "dates": [], "files": [], "peers": {}})
+        entry = entries.setdefault(
+            key,
+            {
+                "commit": key[0],
+                "compiler": key[1],
+                "flags": key[2],
+                "profile": run.profile,
+                "dates": [],
+                "files": [],
+                "peers": {},
+            },
+        )
         entry["peers"] |= {name: _told(version) for name, version in peers.items()}
         for name, value in (("dates", run.date[:10]), ("files", run.path.name)):
             if value and value not in entry[name]:
@@ -248,7 +315,9 @@ def _machine_block(results: list[Result]) -> dict[str, Any]:
         "facts": [(key.replace("_", " "), _told(newest[key])) for key in known],
         "builds": _builds(results),
         "threats": validity.threats(results),
-        "fast": fast_table([r for r in results if r.part in FAST_PARTS and not r.source or r.experiment == "fork/overhead"]),
+        "fast": fast_table(
+            [r for r in results if r.part in FAST_PARTS and not r.source or r.experiment == "fork/overhead"]
+        ),
     }
 
 
@@ -275,8 +344,10 @@ def build(results: list[Result], out: Path, problems: list[str]) -> dict[str, An
         "problems": problems,
         "headlines": [_headline(head, results, styles) for head in HEADLINES],
         "experiments": experiments,
-        "parts": [(part, [e for e in experiments if e["result"].part == part])
-                  for part in dict.fromkeys(result.part for result in results)],
+        "parts": [
+            (part, [e for e in experiments if e["result"].part == part])
+            for part in dict.fromkeys(result.part for result in results)
+        ],
         "machines": [_machine_block(group) for group in machines.values()],
         "judged": judged,
         "reached": sum(j.state == REACHED for _, j in judged),
@@ -284,8 +355,11 @@ def build(results: list[Result], out: Path, problems: list[str]) -> dict[str, An
         "open": [(e, j) for e, j in judged if j.state == OPEN],
         "papers": papers,
         "roles": ROLE_NAMES,
-        "words": {word: count for word in (REPRODUCED, PARTLY, NOT, NOT_JUDGED)
-                  if (count := sum(e["word"] == word for e in papers))},
+        "words": {
+            word: count
+            for word in (REPRODUCED, PARTLY, NOT, NOT_JUDGED)
+            if (count := sum(e["word"] == word for e in papers))
+        },
         "failed": sum(bool(s.failed) for r in results for s in r.series),
         "files": len({result.run.path for result in results}),
         "dates": sorted({result.run.date[:10] for result in results if result.run.date}),

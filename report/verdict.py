@@ -68,12 +68,16 @@ def spot(result: Result, x: float | str) -> str:
 
 def unmet(result: Result, entry: Bar | dict) -> str:
     """Which measured condition of a bar or a sentence does not hold; empty when all do."""
-    only_if, why = (entry.only_if, entry.why) if isinstance(entry, Bar) else (entry.get("only_if", ()), entry.get("why"))
+    only_if, why = (
+        (entry.only_if, entry.why) if isinstance(entry, Bar) else (entry.get("only_if", ()), entry.get("why"))
+    )
     for condition in only_if:
         found = value_at(result, condition["series"], condition["x"])
         if found is not None and found > condition["at_most"]:
-            return (f"{why}: {condition['series']} at {spot(result, condition['x'])} is {number(found)} {result.y_unit}, "
-                    f"more than {condition['at_most']:g}")
+            return (
+                f"{why}: {condition['series']} at {spot(result, condition['x'])} is {number(found)} {result.y_unit}, "
+                f"more than {condition['at_most']:g}"
+            )
     return ""
 
 
@@ -98,7 +102,11 @@ def judge(result: Result, bar: Bar) -> Judgement:
     if rival is None:
         if bar.against in ROLES:
             return undecided(f"no checked {KINDS[bar.against]} was measured there")
-        why = why_absent(result.run, bar.against) if result.named(bar.against) is None else "not measured there, or failed"
+        why = (
+            why_absent(result.run, bar.against)
+            if result.named(bar.against) is None
+            else "not measured there, or failed"
+        )
         return undecided(f"no checked result of {bar.against}: {why}")
     if why := unmet(result, bar):
         return undecided(why)

@@ -8,8 +8,8 @@
 //   S::handle(S&, unsigned carrier, unsigned fiber)   push(item); bool pop(item&)
 // Each fiber pushes an item and then pops one, with local work after each, on a structure that begins empty, or with
 // spec.prefilled items. So there is always something to pop, but a structure may say otherwise for as long as a push is
-// under way; it is asked again. The check: what comes out, and is left at the end, summed and mixed, is what has gone in.
-// Both count as operations.
+// under way; it is asked again. The check: what comes out, with what is left at the end, summed and mixed, is what has
+// gone in. Both count as operations.
 #pragma once
 
 #include "driver/item.hpp"

@@ -6,12 +6,22 @@
 #include "driver/fork_run.hpp"
 #include "ours/fork_styles.hpp"
 
+#include <utility>
+
 namespace muster::bench {
 namespace {
 
-template <fork_engine Engine, steal_share Share>
+struct sharing {
+  fork_engine engine = fork_engine::automatic;
+  steal_share share = steal_share::half;
+};
+
+/// Of the pool that is made next. A value and no parameter of a template, for all programs would be compiled for each.
+sharing chosen;
+
 struct policy_team {
-  explicit policy_team(unsigned many) : workers(many), pool({.workers = many, .engine = Engine, .share = Share}) {}
+  explicit policy_team(unsigned many)
+      : workers(many), pool({.workers = many, .engine = chosen.engine, .share = chosen.share}) {}
   template <class S, class F>
   void run(F f) {
     pool.run([&] { f(S{}); });
@@ -49,20 +59,19 @@ struct policy_team {
 };
 
 template <class Leaf>
-using stop_style = fork_style<Leaf, policy_team<fork_engine::barrier, steal_share::one>>;
+using lambdas = fork_style<Leaf, policy_team>;
 template <class Leaf>
-using barrier_style = fork_style<Leaf, policy_team<fork_engine::barrier, steal_share::all>>;
+using arguments = fork_arguments_style<Leaf, policy_team>;
 template <class Leaf>
-using half_style = fork_style<Leaf, policy_team<fork_engine::barrier, steal_share::half>>;
-template <class Leaf>
-using watermark_style = fork_style<Leaf, policy_team<fork_engine::watermark, steal_share::half>>;
+using references = fork_references_style<Leaf, policy_team>;
 
-template <class Leaf>
-using arguments_style = fork_arguments_style<Leaf, policy_team<fork_engine::automatic, steal_share::half>>;
-template <class Leaf>
-using references_style = fork_references_style<Leaf, policy_team<fork_engine::automatic, steal_share::half>>;
-template <class Leaf>
-using automatic_style = fork_style<Leaf, policy_team<fork_engine::automatic, steal_share::half>>;
+contender with(sharing p, contender c) {
+  c.fork = [p, run = std::move(c.fork)](const fork_spec& spec) {
+    chosen = p;
+    return run(spec);
+  };
+  return c;
+}
 
 }  // namespace
 
@@ -71,24 +80,25 @@ void add_fork_policies(catalogue& to) {
     to.missing.push_back({"muster's return barrier", "", why});
     return;
   }
-  to.all.push_back(fork_contender<automatic_style>("muster, return barrier", "muster", "ours",
-                                                   fork_programs | fork_calls,
-                                                   "fork2 of two lambdas, with MUSTER_FORK_BARRIER"));
-  to.all.push_back(fork_contender<arguments_style, program_set::calls>("muster, return barrier, function and argument",
-                                                                       "muster", "ours", fork_calls,
-                                                                       "fork2(f, argument, lambda), with "
-                                                                       "MUSTER_FORK_BARRIER"));
-  to.all.push_back(fork_contender<references_style, program_set::calls>(
-      "muster, return barrier, by reference", "muster", "ours", fork_calls,
-      "fork2 of two lambdas that capture by reference, with MUSTER_FORK_BARRIER"));
-  to.all.push_back(fork_contender<stop_style>("stop", "muster", "paper", fork_policies,
-                                              "the owner stops at each theft and offers its oldest fork"));
-  to.all.push_back(fork_contender<barrier_style>("barrier", "muster", "paper", fork_policies,
-                                                 "the owner stops once and offers all its forks"));
-  to.all.push_back(fork_contender<half_style>("half", "muster", "ours", fork_policies,
-                                              "the owner stops once and offers the older half"));
-  to.all.push_back(fork_contender<watermark_style>("watermark", "muster", "ours", fork_policies,
-                                                   "the same with records in place of return addresses"));
+  const sharing usual;
+  to.all.push_back(
+      with(usual, fork_contender<lambdas>("muster, return barrier", "muster", "ours", fork_programs | fork_calls,
+                                          "fork2 of two lambdas, with MUSTER_FORK_BARRIER")));
+  to.all.push_back(with(usual, fork_contender<arguments, program_set::calls>(
+                                   "muster, return barrier, function and argument", "muster", "ours", fork_calls,
+                                   "fork2(f, argument, lambda), with MUSTER_FORK_BARRIER")));
+  to.all.push_back(with(usual, fork_contender<references, program_set::calls>(
+                                   "muster, return barrier, by reference", "muster", "ours", fork_calls,
+                                   "fork2 of two lambdas that capture by reference, with MUSTER_FORK_BARRIER")));
+  const auto add = [&](sharing p, const char* name, const char* role, const char* note) {
+    to.all.push_back(with(p, fork_contender<lambdas>(name, "muster", role, fork_policies, note)));
+  };
+  add({fork_engine::barrier, steal_share::one}, "stop", "paper",
+      "the owner stops at each theft and offers its oldest fork");
+  add({fork_engine::barrier, steal_share::all}, "barrier", "paper", "the owner stops once and offers all its forks");
+  add({fork_engine::barrier, steal_share::half}, "half", "ours", "the owner stops once and offers the older half");
+  add({fork_engine::watermark, steal_share::half}, "watermark", "ours",
+      "the same with records in place of return addresses");
 }
 
 }  // namespace muster::bench

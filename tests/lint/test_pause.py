@@ -29,7 +29,9 @@ sys.exit(0)
 
 
 def run(*command: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-B", str(PAUSE), "--seed", "1", *command], text=True, capture_output=True)
+    return subprocess.run(
+        [sys.executable, "-B", str(PAUSE), "--seed", "1", *command], text=True, capture_output=True
+    )
 
 
 class Pause(unittest.TestCase):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the one judge: each bar and each sentence of bench/bars.toml is met and just missed by made-up results, and by
-the committed ones with their samples scaled; and what is said of files that are wrong.
+"""Tests of the one judge: each bar and each sentence of bench/bars.toml is met and just missed by made-up results, and
+by the committed ones with their samples scaled; and what is said of files that are wrong.
 """
 
 from __future__ import annotations
@@ -49,7 +49,20 @@ class Made:
                 made = [load.Point(x, [value], True, [], None) for x, value in points.items()]
                 lines.append(load.Series(name, role, "", "", False, made))
             run.charts[self.experiment + suffix] = load.Result(
-                run, self.experiment + suffix, "queue", "", "", "", "x", "", "category", self.y_name, "", self.better, lines)
+                run,
+                self.experiment + suffix,
+                "queue",
+                "",
+                "",
+                "",
+                "x",
+                "",
+                "category",
+                self.y_name,
+                "",
+                self.better,
+                lines,
+            )
         return run.charts[self.experiment]
 
 
@@ -67,7 +80,9 @@ def all_entries(kind: str):
 
 
 class BarsTest(unittest.TestCase):
-    def state(self, experiment: str, y_name: str, better: str, bar: bars.Bar, times_as_good: float, noisy=False) -> str:
+    def state(
+        self, experiment: str, y_name: str, better: str, bar: bars.Bar, times_as_good: float, noisy=False
+    ) -> str:
         made = Made(experiment, y_name, better)
         other = f"role {bar.against}" if bar.against in bars.ROLES else bar.against
         made.put(other, bar.x_against, 100.0)
@@ -92,11 +107,17 @@ class BarsTest(unittest.TestCase):
         self.assertGreater(tested, 2 * 120)
 
     def test_a_condition_that_is_not_met_leaves_the_bar_open(self):
-        conditional = [(experiment, bar) for experiment in bars.table() for bar in bars.bars_of(experiment, run_of(), "")
-                       if bar.only_if]
+        conditional = [
+            (experiment, bar)
+            for experiment in bars.table()
+            for bar in bars.bars_of(experiment, run_of(), "")
+            if bar.only_if
+        ]
         self.assertGreater(len(conditional), 3)
         for experiment, bar in conditional:
-            self.assertEqual(self.state(experiment, "", "lower", bar, 100, noisy=True), verdict.OPEN, bar.ours)
+            self.assertEqual(
+                self.state(experiment, "", "lower", bar, 100, noisy=True), verdict.OPEN, bar.ours
+            )
 
     def test_what_is_missing_is_named(self):
         made = Made("queue/fan-out", "", "higher")
@@ -107,7 +128,9 @@ class BarsTest(unittest.TestCase):
         self.assertIn("there is no such series: it was not measured", text)
 
     def test_a_limit_for_clang(self):
-        bar = bars.bars_of("fork/overhead", SimpleNamespace(units=2, profile="full", build={"compiler": "Clang 19"}), "")[0]
+        bar = bars.bars_of(
+            "fork/overhead", SimpleNamespace(units=2, profile="full", build={"compiler": "Clang 19"}), ""
+        )[0]
         self.assertEqual((bar.ours, bar.limit), ("muster", 2.4))
 
     def test_a_difference_below_the_noise_is_told_as_that(self):
@@ -152,7 +175,10 @@ class SentenceTest(unittest.TestCase):
             # What is the best of all at some x is never below what it is elsewhere.
             above_one = sentence["x"] == "best" and sentence["over"] == sentence["series"]
             below_one = sentence.get("x_over") == "best" and sentence["over"] == sentence["series"]
-            for limit, inside, outside in ((least, 1 + A_LITTLE, 1 - A_LITTLE), (most, 1 - A_LITTLE, 1 + A_LITTLE)):
+            for limit, inside, outside in (
+                (least, 1 + A_LITTLE, 1 - A_LITTLE),
+                (most, 1 - A_LITTLE, 1 + A_LITTLE),
+            ):
                 if limit in (0, math.inf) or (above_one and limit <= 1) or (below_one and limit >= 1):
                     continue
                 with self.subTest(f"{experiment}: {sentence['says']}, {limit}"):
@@ -169,7 +195,10 @@ class SentenceTest(unittest.TestCase):
         for experiment, y_name, sentence in all_entries("paper"):
             for changed in range(1, len(sentence.get("order", []))):
                 for better in ("higher", "lower"):
-                    for factor, holds in ((claims.NOISE * (1 - A_LITTLE), True), (claims.NOISE * (1 + A_LITTLE), False)):
+                    for factor, holds in (
+                        (claims.NOISE * (1 - A_LITTLE), True),
+                        (claims.NOISE * (1 + A_LITTLE), False),
+                    ):
                         made, value = Made(experiment, y_name, better), 1e6
                         for i, item in enumerate(sentence["order"]):
                             name, _, at = item.partition(" @ ")
@@ -203,7 +232,7 @@ class SentenceTest(unittest.TestCase):
 
 
 class CommittedTest(unittest.TestCase):
-    """The recorded results, with the samples of one series scaled so that what was reached is missed, and the other way."""
+    """The recorded results, with the samples of one series scaled until each verdict changes."""
 
     @staticmethod
     def scaled(result: load.Result, name: str, factor: float) -> None:
@@ -227,8 +256,11 @@ class CommittedTest(unittest.TestCase):
                 changed = copy.deepcopy(result)
                 self.scaled(changed, bar.ours, wanted if result.better == "higher" else 1 / wanted)
                 after = verdict.judge(changed, bar)
-                self.assertEqual({before.state, after.state}, {verdict.REACHED, verdict.MISSED},
-                                 f"{result.run.path.name}: {before.text} -> {after.text}")
+                self.assertEqual(
+                    {before.state, after.state},
+                    {verdict.REACHED, verdict.MISSED},
+                    f"{result.run.path.name}: {before.text} -> {after.text}",
+                )
                 turned += 1
         self.assertGreater(turned, 150)
 
@@ -240,9 +272,18 @@ class CommittedTest(unittest.TestCase):
             for sentence, told in zip(result.sentences, before.sentences):
                 if told.holds is None or "order" in sentence or sentence["series"] == sentence["over"]:
                     continue
-                points = claims._points([result.run.charts[result.experiment + suffix]
-                                         for suffix in sentence.get("charts", [""])], sentence["series"])
-                if not all(points[x] for x in points if x in (sentence["x"] if isinstance(sentence["x"], list) else points)):
+                points = claims._points(
+                    [
+                        result.run.charts[result.experiment + suffix]
+                        for suffix in sentence.get("charts", [""])
+                    ],
+                    sentence["series"],
+                )
+                if not all(
+                    points[x]
+                    for x in points
+                    if x in (sentence["x"] if isinstance(sentence["x"], list) else points)
+                ):
                     continue  # scaled, nothing is still nothing
                 found = set()
                 for factor in (1e-3, 1e3):
@@ -250,7 +291,9 @@ class CommittedTest(unittest.TestCase):
                     for suffix in sentence.get("charts", [""]):
                         self.scaled(run.charts[result.experiment + suffix], sentence["series"], factor)
                     found.add(claims.judge_sentence(run.charts[result.experiment], sentence).holds)
-                self.assertIn(False, found, f"{result.experiment}: {sentence['says']} holds whatever is measured")
+                self.assertIn(
+                    False, found, f"{result.experiment}: {sentence['says']} holds whatever is measured"
+                )
                 changed_words += 1
         self.assertGreater(changed_words, 30)
 
@@ -265,27 +308,46 @@ class TableTest(unittest.TestCase):
                     continue
                 for experiment in [where] if isinstance(where, str) else where:
                     with self.subTest(f"{paper}, {figure}"):
-                        self.assertTrue(bars.table().get(experiment, {}).get("paper"), f"{experiment} has no sentence")
+                        self.assertTrue(
+                            bars.table().get(experiment, {}).get("paper"), f"{experiment} has no sentence"
+                        )
 
     def test_mistakes_are_named(self):
         for entry, told in (
             ({"bars": [{"ours": "a", "x": 1}]}, "either at_least or at_most"),
             ({"bars": [{"ours": "a", "x": 1, "at_most": 1, "at_lest": 2}]}, "no key ['at_lest']"),
             ({"bars": [{"x": 1, "at_most": 1}]}, "needs ours and x"),
-            ({"paper": [{"says": "so", "series": "a", "x": 1, "over": "b"}]}, "needs series, x, over, within"),
-            ({"paper": [{"says": "so", "series": "a", "x": 1, "over": "best", "within": [1]}]}, "needs among"),
-            ({"paper": [{"says": "so", "order": ["a"], "x": 1, "only_if": [{"series": "a"}]}]}, "a condition needs"),
+            (
+                {"paper": [{"says": "so", "series": "a", "x": 1, "over": "b"}]},
+                "needs series, x, over, within",
+            ),
+            (
+                {"paper": [{"says": "so", "series": "a", "x": 1, "over": "best", "within": [1]}]},
+                "needs among",
+            ),
+            (
+                {"paper": [{"says": "so", "order": ["a"], "x": 1, "only_if": [{"series": "a"}]}]},
+                "a condition needs",
+            ),
             ({"clam": "so"}, "no key ['clam']"),
         ):
             with self.subTest(told), self.assertRaisesRegex(bars.BadTable, told.replace("[", r"\[")):
                 bars.check("queue/x", entry)
 
     def test_placeholders(self):
-        table = {"a/b": {"bars": [{"ours": "n, {workers} workers", "x": "{units}", "against": "{half}→{half}", "at_most": 1}]}}
+        table = {
+            "a/b": {
+                "bars": [
+                    {"ours": "n, {workers} workers", "x": "{units}", "against": "{half}→{half}", "at_most": 1}
+                ]
+            }
+        }
         with mock.patch.object(bars, "table", lambda: table):
             found = bars.bars_of("a/b", run_of(units=6), "")
-        self.assertEqual([(bar.ours, bar.x, bar.against) for bar in found],
-                         [("n, 2 workers", 6, "12→12"), ("n, 4 workers", 6, "12→12"), ("n, 6 workers", 6, "12→12")])
+        self.assertEqual(
+            [(bar.ours, bar.x, bar.against) for bar in found],
+            [("n, 2 workers", 6, "12→12"), ("n, 4 workers", 6, "12→12"), ("n, 6 workers", 6, "12→12")],
+        )
 
 
 class BadFileTest(unittest.TestCase):
@@ -320,7 +382,9 @@ class BadFileTest(unittest.TestCase):
         results, problems = self.read(json.dumps(document())[:-40])
         self.assertEqual(results, {})
         self.assertIn("is not JSON, or was cut off", problems[0])
-        results = self.one(lambda d: d.update(complete=False), "the run was cut off; 3 charts of it are shown")
+        results = self.one(
+            lambda d: d.update(complete=False), "the run was cut off; 3 charts of it are shown"
+        )
         self.assertEqual(len(results), 3)
 
     def test_another_schema(self):
@@ -328,30 +392,42 @@ class BadFileTest(unittest.TestCase):
         self.assertEqual(self.read("[]")[0], {})
 
     def test_what_was_left_out_for_lack_of_time_is_told(self):
-        self.one(lambda d: d.update(left_out=[{"experiment": "fork/peers", "reason": "no time"}]),
-                 "fork/peers was not run: no time")
+        self.one(
+            lambda d: d.update(left_out=[{"experiment": "fork/peers", "reason": "no time"}]),
+            "fork/peers was not run: no time",
+        )
 
     def test_a_series_that_is_missing(self):
         changed = document()
         del changed["results"][0]["series"][0]
         self.path.write_text(json.dumps(changed), encoding="utf-8")
         _, problems = load.read_file(self.path)
-        self.assertTrue(any("queue/fan-out lacks spmc_queue" in one and "it was not measured" in one for one in problems))
+        self.assertTrue(
+            any("queue/fan-out lacks spmc_queue" in one and "it was not measured" in one for one in problems)
+        )
 
     def test_a_peer_that_is_not_installed_is_told_with_the_package(self):
         changed = document()
         changed["results"][0]["experiment"] = "queue/slow-consumer-p99"
         self.path.write_text(json.dumps(changed), encoding="utf-8")
         _, problems = load.read_file(self.path)
-        self.assertTrue(any("vyukov" in one and "apt-get install libxenium-dev" in one for one in problems), problems)
+        self.assertTrue(
+            any("vyukov" in one and "apt-get install libxenium-dev" in one for one in problems), problems
+        )
 
     def test_samples_that_are_no_numbers(self):
         def sample(d):
             return d["results"][0]["series"][1]["points"][0]
 
         where = "queue/fan-out, ring A, 2"
-        for samples, told in (([math.nan], "not a number"), ([1.0, "2"], "is not of type 'number'"), ([None], "number")):
-            results = self.one(lambda d: sample(d).update(samples=samples), where, told, "the point is left out")
+        for samples, told in (
+            ([math.nan], "not a number"),
+            ([1.0, "2"], "is not of type 'number'"),
+            ([None], "number"),
+        ):
+            results = self.one(
+                lambda d: sample(d).update(samples=samples), where, told, "the point is left out"
+            )
             self.assertEqual([point.x for point in results["queue/fan-out"].named("ring A").points], [8])
             self.assertEqual(len(results), 3, "the rest is shown")
         results = self.one(lambda d: sample(d).update(samples=[]), where, "has no samples")
@@ -365,9 +441,13 @@ class BadFileTest(unittest.TestCase):
         self.assertTrue(any("a median is zero, there is no ratio" in text for text in texts), texts)
 
     def test_the_smallest_part_is_left_out(self):
-        results = self.one(lambda d: d["results"][0]["series"][1].update(role="rival"), "ring A", "'rival'", "the series")
+        results = self.one(
+            lambda d: d["results"][0]["series"][1].update(role="rival"), "ring A", "'rival'", "the series"
+        )
         self.assertIsNone(results["queue/fan-out"].named("ring A"))
-        results = self.one(lambda d: d["results"][1]["y"].pop("better"), "combine/uncontended", "'better'", "the experiment")
+        results = self.one(
+            lambda d: d["results"][1]["y"].pop("better"), "combine/uncontended", "'better'", "the experiment"
+        )
         self.assertEqual(sorted(results), ["ffq/fig3-queue-size", "queue/fan-out"])
         results = self.one(lambda d: d.pop("units"), "'units' is a required property", "the file is left out")
         self.assertEqual(results, {})
@@ -377,7 +457,11 @@ class BadFileTest(unittest.TestCase):
             return d["results"][0]["series"][1]["points"]
 
         self.one(lambda d: points(d).append(points(d)[0]), "ring A, 2", "is there twice")
-        self.one(lambda d: d["results"][0]["series"].append(series("ring A", "peer", {2: [1.0]})), "ring A", "twice")
+        self.one(
+            lambda d: d["results"][0]["series"].append(series("ring A", "peer", {2: [1.0]})),
+            "ring A",
+            "twice",
+        )
         self.one(lambda d: d["results"].append(d["results"][1]), "combine/uncontended", "is there twice")
 
     def test_results_of_another_machine_stand_beside_each_other(self):
@@ -400,8 +484,12 @@ class BadFileTest(unittest.TestCase):
 
 class ProgramTest(unittest.TestCase):
     def run_judge(self, *arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run([sys.executable, "-B", str(ROOT / "report" / "judge.py"), *arguments], capture_output=True,
-                              text=True, check=False)
+        return subprocess.run(
+            [sys.executable, "-B", str(ROOT / "report" / "judge.py"), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def test_says_the_same_as_the_report(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -415,7 +503,9 @@ class ProgramTest(unittest.TestCase):
                     self.assertIn(judgement.text, done.stdout)
                 self.assertIn(claims.verdict(result).why, done.stdout)
             self.assertIn("queue/fan-out lacks", done.stderr)
-            self.assertEqual(self.run_judge("--check", str(path)).returncode, 1, "a series of the table is not there")
+            self.assertEqual(
+                self.run_judge("--check", str(path)).returncode, 1, "a series of the table is not there"
+            )
         absent = self.run_judge("/nonexistent.json")
         self.assertEqual(absent.returncode, 2)
         self.assertIn("there is no such file", absent.stderr)

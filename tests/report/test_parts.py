@@ -37,7 +37,8 @@ class StatisticsTest(unittest.TestCase):
         held = sum(
             low <= 10.0 <= high
             for low, high in (
-                stats.interval(stats.resampled_medians(list(generator.normal(10.0, 1.0, 25)))) for _ in range(300)
+                stats.interval(stats.resampled_medians(list(generator.normal(10.0, 1.0, 25))))
+                for _ in range(300)
             )
         )
         self.assertTrue(270 <= held <= 297, f"{held} of 300")

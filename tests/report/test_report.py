@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of report/: pages are made from result files with known answers and then read again.
 
-  /usr/bin/python3 -m unittest discover -s tests/report
+/usr/bin/python3 -m unittest discover -s tests/report
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ class PageTest(ReportTest):
         self.assertEqual(len(charts), 4, "three experiments, and the picture of the part queue")
         for chart in charts:
             self.assertRegex(chart, r'role="img"><title>[^<]+</title><desc>[^<]+</desc>')
-            self.assertEqual(re.findall(r"#[0-9a-f]{6}\b", chart), [], "a colour that does not follow the scheme")
+            self.assertEqual(
+                re.findall(r"#[0-9a-f]{6}\b", chart), [], "a colour that does not follow the scheme"
+            )
         self.assertIn("prefers-color-scheme: dark", self.html)
 
     def test_charts_draw_each_point_once(self):
@@ -160,9 +162,16 @@ class PageTest(ReportTest):
     def test_each_part_has_a_picture_and_a_sentence_or_the_command_that_makes_them(self):
         page = self.make(document())
         head = page.text[: page.text.index("Bars that are missed")]
-        self.assertIn("queue One producer feeds eight consumers: spmc_queue moves 30.7 Mops/s, 1.53 times the best peer "
-                      "(ring B, 20.1).", head)
-        for part, command in (("combine", "osci/fig3-techniques"), ("fork", "fork/overhead"), ("gpu", "xmalloc/fig2-throughput")):
+        self.assertIn(
+            "queue One producer feeds eight consumers: spmc_queue moves 30.7 Mops/s, 1.53 times the best peer "
+            "(ring B, 20.1).",
+            head,
+        )
+        for part, command in (
+            ("combine", "osci/fig3-techniques"),
+            ("fork", "fork/overhead"),
+            ("gpu", "xmalloc/fig2-throughput"),
+        ):
             self.assertIn(f"{part} No results yet: ./dev bench {command} makes some.", head)
 
     def test_missed_bars_stand_before_the_charts(self):
@@ -268,8 +277,12 @@ class VerdictTest(ReportTest):
 
     def test_bars(self):
         page = self.make(document())
-        self.assertEqual(self.judged(page, "spmc_queue at 2 consumers: 1.50 × the best peer (ring A)"), "reached")
-        self.assertEqual(self.judged(page, "spmc_queue at 8 consumers: 1.53 × the best peer (ring B)"), "missed")
+        self.assertEqual(
+            self.judged(page, "spmc_queue at 2 consumers: 1.50 × the best peer (ring A)"), "reached"
+        )
+        self.assertEqual(
+            self.judged(page, "spmc_queue at 8 consumers: 1.53 × the best peer (ring B)"), "missed"
+        )
         self.assertIn("needed at least 1.7 ×, 10 % short", page.text)
         self.assertEqual(self.judged(page, "osci: 1.40 × the cost of std::mutex"), "missed")
         self.assertIn("needed at most 1 ×, 40 % too much", page.text)

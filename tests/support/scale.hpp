@@ -27,8 +27,8 @@ inline constexpr bool sanitized = MUSTER_TEST_SANITIZED != 0;
 /// A count chosen for the plain release build, made ten times smaller under a sanitizer, but never zero.
 constexpr std::size_t scaled(std::size_t n) { return sanitized ? std::max<std::size_t>(n / 10, 1) : n; }
 
-/// The types of a typed test: all of them; but where they are compiled once more, under a sanitizer or with delays, only
-/// `few`, unless MUSTER_TEST_MATRIX asks for all.
+/// The types of a typed test: all of them. Where they are compiled once more, under a sanitizer or with delays, only a
+/// few, unless MUSTER_TEST_MATRIX asks for all.
 #if (MUSTER_TEST_SANITIZED || defined(MUSTER_CHAOS)) && !defined(MUSTER_TEST_MATRIX)
 template <class All, class Few>
 using kinds_to_test = Few;

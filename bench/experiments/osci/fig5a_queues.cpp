@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// osci/fig5a-queues, osci/fig5a-prefilled: Figure 5a of "Lock Oscillation": queues, by the number of kernel threads; and
+// osci/fig5a-queues, osci/fig5a-prefilled: Figure 5a of "Lock Oscillation": queues, by the number of kernel threads;
 // the same with items in the queue at the start, of which the paper has no picture but says that nothing changes.
 #include "experiments/osci/fig5_pairs.hpp"
 
