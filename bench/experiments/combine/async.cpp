@@ -19,8 +19,6 @@ study prepare(const setting& s) {
       add_team_point(made, *c, line, carriers, {.carriers = carriers, .fibers = c->fibers}, s.place);
     }
   }
-  for (const char* name : {"osci apply, 64 fibers", "osci submit", "osci post", "osci apply_batch"}) {
-  }
   made.value = mega_items;
   return made;
 }

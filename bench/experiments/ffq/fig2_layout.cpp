@@ -15,7 +15,6 @@ namespace muster::bench {
 namespace {
 
 constexpr const char* not_aligned = "not aligned";
-constexpr std::array layouts{not_aligned, "aligned", "randomized", "both"};
 
 struct shape {
   const char* name;
