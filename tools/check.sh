@@ -83,11 +83,9 @@ step_debug() { build_and_test debug; }
 step_clang() { build_and_test clang; }
 # Of the step clang, what depends on the frames that a compiler makes; the sanitizers' presets are without it.
 step_barrier() {
-  local test programs=(fork fork_exceptions fork_exception_kinds fork_finish fork_frames fork_libraries fork_loops
-                       fork_signals fork_blind fork_fallback fork_tools pool pool_stack)
+  local test programs=(fork fork_exceptions fork_frames fork_libraries fork_signals fork_blind fork_tools)
   programs=("${programs[@]/%/_barrier}")
-  programs+=(fork_frames_barrier_{O0,native,shared} fork_exceptions_barrier_O0 fork_exception_kinds_barrier_O2
-             fork_fallback_barrier_untabled)
+  programs+=(fork_frames_barrier_{O0,native,shared} fork_exception_kinds_barrier_O2 fork_fallback_barrier_untabled)
   build clang "${programs[@]/#/unit-}"
   for test in "${programs[@]}"; do
     echo "--- $test"

@@ -71,8 +71,9 @@ struct clh : kind<muster::clh> {
 struct mcs : kind<muster::mcs> {
   static constexpr const char* name = "mcs";
 };
-using combining_kinds =
-    testing::Types<osci, osci_shared, cc_synch, dsm_synch, h_synch, h_synch_of_two, flat_combining, oyama, clh, mcs>;
+using combining_kinds = kinds_to_test<
+    testing::Types<osci, osci_shared, cc_synch, flat_combining, dsm_synch, h_synch, h_synch_of_two, oyama, clh, mcs>,
+    testing::Types<osci, osci_shared, cc_synch, flat_combining>>;
 
 // Those whose waits differ, with waits that sleep at once, and with waits that never sleep.
 struct parking_cc_synch : kind<muster::cc_synch, muster::wait::park> {
