@@ -295,7 +295,7 @@ def read_file(path: Path) -> tuple[list[Result], list[str]]:
         for name, why in absent_series(chart):
             reasons.setdefault(why, []).append(name)
         reader.problems += [
-            f"{path.name}: {chart.experiment} lacks {', '.join(names)}: {why}"
+            f"{path.name}: {chart.experiment} lacks {' and '.join(repr(name) for name in names)}: {why}"
             for why, names in reasons.items()
         ]
     return list(run.charts.values()), reader.problems
@@ -303,6 +303,9 @@ def read_file(path: Path) -> tuple[list[Result], list[str]]:
 
 def absent_series(result: Result) -> list[tuple[str, str]]:
     """The series that the table names and the chart lacks, and why."""
+    if not result.series:
+        here = result.setting.partition("NOT HERE: ")[2]
+        return [("every series", here or why_absent(result.run, ""))]
     wanted: set[str] = set()
     for kind in ("bars", "paper"):
         for entry in bars.entries(result.experiment, kind, result.run, result.y_name):

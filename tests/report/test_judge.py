@@ -403,7 +403,7 @@ class BadFileTest(unittest.TestCase):
         self.path.write_text(json.dumps(changed), encoding="utf-8")
         _, problems = load.read_file(self.path)
         self.assertTrue(
-            any("queue/fan-out lacks spmc_queue" in one and "it was not measured" in one for one in problems)
+            any("queue/fan-out lacks 'spmc_queue'" in one and "it was not measured" in one for one in problems)
         )
 
     def test_a_peer_that_is_not_installed_is_told_with_the_package(self):
