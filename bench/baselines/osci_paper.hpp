@@ -17,6 +17,7 @@
 #include "turn.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
+#include <muster/base/sync.hpp>  // sync::atomic, sync::cell
 
 #include <atomic>
 #include <cstdint>
@@ -24,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 /// Operation: std::int64_t operator()(State&, std::int64_t argument).
 template <class State, class Operation, class Pause = cpu_turn>
@@ -32,17 +33,17 @@ class osci_paper {
   struct request {
     std::int64_t argument = 0;
     std::int64_t result = 0;
-    std::atomic<bool> completed{true};
-    std::atomic<bool> locked{true};
+    sync::atomic<bool> completed{true};
+    sync::atomic<bool> locked{true};
   };
   enum : int { locked, open, closed };
   struct alignas(isolation_size) node {
     std::unique_ptr<request[]> requests;  // t of them, by the fiber's place on its core
-    std::atomic<int> door{locked};
-    std::atomic<node*> next{nullptr};
+    sync::atomic<int> door{locked};
+    sync::atomic<node*> next{nullptr};
   };
   struct alignas(isolation_size) announcement {
-    std::atomic<node*> node_of_core{nullptr};
+    sync::atomic<node*> node_of_core{nullptr};
   };
 
  public:
@@ -74,22 +75,22 @@ class osci_paper {
     std::int64_t combine(node& first);
 
     osci_paper& object_;
-    std::atomic<node*>& announced_;
+    sync::atomic<node*>& announced_;
     const unsigned place_;
     node* const nodes_;
     unsigned toggle_ = 0;
   };
 
   /// Only while nobody uses the object.
-  State& state() noexcept { return state_; }
+  State& state() noexcept { return state_.ref(); }
 
  private:
   const unsigned fibers_;
   const unsigned help_;
-  alignas(isolation_size) std::atomic<node*> tail_{nullptr};
+  alignas(isolation_size) sync::atomic<node*> tail_{nullptr};
   std::vector<announcement> announced_;
   std::vector<node> nodes_;
-  alignas(isolation_size) State state_;
+  alignas(isolation_size) sync::cell<State> state_;
 };
 
 template <class State, class Operation, class Pause>
@@ -143,7 +144,7 @@ std::int64_t osci_paper<State, Operation, Pause>::handle::combine(node& first) {
     for (unsigned j = 0; j < object_.fibers_; ++j) {  // 31
       request& one = at->requests[j];
       if (one.completed.load(std::memory_order_relaxed)) continue;  // 32
-      one.result = Operation{}(object_.state_, one.argument);       // 33
+      one.result = Operation{}(object_.state(), one.argument);       // 33
       one.completed.store(true, std::memory_order_relaxed);         // 34
       one.locked.store(false, std::memory_order_release);           // 35
       ++served;                                                     // 36
@@ -167,4 +168,4 @@ std::int64_t osci_paper<State, Operation, Pause>::handle::combine(node& first) {
   return mine.result;                                                // 45
 }
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

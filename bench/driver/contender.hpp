@@ -94,6 +94,7 @@ struct heap_spec {
 struct model_spec {
   std::size_t capacity = 4096;
   unsigned producers = 1;   // of programs that have them; the other threads are consumers
+  unsigned fibers = 1;      // of each thread, in programs that have them; 1: none
   unsigned least_work = 0;  // nanoseconds between two operations
   unsigned most_work = 0;
   std::uint64_t items = 0;
@@ -133,6 +134,7 @@ enum topic : unsigned {
   model_measured = 1U << 26U,   // the same programs on this machine
   model_figure8 = 1U << 27U,
   model_figure4 = 1U << 28U,
+  model_objects = 1U << 29U,  // one object that all use
 };
 
 struct contender {

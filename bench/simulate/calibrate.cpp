@@ -8,6 +8,7 @@
 
 #include <muster/base/arch.hpp>
 #include <muster/base/futex.hpp>
+#include <muster/fiber/fiber.hpp>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -108,6 +109,20 @@ double transfer(int from, int to) {
     });
     return run.seconds * 1e9 / static_cast<double>(steps) / 2;
   });
+}
+
+/// Among as many fibers as Osci has.
+double fiber_switch() {
+  constexpr unsigned fibers = 64;
+  bool stop = false;
+  std::vector<fiber> others;
+  for (unsigned f = 1; f < fibers; ++f)
+    others.emplace_back([&stop] {
+      while (!stop) this_fiber::yield();
+    });
+  const double round = each(100, [] { this_fiber::yield(); });
+  stop = true;
+  return round / fibers;
 }
 
 struct futex_times {
@@ -212,6 +227,7 @@ muster_simulation::machine calibrate(const placement& place) {
     m.heavy_fence = in_picoseconds(muster::asymmetric_fences() ? each(200, [] { muster::heavy_fence(); }) : 0.0);
     m.pause = in_picoseconds(each(1'000, [] { muster::pause(); }));
     m.yield = in_picoseconds(each(500, [] { ::sched_yield(); }));
+    m.fiber_switch = in_picoseconds(fiber_switch());
   }).join();
   return m;
 }

@@ -59,6 +59,7 @@ struct engine::thread {
   std::uint32_t sleep_bits = 0;
   bool done = false;
   const void* innermost = nullptr;
+  std::shared_ptr<void> own;  // its fibers
   std::array<kept, 8> parts{};
 };
 
@@ -271,6 +272,7 @@ void engine::work(picoseconds time) {
 }
 void engine::pause() { advance(machine_.pause); }
 void engine::yield() { advance(machine_.yield); }
+void engine::switch_fiber() { advance(machine_.fiber_switch); }
 /// Others may have to wait until now, at least.
 void engine::changed() noexcept {
   looks_ = 0;
@@ -436,6 +438,7 @@ unsigned engine::wake(const void* word, unsigned most, std::uint32_t bits) {
 // ------------------------------------------------------------------------------------------------- what a thread has
 
 const void*& engine::innermost() noexcept { return self().innermost; }
+std::shared_ptr<void>& engine::own() noexcept { return self().own; }
 std::uint64_t engine::new_identity() noexcept { return ++identities_; }
 void* engine::kept_part_of(std::uint64_t identity) const noexcept {
   const thread& t = *threads_[current()];

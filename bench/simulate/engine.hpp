@@ -72,12 +72,14 @@ class engine {
   void heavy_fence();
   void pause();
   void yield();
+  void switch_fiber();
   void sleep(const void* word, std::uint32_t bits);
   unsigned wake(const void* word, unsigned most, std::uint32_t bits);
   [[noreturn]] void fail(std::string why);
 
   unsigned current() const noexcept;
   const void*& innermost() noexcept;
+  std::shared_ptr<void>& own() noexcept;
   std::uint64_t new_identity() noexcept;
   void* kept_part_of(std::uint64_t identity) const noexcept;
   void keep_part_of(std::uint64_t identity, void* part) noexcept;

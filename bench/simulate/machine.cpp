@@ -21,7 +21,7 @@ struct time_field {
   const char* name;
   picoseconds machine::* member;
 };
-constexpr std::array<time_field, 14> times{{{"l1", &machine::in_l1},
+constexpr std::array<time_field, 15> times{{{"l1", &machine::in_l1},
                                             {"l2", &machine::in_l2},
                                             {"l3", &machine::in_l3},
                                             {"in_cluster", &machine::in_cluster},
@@ -32,6 +32,7 @@ constexpr std::array<time_field, 14> times{{{"l1", &machine::in_l1},
                                             {"heavy_fence", &machine::heavy_fence},
                                             {"pause", &machine::pause},
                                             {"yield", &machine::yield},
+                                            {"fiber_switch", &machine::fiber_switch},
                                             {"sleep", &machine::sleep},
                                             {"call", &machine::call},
                                             {"wake", &machine::wake}}};
@@ -112,7 +113,8 @@ machine parse(const json& text) {
   for (const time_field& field : times)
     m.*field.member = static_cast<picoseconds>(std::llround(ns.number(field.name, 0, longest_ns) * 1000));
   ns.no_others();
-  if (m.pause == 0 || m.yield == 0) ns.refuse("has a pause or a yield of 0, and a thread that waits must get older");
+  if (m.pause == 0 || m.yield == 0 || m.fiber_switch == 0)
+    ns.refuse("has 0 for 'pause', 'yield' or 'fiber_switch', and a thread that waits must get older");
   if (m.in_l1 == 0) ns.refuse("has 0 for 'l1', and an operation takes some time");
   all.no_others();
   return m;

@@ -44,6 +44,7 @@ struct machine {
   picoseconds heavy_fence = 0;  // membarrier(2)
   picoseconds pause = 0;
   picoseconds yield = 0;      // sched_yield(2) with nobody to yield to
+  picoseconds fiber_switch = 0;  // to another fiber of the same thread
   picoseconds sleep = 0;      // from the call until the thread is asleep
   picoseconds call = 0;       // the call that wakes
   picoseconds wake = 0;       // from that call until the sleeper goes on

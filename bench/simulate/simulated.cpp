@@ -4,6 +4,7 @@
 // The programs on simulated threads. Compiled with MUSTER_SIMULATION.
 #include "simulate/contenders.hpp"
 #include "simulate/engine.hpp"
+#include "simulate/objects.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -66,6 +67,7 @@ void add_simulated(catalogue& to) {
   add_validated<simulated>(to, model_predicted);
   add_pairs<simulated>(to, model_predicted | model_figure8);
   add_exchanges<simulated>(to, model_figure4);
+  add_objects<simulated>(to, model_objects);
   // On a new thread, which gets a new heap from the C library: what shares a line with what must not depend on what has
   // been allocated before.
   for (std::size_t i = first; i < to.all.size(); ++i) {

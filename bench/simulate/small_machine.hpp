@@ -30,6 +30,7 @@ inline machine small_machine() {
   m.heavy_fence = 1'000'000;
   m.pause = 10'000;
   m.yield = 300'000;
+  m.fiber_switch = 4'000;
   m.sleep = 2'000'000;
   m.call = 500'000;
   m.wake = 5'000'000;

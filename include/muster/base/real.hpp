@@ -49,6 +49,9 @@ inline void light_fence() noexcept { std::atomic_signal_fence(std::memory_order_
 /// path that publishes an item.
 inline void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
+/// The thread is about to go on with another of its fibers.
+inline void switch_fiber() noexcept {}
+
 inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept { MUSTER_ABI::heavy_fence(scope); }
 inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept {
   return MUSTER_ABI::asymmetric_fences(scope);

@@ -109,9 +109,12 @@ inline void keep_part_of(std::uint64_t identity, void* part) noexcept {
   detail::thread_parts[identity % detail::kept_parts] = {identity, part};
 }
 
-/// A T of each thread, for those who need no checker: made without running code, and never destroyed.
+/// A T of each thread: made without running code, and never destroyed.
 template <class T>
-inline constinit thread_local T own{};
+T& own() noexcept {
+  static constinit thread_local T one{};
+  return one;
+}
 
 /// Makes a T for the calling thread at its first call, and destroys it when the thread ends.
 template <class T>

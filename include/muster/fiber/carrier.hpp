@@ -11,8 +11,8 @@
 #pragma once
 
 #include <muster/base/caught.hpp>             // caught
-#include <muster/base/sync.hpp>               // sync::innermost
-#include <muster/base/thread.hpp>             // own, at_thread_end
+#include <muster/base/sync.hpp>               // sync::innermost, sync::own
+#include <muster/base/thread.hpp>             // pool_place
 #include <muster/fiber/context.hpp>           // switch_context
 #include <muster/fiber/context_watchers.hpp>  // watched_stack, exception_globals
 #include <muster/fiber/stack.hpp>             // stack_memory
@@ -119,6 +119,7 @@ class carrier {
   }
 
   MUSTER_HOT void run(fiber_place* to, bool for_ever = false) noexcept {
+    sync::switch_fiber();
     fiber_place* const from = current_;
     // Most fibers handle no exception and are in the middle of no operation when they yield.
     if (exceptions_->any() || sync::innermost() != nullptr || to->keeps) [[unlikely]]
@@ -164,14 +165,14 @@ class carrier {
 
 inline constinit fiber_place carrier::nobody_(&carrier::nobody_);
 
-inline carrier& carrier::own() noexcept { return real::own<carrier>; }
+inline carrier& carrier::own() noexcept { return sync::own<carrier>(); }
 
 inline void carrier::begin() {
   // Looks, when the thread ends, whether it leaves fibers behind.
   struct last_look {
     ~last_look() { MUSTER_CHECK(own().live() == 0, "a thread ends while it has fibers that are not done: join them"); }
   };
-  real::at_thread_end<last_look>();
+  sync::at_thread_end<last_look>();
   MUSTER_CHECK(!switches_by_itself || !shadow_stack(),
                "fibers cannot run under a shadow stack (Intel CET): start the program with "
                "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection");

@@ -125,10 +125,13 @@ class cell {
   T value_;
 };
 
+using real::at_thread_end;
 using real::innermost;
 using real::keep_part_of;
 using real::kept_part_of;
 using real::new_identity;
+using real::own;
+using real::switch_fiber;
 using real::thread_index;
 
 inline void relax() noexcept { pause(); }

@@ -7,6 +7,7 @@
 
 #include <muster/base/arch.hpp>
 #include <muster/base/futex.hpp>
+#include <muster/base/thread.hpp>
 
 #include "muster_model/engine.hpp"
 
@@ -155,6 +156,9 @@ inline void* kept_part_of(std::uint64_t) { return nullptr; }
 inline void keep_part_of(std::uint64_t, void*) {}
 inline unsigned thread_index() { return engine::running().current(); }
 inline const void*& innermost() { return engine::running().innermost(); }
+using real::at_thread_end;
+using real::own;
+inline void switch_fiber() noexcept {}
 
 /// A hint within a bounded loop: nothing.
 inline void relax() {}

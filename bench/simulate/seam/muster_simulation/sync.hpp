@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -124,7 +125,18 @@ inline void* kept_part_of(std::uint64_t identity) noexcept { return engine::acti
 inline void keep_part_of(std::uint64_t identity, void* part) noexcept { engine::active().keep_part_of(identity, part); }
 inline unsigned thread_index() noexcept { return engine::active().current(); }
 inline const void*& innermost() noexcept { return engine::active().innermost(); }
+/// Of the simulated thread. Only one kind of T is asked for: the thread's fibers.
+template <class T>
+T& own() {
+  std::shared_ptr<void>& kept = engine::active().own();
+  if (kept == nullptr) kept = std::make_shared<T>();
+  return *static_cast<T*>(kept.get());
+}
+/// Simulated threads end without it.
+template <class T>
+void at_thread_end() noexcept {}
 
+inline void switch_fiber() noexcept { engine::active().switch_fiber(); }
 inline void relax() noexcept { engine::active().pause(); }
 inline void yield() noexcept { engine::active().yield(); }
 inline void light_fence() noexcept {}
