@@ -23,6 +23,7 @@ endfunction()
 foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribed queue/slow-consumer
            queue/shared ffq/fig2-layout ffq/fig3-queue-size ffq/fig6-affinity-throughput ffq/fig6-producers
            ffq/fig8-comparison ffq/fig4-simulated ffq/fig8-simulated simulate/validation osci/fig3-techniques
+           osci/fig2-simulated osci/fig3-simulated osci/table4-simulated
            osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
            osci/table4-misses osci/fig1-ideal osci/fig4a-one-thread osci/fig5a-queues osci/fig5a-prefilled
            osci/fig5b-stacks ffq/fig4-affinity-counters xmalloc/fig2-throughput xmalloc/fig5-coalescing
@@ -81,6 +82,9 @@ if(GTest_FOUND)
   add_executable(muster_bench_check_test driver/check_test.cpp)
   target_link_libraries(muster_bench_check_test PRIVATE muster_bench_driver GTest::gtest_main)
   bench_test(check COMMAND muster_bench_check_test TIMEOUT 120)
+  add_executable(muster_bench_objects_test simulate/objects_test.cpp)
+  target_link_libraries(muster_bench_objects_test PRIVATE muster_bench_driver GTest::gtest_main)
+  bench_test(simulated_objects COMMAND muster_bench_objects_test)
   add_executable(muster_bench_simulate_test simulate/caches_test.cpp simulate/machine_test.cpp simulate/engine_test.cpp)
   bench_simulated(simulate/engine_test.cpp)
   target_link_libraries(muster_bench_simulate_test PRIVATE muster_simulation GTest::gtest_main)

@@ -144,7 +144,7 @@ std::int64_t osci_paper<State, Operation, Pause>::handle::combine(node& first) {
     for (unsigned j = 0; j < object_.fibers_; ++j) {  // 31
       request& one = at->requests[j];
       if (one.completed.load(std::memory_order_relaxed)) continue;  // 32
-      one.result = Operation{}(object_.state(), one.argument);       // 33
+      one.result = Operation{}(object_.state(), one.argument);      // 33
       one.completed.store(true, std::memory_order_relaxed);         // 34
       one.locked.store(false, std::memory_order_release);           // 35
       ++served;                                                     // 36

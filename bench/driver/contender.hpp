@@ -134,7 +134,8 @@ enum topic : unsigned {
   model_measured = 1U << 26U,   // the same programs on this machine
   model_figure8 = 1U << 27U,
   model_figure4 = 1U << 28U,
-  model_objects = 1U << 29U,  // one object that all use
+  model_objects = 1U << 29U,  // one object that all fibers use
+  model_alike = 1U << 30U,    // such an object, simulated or measured, for comparison
 };
 
 struct contender {

@@ -8,12 +8,14 @@
 
 #include <muster/base/arch.hpp>
 #include <muster/base/sync.hpp>
+#include <muster/fiber/fiber.hpp>
 #include <muster/queue/mpmc.hpp>
 #include <muster/queue/spsc.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <stdexcept>
 
@@ -68,6 +70,42 @@ TEST(clock, of_one_thread) {
                       [&] { b.value.fetch_add(1); }, [] { muster::sync::relax(); }, [] { muster::sync::yield(); },
                       [] { muster::sync::full_fence(); }, [] { muster::sync::heavy_fence(); }),
             (times{200'000, 1'000, 7'000, 206'000, 10'000, 300'000, 3'000, 1'000'000}));
+}
+
+TEST(clock, of_a_switch_to_another_fiber_and_back) {
+  picoseconds took = 0;
+  engine here(small_machine(), 1);
+  here.run({0}, [&](unsigned) {
+    bool stop = false;
+    const muster::fiber other([&] {
+      while (!stop) muster::this_fiber::yield();
+    });
+    const picoseconds begin = here.now();
+    muster::this_fiber::yield();
+    took = here.now() - begin;
+    stop = true;
+  });
+  EXPECT_EQ(took, 8'000U);
+}
+
+TEST(fibers, belong_to_one_simulated_thread_each) {
+  engine here(small_machine(), 1);
+  std::array<std::uint64_t, 3> most{};
+  unsigned wrong = 0;
+  here.run(first(3), [&](unsigned thread) {
+    std::vector<muster::fiber> all;
+    for (unsigned f = 0; f <= thread; ++f)
+      all.emplace_back([&, thread] {
+        for (unsigned turn = 0; turn < 20; ++turn) {
+          wrong += here.current() == thread ? 0 : 1;
+          most[thread] = std::max(most[thread], muster::this_fiber::number());
+          here.work(1'000 * (thread + 1));
+          muster::this_fiber::yield();
+        }
+      });
+  });
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(most, (std::array<std::uint64_t, 3>{1, 2, 3}));
 }
 
 TEST(clock, goes_on_while_stores_wait_for_their_lines) {

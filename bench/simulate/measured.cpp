@@ -4,7 +4,7 @@
 // The programs of simulate/simulated.cpp on this machine's own threads.
 #include "driver/crew.hpp"
 #include "driver/local_work.hpp"
-#include "simulate/contenders.hpp"
+#include "simulate/objects.hpp"
 
 namespace muster::bench {
 namespace {
@@ -48,6 +48,7 @@ class measured {
 void add_measured(catalogue& to) {
   add_validated<measured>(to, model_measured);
   add_pairs<measured>(to, model_measured);
+  add_alike<measured>(to, model_measured);
 }
 
 }  // namespace muster::bench

@@ -169,6 +169,21 @@ class modelled_printed_osci {
   object object_;
 };
 
+/// Programs of two threads with fibers that are both measured and predicted.
+template <class Crew>
+void add_alike(catalogue& to, unsigned topics) {
+  const auto add = [&](const char* name, const char* role, unsigned fibers, outcome (*run)(const model_spec&)) {
+    contender c = modelled_contender(name, role, topics | model_alike, "", run);
+    c.fibers = fibers;
+    to.all.push_back(std::move(c));
+  };
+  using state = watched_product;
+  add("osci, 64 fibers", "ours", 64, model_multiply<Crew, modelled_object<osci<state, wait::spin>>>);
+  add("Osci as printed, 64 fibers", "paper", 64, model_multiply<Crew, modelled_printed_osci>);
+  add("psim, 64 fibers", "ours", 64, model_multiply<Crew, modelled_object<psim<state>>>);
+  add("cc_synch, no fibers", "baseline", 1, model_multiply<Crew, modelled_object<cc_synch<state, wait::spin>>>);
+}
+
 /// As in the paper, nobody sleeps.
 template <class Crew>
 void add_objects(catalogue& to, unsigned topics) {
@@ -186,8 +201,7 @@ void add_objects(catalogue& to, unsigned topics) {
   add("psim", "ours", 64, "PSim-x with a bit for each carrier", model_multiply<Crew, modelled_object<psim<state>>>);
   add("h_synch", "baseline", 32, "each thread a cluster",
       model_multiply<Crew, modelled_object<h_synch<state, wait::spin>, h_synch_options>>);
-  add("flat_combining", "baseline", 32, "",
-      model_multiply<Crew, modelled_object<flat_combining<state, wait::spin>>>);
+  add("flat_combining", "baseline", 32, "", model_multiply<Crew, modelled_object<flat_combining<state, wait::spin>>>);
   add("cc_synch", "baseline", 1, "", model_multiply<Crew, modelled_object<cc_synch<state, wait::spin>>>);
   add("oyama", "baseline", 16, "", model_multiply<Crew, modelled_object<oyama<state, wait::spin>>>);
   add("clh", "baseline", 1, "a queue lock", model_multiply<Crew, modelled_object<clh<state, wait::spin>>>);

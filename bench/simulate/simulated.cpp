@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The programs on simulated threads. Compiled with MUSTER_SIMULATION.
-#include "simulate/contenders.hpp"
 #include "simulate/engine.hpp"
 #include "simulate/objects.hpp"
 
@@ -68,6 +67,7 @@ void add_simulated(catalogue& to) {
   add_pairs<simulated>(to, model_predicted | model_figure8);
   add_exchanges<simulated>(to, model_figure4);
   add_objects<simulated>(to, model_objects);
+  add_alike<simulated>(to, model_predicted);
   // On a new thread, which gets a new heap from the C library: what shares a line with what must not depend on what has
   // been allocated before.
   for (std::size_t i = first; i < to.all.size(); ++i) {
