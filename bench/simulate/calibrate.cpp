@@ -112,7 +112,7 @@ double transfer(int from, int to) {
 }
 
 /// Among as many fibers as Osci has.
-double fiber_switch() {
+double switch_to_a_fiber() {
   constexpr unsigned fibers = 64;
   bool stop = false;
   std::vector<fiber> others;
@@ -227,7 +227,7 @@ muster_simulation::machine calibrate(const placement& place) {
     m.heavy_fence = in_picoseconds(muster::asymmetric_fences() ? each(200, [] { muster::heavy_fence(); }) : 0.0);
     m.pause = in_picoseconds(each(1'000, [] { muster::pause(); }));
     m.yield = in_picoseconds(each(500, [] { ::sched_yield(); }));
-    m.fiber_switch = in_picoseconds(fiber_switch());
+    m.fiber_switch = in_picoseconds(switch_to_a_fiber());
   }).join();
   return m;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// objects.hpp: Fetch&Multiply, the object of the "Lock Oscillation" experiments, on simulated threads and, from the same
+// objects.hpp: Fetch&Multiply, the object of the "Lock Oscillation" experiments, on simulated threads and, from one
 // text, on real ones: each thread has so many of the library's fibers (programs.hpp says what a crew is).
 #pragma once
 
