@@ -43,12 +43,12 @@ struct machine {
   picoseconds fence = 0;
   picoseconds heavy_fence = 0;  // membarrier(2)
   picoseconds pause = 0;
-  picoseconds yield = 0;      // sched_yield(2) with nobody to yield to
+  picoseconds yield = 0;         // sched_yield(2) with nobody to yield to
   picoseconds fiber_switch = 0;  // to another fiber of the same thread
-  picoseconds sleep = 0;      // from the call until the thread is asleep
-  picoseconds call = 0;       // the call that wakes
-  picoseconds wake = 0;       // from that call until the sleeper goes on
-  unsigned store_buffer = 1;  // stores that may wait for their lines while the thread goes on
+  picoseconds sleep = 0;         // from the call until the thread is asleep
+  picoseconds call = 0;          // the call that wakes
+  picoseconds wake = 0;          // from that call until the sleeper goes on
+  unsigned store_buffer = 1;     // stores that may wait for their lines while the thread goes on
 
   unsigned cores() const noexcept { return clusters * cores_per_cluster; }
   unsigned threads() const noexcept { return cores() * threads_per_core; }
