@@ -190,7 +190,7 @@ template <class F>
 std::invoke_result_t<F&, State&> h_synch<State, Wait>::apply(F&& function) {
   detail::inside::refuse(this);
   detail::call<State, F> call(function);
-  auto loan = nodes_.take([&](std::uint32_t key) { return std::make_unique<node>(key, home_of_thread()); });
+  auto loan = nodes_.take([&](std::uint32_t key) { return new node(key, home_of_thread()); });
   node* const spare = loan.node();
   cluster& home = spare->home;
   spare->next.store(nullptr, std::memory_order_relaxed);

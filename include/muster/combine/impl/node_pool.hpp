@@ -40,7 +40,7 @@ class node_pool {
     return stores_.own([] {
       auto made = std::make_unique<store>();
       made->reserve(most_kept);
-      return made;
+      return made.release();
     });
   }
 

@@ -12,7 +12,6 @@
 #include <muster/combine/impl/per_thread.hpp>  // per_thread
 
 #include <cstdint>  // std::uint32_t
-#include <memory>   // std::unique_ptr
 #include <vector>   // what a thread owns
 
 namespace muster::inline MUSTER_ABI::detail {
@@ -24,9 +23,15 @@ class thread_nodes {
   /// Touched by the thread with its number only.
   struct group {
     explicit group(std::uint32_t key_in) : key(key_in) {}
+    ~group() {
+      for (Node* const node : made) delete node;
+    }
+    group(const group&) = delete;
+    group& operator=(const group&) = delete;
+
     const std::uint32_t key;
     std::vector<Node*> free;  // has room for all nodes that are out
-    std::vector<std::unique_ptr<Node>> made;
+    std::vector<Node*> made;  // owns them
   };
 
  public:
@@ -52,11 +57,11 @@ class thread_nodes {
     Node* node_;
   };
 
-  /// For the calling thread. make(key) returns a std::unique_ptr<Node>; called when all nodes of the thread are out.
-  /// Throws std::length_error when there are more threads than configured, and what make() throws.
+  /// For the calling thread. make(key) returns a new Node; called when all nodes of the thread are out. Throws
+  /// std::length_error when there are more threads than configured, and what make() throws.
   template <class Make>
   MUSTER_HOT loan take(Make make) {
-    group& g = groups_.own([this] { return std::make_unique<group>(new_key()); });
+    group& g = groups_.own([this] { return new group(new_key()); });
     if (g.free.empty()) [[unlikely]]
       add(g, make);
     Node* const node = g.free.back();
@@ -64,7 +69,7 @@ class thread_nodes {
     return loan(g, node);
   }
   MUSTER_HOT loan take() {
-    return take([](std::uint32_t key) { return std::make_unique<Node>(key); });
+    return take([](std::uint32_t key) { return new Node(key); });
   }
 
  private:
@@ -74,7 +79,7 @@ class thread_nodes {
     g.made.reserve(g.made.size() + 1);
     g.free.reserve(g.made.size() + 1);
     g.made.push_back(make(g.key));
-    g.free.push_back(g.made.back().get());
+    g.free.push_back(g.made.back());
   }
 
   static constexpr std::uint32_t keys = event_mask::keys;

@@ -52,7 +52,7 @@ typename osci<State, Wait>::group& osci<State, Wait>::own_group() {
   return groups_.own([this] {
     auto made = std::make_unique<group>();
     made->spare = make_node(*made);
-    return made;
+    return made.release();
   });
 }
 

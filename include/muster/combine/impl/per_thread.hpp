@@ -13,21 +13,52 @@
 #include <memory>     // std::unique_ptr
 #include <stdexcept>  // std::length_error
 #include <string>     // messages
-#include <utility>    // std::forward
 
 namespace muster::inline MUSTER_ABI::detail {
+
+/// A place for a pointer for each number: what does not depend on the type of what is there, and is compiled once.
+class thread_places {
+ public:
+  using destroyer = void (*)(void*) noexcept;
+
+  /// Throws std::invalid_argument for no threads.
+  thread_places(unsigned threads, destroyer destroy) : threads_(threads), destroy_(destroy) {
+    if (threads == 0) throw std::invalid_argument("combine_options::threads is 0; ask for 1 at least");
+    all_ = std::make_unique<sync::cell<void*>[]>(threads);
+  }
+  ~thread_places() { for_each(destroy_); }
+  thread_places(const thread_places&) = delete;
+  thread_places& operator=(const thread_places&) = delete;
+
+  /// The calling thread's. Throws std::length_error when there are more threads than configured.
+  MUSTER_COLD sync::cell<void*>& own() {
+    const unsigned index = sync::thread_index();
+    if (index >= threads_)
+      throw std::length_error("a thread with number " + std::to_string(index) + " uses an object for " +
+                              std::to_string(threads_) + " threads: raise combine_options::threads");
+    return all_[index];
+  }
+
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (unsigned i = 0; i < threads_; ++i)
+      if (void* const there = all_[i].get(); there != nullptr) visit(there);
+  }
+
+ private:
+  const unsigned threads_;
+  const destroyer destroy_;
+  std::unique_ptr<sync::cell<void*>[]> all_;
+};
 
 template <class T>
 class per_thread {
  public:
   /// Throws std::invalid_argument for no threads.
-  explicit per_thread(unsigned threads) : threads_(threads) {
-    if (threads == 0) throw std::invalid_argument("combine_options::threads is 0; ask for 1 at least");
-    all_ = std::make_unique<sync::cell<std::unique_ptr<T>>[]>(threads);
-  }
+  explicit per_thread(unsigned threads) : places_(threads, [](void* own) noexcept { delete static_cast<T*>(own); }) {}
 
-  /// The calling thread's. make() returns a std::unique_ptr<T>; called at the thread's first call. Throws
-  /// std::length_error when there are more threads than configured, and what make() throws.
+  /// The calling thread's. make() returns a new T, which is deleted with the object; called at the thread's first call.
+  /// Throws std::length_error when there are more threads than configured, and what make() throws.
   template <class Make>
   MUSTER_HOT T& own(Make make) {
     // What the thread has kept is read straight away, and not at the end of a chain of loads.
@@ -39,26 +70,21 @@ class per_thread {
   /// Only while no thread uses the object.
   template <class Visit>
   void for_each(Visit visit) const {
-    for (unsigned i = 0; i < threads_; ++i)
-      if (T* const there = all_[i].get().get(); there != nullptr) visit(*there);
+    places_.for_each([&visit](void* own) { visit(*static_cast<T*>(own)); });
   }
 
  private:
   template <class Make>
   MUSTER_COLD T& find(Make& make) {
-    const unsigned index = sync::thread_index();
-    if (index >= threads_)
-      throw std::length_error("a thread with number " + std::to_string(index) + " uses an object for " +
-                              std::to_string(threads_) + " threads: raise combine_options::threads");
-    if (all_[index].get() == nullptr) all_[index].ref() = make();
-    T* const there = all_[index].get().get();
+    sync::cell<void*>& place = places_.own();
+    if (place.get() == nullptr) place.ref() = make();
+    void* const there = place.get();
     sync::keep_part_of(identity_, there);
-    return *there;
+    return *static_cast<T*>(there);
   }
 
   const std::uint64_t identity_ = sync::new_identity();
-  const unsigned threads_;
-  std::unique_ptr<sync::cell<std::unique_ptr<T>>[]> all_;
+  thread_places places_;
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -71,7 +71,7 @@ auto psim<State, Workspace>::own_group() -> group& {
     while (extent <= made->index && !extent_.compare_exchange_weak(extent, made->index + 1, std::memory_order_seq_cst,
                                                                    std::memory_order_relaxed)) {
     }
-    return made;
+    return made.release();
   });
   refuse_within(own);
   return own;

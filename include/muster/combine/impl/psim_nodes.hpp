@@ -206,7 +206,7 @@ class psim_nodes {
   }
   /// The calling thread's. Throws std::bad_alloc, and std::length_error when there are more threads than configured.
   psim_store& own() {
-    return stores_.own([this] { return std::make_unique<psim_store>(market_, sync::thread_index()); });
+    return stores_.own([this] { return new psim_store(market_, sync::thread_index()); });
   }
 
   /// Asserts that every node that has been made is free or one of `used`. Only while no thread uses the object.
