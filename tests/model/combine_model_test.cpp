@@ -22,7 +22,7 @@ TEST_P(combine_model, has_no_execution_that_breaks_a_promise) {
   const combine_row& r = combine_table[GetParam()];
   const std::function<void()> program = make_program(r);
   for (const bool asymmetric : {true, false}) {
-    mm::settings().asymmetric_fences = asymmetric;
+    muster_model::settings().asymmetric_fences = asymmetric;
     expect_right(search_bounds{r.preemptions, r.stale, r.chances},
                  name_of(r) + (asymmetric ? "" : ", without the asymmetric fence"), program);
   }

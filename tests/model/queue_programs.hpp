@@ -1,15 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// queue_programs.hpp: small programs for the checker that use a queue, written as scripts:
-//
-//   "push*2 close | pop*2 | try_pop"     three threads; the first pushes twice and closes
-//   "push set | wait pop"                the second begins when one set has been executed
-//   "pop_slow*2"                         a pop whose item is being moved out until there have been two sets
-//   "push_slow*2"                        a push whose item, when it is moved in, makes a set, and waits for another
-//   "taken"                              waits until a push has begun, or an item is there
-//   "handle", "enter", "leave", "end"    a producer's handle is taken and given back, counting the steps; taken; given
-//                                        back; the same, counting the steps
+// queue_programs.hpp: small programs for the checker that use a queue, written as scripts (scripts.hpp).
 //
 // Checked     every execution: data races, lost wake-ups and leaks by the engine; here: nothing is lost, invented or
 //             delivered twice; busy has a reason; the queue's own invariants at the end; and whether the whole history
@@ -22,6 +14,7 @@
 
 #include "muster_model/explore.hpp"
 #include "queue_spec.hpp"
+#include "scripts.hpp"
 #include "wing_gong_lowe.hpp"
 
 #include <algorithm>
@@ -71,41 +64,6 @@ class item {
  private:
   std::uint64_t value_ = 0;
 };
-
-struct command {
-  std::string verb;
-  unsigned times = 1;
-};
-using script = std::vector<std::vector<command>>;
-
-/// Throws std::invalid_argument.
-inline script parse(const std::string& text) {
-  static const char* const verbs[] = {"push",      "try_push",     "push_for",  "push_stop", "push_n",    "try_push_n",
-                                      "push_bad",  "try_push_bad", "pop",       "try_pop",   "pop_for",   "pop_stop",
-                                      "pop_n",     "try_pop_n",    "close",     "stop",      "drain",     "drain_n",
-                                      "drain_try", "drain_poll",   "drain_for", "leave",     "pass_on",   "try_round",
-                                      "set",       "wait",         "taken",     "pop_slow",  "push_slow", "push_until",
-                                      "pop_until", "is_closed",    "size",      "handle",    "enter",     "end"};
-  script s(1);
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (word == "|") {
-      s.emplace_back();
-      continue;
-    }
-    command c;
-    const std::size_t star = word.find('*');
-    c.verb = word.substr(0, star);
-    if (star != std::string::npos) c.times = static_cast<unsigned>(std::stoul(word.substr(star + 1)));
-    if (std::find(std::begin(verbs), std::end(verbs), c.verb) == std::end(verbs))
-      throw std::invalid_argument("no operation is called \"" + c.verb + "\" in the script \"" + text + "\"");
-    s.back().push_back(std::move(c));
-  }
-  if (s.size() >= mm::most_threads) throw std::invalid_argument("too many threads in the script \"" + text + "\"");
-  return s;
-}
-
-inline constexpr muster::rank_t near_the_wrap = ~muster::rank_t{0} - 1;  // two items before
 
 struct queue_setup {
   std::size_t capacity = 2;

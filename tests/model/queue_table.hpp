@@ -5,11 +5,11 @@
 // change of the queues' operations, at least one of them must notice it (mutants_test.cpp).
 #pragma once
 
-#include "lanes_programs.hpp"
-#include "queue_programs.hpp"
+#include "scripts.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +23,7 @@ struct row {
   int preemptions;            // −1: no bound
   int stale;                  // −1: no bound
   std::uint64_t chances = 0;  // not 0: so many executions by chance and as many by priorities instead of the search
-  muster::rank_t first_rank = near_the_wrap;
+  std::uint64_t first_rank = near_the_wrap;
 };
 
 inline std::string name_of(const row& r) {
@@ -31,7 +31,7 @@ inline std::string name_of(const row& r) {
 }
 
 /// Ranks of mpmc_queue count in fours: this first one is in the upper half of all.
-inline constexpr muster::rank_t half_way = (muster::rank_t{1} << 61) + 1;
+inline constexpr std::uint64_t half_way = (std::uint64_t{1} << 61) + 1;
 
 // Named in the output as NUMBER of the row.
 inline const std::vector<row> table = {
@@ -170,30 +170,7 @@ constexpr bool compiled([[maybe_unused]] std::string_view queue) {
 #endif
 }
 
-/// queue_program<Queue>, if it is compiled.
-template <bool Compiled, class Queue>
-std::function<void()> program_if(const queue_setup& setup, const char* text) {
-  if constexpr (Compiled) return queue_program<Queue>(setup, parse(text));
-  throw std::logic_error(std::string("this program is not compiled for ") + text);
-}
-
 /// The program of a row.
-inline std::function<void()> make_program(const row& r) {
-  using muster::layout::packed, muster::wait::park;
-  const std::string queue = r.queue;
-  queue_setup setup;
-  setup.capacity = r.capacity;
-  // As few as the queue allows, so that each cell is used again.
-  setup.cells = std::max<std::size_t>(2, std::bit_ceil(r.capacity + (queue == "spsc" ? 0 : 1)));
-  setup.first_rank = r.first_rank;
-  setup.full_may_be_early = queue == "mpmc";
-  if (queue == "spsc") return program_if<compiled("spsc"), muster::spsc_queue<item, packed, park>>(setup, r.text);
-  if (queue == "spmc") return program_if<compiled("spmc"), muster::spmc_queue<item, packed, park>>(setup, r.text);
-  if (queue == "mpmc") return program_if<compiled("mpmc"), muster::mpmc_queue<item, packed, park>>(setup, r.text);
-  using some_lanes = muster::lanes<item, packed, park>;
-  if (queue == "lanes") return program_if<compiled("lanes"), lanes_as_queue<some_lanes, 2>>(setup, r.text);
-  setup.full_may_be_early = true;  // by the items of an earlier producer
-  return program_if<compiled("lane"), lanes_as_queue<some_lanes, 1>>(setup, r.text);
-}
+std::function<void()> make_program(const row& r);
 
 }  // namespace muster_model_test

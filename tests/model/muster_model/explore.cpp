@@ -9,10 +9,15 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <stdexcept>
+#include <string_view>
+#include <system_error>
 
 namespace muster_model {
 
@@ -30,6 +35,19 @@ void check(const limits& within) {
   if (within.depth == 0 || within.depth > 16) refuse("a depth of 1 to 16 makes sense");
   if (within.freeze >= static_cast<int>(most_threads))
     refuse("thread " + std::to_string(within.freeze) + " cannot stop: there are " + std::to_string(most_threads));
+}
+
+/// What the environment allows, see explore().
+std::uint64_t most_executions() {
+  const char* const text = std::getenv("MUSTER_MODEL_EXECUTIONS");
+  if (text == nullptr) return std::numeric_limits<std::uint64_t>::max();
+  const std::string_view said = text;
+  std::uint64_t most = 0;
+  if (const auto [end, error] = std::from_chars(said.data(), said.data() + said.size(), most);
+      error != std::errc() || end != said.data() + said.size() || most == 0)
+    throw std::invalid_argument("MUSTER_MODEL_EXECUTIONS is \"" + std::string(said) +
+                                "\"; a number from 1 on is wanted");
+  return most;
 }
 
 void prepare(engine& runs, const limits& within, const mutation* m) {
@@ -125,6 +143,7 @@ class bad_addresses {
 
 result explore(const limits& within, const std::function<void()>& program, const mutation* m) {
   check(within);
+  const std::uint64_t most = std::min(within.executions, most_executions());
   const bad_addresses caught;
   engine runs;
   prepare(runs, within, m);
@@ -143,13 +162,14 @@ result explore(const limits& within, const std::function<void()>& program, const
     do {
       if (!run(all)) break;
       r.complete = !all.next();
-    } while (!r.complete && r.executions < within.executions);
+    } while (!r.complete && r.executions < most);
   } else {
     by_chance some(within, within.seed * 0x9e3779b97f4a7c15U);
     do some.next();
-    while (run(some) && r.executions < within.executions);
+    while (run(some) && r.executions < most);
   }
   r.longest_operations = runs.longest_operations();
+  r.cut = !r.failed && !r.complete && most < within.executions;
   return r;
 }
 

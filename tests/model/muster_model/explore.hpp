@@ -55,10 +55,12 @@ struct result {
   std::uint64_t steps = 0;                                       // in all executions
   std::array<std::uint64_t, most_threads> longest_operations{};  // of each thread: the most steps of one operation
   bool complete = false;                                         // nothing within the limits is left to run
+  bool cut = false;                                              // by the environment, see explore()
   std::optional<failure> failed;
 };
 
-/// Throws std::invalid_argument for limits that make no sense.
+/// Where MUSTER_MODEL_EXECUTIONS is set in the environment, no search goes beyond so many executions: a sample. Throws
+/// std::invalid_argument for limits that make no sense.
 result explore(const limits& within, const std::function<void()>& program, const mutation* m = nullptr);
 
 /// Runs the program once with these decisions, ordinary ones elsewhere. Returns how it failed, if it did.
