@@ -18,6 +18,12 @@ if(MUSTER_WARNINGS_AS_ERRORS)
 endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${muster_warnings}>")
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # g++ first looks for garbage at 128 MB, which takes a tenth of its time and finds next to nothing: its peak is 4 %
+  # higher without.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=500000>")
+endif()
+
 if(MUSTER_SANITIZERS)
   # No recovery: the first report ends the program, and so the test.
   add_compile_options(-fsanitize=${MUSTER_SANITIZERS} -fno-sanitize-recover=all -fno-omit-frame-pointer)
