@@ -62,8 +62,8 @@ bench_test(list_is_json
           -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/list_is_json.cmake)
 
 # The same program over queues that are wrong on purpose: what its exit status says about them.
-add_executable(muster_bench_faulty main.cpp driver/faulty_contenders.cpp)
-target_link_libraries(muster_bench_faulty PRIVATE muster_bench_driver CLI11::CLI11)
+add_executable(muster_bench_faulty driver/faulty_contenders.cpp)
+target_link_libraries(muster_bench_faulty PRIVATE muster_bench_main)
 set(faulty run queue/one-to-one --profile smoke --only)
 bench_expect(status.right muster_bench_faulty 0 "ours_right" ${faulty} ours_right)
 bench_expect(status.ours_wrong muster_bench_faulty 1 "1 of 5000 items were lost" ${faulty} ours_lossy)

@@ -6,7 +6,7 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers device install model tsan asan barrier switches debug clang valgrind matrix)
+check_names=(format lint headers device install sample tsan asan barrier model switches debug clang valgrind matrix)
 
 # What a step does, and about how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -16,6 +16,7 @@ describe() { # step
     headers) echo "75 every header that users include compiles by itself" ;;
     device) echo "60 code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
     install) echo "60 install, then use by find_package, FetchContent and pkg-config" ;;
+    sample) echo "400 of tsan, asan and model, what finds most in little time" ;;
     model) echo "300 every execution of small programs, under the memory model of C++" ;;
     tsan) echo "200 thread sanitizer: build and fast tests" ;;
     asan) echo "250 address and undefined-behaviour sanitizers: build and fast tests" ;;
@@ -55,8 +56,8 @@ step_lint() {
   # Bu is a surname; nin is what is left of a line break in a string.
   codespell --skip './.git,./build,./out,./LICENSE*' --ignore-words-list bu,nin,hendler . || failed=1
   echo "--- clang-tidy, with each engine of fork/join"
-  printf '%s\n' -UMUSTER_FORK_BARRIER -DMUSTER_FORK_BARRIER |
-    xargs -P "$(nproc)" -I{} clang-tidy-19 --quiet tests/lint/instances.cpp -- -std=c++20 -Iinclude {} || failed=1
+  printf 'tests/lint/instances/%s\n' 'combine.cpp --' 'queue.cpp --' 'fork.cpp --' 'fork.cpp -- -DMUSTER_FORK_BARRIER' |
+    xargs -P "$(nproc)" -L 1 clang-tidy-19 --quiet --extra-arg=-std=c++20 --extra-arg=-Iinclude || failed=1
   return "$failed"
 }
 
@@ -66,7 +67,7 @@ compile_headers() { # compiler, headers on standard input
     -Iinclude -x c++ -include {} /dev/null
 }
 headers() { find include -name '*.hpp' -o -name '*.cuh'; }
-internal_header='/(impl|detail|engine)/'
+internal_header='/(base|impl|detail|engine)/'
 
 # What users include, by g++. The rest is in the step matrix: each takes as long as the standard's headers in it.
 step_headers() { headers | grep -vE "$internal_header" | compile_headers g++; }
@@ -82,7 +83,7 @@ step_clang() { build_and_test clang; }
 step_barrier() {
   local test programs=(fork fork_exceptions fork_frames fork_libraries fork_signals fork_blind fork_tools)
   programs=("${programs[@]/%/_barrier}")
-  programs+=(fork_frames_barrier_{O0,native,shared} fork_exception_kinds_barrier_O2 fork_fallback_barrier_untabled)
+  programs+=(fork_frames_barrier_native fork_exception_kinds_barrier_O2 fork_fallback_barrier_untabled)
   build clang "${programs[@]/#/unit-}"
   for test in "${programs[@]}"; do
     echo "--- $test"
@@ -90,6 +91,29 @@ step_barrier() {
   done
 }
 step_asan() { build_and_test asan; }
+# Programs of one preset, with all their cases.
+build_and_test_only() { # label, preset, programs...
+  local label=$1 preset=$2 IFS
+  shift 2
+  build "$preset" "${@/#/$label-}"
+  IFS='|'
+  ctest --preset "$preset" --parallel "$(nproc)" --tests-regex "^$label/($*)/"
+}
+# Under the thread sanitizer what threads share, under the other what is made and destroyed; and what the model checker
+# executes, a few thousand times each. No searches for mutants, which tell of the checking and not of the library.
+step_sample() {
+  build_and_test_only unit tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
+    queue_waiting xmalloc || return 1
+  build_and_test_only unit asan eliminate fiber fork_exceptions fork_finish lanes osci pool psim_structures \
+    queue_iterators queue_lifetime shared_queue xmalloc xmc || return 1
+  local programs=(checker combine_model fork_model fork_signal_model litmus progress psim_model queue_model
+    shared_queue_model shared_queue_waiting_model)
+  local IFS edits=(lanes-two-producers-of-one mpmc-no-second-look spmc-lapped spsc-full-without-the-fence)
+  build model "${programs[@]/#/model-}" "${edits[@]/#/edit-}"
+  IFS='|'
+  MUSTER_MODEL_EXECUTIONS=2000 ctest --preset model --parallel "$(nproc)" --exclude-regex 'mutants|lists-its-cases' \
+    --tests-regex "^(model/|regression/(${edits[*]})\$)"
+}
 step_tsan() { build_and_test tsan; }
 step_matrix() {
   local preset

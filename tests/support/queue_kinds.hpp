@@ -62,6 +62,16 @@ using all_kinds = kinds_to_test<
                      mpmc<spin, muster::layout::rotated>, lane<park, muster::layout::rotated>, lane<spin>>,
     ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>, lane<spin_then_park>>>;
 
+/// For what does not depend on how the layout, the policy and the shape are combined: each of them at least once.
+#if defined(MUSTER_TEST_MATRIX)
+using varied_kinds = all_kinds;
+#else
+using varied_kinds =
+    kinds_to_test<::testing::Types<spsc<spin_then_park, muster::layout::aligned>, spmc<park, muster::layout::rotated>,
+                                   mpmc<spin, muster::layout::aligned_rotated>, mpmc<park>, lane<spin_then_park>>,
+                  all_kinds>;
+#endif
+
 struct kind_names {
   template <class Kind>
   static std::string GetName(int which) {

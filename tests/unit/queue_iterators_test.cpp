@@ -30,7 +30,7 @@ class queue_iterators : public ::testing::Test {
  public:
   using queue = typename Kind::template of<std::uint64_t>;
 };
-TYPED_TEST_SUITE(queue_iterators, all_kinds, kind_names);
+TYPED_TEST_SUITE(queue_iterators, varied_kinds, kind_names);
 
 /// 1, 2, 3 …, for whoever it is moved to.
 struct only_moved {
