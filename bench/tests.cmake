@@ -20,27 +20,16 @@ function(bench_expect name program status message)
             "-DARGUMENTS=${arguments}" -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/expect.cmake)
 endfunction()
 
-foreach(id queue/one-to-one queue/fan-out queue/many-to-many queue/oversubscribed queue/slow-consumer
-           queue/shared ffq/fig2-layout ffq/fig3-queue-size ffq/fig6-affinity-throughput ffq/fig6-producers
-           ffq/fig8-comparison ffq/fig4-simulated ffq/fig8-simulated simulate/validation osci/fig3-techniques
-           osci/fig2-simulated osci/fig3-simulated osci/table4-simulated
-           osci/fig4-local-work osci/table2-user-threads osci/fig2-fibers osci/table3-latency
-           osci/table4-misses osci/fig1-ideal osci/fig4a-one-thread osci/fig5a-queues osci/fig5a-prefilled
-           osci/fig5b-stacks ffq/fig4-affinity-counters xmalloc/fig2-throughput xmalloc/fig5-coalescing
-           xmalloc/fig6-buffers xmalloc/filled-heap combine/uncontended combine/async fiber/switch
-           fork/overhead fork/peers fork/algorithms fork/small fork/waiting fork/urgent fork/memory fork/idle
-           fork/theft-cost fork/fig4-cycles-lost fork/fig5-speed-up fork/fig6-steal-ratio fork/fig7-steal-rate)
-  string(REPLACE "/" "." name ${id})
-  list(APPEND smoke_tests bench.smoke.${name})
-  list(APPEND smoke_files ${CMAKE_CURRENT_BINARY_DIR}/smoke.${name}.json)
-  bench_test(smoke.${name}
-    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:muster_bench> -DID=${id}
-            -DJSON=${CMAKE_CURRENT_BINARY_DIR}/smoke.${name}.json -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/smoke.cmake)
-endforeach()
-
-# The table of bars names series that there are; and what the runs wrote fits the schema.
-bench_test(bars COMMAND "${MUSTER_PYTHON}" -B "${PROJECT_SOURCE_DIR}/report/judge.py" --check ${smoke_files})
-set_tests_properties(bench.bars PROPERTIES DEPENDS "${smoke_tests}")
+# Each experiment once. Which there are is asked when ctest starts, so that none is forgotten.
+file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/smoke_tests.cmake CONTENT
+"set(cmake \"${CMAKE_COMMAND}\")
+set(program \"$<TARGET_FILE:muster_bench>\")
+set(script \"${CMAKE_CURRENT_SOURCE_DIR}/driver/smoke.cmake\")
+set(judge \"${MUSTER_PYTHON}\" -B \"${PROJECT_SOURCE_DIR}/report/judge.py\")
+set(directory \"${CMAKE_CURRENT_BINARY_DIR}\")
+include(\"${CMAKE_CURRENT_SOURCE_DIR}/driver/smoke_tests.cmake\")
+")
+set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/smoke_tests.cmake)
 
 bench_expect(too_few_seconds muster_bench 2 "is too short for queue/fan-out: it needs at least"
   run queue/fan-out --seconds 0.5)

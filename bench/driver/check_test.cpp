@@ -3,13 +3,13 @@
 //
 // A queue that is wrong on purpose must be caught, in each of the ways in which a queue can be wrong; a right one not.
 #include "baselines/mutex_ring.hpp"
-#include "driver/experiment.hpp"
 #include "driver/faulty_fork.hpp"
 #include "driver/faulty_queue.hpp"
 #include "driver/outcome.hpp"
 #include "driver/placement.hpp"
 #include "driver/request.hpp"
 #include "driver/result.hpp"
+#include "table/experiment.hpp"
 
 #include <gtest/gtest.h>
 

@@ -69,7 +69,7 @@ struct team_spec {
 /// When processor time without work is measured: not at all, after a run, or in the middle of one, while it sleeps.
 enum class idleness { unmeasured, outside, inside };
 
-/// A program that forks and joins (experiments/fork/programs), executed by so many workers.
+/// A program that forks and joins (programs/), executed by so many workers.
 struct fork_spec {
   std::string program{};
   std::uint64_t size = 0;  // as the program understands it
@@ -149,7 +149,7 @@ struct contender {
   bool strict = true;    // one order over all producers; a peer without it is a baseline where it matters
   std::string no_stall;  // why it cannot take part in slow_consumer, for those that cannot
   std::function<outcome(const stream_spec&)> stream;
-  std::function<outcome(const stream_spec&)> between;  // of parcels, from process to process (driver/between.hpp)
+  std::function<outcome(const stream_spec&)> between;  // instead: parcels, from process to process (driver/between.hpp)
   std::function<outcome(const exchange_spec&)> exchange;
   std::function<outcome(const stall_spec&)> stall;
   unsigned fibers = 1;  // of each carrier: what suits it best, for experiments that do not vary it
@@ -158,6 +158,15 @@ struct contender {
   std::function<outcome(const heap_spec&)> heap;
   std::function<outcome(const model_spec&)> model;
   bool on_device = false;  // a heap that is timed on a GPU; others are counted on the emulation of one
+
+  // What the spec is about.
+  outcome run(const stream_spec& s) const { return between ? between(s) : stream(s); }
+  outcome run(const exchange_spec& s) const { return exchange(s); }
+  outcome run(const stall_spec& s) const { return stall(s); }
+  outcome run(const team_spec& s) const { return team(s); }
+  outcome run(const fork_spec& s) const { return fork(s); }
+  outcome run(const heap_spec& s) const { return heap(s); }
+  outcome run(const model_spec& s) const { return model(s); }
 };
 
 struct left_out {

@@ -12,7 +12,7 @@
 #include "driver/fork_style.hpp"
 #include "driver/placement.hpp"
 #include "driver/usage.hpp"
-#include "experiments/fork/programs/all.hpp"
+#include "programs/all.hpp"
 
 #include <fmt/format.h>
 

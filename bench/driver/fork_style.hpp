@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // fork_style.hpp: what the styles of fork/join programs have in common, and the style of plain calls.
-// What a style offers is written in experiments/fork/programs/program.hpp.
+// What a style offers is written in programs/program.hpp.
 #pragma once
 
-#include "experiments/fork/programs/program.hpp"
+#include "programs/program.hpp"
 
 #include <algorithm>
 #include <array>

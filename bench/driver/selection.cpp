@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/selection.hpp"
 
-#include "driver/experiment.hpp"
+#include "table/experiment.hpp"
 
 #include <fmt/format.h>
 

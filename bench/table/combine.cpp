@@ -1,0 +1,350 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// combine.cpp: the figures and tables of "Lock Oscillation": one object, or a queue or a stack, that carriers with many
+// fibers use together; and what an operation and a switch of fibers cost alone.
+#include "driver/events.hpp"
+#include "table/points.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster::bench {
+namespace {
+
+constexpr unsigned usual_work = 512;  // the paper's dummy iterations between two operations, at most
+
+/// A line for `c` with so many fibers, by the number of carriers.
+void add_by_carriers(study& to, const setting& s, const contender& c, unsigned fibers, const std::string& name) {
+  contender here = c;
+  here.fibers = fibers;
+  const std::size_t line = add_line_as(to, here, name, with_fibers(here));
+  for (const unsigned n : carrier_counts(s.place))
+    add_team_point(to, s, c, line, n, {.carriers = n, .fibers = fibers, .work = usual_work});
+}
+
+study one_thread_on_each(const setting& s) {
+  return chart(fmt::format("Fetch&Multiply, local work up to {} {}; more than {} carriers share the hardware threads",
+                           usual_work, work_unit(), s.place.units()),
+               by_carriers, throughput);
+}
+
+study cc_synch_and_the_ideal(const setting& s) {
+  study made = one_thread_on_each(s);
+  for (const contender* c : s.contenders.about(shared_object))
+    if (c->name == "cc_synch" || c->role == "limit") add_by_carriers(made, s, *c, 1, c->name);
+  return made;
+}
+
+study without_fibers(const setting& s) {
+  study made = one_thread_on_each(s);
+  for (const contender* c : s.contenders.about(shared_object)) {
+    const bool with_its_own = c->name == "osci" || c->name == "psim" || c->role == "paper" || c->role == "limit";
+    if (with_its_own) add_by_carriers(made, s, *c, c->fibers, c->name);
+    if (c->name == "psim" || !with_its_own) add_by_carriers(made, s, *c, 1, c->name + " x1");
+  }
+  return made;
+}
+
+study osci_by_fibers(const setting& s) {
+  study made = chart(fmt::format("Fetch&Multiply, local work up to {} {}; a line for each number of carriers",
+                                 usual_work, work_unit()),
+                     by_fibers, throughput);
+  for (const contender* c : s.contenders.about(shared_object)) {
+    if (c->name != "osci" && c->role != "paper") continue;
+    for (const unsigned n : carrier_counts(s.place)) {
+      const std::size_t line = add_line_as(made, *c, fmt::format("{}, {} carrier{}", c->name, n, n == 1 ? "" : "s"));
+      for (const unsigned fibers : points_of(s, {1, 2, 4, 8, 16, 32, 64, 96, 128}, {1, 8, 64}))
+        add_team_point(made, s, *c, line, fibers, {.carriers = n, .fibers = fibers, .work = usual_work});
+    }
+  }
+  return made;
+}
+
+study techniques(const setting& s) {
+  const unsigned units = s.place.units();
+  study made = chart(
+      fmt::format("each algorithm with its own number of fibers; local work up to {} {}; more than {} carriers share "
+                  "the {} hardware threads, and the ideal does not grow any more",
+                  usual_work, work_unit(), units, units),
+      by_carriers, throughput);
+  for (const contender* c : s.contenders.about(shared_object)) {
+    const std::size_t line = made.add_line(*c, {}, with_fibers(*c));
+    for (const unsigned n : oversubscribed_counts(s))
+      add_team_point(made, s, *c, line, n, {.carriers = n, .fibers = c->fibers, .work = usual_work});
+  }
+  return made;
+}
+
+study local_work(const setting& s) {
+  const unsigned units = s.place.units();
+  study made =
+      chart(fmt::format("{} carriers, one per hardware thread, each algorithm with its own number of fibers; {}", units,
+                        work_unit()),
+            {"local work", "iterations", "log2", ""}, throughput);
+  for (const contender* c : s.contenders.about(shared_object)) {
+    const std::size_t line = made.add_line(*c, {}, with_fibers(*c));
+    for (const unsigned work : points_of(s, {1, 64, 512, 4096, 16384}, {1, 64, 512}))
+      add_team_point(made, s, *c, line, work, {.carriers = units, .fibers = c->fibers, .work = work});
+  }
+  return made;
+}
+
+study what_fibers_bring(const setting& s) {
+  const unsigned units = s.place.units();
+  study made =
+      chart(fmt::format("{} carriers, one per hardware thread; local work up to {} {}", units, usual_work, work_unit()),
+            by_fibers, throughput);
+  for (const contender* c : s.contenders.about(shared_object)) {
+    if (c->role == "limit") continue;  // fibers are nothing to it
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned fibers : points_of(s, {1, 2, 4, 8, 16, 32, 64}, {1, 64}))
+      add_team_point(made, s, *c, line, fibers, {.carriers = units, .fibers = fibers, .work = usual_work});
+  }
+  return made;
+}
+
+study latency(const setting& s) {
+  const unsigned units = s.place.units();
+  study made = chart(
+      fmt::format("{} carriers; local work up to {} {}; one in 16 operations is timed, from the call to the return",
+                  units, usual_work, work_unit()),
+      by_fibers, {"latency, mean", "ns", "", "lower"}, told("mean"),
+      add_charts(
+          {{"-p50", "Latency by fibers: median", {"latency, median", "ns", "", "lower"}, "p50"},
+           {"-p99", "Latency by fibers: 99th percentile", {"latency, 99th percentile", "ns", "", "lower"}, "p99"},
+           {"-throughput", "Latency by fibers: throughput of the same runs", throughput, "throughput"}}));
+  for (const contender* c : s.contenders.about(shared_object)) {
+    if (c->name != "osci" && c->name != "cc_synch" && c->name != "std::mutex" && c->role != "paper") continue;
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned fibers : points_of(s, {1, 4, 8, 32, 64}, {1, 64}))
+      if (fibers == 1 || c->fibers != 1)
+        add_team_point(made, s, *c, line, fibers,
+                       {.carriers = units, .fibers = fibers, .work = usual_work, .latency = true});
+  }
+  return made;
+}
+
+/// What the processor and the atomics have counted; charts without a single number are left out.
+void add_counts(std::vector<result>& results) {
+  const result first = results.front();
+  for (const auto& [what, suffix] : {std::pair{"read-modify-writes", "-rmw"}, std::pair{"cache misses", "-cache"},
+                                     std::pair{"stalled cycles", "-stalls"}}) {
+    std::string title = fmt::format("{} of each algorithm", what);
+    title[0] = static_cast<char>(std::toupper(title[0]));
+    result r = first.also(suffix, std::move(title), {fmt::format("{} per operation", what), "", "", "lower"}, what);
+    bool any = false;
+    for (series& line : r.lines) {
+      for (const point& p : line.points) any = any || !p.samples.empty();
+      std::erase_if(line.points, [](const point& p) { return p.samples.empty() && p.checked; });
+    }
+    if (any) results.push_back(std::move(r));
+  }
+}
+
+study combining_degrees(const setting& s) {
+  const unsigned units = s.place.units();
+  const std::string why_not = hardware_events::why_not();
+  study made = chart(
+      fmt::format("{} carriers; local work up to 64 {}; the combining degree is the number of operations that one "
+                  "carrier executes without a break; cache misses and stalled cycles: {}",
+                  units, work_unit(), why_not.empty() ? "counted in user mode" : "not counted, " + why_not),
+      {"carriers", "", "category", ""}, {"combining degree", "", "", "higher"}, told("degree"), add_counts);
+  for (const contender* c : s.contenders.about(counted))
+    for (const unsigned fibers : {c->fibers, 1U}) {
+      if (fibers == 1 && c->fibers != 1 && c->name != "psim" && c->name != "cc_synch" && c->name != "osci") continue;
+      add_team_point(made, s, *c, add_line_as(made, *c, fmt::format("{} x{}", c->name, fibers)),
+                     fmt::format("{} carriers", units),
+                     {.carriers = units, .fibers = fibers, .work = 64, .events = true});
+      if (c->fibers == 1) break;
+    }
+  return made;
+}
+
+study pairs_on_a_structure(const setting& s, topic about, std::uint64_t prefilled) {
+  const unsigned units = s.place.units();
+  study made =
+      chart(fmt::format("pairs of push and pop on a structure with {} items, after each local work up to {} {}; each "
+                        "structure with its own number of fibers; more than {} carriers share the hardware threads",
+                        prefilled, usual_work, work_unit(), units),
+            by_carriers, throughput);
+  for (const contender* c : s.contenders.about(about)) {
+    const std::size_t line = made.add_line(*c, {}, with_fibers(*c));
+    for (const unsigned n : s.full() ? oversubscribed_counts(s) : std::vector{units})
+      add_team_point(made, s, *c, line, n,
+                     {.carriers = n, .fibers = c->fibers, .work = usual_work, .prefilled = prefilled});
+  }
+  return made;
+}
+
+// ----------------------------------------------------------------- on a machine with as many cores as the paper's has
+
+// 512 and 64 of the paper's dummy iterations, of six cycles each at 3.4 GHz (driver/local_work.hpp).
+constexpr unsigned work_512 = 900;
+constexpr unsigned work_64 = 113;
+
+unsigned most_cores(const setting& s, const muster_simulation::machine& m) {
+  return s.work.kind == profile::smoke ? std::min(4U, m.cores()) : m.cores();
+}
+
+/// Osci as printed looks at its nodes so often that the quick profile has no time for it.
+std::vector<const contender*> objects_for(const setting& s) {
+  std::vector<const contender*> found = s.contenders.about(model_objects);
+  if (s.work.kind == profile::quick) std::erase_if(found, [](const contender* c) { return c->role == "paper"; });
+  return found;
+}
+
+/// One thread on each of the first cores. Each fiber has some operations at least, but for very many fibers.
+model_spec on_cores(const setting& s, const simulated_machine& machine, unsigned cores, unsigned fibers,
+                    unsigned most_work) {
+  struct length {
+    std::uint64_t each;
+    std::uint64_t least;
+    std::uint64_t most;
+  };
+  const length here = s.full()                        ? length{12, 20'000, 50'000}
+                      : s.work.kind == profile::quick ? length{4, fibers == 1 ? 10'000U : 3'000U, 16'384}
+                                                      : length{2, 1'000, 2'000};
+  model_spec spec = on_first(cores, machine);
+  spec.fibers = fibers;
+  spec.most_work = most_work;
+  spec.items = std::clamp(here.each * cores * fibers, here.least, here.most);
+  return spec;
+}
+
+study simulated(const simulated_machine& machine, unsigned most_work, const std::string& more, axis x, axis y,
+                std::function<double(const outcome&)> value) {
+  return chart(
+      fmt::format("{}; Fetch&Multiply, one thread on each core, 0 to {} ns of work between two operations of a "
+                  "fiber; {}",
+                  told_as_simulated(*machine), most_work, more),
+      std::move(x), std::move(y), std::move(value),
+      add_charts({{"-transfers",
+                   "Simulated: lines that travel between caches, for an operation",
+                   {"transfers per operation", "", "", "lower"},
+                   "line transfers"}}));
+}
+const axis simulated_throughput{"simulated throughput", "Mops/s", "", "higher"};
+
+study simulated_fibers(const setting& s) {
+  const simulated_machine machine = machine_to_simulate(s);
+  const unsigned cores = most_cores(s, *machine);
+  study made = simulated(machine, work_512, fmt::format("{} cores", cores), {"fibers per core", "", "log2", ""},
+                         simulated_throughput, mega_items);
+  for (const contender* c : objects_for(s)) {
+    if (c->name != "osci" && c->role != "paper") continue;
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned fibers : points_of(s, {1, 2, 4, 8, 16, 32, 64, 96, 128}, {1, 4, 8, 64}))
+      add_simulated_point(made, *c, line, fibers, on_cores(s, machine, cores, fibers, work_512));
+  }
+  return made;
+}
+
+study simulated_cores(const setting& s) {
+  const simulated_machine machine = machine_to_simulate(s);
+  study made =
+      simulated(machine, work_512,
+                "cores of one cluster after another; each algorithm with its own number of fibers, for which it yields",
+                {"simulated cores", "", "log2", ""}, simulated_throughput, mega_items);
+  const unsigned most = most_cores(s, *machine);
+  const unsigned step = s.full() ? 2 : 8;
+  for (const contender* c : objects_for(s)) {
+    const std::size_t line = made.add_line(*c, {}, with_fibers(*c));
+    for (unsigned cores = 1; cores < most * step; cores *= step) {
+      const unsigned here = std::min(cores, most);
+      add_simulated_point(made, *c, line, here, on_cores(s, machine, here, c->fibers, work_512));
+    }
+  }
+  return made;
+}
+
+/// The rows of the paper's table.
+study simulated_degrees(const setting& s) {
+  const simulated_machine machine = machine_to_simulate(s);
+  const unsigned cores = most_cores(s, *machine);
+  study made = simulated(
+      machine, work_64, "the combining degree is the number of operations that one core executes without a break",
+      {"simulated cores", "", "category", ""}, {"combining degree", "", "", "higher"}, told("degree"));
+  for (const contender* c : objects_for(s)) {
+    const bool both_ways = c->name == "osci" || c->name == "psim";
+    if (!both_ways && c->name != "h_synch" && c->name != "cc_synch" && c->role != "paper") continue;
+    for (const unsigned fibers : {c->fibers, 1U}) {
+      if (fibers != c->fibers && !both_ways) continue;
+      add_simulated_point(made, *c, add_line_as(made, *c, fmt::format("{} x{}", c->name, fibers)),
+                          fmt::format("{} cores", cores), on_cores(s, machine, cores, fibers, work_64));
+      if (c->fibers == 1) break;
+    }
+  }
+  return made;
+}
+
+// --------------------------------------------------------------------------------------------------- costs of our own
+
+study nobody_else(const setting& s) {
+  study made = chart("1 thread, no fibers, Fetch&Multiply on a float, no local work", {"case", "", "category", ""},
+                     {"time per operation", "ns", "", "lower"}, nanoseconds_per_item);
+  for (const contender* c : s.contenders.about(shared_object))
+    add_team_point(made, s, *c, made.add_line(*c), "1 thread alone", {.carriers = 1, .fibers = 1});
+  return made;
+}
+
+/// With fibers and without them.
+study many_at_once(const setting& s) {
+  study made = chart("Fetch&Multiply on a float, and a count; no local work; one carrier per hardware thread",
+                     by_carriers, throughput);
+  for (const contender* c : s.contenders.about(without_waiting)) {
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned n : carrier_counts(s.place))
+      add_team_point(made, s, *c, line, n, {.carriers = n, .fibers = c->fibers});
+  }
+  return made;
+}
+
+study yields(const setting& s) {
+  study made = chart("1 thread; each fiber yields to the next in turn; where turns can be told, they are checked",
+                     {"fibers", "", "log2", ""}, {"time per yield", "ns", "", "lower"}, nanoseconds_per_item);
+  for (const contender* c : s.contenders.about(fiber_switch)) {
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned fibers : points_of(s, {2, 16, 64, 128, 1024}, {2, 64, 1024}))
+      if (fibers <= c->fibers) add_team_point(made, s, *c, line, fibers, {.carriers = 1, .fibers = fibers});
+  }
+  return made;
+}
+
+}  // namespace
+
+std::vector<experiment> combine_rows() {
+  return {
+      {"osci/fig1-ideal", "combine", "osci, Figure 1", "CC-Synch and the ideal by kernel threads",
+       cc_synch_and_the_ideal},
+      {"osci/fig3-techniques", "combine", "osci, Figure 3", "All algorithms by kernel threads", techniques},
+      {"osci/fig4a-one-thread", "combine", "osci, Figure 4a", "Osci and PSim-x beside techniques without fibers",
+       without_fibers},
+      {"osci/fig4-local-work", "combine", "osci, Figure 4", "Throughput by local work", local_work},
+      {"osci/table2-user-threads", "combine", "osci, Table 2", "What fibers bring to each algorithm",
+       what_fibers_bring},
+      {"osci/fig2-fibers", "combine", "osci, Figure 2", "Osci by fibers per core", osci_by_fibers},
+      {"osci/table3-latency", "combine", "osci, Table 3", "Latency by fibers: mean", latency},
+      {"osci/table4-misses", "combine", "osci, Table 4", "Combining degree of each algorithm", combining_degrees},
+      {"osci/fig5a-queues", "combine", "osci, Figure 5a", "Queues by kernel threads",
+       [](const setting& s) { return pairs_on_a_structure(s, shared_queue, 0); }},
+      {"osci/fig5a-prefilled", "combine", "osci, Figure 5a", "Queues by kernel threads, with 8192 items at the start",
+       [](const setting& s) { return pairs_on_a_structure(s, shared_queue, 8192); }},
+      {"osci/fig5b-stacks", "combine", "osci, Figure 5b", "Stacks by kernel threads",
+       [](const setting& s) { return pairs_on_a_structure(s, shared_stack, 0); }},
+      {"osci/fig2-simulated", "simulated", "osci, Figure 2", "Simulated: Osci by fibers per core", simulated_fibers},
+      {"osci/fig3-simulated", "simulated", "osci, Figure 3", "Simulated: techniques by cores", simulated_cores},
+      {"osci/table4-simulated", "simulated", "osci, Table 4", "Simulated: combining degree of each algorithm",
+       simulated_degrees},
+      {"combine/uncontended", "combine", "", "One operation, nobody else there", nobody_else},
+      {"combine/async", "combine", "", "Many requests of a thread at once", many_at_once},
+      {"fiber/switch", "combine", "", "A yield, by number of fibers", yields},
+  };
+}
+
+}  // namespace muster::bench

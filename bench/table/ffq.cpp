@@ -1,0 +1,340 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ffq.cpp: the figures of the FFQ paper. Its micro-benchmark (driver/request.hpp) has requests from a producer to its
+// consumers, and answers; an operation is a request and its answer.
+#include "driver/events.hpp"
+#include "driver/local_work.hpp"
+#include "driver/topology.hpp"
+#include "table/points.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace muster::bench {
+namespace {
+
+constexpr unsigned least_bits = 2, most_bits = 20;  // of the size of a queue
+constexpr std::size_t size_of(unsigned bits) { return std::size_t{1} << bits; }
+
+/// Where a producer and its consumer run.
+struct affinity {
+  const char* name;
+  policy how;
+  unsigned cores;  // that a pair uses
+};
+constexpr std::array affinities{affinity{"sibling thread", policy::sibling, 1},
+                                affinity{"same thread", policy::same_thread, 1},
+                                affinity{"other core", policy::same_l3, 2}, affinity{"no affinity", policy::none, 2}};
+
+/// Those that this machine has; what it has not is told in the setting.
+std::vector<affinity> affinities_of(const setting& s, study& to) {
+  std::vector<affinity> found;
+  for (const affinity& a : affinities) {
+    try {
+      static_cast<void>(s.place.with(a.how).assign(1, 1));
+      found.push_back(a);
+    } catch (const std::invalid_argument& e) {
+      to.head.setting += fmt::format("; NOT HERE: {} ({})", a.name, e.what());
+    }
+  }
+  return found;
+}
+
+std::vector<const contender*> spmc_and_the_papers(const setting& s) {
+  std::vector<const contender*> found = s.contenders.about(topic::exchange);
+  std::erase_if(found, [](const contender* c) { return c->name != "spmc_queue" && c->role != "paper"; });
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------------------------ figure 2
+
+constexpr const char* not_aligned = "not aligned";
+
+/// As the paper draws it.
+void add_normalized(std::vector<result>& results) {
+  const result first = results.front();
+  add_changed(results, "-normalized", "Layouts of cells, over cells that are not aligned",
+              {"throughput over that of cells that are not aligned", "", "", "higher"},
+              [&first](const series& line, point& p) {
+                const std::string queue = line.name.substr(0, line.name.find(','));
+                const series* const base = first.named(queue + ", " + not_aligned);
+                const point* const same = base == nullptr ? nullptr : base->at(p.x);
+                if (same == nullptr || same->samples.empty() || !same->checked) return p.samples.clear();
+                const double of_base = median(same->samples);
+                for (double& sample : p.samples) sample /= of_base;
+              });
+}
+
+study layouts(const setting& s) {
+  struct shape {
+    const char* name;
+    unsigned producers, consumers;
+  };
+  study made = chart(
+      "queues of 4096 entries; 8-byte requests to the producer's own consumers, answers through a spsc_queue per "
+      "consumer; an operation is a request and its answer",
+      {"threads", "", "category", ""}, throughput, mega_items, add_normalized);
+  for (const contender* c : s.contenders.about(queue_layouts)) {
+    const std::size_t line = made.add_line(*c);
+    for (const shape& of : {shape{"1 producer, 1 consumer", 1, 1}, shape{"1 producer, 8 consumers", 1, 8},
+                            shape{"8 producers, 8 consumers each", 8, 8}}) {
+      const unsigned threads = of.producers * (1 + of.consumers);
+      if (!s.full() && threads > 16 * s.place.units()) continue;
+      add_exchange_point(made, *c, line, of.name,
+                         {.producers = of.producers,
+                          .consumers = of.consumers,
+                          .pus = s.place.assign(of.producers, of.producers * of.consumers)},
+                         threads > s.place.units());
+    }
+  }
+  return made;
+}
+
+// ------------------------------------------------------------------------------------------------------------ figure 3
+
+study sizes(const setting& s) {
+  study made = chart(
+      "1 producer, 1 consumer; 8-byte requests through one queue, answers through another of the same size; at most as "
+      "many requests in flight as the queue has entries; an operation is a request and its answer",
+      by_queue_size, throughput);
+  for (const contender* c : s.contenders.about(topic::exchange)) {
+    const std::size_t line = made.add_line(*c);
+    for (unsigned bits = least_bits; bits <= most_bits; bits += 2)
+      add_exchange_point(made, *c, line, size_of(bits), {.capacity = size_of(bits), .pus = s.place.assign(1, 1)},
+                         false);
+  }
+  return made;
+}
+
+// ---------------------------------------------------------------------------------------------------- figures 4 and 6
+
+study pairs_by_affinity(const setting& s, bool events) {
+  study made = chart(
+      "1 producer, 1 consumer; 8-byte requests through one queue, answers through another of the same size; an "
+      "operation is a request and its answer",
+      by_queue_size, throughput);
+  for (const affinity& a : affinities_of(s, made))
+    for (const contender* c : spmc_and_the_papers(s)) {
+      const std::size_t line = add_line_as(made, *c, fmt::format("{}, {}", c->name, a.name));
+      for (unsigned bits = least_bits; bits <= most_bits; bits += 2)
+        add_exchange_point(made, *c, line, size_of(bits),
+                           {.capacity = size_of(bits), .events = events, .pus = s.place.with(a.how).assign(1, 1)},
+                           a.how == policy::same_thread);
+    }
+  return made;
+}
+
+/// What the paper recommends is a matter of the cores that are used.
+void add_per_core(std::vector<result>& results) {
+  add_changed(results, "-per-core", "Throughput by affinity, per core that is used",
+              {"throughput per core", "Mops/s", "", "higher"}, [](const series& line, point& p) {
+                for (const affinity& a : affinities)
+                  if (line.name.ends_with(a.name))
+                    for (double& sample : p.samples) sample /= a.cores;
+              });
+}
+
+study affinity_throughput(const setting& s) {
+  study made = pairs_by_affinity(s, false);
+  made.finish = add_per_core;
+  return made;
+}
+
+/// What this processor counts: not every one counts everything.
+void add_counts(std::vector<result>& results) {
+  for (const auto& [what, suffix] :
+       std::array<std::pair<const char*, const char*>, 4>{{{"instructions", "-instructions"},
+                                                           {"l1 misses", "-l1-misses"},
+                                                           {"last-level reads", "-last-level-reads"},
+                                                           {"cache misses", "-memory"}}}) {
+    result r = results.front().also(suffix, fmt::format("By affinity: {}", what),
+                                    {fmt::format("{} per request", what), "", "", "lower"}, what);
+    if (std::any_of(r.lines.begin(), r.lines.end(), [](const series& line) {
+          return std::any_of(line.points.begin(), line.points.end(), [](const point& p) { return !p.samples.empty(); });
+        }))
+      results.push_back(std::move(r));
+  }
+}
+
+study affinity_counters(const setting& s) {
+  const std::string why_not = hardware_events::why_not();
+  study made = why_not.empty()
+                   ? pairs_by_affinity(s, true)
+                   : chart("NOT HERE: " + why_not + "; ffq/fig4-simulated counts the same on a simulated machine",
+                           by_queue_size, throughput);
+  made.head.y = {"instructions per cycle", "", "", "higher"};
+  made.value = [](const outcome& o) { return o.told("instructions") / o.told("cycles"); };
+  made.finish = add_counts;
+  return made;
+}
+
+/// Where the threads of `pairs` pairs run, producers first; empty when there are not so many places.
+std::vector<int> places_of(const affinity& a, unsigned pairs, const placement& place) {
+  const placement spread = place.with(policy::spread);
+  if (a.how == policy::none || !spread.pinned()) return place.with(policy::none).assign(pairs, pairs);
+  std::vector<int> producers = spread.assign(pairs, 0), consumers = producers;
+  if (a.how == policy::same_l3) {  // each with the next pair's producer
+    const std::vector<int> next = spread.assign(pairs + 1, 0);
+    consumers.assign(next.begin() + 1, next.end());
+  } else if (a.how == policy::sibling) {
+    std::map<int, std::vector<int>> cores;
+    const std::vector<int> used = spread.assign(place.units(), 0);
+    for (const unit& u : allowed_units())
+      if (std::find(used.begin(), used.end(), u.number) != used.end()) cores[u.core].push_back(u.number);
+    std::erase_if(cores, [](const auto& core) { return core.second.size() < 2; });
+    if (cores.size() < pairs) return {};
+    auto core = cores.begin();
+    for (unsigned i = 0; i < pairs; ++i, ++core) producers[i] = core->second[0], consumers[i] = core->second[1];
+  }
+  producers.insert(producers.end(), consumers.begin(), consumers.end());
+  return producers;
+}
+
+/// As many pairs as there are hardware threads.
+study by_producers(const setting& s) {
+  study made = chart(
+      "pairs of a producer and its consumer, with queues of their own; 8-byte requests through one, answers through "
+      "another of the same size; an operation is a request and its answer; of all pairs together",
+      {"producers", "", "log2", ""}, throughput);
+  for (const affinity& a : affinities_of(s, made))
+    for (const contender* c : spmc_and_the_papers(s))
+      for (const unsigned bits : {6U, 12U, 18U}) {
+        const std::size_t line = add_line_as(made, *c, fmt::format("{}, {}, 2^{} entries", c->name, a.name, bits));
+        for (unsigned pairs = 1; pairs <= s.place.units(); pairs *= 2)
+          if (const std::vector<int> pus = places_of(a, pairs, s.place); !pus.empty())
+            add_exchange_point(made, *c, line, pairs, {.capacity = size_of(bits), .producers = pairs, .pus = pus},
+                               a.how == policy::same_thread || 2 * pairs > s.place.units());
+      }
+  return made;
+}
+
+/// What Figure 4 reads from hardware counters: where a producer and its consumer find their lines.
+study simulated_affinity(const setting& s) {
+  const simulated_machine machine = machine_to_simulate(s);
+  study made = chart(
+      fmt::format("{}; one producer and one consumer; 8-byte requests through one queue, answers through another of "
+                  "the same size; both threads on one hardware thread are left out, as the simulation has no scheduler",
+                  told_as_simulated(*machine)),
+      by_queue_size, {"simulated transfers per request", "", "", "lower"}, told("line transfers"),
+      add_charts({{"-l1-hits", "Simulated: l1 hits by affinity", {"l1 hits per request", "", "", "higher"}, "l1 hits"},
+                  {"-l2-hits", "Simulated: l2 hits by affinity", {"l2 hits per request", "", "", "higher"}, "l2 hits"},
+                  {"-l3-hits", "Simulated: l3 hits by affinity", {"l3 hits per request", "", "", "higher"}, "l3 hits"},
+                  {"-memory-reads",
+                   "Simulated: memory reads by affinity",
+                   {"memory reads per request", "", "", "lower"},
+                   "memory reads"},
+                  {"-memory-writes",
+                   "Simulated: memory writes by affinity",
+                   {"memory writes per request", "", "", "lower"},
+                   "memory writes"}}));
+  // The consumer's hardware thread; the producer's is 0.
+  std::vector<std::pair<const char*, unsigned>> where;
+  if (machine->threads_per_core > 1) where.emplace_back("sibling thread", machine->cores());
+  if (machine->cores_per_cluster > 1) where.emplace_back("other core", 1);
+  if (machine->clusters > 1) where.emplace_back("other cluster", machine->cores_per_cluster);
+  for (const contender* c : s.contenders.about(model_figure4))
+    for (const auto& [name, second] : where) {
+      const std::size_t line = add_line_as(made, *c, fmt::format("{}, {}", c->name.substr(0, c->name.find(',')), name));
+      for (unsigned bits = least_bits; bits <= (s.full() ? most_bits : 14); bits += 2) {
+        model_spec spec;
+        spec.machine = machine;
+        spec.capacity = size_of(bits);
+        spec.threads = {0, second};
+        spec.items = std::max<std::uint64_t>(simulated_items(s), 4 * spec.capacity);
+        add_simulated_point(made, *c, line, spec.capacity, spec);
+      }
+    }
+  return made;
+}
+
+// ------------------------------------------------------------------------------------------------------------ figure 8
+
+constexpr double least_ns = 50, most_ns = 150;  // between two operations
+
+unsigned iterations(double ns) { return static_cast<unsigned>(std::max(1.0, ns / nanoseconds_per_iteration() + 0.5)); }
+
+/// What the paper's figure has and this machine has not.
+std::string not_here(const catalogue& all) {
+  std::string told;
+  for (const left_out& gone : all.missing)
+    for (const std::string_view name : {"HTM ring", "LCRQ, rings of 2^10", "FFQ^m as printed"})
+      if (gone.family.starts_with(name)) told += fmt::format("; NOT HERE: {} ({})", gone.family, gone.reason);
+  return told;
+}
+
+study comparison(const setting& s) {
+  constexpr std::uint64_t pairs = 10'000'000;  // in a run
+  std::string text = fmt::format(
+      "pairs of enqueue and dequeue on one queue, after each {:.0f} to {:.0f} ns of local work ({} to {} {}), which is "
+      "in the time; what has a single producer or consumer runs with one thread; more than {} threads share the "
+      "hardware threads{}",
+      least_ns, most_ns, iterations(least_ns), iterations(most_ns), work_unit(), s.place.units(),
+      not_here(s.contenders));
+  if (s.full()) text += "; 10^7 pairs per run, or as many as take 4 s";
+  study made = chart(std::move(text), {"threads", "", "log2", ""}, throughput);
+  const auto add = [&](const contender& c, std::size_t line, unsigned threads) {
+    add_team_point(made, s, c, line, threads,
+                   {.carriers = threads, .work = iterations(most_ns) + 1, .least_work = iterations(least_ns)})
+        .full_items = 2 * pairs;
+  };
+  for (const contender* c : s.contenders.about(queue_pairs)) {
+    const std::size_t line = add_line_in_order(made, *c);
+    for (const unsigned threads : s.full() ? oversubscribed_counts(s) : carrier_counts(s.place)) add(*c, line, threads);
+  }
+  for (const contender* c : s.contenders.about(pairs_alone)) add(*c, made.add_line(*c), 1);
+  return made;
+}
+
+study simulated_comparison(const setting& s) {
+  const simulated_machine machine = machine_to_simulate(s);
+  study made = chart(
+      fmt::format("{}; each thread pushes an item and pops one, with 50 to 150 ns of work between two operations, on "
+                  "one queue of 4096 items; threads fill the cores of one cluster after another, and then the cores' "
+                  "second threads",
+                  told_as_simulated(*machine)),
+      {"simulated threads", "", "log2", ""}, {"simulated throughput", "Mpairs/s", "log2", "higher"}, mega_items,
+      add_charts({{"-transfers",
+                   "Simulated: lines that travel between caches, for a pair of operations",
+                   {"transfers per pair", "", "log2", "lower"},
+                   "line transfers"}}));
+  for (const contender* c : s.contenders.about(model_figure8)) {
+    const std::size_t line = add_line_as(made, *c, c->name.substr(0, c->name.find(", pairs")));
+    for (unsigned threads = 1; threads <= machine->threads(); threads *= 2) {
+      model_spec spec = on_first(threads, machine);
+      spec.least_work = 50;
+      spec.most_work = 150;
+      spec.items = simulated_items(s);
+      add_simulated_point(made, *c, line, threads, spec);
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+std::vector<experiment> ffq_rows() {
+  return {
+      {"ffq/fig2-layout", "queue", "ffq, Figure 2", "Layouts of cells", layouts},
+      {"ffq/fig3-queue-size", "queue", "ffq, Figure 3", "Throughput by queue size", sizes},
+      {"ffq/fig4-affinity-counters", "queue", "ffq, Figure 4", "Instructions per cycle, by affinity",
+       affinity_counters},
+      {"ffq/fig6-affinity-throughput", "queue", "ffq, Figure 6", "Throughput by affinity", affinity_throughput},
+      {"ffq/fig6-producers", "queue", "ffq, Figure 6", "Throughput by affinity and number of producers", by_producers},
+      {"ffq/fig8-comparison", "queue", "ffq, Figure 8", "Comparison with other queues", comparison},
+      {"ffq/fig4-simulated", "simulated", "ffq, Figure 4", "Simulated: lines that travel, by affinity",
+       simulated_affinity},
+      {"ffq/fig8-simulated", "simulated", "ffq, Figure 8", "Simulated: pairs of push and pop by many threads",
+       simulated_comparison},
+  };
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,328 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// fork.cpp: programs that fork and join (programs/), beside other libraries' and plain calls; what a fork and a theft
+// cost; and the figures of the paper on return barriers.
+#include "driver/fork_run.hpp"
+#include "programs/all.hpp"
+#include "programs/urgent.hpp"
+#include "table/points.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster::bench {
+namespace {
+
+const axis by_program{"program", "", "category", ""};
+const axis time_in_ms{"time", "ms", "", "lower"};
+
+/// All that share forks among workers.
+std::vector<const contender*> those_with_workers(const setting& s, topic about) {
+  std::vector<const contender*> found = s.contenders.about(about);
+  std::erase_if(found, [](const contender* c) { return c->name == plain_calls; });
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------------------------ programs
+
+/// The time above the plain calls, per fork. In both programs there is a fork for two calls.
+void add_cost_of_a_fork(std::vector<result>& results) {
+  result r =
+      results.front().also("-fork", "A fork and its join, above the calls", {"time per fork", "ns", "", "lower"});
+  if (!compare_with_plain_calls(r, [](double with, double without) { return 2 * (with - without); })) return;
+  add_constant(r, "4 ns", 4, "what is promised");
+  results.push_back(std::move(r));
+}
+
+/// What a fork costs one worker, when nobody steals.
+study overhead(const setting& s) {
+  study made = chart(
+      "1 worker; fib(25), in the full profile also fib(42) without peers, and the sums over balanced trees of nodes "
+      "that lie in the order of the visit; one fork for two calls; all executions in one run of the pool",
+      by_program, {"time per call", "ns", "", "lower"}, nanoseconds_per_item, add_cost_of_a_fork);
+  for (const contender* c : s.contenders.about(fork_calls)) {
+    const std::size_t line = made.add_line(*c);
+    const auto add = [&](const char* x, const char* program, std::uint64_t size) {
+      add_fork_point(made, s, *c, line, x, {.program = program, .size = size, .one_run = true}).fixed_items = 0;
+    };
+    add("fib", "fib", 25);
+    add("tree of 1,000", "tree", 1000);
+    add("tree of 1,000,000", "tree", 1000000);
+    // A run takes peers a minute, and says nothing new.
+    if (s.full() && (c->name == plain_calls || c->family == "muster")) add("fib(42)", "fib", 42);
+  }
+  return made;
+}
+
+study all_programs(const setting& s) {
+  study made = chart(
+      fmt::format(
+          "{}; jacobi: leaves of 256 cells, jacobi fine: of 2; heat: leaves of 10 lines; lud: blocks of 16 x 16; "
+          "cholesky: tiles of 32 x 32; matmul: leaves of 32 x 32; cilksort: leaves of 2048 numbers; uts: a loop over "
+          "children, for oneTBB and OpenMP a task for each",
+          s.full() ? "fib(35), integrate to 2000, 13 queens, skynet of 1,000,000 leaves, tree of 1,000,000 nodes, uts "
+                     "T1 and T3, matrices of 1024 x 1024, 10,000,000 numbers, jacobi: 100 steps on 1024 x 1024, fine: "
+                     "on 512 x 512, heat: 200 steps on 4096 x 1024"
+                   : "small sizes of all programs"),
+      by_program, time_in_ms, milliseconds,
+      add_speed_up("Fork/join programs: speed-up over the program without forks"));
+  add_fork_lines(made, s, fork_programs, fork_program_names);
+  return made;
+}
+
+study all_algorithms(const setting& s) {
+  study made =
+      chart(fmt::format("{}; the loop's turns become longer and longer",
+                        s.full() ? "10,000,000 numbers, 1,000,000 texts, sums over 40,000,000 numbers, 100,000 turns"
+                                 : "1,000,000 numbers, 100,000 texts, sums over 4,000,000 numbers, 20,000 turns"),
+            {"algorithm", "", "category", ""}, time_in_ms, milliseconds);
+  add_fork_lines(made, s, fork_algorithms, fork_algorithm_names);
+  return made;
+}
+
+/// Each sum in a run of the pool of its own: here a pool shows what it costs those who have little to do.
+study small_trees(const setting& s) {
+  study made = chart(
+      "balanced trees; a fork at each node with two children; warm: one sum after another, cold: 3 ms after the last",
+      {"nodes", "", "log2", ""}, {"time per node", "ns", "", "lower"}, nanoseconds_per_item);
+  for (const contender* c : s.contenders.about(fork_programs))
+    for (const unsigned workers : worker_counts(*c, s.place))
+      for (const bool cold : {false, true}) {
+        const std::size_t line = add_line_as(made, *c, with_workers(*c, workers) + (cold ? ", cold" : ", warm"));
+        for (const unsigned nodes : points_of(s, {10, 100, 1000, 10000, 100000}, {10, 1000, 100000}))
+          add_fork_point(made, s, *c, line, nodes,
+                         {.program = "tree", .size = nodes, .workers = workers, .pause = cold ? 3e-3 : 0})
+              .fixed_items = cold ? nodes * (s.full() ? 100U : 10U) : 0;
+      }
+  return made;
+}
+
+study locks_over_joins(const setting& s) {
+  study made = chart(
+      "every other part of a loop forks and joins while it holds a mutex; it is a deadlock when a thread wants the "
+      "mutex that it holds itself, or gets it not within 0.3 s (a part takes less than a millisecond)",
+      {"workers", "", "category", ""}, {"parts before a deadlock", "of 1000", "", "higher"}, told("before a deadlock"),
+      [](std::vector<result>& results) { add_constant(results.front(), "all", 1000, "the promise"); });
+  for (const contender* c : those_with_workers(s, fork_programs)) {
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned workers : {2U, 4U})
+      add_fork_point(made, s, *c, line, std::to_string(workers),
+                     {.program = "locked", .size = fork_size("locked", s.work.kind), .workers = workers});
+  }
+  return made;
+}
+
+study urgent_joins(const setting& s) {
+  study made = chart(
+      "a chain of forks of 2 and 4 ms, each joined before the next, beside twice as many pieces of 10 ms; all sleep, "
+      "so workers may outnumber processors; the latest join of a run, after both halves have ended",
+      {"workers", "", "category", ""}, {"latest join", "ms", "", "lower"},
+      [](const outcome& o) { return 1e3 * o.told("latest join"); },
+      [](std::vector<result>& results) {
+        // The whole time, above that in which all workers always have a piece.
+        add_changed(results, "-time", "All pieces, those that are waited for and others",
+                    {"time over that of the pieces", "", "", "lower"},
+                    [](const series&, point& p) { p.samples = p.told("over ideal"); });
+        add_constant(results.back(), "always a piece for each", 1, "the pieces, divided by the workers");
+        add_constant(results.front(), "one piece", 1e3 * urgent_times::piece, "of the others");
+      });
+  for (const contender* c : those_with_workers(s, fork_programs)) {
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned workers : {3U, 4U}) {
+      const std::uint64_t size = fork_size("urgent", s.work.kind);
+      configuration& one = add_fork_point(made, s, *c, line, std::to_string(workers),
+                                          {.program = "urgent", .size = size, .workers = workers});
+      one.run = [run = one.run, ideal = urgent_times::ideal(size, workers)](std::uint64_t items) {
+        outcome o = run(items);
+        o.detail["over ideal"] = o.seconds / ideal;
+        return o;
+      };
+    }
+  }
+  return made;
+}
+
+/// The most that a program has resident, in a process of its own.
+study memory(const setting& s) {
+  study made = chart(
+      "peak of the whole process, with the program that measures; each run in a process of its own", by_program,
+      {"peak memory", "MiB", "", "lower"},
+      [](const outcome& o) { return static_cast<double>(o.peak_memory) * 0x1p-20; },
+      [](std::vector<result>& results) {
+        // What came on top of the process that had not begun.
+        add_changed(results, "-growth", "What a fork/join program adds to the memory of its process",
+                    {"memory added", "MiB", "", "lower"}, [](const series&, point& p) {
+                      const std::vector<double> at_start = p.told("resident at the start");
+                      for (std::size_t i = 0; i < at_start.size(); ++i) p.samples[i] -= at_start[i] * 0x1p-20;
+                    });
+      });
+  add_fork_lines(made, s, fork_programs, std::array{"uts T3", "fib", "skynet"});
+  return made;
+}
+
+study idle_pools(const setting& s) {
+  const double seconds = s.full() ? 1.0 : 0.15;
+  study made = chart(
+      fmt::format("{} workers; {} s, from 0.1 s after a sum over a tree on; after a run: when it has ended; within a "
+                  "run: the thread that has called sleeps, and the other workers have no work",
+                  s.place.units(), seconds),
+      {"when", "", "category", ""}, {"processor time per second", "µs", "", "lower"}, told("idle"),
+      [](std::vector<result>& results) { add_constant(results.front(), "0.1 % of a processor", 1000, "the promise"); });
+  for (const contender* c : s.contenders.about(fork_programs)) {
+    const std::size_t line = made.add_line(*c);
+    for (const auto& [x, when] :
+         {std::pair{"after a run", idleness::outside}, std::pair{"within a run", idleness::inside}})
+      add_fork_point(
+          made, s, *c, line, x,
+          {.program = "tree", .size = 100000, .workers = s.place.units(), .idle = when, .idle_seconds = seconds});
+  }
+  return made;
+}
+
+// -------------------------------------------------------------------------------------------------------------- thefts
+
+study by_depth(const setting& s) {
+  study made = chart(
+      "one worker is as many forks deep as x says, and forks on; another comes, and steals eight, and more on the way "
+      "back; the owner's cycles in answering and at its joins; the thief's from where it has found somebody who offers "
+      "to where it begins",
+      {"depth", "forks", "log2", ""}, {"the owner's cycles per theft", "cycles", "log2", "lower"},
+      told("cycles per theft"), [](std::vector<result>& results) {
+        add_changed(results, "-time", "Time per theft, by the depth of the stack",
+                    {"time per theft", "us", "log2", "lower"}, [](const series&, point& p) {
+                      p.samples = p.told("seconds per theft");
+                      for (double& sample : p.samples) sample *= 1e6;
+                    });
+        add_charts({{"-thief",
+                     "What a theft costs the thief, by the depth of the owner's stack",
+                     {"the thief's cycles per theft", "cycles", "log2", "lower"},
+                     "thief's cycles per theft"}})(results);
+      });
+  for (const contender* c : those_with_workers(s, fork_policies)) {
+    const std::size_t line = made.add_line(*c);
+    for (const std::uint64_t depth : {10U, 100U, 1'000U, 10'000U})
+      add_fork_point(made, s, *c, line, depth, {.program = "spine", .size = depth, .workers = 2});
+  }
+  return made;
+}
+
+study policies(const setting& s, axis y, std::function<double(const outcome&)> value,
+               std::function<void(std::vector<result>&)> finish) {
+  study made = chart(
+      "jacobi: leaves of 256 cells, jacobi fine: of 2; lud: blocks of 16 x 16; heat: leaves of 10 lines; stop: the "
+      "owner offers one fork and stops until it is taken; barrier: all at once; half: the older half; watermark: the "
+      "same without replaced return addresses",
+      by_program, std::move(y), std::move(value), std::move(finish));
+  add_fork_lines(made, s, fork_policies, std::array{"jacobi", "jacobi fine", "lud", "heat"});
+  return made;
+}
+
+/// Leaves out what cannot be measured: without another worker nothing is stolen.
+void without_single_workers(std::vector<result>& results) {
+  std::erase_if(results.front().lines,
+                [](const series& line) { return line.name == plain_calls || line.name.ends_with(" 1 worker"); });
+}
+
+/// What more workers would lose. Each steals as the second does, and one answer serves as many of them as forks are
+/// offered in it; the work stays the same.
+void add_model(std::vector<result>& results) {
+  result r = results.front().also(
+      "-model", "Cycles lost by thefts on larger machines: a model from what two workers lose", results.front().y);
+  r.setting =
+      "jacobi fine; a model, not measured but at 2: each worker steals as the second does, an answer serves as "
+      "many as it offers forks";
+  r.x = {"workers", "", "log2", ""};
+  std::erase_if(r.lines, [](const series& line) { return !line.name.ends_with(", 2 workers"); });
+  for (series& line : r.lines) {
+    const point* const measured = line.at("jacobi fine");
+    if (measured == nullptr || measured->samples.empty()) continue;
+    const double lost = median(measured->samples);
+    const double answers = median(measured->told("answers"));
+    const double offered = median(measured->told("offered")) / std::max(1.0, answers);
+    line.name = line.name.substr(0, line.name.find(','));
+    line.points.clear();
+    for (unsigned workers = 2; workers <= 64; workers *= 2) {
+      const double thieves = workers - 1;
+      line.points.push_back({});
+      line.points.back().x = workers;
+      // What is not lost is the same work, so of more workers' cycles it is a smaller share.
+      const double many_lost = lost * thieves / std::max(1.0, std::min(offered, thieves));
+      line.points.back().samples = {100 * many_lost / (100 - lost + many_lost)};
+    }
+  }
+  results.push_back(std::move(r));
+}
+
+study cycles_lost(const setting& s) {
+  const axis y{"cycles lost by owners", "%", "", "lower"};
+  const auto part = [&y](const char* name) {
+    axis of = y;
+    of.name = fmt::format("cycles {}", name);
+    return of;
+  };
+  const auto parts =
+      add_charts({{"-publishing", "Cycles lost by thefts: publishing", part("publishing"), "publishing"},
+                  {"-barrier", "Cycles lost by thefts: at the barrier", part("at the barrier"), "at the barrier"},
+                  {"-waiting", "Cycles lost by thefts: waiting", part("waiting"), "waiting"}});
+  return policies(
+      s, y, [](const outcome& o) { return o.told("publishing") + o.told("at the barrier"); },
+      [parts](std::vector<result>& results) {
+        without_single_workers(results);
+        parts(results);
+        add_model(results);
+        add_constant(results.front(), "1 % of all", 1, "");
+      });
+}
+
+study speed_up(const setting& s) {
+  return policies(s, time_in_ms, milliseconds, add_speed_up("Speed-up over plain calls, by how much is offered"));
+}
+
+study steal_ratio(const setting& s) {
+  study made = policies(s, {"thefts per fork", "", "", "lower"}, told("thefts per fork"), without_single_workers);
+  for (configuration& one : made.configurations) {
+    const std::string program = one.x.get<std::string>();
+    const std::uint64_t forks = serial_forks(program, fork_size(program, s.work.kind));
+    one.run = [run = one.run, forks](std::uint64_t items) {
+      outcome o = run(items);
+      o.detail["thefts per fork"] = o.told("thefts") / static_cast<double>(forks);
+      return o;
+    };
+  }
+  return made;
+}
+
+study steal_rate(const setting& s) {
+  return policies(
+      s, {"thefts per second", "1/s", "", "lower"}, [](const outcome& o) { return o.told("thefts") / o.seconds; },
+      without_single_workers);
+}
+
+}  // namespace
+
+std::vector<experiment> fork_rows() {
+  const std::string paper = "Kumar, Blackburn, Grove, VEE 2014, ";
+  return {
+      {"fork/overhead", "fork", "", "A call that can be stolen", overhead},
+      {"fork/peers", "fork", "", "Fork/join programs", all_programs},
+      {"fork/algorithms", "fork", "", "Sorting, scanning, summing, looping", all_algorithms},
+      {"fork/small", "fork", "", "Small trees, warm and cold", small_trees},
+      {"fork/waiting", "fork", "", "Locks held over a join", locks_over_joins},
+      {"fork/urgent", "fork", "", "Joins beside longer work", urgent_joins},
+      {"fork/theft-cost", "fork", "", "What a theft costs its owner, by the depth of the stack", by_depth},
+      {"fork/memory", "fork", "", "Peak memory of fork/join programs", memory},
+      {"fork/idle", "fork", "", "A pool without work", idle_pools},
+      {"fork/fig4-cycles-lost", "fork", paper + "figures 2 and 4", "Cycles lost by thefts", cycles_lost},
+      {"fork/fig5-speed-up", "fork", paper + "figure 5", "Time, by how much is offered", speed_up},
+      {"fork/fig6-steal-ratio", "fork", paper + "figure 6", "Thefts per fork", steal_ratio},
+      {"fork/fig7-steal-rate", "fork", paper + "figure 7", "Thefts per second", steal_rate},
+  };
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// queue.cpp: queues beside other queues. The peers are those that promise the same order.
+#include "driver/item.hpp"
+#include "table/points.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster::bench {
+namespace {
+
+const axis by_shape{"shape", "", "category", ""};
+
+study one_to_one_stream(const setting& s) {
+  std::string text = "capacity 4096, 8-byte items";
+  if (s.full()) text += "; 10^8 items per run, or as many as take 4 s";
+  study made = chart(std::move(text), by_shape, throughput);
+  for (const contender* c : s.contenders.about(one_to_one))
+    add_stream_point(made, s, *c, made.add_line(*c), "1→1", 1, 1).full_items = 100'000'000;
+  return made;
+}
+
+study one_to_many(const setting& s) {
+  study made = chart("1 producer, capacity 4096, 8-byte items; peers marked baseline take several items per operation",
+                     {"consumers", "", "log2", ""}, throughput);
+  for (const contender* c : s.contenders.about(fan_out)) {
+    const std::size_t line = made.add_line(*c);
+    for (const unsigned n : {1U, 2U, 4U, 8U}) add_stream_point(made, s, *c, line, n, 1, n);
+  }
+  return made;
+}
+
+/// Lanes, which have an order for each producer only, are compared with the queue that promises the same.
+study many_to_many_stream(const setting& s) {
+  study made = chart(
+      fmt::format("n producers and n consumers on {} hardware threads, capacity 4096, 8-byte items", s.place.units()),
+      {"producers = consumers", "", "log2", ""}, throughput);
+  for (const contender* c : s.contenders.about(many_to_many)) {
+    const std::size_t line = add_line_in_order(made, *c);
+    for (const unsigned n : {1U, 2U, 4U, 8U}) add_stream_point(made, s, *c, line, n, n, n);
+  }
+  return made;
+}
+
+void add_cpu_time(std::vector<result>& results) {
+  add_changed(results, "-cpu", "CPU time with four threads per hardware thread",
+              {"CPU time per item", "ns", "", "lower"}, [](const series&, point& p) {
+                p.samples.clear();
+                for (const double seconds : p.cpu_seconds)
+                  p.samples.push_back(seconds * 1e9 / static_cast<double>(p.items));
+              });
+}
+
+study four_threads_each(const setting& s) {
+  constexpr const char* fan = "1→n";
+  constexpr const char* crowd = "n→n";
+  const unsigned threads = std::min(4 * s.place.units(), 2 * most_producers);
+  const unsigned half = threads / 2;
+  study made =
+      chart(fmt::format("{} threads on {} hardware threads, capacity 4096, 8-byte items; {} is 1→{}, {} is {}→{}",
+                        threads, s.place.units(), fan, threads - 1, crowd, half, half),
+            by_shape, throughput, mega_items, add_cpu_time);
+  for (const contender* c : s.contenders.about(oversubscribed)) {
+    const std::size_t line = made.add_line(*c);
+    add_stream_point(made, s, *c, line, fan, 1, threads - 1);
+    if (c->name != "spmc_queue") add_stream_point(made, s, *c, line, crowd, half, half);
+  }
+  return made;
+}
+
+/// The producer has a hardware thread to itself, so that its latency is the queue's and not the scheduler's.
+std::vector<int> producer_apart(const placement& place) {
+  std::vector<int> pus = place.assign(1, 2);
+  if (place.chosen() == policy::spread && place.pinned() && place.units() == 2) pus[2] = pus[1];
+  return pus;
+}
+
+/// What a consumer that sleeps between its claim and its release does to the producer. The sleeper takes a tenth of the
+/// time, so what it delays shows in the 99th percentile, too, and what the machine adds does not yet.
+study a_sleeper(const setting& s) {
+  constexpr std::uint64_t items_between_sleeps = 2500;
+  stall_spec spec;
+  spec.pus = producer_apart(s.place);
+  study made = chart(
+      fmt::format(
+          "1 producer pushing every {} us, 2 consumers, capacity {}; latency from the scheduled time; the sleeper "
+          "stops for {} ms, every {} items, in the middle of taking one",
+          spec.period_ns / 1000, spec.capacity, spec.sleep_ns / 1000000, items_between_sleeps),
+      {"consumers", "", "category", ""}, {"push latency, 99.9th percentile", "ns", "", "lower"}, told("p99.9"),
+      add_charts({{"-p99",
+                   "A consumer falls asleep while it takes an item: 99th percentile",
+                   {"push latency, 99th percentile", "ns", "", "lower"},
+                   "p99"}}));
+  for (const contender* c : s.contenders.about(slow_consumer)) {
+    const std::size_t line = made.add_line(*c, {}, c->no_stall);
+    if (!c->no_stall.empty()) continue;  // named without points: nobody is dropped silently
+    spec.demand_order = c->order;
+    for (const char* x : {"no sleeper", "sleeper"}) {
+      spec.sleep_every = x == std::string("sleeper") ? items_between_sleeps : 0;
+      const double run_seconds = s.work.seconds > 0 ? s.work.seconds : 0.04;
+      add_point(made, *c, line, x, spec).fixed_items = static_cast<std::uint64_t>(run_seconds * 1e9) / spec.period_ns;
+    }
+  }
+  return made;
+}
+
+study from_process_to_process(const setting& s) {
+  constexpr unsigned most_processes = 64;  // on each side
+  const unsigned half = std::clamp(2 * s.place.units(), 4U, most_processes);
+  study made = chart(
+      fmt::format(
+          "capacity 4096, 64-byte items; each producer and each consumer is a process; the last on {} hardware threads",
+          s.place.units()),
+      {"producers→consumers", "", "category", ""}, {"time per item", "ns", "", "lower"}, nanoseconds_per_item);
+  struct place {
+    unsigned producers, consumers;
+    topic who;
+  };
+  for (const contender* c : s.contenders.about(between_processes)) {
+    const std::size_t line = made.add_line(*c);
+    for (const place p : {place{1, 1, between_processes}, place{1, 2, from_one_process}, place{2, 2, between_many},
+                          place{half, half, between_many}})
+      if ((c->topics & p.who) != 0)
+        add_stream_point(made, s, *c, line, fmt::format("{}→{}", p.producers, p.consumers), p.producers, p.consumers);
+  }
+  return made;
+}
+
+}  // namespace
+
+std::vector<experiment> queue_rows() {
+  return {
+      {"queue/one-to-one", "queue", "", "One producer, one consumer", one_to_one_stream},
+      {"queue/fan-out", "queue", "", "One producer, several consumers", one_to_many},
+      {"queue/many-to-many", "queue", "", "Several producers, several consumers", many_to_many_stream},
+      {"queue/oversubscribed", "queue", "", "Four threads per hardware thread", four_threads_each},
+      {"queue/slow-consumer", "queue", "", "A consumer falls asleep while it takes an item", a_sleeper},
+      {"queue/shared", "queue", "", "From process to process", from_process_to_process},
+  };
+}
+
+}  // namespace muster::bench
