@@ -51,7 +51,7 @@ class queue_history : public ::testing::Test {
     play_storms<queue>(items, early_close, Kind::producers > 1, Kind::consumers > 1, Kind::full_may_be_early);
   }
 };
-TYPED_TEST_SUITE(queue_history, all_kinds, kind_names);
+TYPED_TEST_SUITE(queue_history, varied_kinds, kind_names);
 
 TYPED_TEST(queue_history, is_linearizable) { this->play(scaled(3000), false); }
 TYPED_TEST(queue_history, is_linearizable_when_closed_in_the_middle) { this->play(scaled(1000), true); }
