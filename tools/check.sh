@@ -103,9 +103,9 @@ build_and_test_only() { # label, preset, programs...
 # executes, a few thousand times each. No searches for mutants, which tell of the checking and not of the library.
 step_sample() {
   build_and_test_only unit tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
-    queue_waiting xmalloc || return 1
+    queue_waiting thread_end xmalloc || return 1
   build_and_test_only unit asan eliminate fiber fork_exceptions fork_finish lanes osci pool psim_structures \
-    queue_iterators queue_lifetime shared_queue xmalloc xmc || return 1
+    queue_iterators queue_lifetime shared_queue thread_end xmalloc xmc || return 1
   local programs=(checker combine_model fork_model fork_signal_model litmus progress psim_model queue_model
     shared_queue_model shared_queue_waiting_model)
   local IFS edits=(lanes-two-producers-of-one mpmc-no-second-look spmc-lapped spsc-full-without-the-fence)

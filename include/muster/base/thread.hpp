@@ -5,12 +5,15 @@
 // has found things of its own.
 // Include base/sync.hpp instead, which has the same for the model checker's threads.
 //
-// Numbers  dense from 0, the smallest that is free; given back when the thread ends. Whoever gets a number next sees
-//          everything that its last owner has done, so that data that belongs to a number needs no other order.
+// Numbers  dense from 0, the smallest that is free; no two threads that live have the same. Given back when the
+//          thread's thread_local objects are destroyed; a destructor that runs later takes another. The next owner of a
+//          number sees everything that the last has done, so that data that belongs to it needs no other order.
 // Cost     one load and one compare, after the first call of a thread.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <pthread.h>  // pthread_key_create
 
 #include <algorithm>   // std::pop_heap
 #include <atomic>      // new_identity
@@ -18,6 +21,7 @@
 #include <cstdint>     // std::uint64_t
 #include <functional>  // std::greater
 #include <mutex>       // the set of free numbers
+#include <utility>     // std::exchange
 #include <vector>      // the set of free numbers
 
 namespace muster::inline MUSTER_ABI::real {
@@ -66,22 +70,46 @@ struct kept_part {
 inline constexpr std::size_t kept_parts = 8;
 inline constinit thread_local kept_part thread_parts[kept_parts];
 
-/// Gives the number back when the thread ends.
-struct number_holder {
-  number_holder() : number(thread_numbers::all().take()) {}
-  ~number_holder() {
-    thread_number = no_number;
-    for (kept_part& kept : thread_parts) kept = {};  // they belonged to the number
-    thread_numbers::all().give_back(number);
+/// Gives the calling thread's number back, if it has one. What it has kept belonged to the number.
+inline void end_number() noexcept {
+  if (thread_number == no_number) return;
+  for (kept_part& kept : thread_parts) kept = {};
+  thread_numbers::all().give_back(std::exchange(thread_number, no_number));
+}
+
+/// Whose destructor gives back what a thread takes after the destructors of its thread_local objects, or among them. It
+/// comes after all of those; and again, when destructors of other keys have made the thread take another number.
+class late_end {
+ public:
+  static const late_end& all() {
+    static const late_end one;
+    return one;
   }
-  number_holder(const number_holder&) = delete;
-  number_holder& operator=(const number_holder&) = delete;
-  const unsigned number;
+  /// Without it, where there are no more keys, a number that is taken so late is lost, and nobody else has it.
+  void expect(bool it) const noexcept {
+    if (there_) ::pthread_setspecific(key_, it ? this : nullptr);
+  }
+
+ private:
+  late_end() : there_(::pthread_key_create(&key_, [](void*) { end_number(); }) == 0) {}
+
+  pthread_key_t key_{};
+  const bool there_;
+};
+
+struct number_end {
+  ~number_end() {
+    end_number();
+    late_end::all().expect(false);  // the code behind it may be unloaded when the thread's objects are gone
+  }
 };
 
 [[gnu::noinline]] inline unsigned first_thread_index() {
-  thread_local const number_holder holder;
-  return thread_number = holder.number;
+  thread_local const number_end last;
+  static_cast<void>(&last);
+  thread_number = thread_numbers::all().take();
+  late_end::all().expect(true);
+  return thread_number;
 }
 
 }  // namespace detail
