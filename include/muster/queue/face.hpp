@@ -73,6 +73,16 @@ deadline deadline_after(std::chrono::duration<Rep, Period> duration) {
   return now + std::chrono::ceil<deadline_clock::duration>(duration);
 }
 
+/// Whether a point in time has passed. A point that is not a number has.
+template <class Clock, class Duration>
+bool has_passed(std::chrono::time_point<Clock, Duration> when) {
+  using seconds = std::chrono::duration<double>;
+  const auto now = Clock::now();
+  // Far away in floating point, because the unit that both have in common may be too fine for one of them.
+  const double left = (seconds(when.time_since_epoch()) - seconds(now.time_since_epoch())).count();
+  return !(left >= 1) && (!(left > -1) || now >= when);
+}
+
 /// Repeats attempt(deadline) until it has an answer other than `given_up`, or `when` has passed on its own clock, which
 /// may be set forwards and backwards while we wait.
 template <class Clock, class Duration, class Attempt, class GivenUp>
@@ -82,7 +92,7 @@ auto attempt_until(std::chrono::time_point<Clock, Duration> when, Attempt attemp
   for (;;) {
     const seconds now = Clock::now().time_since_epoch();
     auto answer = attempt(deadline_after(seconds(when.time_since_epoch()) - now));
-    if (!given_up(answer) || Clock::now() >= when) return answer;
+    if (!given_up(answer) || has_passed(when)) return answer;
   }
 }
 
