@@ -12,13 +12,13 @@ check_names=(format lint headers device install sample tsan asan barrier model s
 describe() { # step
   case $1 in
     format) echo "2 layout of the C++ files (clang-format-19)" ;;
-    lint) echo "40 our own rules, clang-tidy, shellcheck, spelling" ;;
-    headers) echo "75 every header that users include compiles by itself" ;;
-    device) echo "60 code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
-    install) echo "60 install, then use by find_package, FetchContent and pkg-config" ;;
-    sample) echo "400 of tsan, asan and model, what finds most in little time" ;;
-    model) echo "300 every execution of small programs, under the memory model of C++" ;;
-    tsan) echo "200 thread sanitizer: build and fast tests" ;;
+    lint) echo "60 our own rules, clang-tidy, shellcheck, spelling" ;;
+    headers) echo "55 every header that users include compiles by itself" ;;
+    device) echo "50 code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
+    install) echo "40 install, then use by find_package, FetchContent and pkg-config" ;;
+    sample) echo "300 of tsan, asan and model, what finds most in little time" ;;
+    model) echo "1400 every execution of small programs, under the memory model of C++" ;;
+    tsan) echo "300 thread sanitizer: build and fast tests" ;;
     asan) echo "250 address and undefined-behaviour sanitizers: build and fast tests" ;;
     barrier) echo "120 clang++, forks by return barriers" ;;
     switches) echo "100 the other ways to switch fibers: AArch64 under emulation, Boost.Context" ;;
