@@ -71,7 +71,7 @@ void record(series& line, point& p, const study& s, const outcome& o) {
 effort effort_of(profile kind) {
   switch (kind) {
     case profile::smoke: return {kind, 1, 0, 20000};
-    case profile::quick: return {kind, 5, 0.15, 20000};
+    case profile::quick: return {kind, 3, 0.15, 20000};
     case profile::full: return {kind, 10, 1.0, 100000};
   }
   return {};

@@ -22,7 +22,7 @@ enum class profile { smoke, quick, full };
 /// How much to measure.
 struct effort {
   profile kind = profile::quick;
-  unsigned samples = 5;
+  unsigned samples = 3;
   double seconds = 0.15;              // per run, reached by choosing the number of items
   std::uint64_t least_items = 20000;  // per run, and where the choice starts
 };
