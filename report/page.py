@@ -352,6 +352,7 @@ def build(results: list[Result], out: Path, problems: list[str]) -> dict[str, An
         "judged": judged,
         "reached": sum(j.state == REACHED for _, j in judged),
         "missed": [(e, j) for e, j in judged if j.state == MISSED],
+        "noisy": sum(j.state == MISSED and j.noisy for _, j in judged),
         "open": [(e, j) for e, j in judged if j.state == OPEN],
         "papers": papers,
         "roles": ROLE_NAMES,

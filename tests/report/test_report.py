@@ -180,6 +180,21 @@ class PageTest(ReportTest):
         self.assertIn("spmc_queue at 8 consumers: 1.53 × the best peer (ring B)", first)
         self.assertIn("could not be judged", first)
 
+    def test_a_bar_missed_within_the_noise_says_so_on_the_first_page(self):
+        def first_page(samples):
+            one = document()
+            next(s for s in one["results"][0]["series"] if s["name"] == "spmc_queue")["points"][1]["samples"] = samples
+            page = self.make(one)
+            listed = page.text.index("Bars that are missed")
+            missed = page.text.index("spmc_queue at 8 consumers", listed)
+            return page.text[:listed], page.text[missed : page.text.index("% short", missed) + 30]
+
+        tile, bar = first_page([30.7, 30.7, 30.7, 30.7, 30.7])
+        self.assertNotIn("within the noise", tile + bar)
+        tile, bar = first_page([20.0, 30.7, 30.7, 60.0, 90.0])
+        self.assertIn("1 of them within the noise", tile)
+        self.assertIn("within the noise", bar)
+
     def test_first_page_has_nanoseconds_and_the_best_peer(self):
         page = self.make(document())
         head = page.text[page.text.index("Nanoseconds per operation") : page.text.index("All charts")]
