@@ -114,9 +114,13 @@ TYPED_TEST_SUITE(thread_end, muster_test::combining_kinds, muster_test::kind_nam
 TYPED_TEST(thread_end, may_apply) {
   typename TypeParam::template of<std::uint64_t> object;
   constexpr unsigned of_each = 2, times = 200;
-  std::atomic<std::uint64_t> last_seen{0};
   const work apply = [&] {
-    for (unsigned i = 0; i < times; ++i) last_seen.store(object.apply([](std::uint64_t& n) { return ++n; }));
+    for (unsigned i = 0; i < times; ++i)
+      object.apply([](std::uint64_t& n) {
+        const std::uint64_t before = n;
+        if (before % 4 == 0) std::this_thread::yield();  // others announce theirs meanwhile
+        return n = before + 1;
+      });
   };
   const work beside_another = [&] {
     const std::jthread other(apply);
