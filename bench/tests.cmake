@@ -20,7 +20,7 @@ function(bench_expect name program status message)
             "-DARGUMENTS=${arguments}" -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/expect.cmake)
 endfunction()
 
-# Each experiment once. Which there are is asked when ctest starts, so that none is forgotten.
+# One smoke test per experiment. ctest asks the program for their names when it starts, so that none is forgotten.
 file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/smoke_tests.cmake CONTENT
 "set(cmake \"${CMAKE_COMMAND}\")
 set(program \"$<TARGET_FILE:muster_bench>\")

@@ -19,8 +19,8 @@ endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${muster_warnings}>")
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # g++ first looks for garbage at 128 MB, which takes a tenth of its time and finds next to nothing: its peak is 4 %
-  # higher without.
+  # By default g++ collects garbage from 128 MB on, which takes a tenth of its time. Starting at 500 MB raises its peak
+  # memory by 4 %.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=500000>")
 endif()
 

@@ -159,7 +159,7 @@ struct contender {
   std::function<outcome(const model_spec&)> model;
   bool on_device = false;  // a heap that is timed on a GPU; others are counted on the emulation of one
 
-  // What the spec is about.
+  // Dispatch on the kind of workload.
   outcome run(const stream_spec& s) const { return between ? between(s) : stream(s); }
   outcome run(const exchange_spec& s) const { return exchange(s); }
   outcome run(const stall_spec& s) const { return stall(s); }

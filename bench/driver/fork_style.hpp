@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // fork_style.hpp: what the styles of fork/join programs have in common, and the style of plain calls.
-// What a style offers is written in programs/program.hpp.
+// programs/program.hpp documents the operations of a style.
 #pragma once
 
 #include "programs/program.hpp"

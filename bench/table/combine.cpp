@@ -130,7 +130,7 @@ study latency(const setting& s) {
   return made;
 }
 
-/// What the processor and the atomics have counted; charts without a single number are left out.
+/// Adds the counts of the processor and of the atomics, without charts that have no number at all.
 void add_counts(std::vector<result>& results) {
   const result first = results.front();
   for (const auto& [what, suffix] : {std::pair{"read-modify-writes", "-rmw"}, std::pair{"cache misses", "-cache"},

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// experiment.hpp: the experiments by name: one row each, in the file of its part. A row's id is written there and
-// nowhere else; what it promises and what its paper says of it is in bars.toml.
+// experiment.hpp: the experiments by name, one row each in the file of its part. A row's id is written there only; its
+// bars and the paper's statements about it are in bars.toml.
 #pragma once
 
 #include "driver/study.hpp"
@@ -13,7 +13,7 @@
 
 namespace muster::bench {
 
-/// What an experiment may know when it prepares a study for this machine.
+/// The input from which an experiment prepares a study for this machine.
 struct setting {
   const catalogue& contenders;
   const placement& place;
@@ -31,13 +31,13 @@ struct experiment {
   study (*prepare)(const setting&);
 };
 
-/// All experiments, in the order in which a reader should meet them.
+/// All experiments, in the order of the report.
 const std::vector<experiment>& experiments();
 
-/// The one of that id; a null pointer when there is none.
+/// Returns the experiment with this id, or a null pointer.
 const experiment* find_experiment(std::string_view id);
 
-/// The candidate that takes the fewest changes of letters to become `word`.
+/// Returns the candidate with the smallest edit distance to `word`.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 std::vector<experiment> queue_rows();

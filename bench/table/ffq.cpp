@@ -35,7 +35,7 @@ constexpr std::array affinities{affinity{"sibling thread", policy::sibling, 1},
                                 affinity{"same thread", policy::same_thread, 1},
                                 affinity{"other core", policy::same_l3, 2}, affinity{"no affinity", policy::none, 2}};
 
-/// Those that this machine has; what it has not is told in the setting.
+/// The affinities that this machine supports; the setting names the others and the reason.
 std::vector<affinity> affinities_of(const setting& s, study& to) {
   std::vector<affinity> found;
   for (const affinity& a : affinities) {
@@ -133,7 +133,7 @@ study pairs_by_affinity(const setting& s, bool events) {
   return made;
 }
 
-/// What the paper recommends is a matter of the cores that are used.
+/// The paper's recommendation depends on the number of cores used.
 void add_per_core(std::vector<result>& results) {
   add_changed(results, "-per-core", "Throughput by affinity, per core that is used",
               {"throughput per core", "Mops/s", "", "higher"}, [](const series& line, point& p) {
@@ -149,7 +149,7 @@ study affinity_throughput(const setting& s) {
   return made;
 }
 
-/// What this processor counts: not every one counts everything.
+/// Adds a chart for each event that this processor counts.
 void add_counts(std::vector<result>& results) {
   for (const auto& [what, suffix] :
        std::array<std::pair<const char*, const char*>, 4>{{{"instructions", "-instructions"},
@@ -217,7 +217,7 @@ study by_producers(const setting& s) {
   return made;
 }
 
-/// What Figure 4 reads from hardware counters: where a producer and its consumer find their lines.
+/// Simulates the hardware counters of Figure 4: the caches in which a producer and its consumer find their lines.
 study simulated_affinity(const setting& s) {
   const simulated_machine machine = machine_to_simulate(s);
   study made = chart(
@@ -262,7 +262,7 @@ constexpr double least_ns = 50, most_ns = 150;  // between two operations
 
 unsigned iterations(double ns) { return static_cast<unsigned>(std::max(1.0, ns / nanoseconds_per_iteration() + 0.5)); }
 
-/// What the paper's figure has and this machine has not.
+/// Names the series of the paper's figure that this machine lacks.
 std::string not_here(const catalogue& all) {
   std::string told;
   for (const left_out& gone : all.missing)

@@ -22,7 +22,7 @@ namespace {
 const axis by_program{"program", "", "category", ""};
 const axis time_in_ms{"time", "ms", "", "lower"};
 
-/// All that share forks among workers.
+/// The contenders of a topic that have workers.
 std::vector<const contender*> those_with_workers(const setting& s, topic about) {
   std::vector<const contender*> found = s.contenders.about(about);
   std::erase_if(found, [](const contender* c) { return c->name == plain_calls; });
@@ -40,7 +40,7 @@ void add_cost_of_a_fork(std::vector<result>& results) {
   results.push_back(std::move(r));
 }
 
-/// What a fork costs one worker, when nobody steals.
+/// The cost of a fork to one worker, without thefts.
 study overhead(const setting& s) {
   study made = chart(
       "1 worker; fib(25), in the full profile also fib(42) without peers, and the sums over balanced trees of nodes "
@@ -54,7 +54,7 @@ study overhead(const setting& s) {
     add("fib", "fib", 25);
     add("tree of 1,000", "tree", 1000);
     add("tree of 1,000,000", "tree", 1000000);
-    // A run takes peers a minute, and says nothing new.
+    // Peers take a minute for a run, and show nothing new.
     if (s.full() && (c->name == plain_calls || c->family == "muster")) add("fib(42)", "fib", 42);
   }
   return made;
@@ -86,7 +86,7 @@ study all_algorithms(const setting& s) {
   return made;
 }
 
-/// Each sum in a run of the pool of its own: here a pool shows what it costs those who have little to do.
+/// Each sum is a run of the pool of its own, so this shows the cost of a pool to short tasks.
 study small_trees(const setting& s) {
   study made = chart(
       "balanced trees; a fork at each node with two children; warm: one sum after another, cold: 3 ms after the last",
@@ -155,7 +155,7 @@ study memory(const setting& s) {
       {"peak memory", "MiB", "", "lower"},
       [](const outcome& o) { return static_cast<double>(o.peak_memory) * 0x1p-20; },
       [](std::vector<result>& results) {
-        // What came on top of the process that had not begun.
+        // Above the memory of the process before the run.
         add_changed(results, "-growth", "What a fork/join program adds to the memory of its process",
                     {"memory added", "MiB", "", "lower"}, [](const series&, point& p) {
                       const std::vector<double> at_start = p.told("resident at the start");
@@ -223,14 +223,14 @@ study policies(const setting& s, axis y, std::function<double(const outcome&)> v
   return made;
 }
 
-/// Leaves out what cannot be measured: without another worker nothing is stolen.
+/// Removes lines without a second worker, which have no thefts.
 void without_single_workers(std::vector<result>& results) {
   std::erase_if(results.front().lines,
                 [](const series& line) { return line.name == plain_calls || line.name.ends_with(" 1 worker"); });
 }
 
-/// What more workers would lose. Each steals as the second does, and one answer serves as many of them as forks are
-/// offered in it; the work stays the same.
+/// Models the loss of more workers: each steals as often as the second does, one answer serves as many thieves as it
+/// offers forks, and the work stays the same.
 void add_model(std::vector<result>& results) {
   result r = results.front().also(
       "-model", "Cycles lost by thefts on larger machines: a model from what two workers lose", results.front().y);
@@ -251,7 +251,7 @@ void add_model(std::vector<result>& results) {
       const double thieves = workers - 1;
       line.points.push_back({});
       line.points.back().x = workers;
-      // What is not lost is the same work, so of more workers' cycles it is a smaller share.
+      // The useful work is constant, so its share of the cycles falls with more workers.
       const double many_lost = lost * thieves / std::max(1.0, std::min(offered, thieves));
       line.points.back().samples = {100 * many_lost / (100 - lost + many_lost)};
     }

@@ -24,7 +24,7 @@ bool on_device(const setting& s) {
   return std::any_of(all.begin(), all.end(), [](const contender* c) { return c->on_device; });
 }
 
-/// What the driver says it is.
+/// The model of the first GPU, according to the driver.
 std::string name_of_gpu() {
   std::error_code none;
   for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", none)) {
@@ -35,7 +35,7 @@ std::string name_of_gpu() {
   return "a GPU";
 }
 
-/// Another chart of what has been counted, beside `what changes memory`, which all have.
+/// Adds the charts of counts: these, and that of atomics.
 std::function<void(std::vector<result>&)> add_counts(std::vector<other_chart> more = {}) {
   more.push_back({"-atomics", "what changes memory", {"atomics", "", "log2", "lower"}, "atomics"});
   return [more](std::vector<result>& results) {
@@ -44,7 +44,7 @@ std::function<void(std::vector<result>&)> add_counts(std::vector<other_chart> mo
   };
 }
 
-/// In time on a GPU; else what `counted` says of y, of the value and of other charts.
+/// Measures time on a GPU; elsewhere `counted` has the y axis, the value and the derived charts.
 study by_lanes(const setting& s, topic about, std::uint64_t filled, study counted) {
   const bool timed = on_device(s);
   const std::uint64_t threads = timed ? 1U << 20U : s.full() ? 1U << 16U : 1U << 12U;

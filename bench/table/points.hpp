@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// points.hpp: what the rows of the table are made of: charts, lines, points, and other charts of the same runs.
+// points.hpp: the building blocks of rows: charts, lines, points, and charts derived from the same runs.
 #pragma once
 
 #include "simulate/machine.hpp"
@@ -26,14 +26,14 @@ inline const axis by_queue_size{"queue size", "entries", "log2", ""};
 
 double nanoseconds_per_item(const outcome& o);
 double milliseconds(const outcome& o);
-/// What a run has told beside its time.
+/// A value that a run reports beside its time.
 std::function<double(const outcome&)> told(const char* what);
 
-/// A study without lines.
+/// Makes a study without lines.
 study chart(std::string setting, axis x, axis y, std::function<double(const outcome&)> value = mega_items,
             std::function<void(std::vector<result>&)> finish = {});
 
-/// For study::finish: other charts of the same runs, each of something that they have told.
+/// For study::finish: adds a chart for each of these values that the runs report.
 struct other_chart {
   const char* suffix;
   const char* title;
@@ -42,25 +42,25 @@ struct other_chart {
 };
 std::function<void(std::vector<result>&)> add_charts(std::vector<other_chart> all);
 
-/// Another chart of the same runs, whose samples are changed one by one.
+/// Adds a chart of the same runs, with each point passed through `change`.
 void add_changed(std::vector<result>& results, const char* suffix, const char* title, axis y,
                  const std::function<void(const series&, point&)>& change);
 
-/// A line of one value, to compare with: where all others have points.
+/// Adds a constant line with a point wherever another line has one.
 void add_constant(result& to, const char* name, double value, const char* note);
 
 // --------------------------------------------------------------------------------------------------------------- lines
 
-/// A peer that is no FIFO of all items is a baseline where that matters.
+/// Adds a line; a peer that is not FIFO over all producers gets the role of a baseline.
 std::size_t add_line_in_order(study& to, const contender& c);
-/// A line with another name.
+/// Adds a line under another name.
 std::size_t add_line_as(study& to, const contender& c, std::string name, std::string note = {});
-/// Such as "64 fibers per carrier", for the note of a line.
+/// The note of a line, such as "64 fibers per carrier".
 std::string with_fibers(const contender& c);
 
 // -------------------------------------------------------------------------------------------------------------- points
 
-/// Adds a point: `spec`, with as many items as are measured, at `x` of a line. Returns it, for those who want more.
+/// Adds a point at `x` of a line, which runs `spec` with the number of items that is being measured.
 template <class Spec>
 configuration& add_point(study& to, const contender& c, std::size_t line, abscissa x, Spec spec) {
   configuration& one = to.configurations.emplace_back();
@@ -74,7 +74,7 @@ configuration& add_point(study& to, const contender& c, std::size_t line, abscis
   return one;
 }
 
-/// The points of a profile: full, quick (also smoke). Those of quick should be among those of full.
+/// Selects the points of the profile; quick and smoke share theirs, which should be a subset of the full ones.
 std::vector<unsigned> points_of(const setting& s, std::vector<unsigned> full, std::vector<unsigned> quick);
 
 /// 1, 2, 4, … and the number of hardware threads: one carrier each.
@@ -85,19 +85,19 @@ std::vector<unsigned> oversubscribed_counts(const setting& s);
 /// "dummy iterations (0.61 ns each)": the unit in which local work is given.
 std::string work_unit();
 
-/// A queue between threads, or, of a contender that has it, between processes.
+/// Adds a point of a stream of items, between processes if the contender supports that and between threads otherwise.
 configuration& add_stream_point(study& to, const setting& s, const contender& c, std::size_t line, abscissa x,
                                 unsigned producers, unsigned consumers);
 
-/// Requests and answers; queues are filled some times over.
+/// Adds a point of requests and answers, with enough items to fill the queue several times.
 configuration& add_exchange_point(study& to, const contender& c, std::size_t line, abscissa x, exchange_spec spec,
                                   bool maybe_slow);
 
-/// Carriers with fibers. Where these are too many for the mappings that Linux allows to a process, there are fewer.
+/// Adds a point of carriers with fibers. The number of fibers is reduced to the mappings that Linux allows a process.
 configuration& add_team_point(study& to, const setting& s, const contender& c, std::size_t line, abscissa x,
                               team_spec spec);
 
-/// A program that forks, executed once, and checked against the serial program, which is executed here the first time.
+/// Adds a point of a fork/join program, executed once and checked against its serial version, which runs here once.
 configuration& add_fork_point(study& to, const setting& s, const contender& c, std::size_t line, abscissa x,
                               fork_spec spec);
 /// Adds a line for each contender of a topic and each number of workers, with a point for each program.
@@ -106,30 +106,30 @@ void add_fork_lines(study& to, const setting& s, topic about, std::span<const ch
 std::uint64_t fork_size(std::string_view program, profile kind);
 
 constexpr const char* plain_calls = "plain calls";
-/// Such as "muster, 2 workers"; plain calls have none.
+/// The name of a line, such as "muster, 2 workers"; plain calls have no workers.
 std::string with_workers(const contender& c, unsigned workers);
 /// 1, 2, 4, … and the number of hardware threads; for plain calls just 1.
 std::vector<unsigned> worker_counts(const contender& c, const placement& place);
-/// Leaves the plain calls out, and replaces each sample of the others by compare(sample, median of the plain calls).
-/// Returns false when there is nothing to compare.
+/// Removes the line of plain calls and replaces each sample of the others by compare(sample, median of plain calls).
+/// Returns false if there is nothing to compare.
 bool compare_with_plain_calls(result& r, const std::function<double(double, double)>& compare);
-/// Another chart of the same runs, which have been timed: how many times as fast as the plain calls.
+/// For study::finish: adds the chart of speed-ups over plain calls.
 std::function<void(std::vector<result>&)> add_speed_up(const char* title);
 
 // --------------------------------------------------------------------------------------------------------- simulations
 
 using simulated_machine = std::shared_ptr<const muster_simulation::machine>;
 
-/// The machine that the command line names, or else the one of that file.
+/// Reads the machine named on the command line, or else this file.
 simulated_machine machine_to_simulate(const setting& s, const std::string& file = "eight-clusters.json");
-/// The machine that the command line names, or else the first with this processor, or else the one of that file.
+/// Reads the machine named on the command line, or else a known one with this processor, or else this file.
 simulated_machine machine_like_this(const setting& s, const std::string& otherwise);
-/// How many items suffice: a simulation has no noise, but it should be long against its beginning.
+/// A simulation has no noise; this many items make its start-up negligible.
 std::uint64_t simulated_items(const setting& s);
 /// A program on the first hardware threads of a machine.
 model_spec on_first(unsigned threads, const simulated_machine& machine);
 configuration& add_simulated_point(study& to, const contender& c, std::size_t line, abscissa x, const model_spec& spec);
-/// How a chart of a simulation begins to say what it shows.
+/// The beginning of the setting of every simulated chart.
 std::string told_as_simulated(const muster_simulation::machine& m);
 
 }  // namespace muster::bench

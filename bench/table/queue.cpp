@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// queue.cpp: queues beside other queues. The peers are those that promise the same order.
+// queue.cpp: queues beside peers that promise the same order.
 #include "driver/item.hpp"
 #include "table/points.hpp"
 
@@ -36,7 +36,7 @@ study one_to_many(const setting& s) {
   return made;
 }
 
-/// Lanes, which have an order for each producer only, are compared with the queue that promises the same.
+/// Lanes are FIFO per producer only, so their peer is the queue that promises the same.
 study many_to_many_stream(const setting& s) {
   study made = chart(
       fmt::format("n producers and n consumers on {} hardware threads, capacity 4096, 8-byte items", s.place.units()),
@@ -81,8 +81,8 @@ std::vector<int> producer_apart(const placement& place) {
   return pus;
 }
 
-/// What a consumer that sleeps between its claim and its release does to the producer. The sleeper takes a tenth of the
-/// time, so what it delays shows in the 99th percentile, too, and what the machine adds does not yet.
+/// The effect on the producer of a consumer that sleeps between its claim and its release. It sleeps a tenth of the
+/// time, so its delays reach the 99th percentile; the machine's own delays do not.
 study a_sleeper(const setting& s) {
   constexpr std::uint64_t items_between_sleeps = 2500;
   stall_spec spec;

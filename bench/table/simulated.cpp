@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t measured = 0, predicted = 1;  // lines
 
-/// 1 is a right prediction. The first chart shows to which side another one is wrong.
+/// Adds the factor by which each prediction is wrong; the first chart shows the direction.
 void add_ratio(std::vector<result>& results) {
   result r = results.front().also("-ratio", "How many times the prediction is too long or too short",
                                   {"the longer time / the shorter", "", "log2", "lower"});

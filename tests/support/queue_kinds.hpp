@@ -62,7 +62,7 @@ using all_kinds = kinds_to_test<
                      mpmc<spin, muster::layout::rotated>, lane<park, muster::layout::rotated>, lane<spin>>,
     ::testing::Types<spsc<spin_then_park>, spmc<spin_then_park>, mpmc<spin_then_park>, lane<spin_then_park>>>;
 
-/// For what does not depend on how the layout, the policy and the shape are combined: each of them at least once.
+/// Each shape, layout and policy at least once, for tests that do not depend on their combination.
 #if defined(MUSTER_TEST_MATRIX)
 using varied_kinds = all_kinds;
 #else

@@ -70,37 +70,38 @@ struct kept_part {
 inline constexpr std::size_t kept_parts = 8;
 inline constinit thread_local kept_part thread_parts[kept_parts];
 
-/// Gives the calling thread's number back, if it has one. What it has kept belonged to the number.
+/// Returns the calling thread's number, if it has one, and forgets the parts that belong to the number.
 inline void end_number() noexcept {
   if (thread_number == no_number) return;
   for (kept_part& kept : thread_parts) kept = {};
   thread_numbers::all().give_back(std::exchange(thread_number, no_number));
 }
 
-/// Whose destructor gives back what a thread takes after the destructors of its thread_local objects, or among them. It
-/// comes after all of those; and again, when destructors of other keys have made the thread take another number.
+/// A pthread key whose destructor returns a number taken while the thread's objects are being destroyed. It runs after
+/// the destructors of thread_local objects, and again if the destructor of another key takes a number.
 class late_end {
  public:
   static const late_end& all() {
     static const late_end one;
     return one;
   }
-  /// Without it, where there are no more keys, a number that is taken so late is lost, and nobody else has it.
-  void expect(bool it) const noexcept {
-    if (there_) ::pthread_setspecific(key_, it ? this : nullptr);
+  /// Arms or disarms the destructor for the calling thread. If the process has run out of keys, a number taken so late
+  /// is never used again.
+  void arm(bool armed) const noexcept {
+    if (exists_) ::pthread_setspecific(key_, armed ? this : nullptr);
   }
 
  private:
-  late_end() : there_(::pthread_key_create(&key_, [](void*) { end_number(); }) == 0) {}
+  late_end() : exists_(::pthread_key_create(&key_, [](void*) { end_number(); }) == 0) {}
 
   pthread_key_t key_{};
-  const bool there_;
+  const bool exists_;
 };
 
 struct number_end {
   ~number_end() {
     end_number();
-    late_end::all().expect(false);  // the code behind it may be unloaded when the thread's objects are gone
+    late_end::all().arm(false);  // this library may be unloaded once the thread's objects are destroyed
   }
 };
 
@@ -108,7 +109,7 @@ struct number_end {
   thread_local const number_end last;
   static_cast<void>(&last);
   thread_number = thread_numbers::all().take();
-  late_end::all().expect(true);
+  late_end::all().arm(true);
   return thread_number;
 }
 

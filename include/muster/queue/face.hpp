@@ -73,12 +73,12 @@ deadline deadline_after(std::chrono::duration<Rep, Period> duration) {
   return now + std::chrono::ceil<deadline_clock::duration>(duration);
 }
 
-/// Whether a point in time has passed. A point that is not a number has.
+/// Returns whether a point in time has passed; NaN counts as passed.
 template <class Clock, class Duration>
 bool has_passed(std::chrono::time_point<Clock, Duration> when) {
   using seconds = std::chrono::duration<double>;
   const auto now = Clock::now();
-  // Far away in floating point, because the unit that both have in common may be too fine for one of them.
+  // Distant points are compared in floating point: their common unit with the clock may overflow.
   const double left = (seconds(when.time_since_epoch()) - seconds(now.time_since_epoch())).count();
   return !(left >= 1) && (!(left > -1) || now >= when);
 }

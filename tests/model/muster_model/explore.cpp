@@ -37,7 +37,7 @@ void check(const limits& within) {
     refuse("thread " + std::to_string(within.freeze) + " cannot stop: there are " + std::to_string(most_threads));
 }
 
-/// What the environment allows, see explore().
+/// The limit set in the environment, see explore().
 std::uint64_t most_executions() {
   const char* const text = std::getenv("MUSTER_MODEL_EXECUTIONS");
   if (text == nullptr) return std::numeric_limits<std::uint64_t>::max();

@@ -59,8 +59,8 @@ struct result {
   std::optional<failure> failed;
 };
 
-/// Where MUSTER_MODEL_EXECUTIONS is set in the environment, no search goes beyond so many executions: a sample. Throws
-/// std::invalid_argument for limits that make no sense.
+/// The environment variable MUSTER_MODEL_EXECUTIONS limits the executions of every search. Throws std::invalid_argument
+/// for limits that make no sense.
 result explore(const limits& within, const std::function<void()>& program, const mutation* m = nullptr);
 
 /// Runs the program once with these decisions, ordinary ones elsewhere. Returns how it failed, if it did.

@@ -16,7 +16,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// A place for a pointer for each number: what does not depend on the type of what is there, and is compiled once.
+/// A pointer for each thread number: the part of per_thread that does not depend on T, compiled once.
 class thread_places {
  public:
   using destroyer = void (*)(void*) noexcept;
@@ -30,7 +30,7 @@ class thread_places {
   thread_places(const thread_places&) = delete;
   thread_places& operator=(const thread_places&) = delete;
 
-  /// The calling thread's. Throws std::length_error when there are more threads than configured.
+  /// Returns the place of the calling thread. Throws std::length_error if there are more threads than configured.
   MUSTER_COLD sync::cell<void*>& own() {
     const unsigned index = sync::thread_index();
     if (index >= threads_)
