@@ -101,8 +101,8 @@ profile profile_of(const std::string& kind) {
   return kind == "smoke" ? profile::smoke : kind == "full" ? profile::full : profile::quick;
 }
 
-/// So long all experiments together measure in the quick profile, whatever the number of configurations. To start a
-/// process for each run takes as long again, or longer.
+/// The time measured by all experiments of the quick profile together, whatever the number of configurations. Starting a
+/// process for each run adds as much again, or more.
 constexpr double quick_seconds = 75;
 
 /// With --seconds, a run is not made shorter than this, and a point not measured less often.
