@@ -7,6 +7,7 @@
 #include <muster/queue/shared.hpp>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -402,6 +403,12 @@ TEST(shared_queue_errors, tell_what_is_no_queue) {
   EXPECT_SAYS(complaint<muster::shared_queue_error>([&] { muster::inspect_shared_queue(name); }), "too few");
   std::ofstream(name) << std::string(100'000, 'x');
   EXPECT_SAYS(open(), "no queue");
+
+  // Nobody has opened the other end of the pipe, and nobody will.
+  const std::filesystem::path pipe = somewhere / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_SAYS(complaint<muster::shared_queue_error>([&] { muster::inspect_shared_queue(pipe); }), "too few");
+  EXPECT_SAYS(complaint<muster::shared_queue_error>([&] { shared_queue<int>::open(pipe); }), "too few");
 }
 
 TEST(shared_queue_errors, leave_nonsense_in_the_queue) {

@@ -70,7 +70,8 @@ class mapping {
   }
   /// A file that is there.
   static mapping open_file(const std::filesystem::path& path, bool writable = true) {
-    mapping there(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC), "cannot open " + path.string());
+    mapping there(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK),
+                  "cannot open " + path.string());
     there.map(there.size_of_file(), writable);
     return there;
   }

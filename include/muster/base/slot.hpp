@@ -6,7 +6,7 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
-#include <memory>   // std::construct_at
+#include <memory>   // std::addressof, std::construct_at
 #include <utility>  // std::forward
 
 namespace muster::inline MUSTER_ABI {
@@ -20,9 +20,9 @@ union slot {
 
   template <class... Args>
   void construct(Args&&... args) {
-    std::construct_at(&value, std::forward<Args>(args)...);
+    std::construct_at(std::addressof(value), std::forward<Args>(args)...);
   }
-  void destroy() noexcept { std::destroy_at(&value); }
+  void destroy() noexcept { std::destroy_at(std::addressof(value)); }
 
   T value;
 };

@@ -53,6 +53,15 @@ class async_scope : detail::scope_link {
   /// finish().
   template <class F>
   void async(F&& function) {
+    constexpr bool fits = std::invocable<F&> || std::invocable<F&, context&>;
+    static_assert(fits,
+                  "async takes a function of no arguments, or of a muster::context: bind its arguments in a lambda");
+    if constexpr (fits) begin(std::forward<F>(function));
+  }
+
+ private:
+  template <class F>
+  void begin(F&& function) {
     if (stop_.stop_requested()) return;
     detail::worker* const self = detail::worker::current();
     const detail::async_index index = place_of(self);
@@ -61,7 +70,6 @@ class async_scope : detail::scope_link {
     run(self, index, function);
   }
 
- private:
   template <class Body>
   friend std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop);
 

@@ -65,17 +65,17 @@ concept one_register = requires {
 };
 
 /// function(arguments...). Small when these are, so that it need not lie in memory; a std::tuple must.
-template <std::size_t I, class A>
+template <std::size_t Index, class A>
 struct bound_argument {
   borrowed<A> value;
 };
 template <class Indices, class F, class... A>
 struct bound_arguments;
-template <std::size_t... I, class F, class... A>
-struct bound_arguments<std::index_sequence<I...>, F, A...> : bound_argument<I, A>... {
-  bound_arguments(borrowed<F> f, borrowed<A>... a) noexcept : bound_argument<I, A>{a}..., function(f) {}
+template <std::size_t... Index, class F, class... A>
+struct bound_arguments<std::index_sequence<Index...>, F, A...> : bound_argument<Index, A>... {
+  bound_arguments(borrowed<F> f, borrowed<A>... a) noexcept : bound_argument<Index, A>{a}..., function(f) {}
   decltype(auto) operator()() {
-    return function.get()(std::forward<A>(static_cast<bound_argument<I, A>&>(*this).value.get())...);
+    return function.get()(std::forward<A>(static_cast<bound_argument<Index, A>&>(*this).value.get())...);
   }
   /// The function, and its argument as it takes it, when it has just one that fits into a register. See frame_fork.hpp.
   auto plain_function() noexcept
@@ -83,7 +83,7 @@ struct bound_arguments<std::index_sequence<I...>, F, A...> : bound_argument<I, A
   {
     return +function.get();
   }
-  auto plain_argument() { return (static_cast<bound_argument<I, A>&>(*this).value.get(), ...); }
+  auto plain_argument() { return (static_cast<bound_argument<Index, A>&>(*this).value.get(), ...); }
   borrowed<F> function;
 };
 template <class F, class... A>
@@ -95,10 +95,11 @@ MUSTER_HOT auto fork_call(F&& function, Rest&&... rest) {
   constexpr std::size_t last = sizeof...(Rest) - 1;
   using types = std::tuple<Rest...>;
   std::tuple<Rest&&...> all(std::forward<Rest>(rest)...);
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    using call = bound_call<F, std::tuple_element_t<I, types>...>;
-    return fork_anywhere(call(borrowed<F>(function), borrowed<std::tuple_element_t<I, types>>(std::get<I>(all))...),
-                         std::forward<std::tuple_element_t<last, types>>(std::get<last>(all)));
+  return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+    using call = bound_call<F, std::tuple_element_t<Index, types>...>;
+    return fork_anywhere(
+        call(borrowed<F>(function), borrowed<std::tuple_element_t<Index, types>>(std::get<Index>(all))...),
+        std::forward<std::tuple_element_t<last, types>>(std::get<last>(all)));
   }(std::make_index_sequence<last>());
 }
 
@@ -158,6 +159,19 @@ detail::result_of<F> pool::run(F&& function) {
   return detail::call_as(*here.self, function);
 }
 
+namespace detail {
+
+/// Whether F can be called with all but the last, and the last with nothing.
+template <class F, class... All>
+inline constexpr bool takes_all_but_last = []<std::size_t... Index>(std::index_sequence<Index...>) {
+  using all = std::tuple<All...>;
+  using last = std::tuple_element_t<sizeof...(All) - 1, all>;
+  return std::invocable<F&, std::tuple_element_t<Index, all>...> &&
+         (std::invocable<last&> || std::invocable<last&, context&>);
+}(std::make_index_sequence<sizeof...(All) - 1>());
+
+}  // namespace detail
+
 /// Calls f() and g(), which may run at the same time, and returns their results; std::monostate stands for void.
 template <class F, class G>
 MUSTER_HOT auto fork2(F&& f, G&& g) {
@@ -166,8 +180,13 @@ MUSTER_HOT auto fork2(F&& f, G&& g) {
 /// Calls function(arguments...) and g(), the last of all: fork2(fib, n - 1, [&] { return fib(n - 2); }).
 template <class F, class A, class B, class... More>
 MUSTER_HOT auto fork2(F&& function, A&& argument, B&& second, More&&... more) {
-  return detail::fork_call(std::forward<F>(function), std::forward<A>(argument), std::forward<B>(second),
-                           std::forward<More>(more)...);
+  constexpr bool fits = detail::takes_all_but_last<F, A, B, More...>;
+  static_assert(fits,
+                "fork2 takes a function, what it is called with, and a second function of no arguments; to call more "
+                "than two functions use parallel_invoke");
+  if constexpr (fits)
+    return detail::fork_call(std::forward<F>(function), std::forward<A>(argument), std::forward<B>(second),
+                             std::forward<More>(more)...);
 }
 
 /// Calls all of them, which may run at the same time, and returns the tuple of their results; std::monostate stands for

@@ -23,15 +23,16 @@
 #include <muster/fork/fork2.hpp>           // fork_on
 #include <muster/fork/impl/loop_pace.hpp>  // loop_pace
 
-#include <algorithm>   // std::min
-#include <concepts>    // std::integral
-#include <cstddef>     // std::size_t
-#include <functional>  // std::identity
-#include <iterator>    // std::random_access_iterator
-#include <optional>    // a sum of nothing
-#include <ranges>      // ranges
-#include <stop_token>  // std::stop_token
-#include <utility>     // std::exchange, std::move
+#include <algorithm>    // std::min
+#include <concepts>     // std::integral
+#include <cstddef>      // std::size_t
+#include <functional>   // std::identity, std::invoke
+#include <iterator>     // std::random_access_iterator
+#include <optional>     // a sum of nothing
+#include <ranges>       // ranges
+#include <stop_token>   // std::stop_token
+#include <type_traits>  // std::is_class_v
+#include <utility>      // std::exchange, std::move
 
 namespace muster::inline MUSTER_ABI {
 
@@ -54,30 +55,30 @@ inline constinit const no_options defaults;
 }  // namespace detail
 
 /// What a loop counts by: integers, or iterators that can be moved by any distance.
-template <class I>
-concept loop_counter = std::integral<I> || std::random_access_iterator<I>;
+template <class Counter>
+concept loop_counter = std::integral<Counter> || std::random_access_iterator<Counter>;
 
 namespace detail {
 
-template <loop_counter I>
-std::size_t turns_between(I first, I last) noexcept {
-  if constexpr (std::integral<I>) {
+template <loop_counter Counter>
+std::size_t turns_between(Counter first, Counter last) noexcept {
+  if constexpr (std::integral<Counter>) {
     return first < last ? static_cast<std::size_t>(last) - static_cast<std::size_t>(first) : 0;
   } else {
     return first < last ? static_cast<std::size_t>(last - first) : 0;
   }
 }
-template <loop_counter I>
-I turns_after(I first, std::size_t turns) noexcept {
-  if constexpr (std::integral<I>) {
-    return static_cast<I>(static_cast<std::size_t>(first) + turns);
+template <loop_counter Counter>
+Counter turns_after(Counter first, std::size_t turns) noexcept {
+  if constexpr (std::integral<Counter>) {
+    return static_cast<Counter>(static_cast<std::size_t>(first) + turns);
   } else {
-    return first + static_cast<std::iter_difference_t<I>>(turns);
+    return first + static_cast<std::iter_difference_t<Counter>>(turns);
   }
 }
-template <loop_counter I>
-MUSTER_HOT decltype(auto) turn(I at) {
-  if constexpr (std::integral<I>) {
+template <loop_counter Counter>
+MUSTER_HOT decltype(auto) turn(Counter at) {
+  if constexpr (std::integral<Counter>) {
     return at;
   } else {
     return *at;
@@ -87,12 +88,12 @@ MUSTER_HOT decltype(auto) turn(I at) {
 /// Calls body(i) for [first, last). Returns how far it has come: not to the end when asked() is true, for which it
 /// looks now and then: turns may suddenly take longer. The call is in one place, so that what it needs is on the stack
 /// once.
-template <class I, class Asked, class Body>
-MUSTER_HOT I turns_until_asked(I first, const I last, const Asked& asked, const Body& body) {
+template <class Counter, class Asked, class Body>
+MUSTER_HOT Counter turns_until_asked(Counter first, const Counter last, const Asked& asked, const Body& body) {
   constexpr std::size_t look_after = 64;
   while (first != last) {
-    const std::size_t left = turns_between(first, last);
-    const I pause = left <= look_after ? last : turns_after(first, look_after);
+    const std::size_t left = detail::turns_between(first, last);
+    const Counter pause = left <= look_after ? last : detail::turns_after(first, look_after);
     do {
       body(first);
     } while (++first != pause);
@@ -108,20 +109,20 @@ MUSTER_HOT I turns_until_asked(I first, const I last, const Asked& asked, const 
 ///   step(state, first, last, asked)   executes turns, and returns how far it has come: not to the end when asked()
 ///   State                             of which those that others execute begin with an empty one
 ///   merge(state, right)               which is added at the right
-template <class I, class Body>
+template <class Counter, class Body>
 class loop_part {
   using State = typename Body::state;
 
  public:
-  loop_part(worker& self, I first, I last, State& state, Body& body, const loop_pace& pace) noexcept
+  loop_part(worker& self, Counter first, Counter last, State& state, Body& body, const loop_pace& pace) noexcept
       : self_(self), body_(body), state_(state), pace_(pace), first_(first), end_(first), last_(last) {}
 
   void run() {
     asked_ = self_.forks.is_asked();
-    for (std::size_t left = turns_between(first_, last_); left != 0 && !body_.stop.stop_requested();) {
+    for (std::size_t left = detail::turns_between(first_, last_); left != 0 && !body_.stop.stop_requested();) {
       if (asked_ && left > pace_.turns()) [[unlikely]]
         return halve(first_, last_, pace_, other_);
-      end_ = turns_after(first_, std::min(pace_.turns(), left));
+      end_ = detail::turns_after(first_, std::min(pace_.turns(), left));
       if (end_ == last_) {
         piece();
       } else {
@@ -130,7 +131,7 @@ class loop_part {
         if (taken_) [[unlikely]]
           return body_.merge(state_, other_);
       }
-      left = turns_between(first_, last_);
+      left = detail::turns_between(first_, last_);
       if (left != 0) pace_.after_turns();
     }
   }
@@ -153,12 +154,12 @@ class loop_part {
     if (&now == &self_) [[likely]]
       return;
     taken_ = true;
-    if (turns_between(end_, last_) > pace_.turns()) now.forks.ask();
+    if (detail::turns_between(end_, last_) > pace_.turns()) now.forks.ask();
     part(now, end_, last_, other_, pace_);
   }
-  MUSTER_COLD void halve(I first, I last, const loop_pace& pace, State& right) {
-    const std::size_t left = turns_between(first, last);
-    const I middle = turns_after(first, left - left / 2);
+  MUSTER_COLD void halve(Counter first, Counter last, const loop_pace& pace, State& right) {
+    const std::size_t left = detail::turns_between(first, last);
+    const Counter middle = detail::turns_after(first, left - left / 2);
     auto here = [&] { part(self_, first, middle, state_, pace); };
     auto there = [&] { part(*worker::current(), middle, last, right, pace); };
     // A join may have answered whoever asked, with nothing. This fork shall not.
@@ -166,7 +167,7 @@ class loop_part {
     fork_on(self_, here, there);
     body_.merge(state_, right);
   }
-  MUSTER_COLD void part(worker& self, I first, I last, State& state, const loop_pace& pace) {
+  MUSTER_COLD void part(worker& self, Counter first, Counter last, State& state, const loop_pace& pace) {
     loop_part(self, first, last, state, body_, pace).run();
   }
 
@@ -175,9 +176,9 @@ class loop_part {
   State& state_;
   State other_{};  // of the rest, or of the right half
   loop_pace pace_;
-  I first_;
-  I end_;  // of the piece
-  const I last_;
+  Counter first_;
+  Counter end_;  // of the piece
+  const Counter last_;
   bool asked_ = false;
   bool taken_ = false;  // the rest; written by whoever has it
 };
@@ -188,13 +189,13 @@ struct for_body {
   const std::stop_token& stop;
   F& f;
 
-  template <class I, class Asked>
-  MUSTER_HOT I step(state, I first, const I last, const Asked& asked) const {
-    if constexpr (std::invocable<F&, I, I>) {
-      f(first, last);
+  template <class Counter, class Asked>
+  MUSTER_HOT Counter step(state, Counter first, const Counter last, const Asked& asked) const {
+    if constexpr (std::invocable<F&, Counter, Counter>) {
+      std::invoke(f, first, last);
       return last;
     } else {
-      return turns_until_asked(first, last, asked, [&](I at) { f(turn(at)); });
+      return detail::turns_until_asked(first, last, asked, [&](Counter at) { std::invoke(f, detail::turn(at)); });
     }
   }
   static void merge(state, state) noexcept {}
@@ -207,53 +208,58 @@ struct reduce_body {
   [[no_unique_address]] Reduce reduce;
   [[no_unique_address]] Transform transform;
 
-  template <class I, class Asked>
-  MUSTER_HOT I step(state& sum, I first, const I last, const Asked& asked) {
+  template <class Counter, class Asked>
+  MUSTER_HOT Counter step(state& sum, Counter first, const Counter last, const Asked& asked) {
     if (first == last) return first;
     if (!sum.has_value()) {
       sum.emplace(only(first));
       ++first;
     }
     T all = std::move(*sum);
-    first = turns_until_asked(first, last, asked, [&](I at) { all = reduce(std::move(all), transform(turn(at))); });
+    first = detail::turns_until_asked(first, last, asked, [&](Counter at) {
+      all = std::invoke(reduce, std::move(all), std::invoke(transform, detail::turn(at)));
+    });
     sum = std::move(all);
     return first;
   }
   void merge(state& sum, state& right) {
     if (sum.has_value() && right.has_value()) {
-      sum = reduce(std::move(*sum), std::move(*right));
+      sum = std::invoke(reduce, std::move(*sum), std::move(*right));
     } else if (right.has_value()) {
       sum = std::move(right);
     }
   }
 
  private:
-  template <class I>
-  MUSTER_COLD T only(I at) {
-    return transform(turn(at));
+  template <class Counter>
+  MUSTER_COLD T only(Counter at) {
+    return std::invoke(transform, detail::turn(at));
   }
 };
 
 /// The sum of blocks [first, last) of `grain` turns each, always in the same tree.
-template <class I, class Body>
-typename Body::state reduce_blocks(worker& self, I begin, std::size_t turns, std::size_t grain, Body& body) {
+template <class Counter, class Body>
+typename Body::state reduce_blocks(worker& self, Counter begin, std::size_t turns, std::size_t grain, Body& body) {
   typename Body::state sum;
   if (body.stop.stop_requested()) return sum;
   if (turns <= grain) {
-    body.step(sum, begin, turns_after(begin, turns), [] { return false; });
+    body.step(sum, begin, detail::turns_after(begin, turns), [] { return false; });
     return sum;
   }
   const std::size_t blocks = turns / grain;
   const std::size_t half = (blocks - blocks / 2) * grain;
-  auto left = [&] { return reduce_blocks(self, begin, half, grain, body); };
-  auto right = [&] { return reduce_blocks(*worker::current(), turns_after(begin, half), turns - half, grain, body); };
+  auto left = [&] { return detail::reduce_blocks(self, begin, half, grain, body); };
+  auto right = [&] {
+    return detail::reduce_blocks(*worker::current(), detail::turns_after(begin, half), turns - half, grain, body);
+  };
   auto [a, b] = fork_on(self, left, right);
   body.merge(a, b);
   return std::move(a);
 }
-template <class I, class Body>
-MUSTER_COLD void reduce_fixed(worker& self, I first, I last, std::size_t grain, typename Body::state& sum, Body& body) {
-  auto blocks = reduce_blocks(self, first, turns_between(first, last), grain == 0 ? 1024 : grain, body);
+template <class Counter, class Body>
+MUSTER_COLD void reduce_fixed(worker& self, Counter first, Counter last, std::size_t grain, typename Body::state& sum,
+                              Body& body) {
+  auto blocks = detail::reduce_blocks(self, first, detail::turns_between(first, last), grain == 0 ? 1024 : grain, body);
   body.merge(sum, blocks);
 }
 
@@ -271,18 +277,33 @@ void on_some_worker(const With& with) {
 
 }  // namespace detail
 
+namespace detail {
+
+/// Elements that have no memory of their own, as those of std::vector<bool>: they would be written by several threads.
+template <class Counter>
+inline constexpr bool shares_memory = false;
+template <std::random_access_iterator Counter>
+inline constexpr bool shares_memory<Counter> =
+    std::is_same_v<std::iter_value_t<Counter>, bool> && std::is_class_v<std::iter_reference_t<Counter>>;
+
+}  // namespace detail
+
 /// Calls f(i) for the integers in [first, last), or f(*i) for iterators. If f can be called with two counters, it is
 /// given whole pieces: f(from, to). Both counters are of one type.
-template <loop_counter I, class F>
-void parallel_for(I first, I last, F&& f, const loop_options& options = detail::defaults.options) {
-  static_assert(std::invocable<F&, I, I> || std::invocable<F&, decltype(detail::turn(first))>,
+template <loop_counter Counter, class F>
+void parallel_for(Counter first, Counter last, F&& f, const loop_options& options = detail::defaults.options) {
+  static_assert(
+      !detail::shares_memory<Counter>,
+      "parallel_for: the elements of a std::vector<bool> share memory, so turns that are executed at the same "
+      "time would lose each other's writes: use a std::vector<char>, or count over its indices to read it");
+  static_assert(std::invocable<F&, Counter, Counter> || std::invocable<F&, decltype(detail::turn(first))>,
                 "what a loop calls must be a function of a counter (of iterators: of an element), or of two counters");
   detail::worker* const self = detail::worker::current();
   if (self == nullptr) return detail::on_shared_pool([&] { muster::parallel_for(first, last, f, options); });
   using body = detail::for_body<std::remove_reference_t<F>>;
   body here{options.stop, f};
   std::monostate none;
-  detail::loop_part<I, body>(*self, first, last, none, here, detail::loop_pace(options.grain)).run();
+  detail::loop_part<Counter, body>(*self, first, last, none, here, detail::loop_pace(options.grain)).run();
 }
 /// Calls f(element) for the elements of a range.
 template <std::ranges::random_access_range R, class F>
@@ -293,11 +314,11 @@ void parallel_for(R&& range, F&& f, const loop_options& options = detail::defaul
 
 /// init + t0 + t1 + ..., where + is reduce, and t are transform(i), or transform(*i) for iterators. In this order;
 /// reduce must be associative.
-template <loop_counter I, class T, class Reduce, class Transform>
-  requires requires(I i, T sum, Reduce reduce, Transform transform) {
-    { reduce(std::move(sum), transform(detail::turn(i))) } -> std::convertible_to<T>;
+template <loop_counter Counter, class T, class Reduce, class Transform>
+  requires requires(Counter i, T sum, Reduce reduce, Transform transform) {
+    { std::invoke(reduce, std::move(sum), std::invoke(transform, detail::turn(i))) } -> std::convertible_to<T>;
   }
-T parallel_reduce(I first, I last, T init, Reduce reduce, Transform transform,
+T parallel_reduce(Counter first, Counter last, T init, Reduce reduce, Transform transform,
                   const loop_options& options = detail::defaults.options) {
   detail::worker* const self = detail::worker::current();
   if (self == nullptr) {
@@ -313,13 +334,14 @@ T parallel_reduce(I first, I last, T init, Reduce reduce, Transform transform,
   if (options.fixed) {
     detail::reduce_fixed(*self, first, last, options.grain, sum, here);
   } else {
-    detail::loop_part<I, body>(*self, first, last, sum, here, detail::loop_pace(options.grain)).run();
+    detail::loop_part<Counter, body>(*self, first, last, sum, here, detail::loop_pace(options.grain)).run();
   }
   return std::move(*sum);
 }
 /// The same with the elements themselves.
-template <loop_counter I, class T, class Reduce>
-T parallel_reduce(I first, I last, T init, Reduce reduce, const loop_options& options = detail::defaults.options) {
+template <loop_counter Counter, class T, class Reduce>
+T parallel_reduce(Counter first, Counter last, T init, Reduce reduce,
+                  const loop_options& options = detail::defaults.options) {
   return muster::parallel_reduce(first, last, std::move(init), std::move(reduce), std::identity(), options);
 }
 

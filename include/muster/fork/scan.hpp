@@ -58,21 +58,21 @@ class scan {
  private:
   /// Serially.
   void scan_piece(std::size_t first, std::size_t last, std::optional<T>& sum) {
-    In in = turns_after(in_, first);
-    const In end = turns_after(in_, last);
-    Out out = turns_after(out_, first);
+    In in = detail::turns_after(in_, first);
+    const In end = detail::turns_after(in_, last);
+    Out out = detail::turns_after(out_, first);
     if (!sum.has_value()) {
       if (!Inclusive || in == end) return;
       sum.emplace(*in++);
       *out++ = *sum;
     }
     T all = std::move(*sum);
-    for (; in != end; ++in, ++out) {
+    for (; in != end; ++in, static_cast<void>(++out)) {
       if constexpr (Inclusive) {
-        all = op_(std::move(all), *in);
+        all = std::invoke(op_, std::move(all), *in);
         *out = all;
       } else {
-        T next = op_(all, *in);
+        T next = std::invoke(op_, all, *in);
         *out = std::move(all);
         all = std::move(next);
       }
@@ -91,8 +91,8 @@ class scan {
     body_of_sums body{never, op_, {}};
     auto sum_others = [&] {
       fork_each(*worker::current(), 1, many - 1, [&](worker& here, std::size_t section) {
-        loop_part<In, body_of_sums>(here, turns_after(in_, begin(section)), turns_after(in_, end(section)),
-                                    sums[section + 1], body, pace)
+        loop_part<In, body_of_sums>(here, detail::turns_after(in_, begin(section)),
+                                    detail::turns_after(in_, end(section)), sums[section + 1], body, pace)
             .run();
       });
     };
@@ -101,7 +101,7 @@ class scan {
     for (std::size_t i = 2; i < many; ++i) {
       const std::optional<T>& before = sums[i - 1];
       std::optional<T>& here = sums[i];
-      if (before.has_value() && here.has_value()) here = op_(T(*before), std::move(*here));
+      if (before.has_value() && here.has_value()) here = std::invoke(op_, T(*before), std::move(*here));
     }
     fork_each(self, 1, many,
               [&](worker&, std::size_t section) { scan_piece(begin(section), end(section), sums[section]); });
@@ -115,10 +115,14 @@ class scan {
 
 template <class T, bool Inclusive, class In, class Out, class Op>
 Out scan_all(In first, In last, Out out, std::optional<T> sum, Op& op) {
-  const std::size_t many = turns_between(first, last);
+  static_assert(
+      !shares_memory<Out>,
+      "parallel_scan: the elements of a std::vector<bool> share memory, so pieces that are written at the same "
+      "time would lose each other's writes: write to a std::vector<char>");
+  const std::size_t many = detail::turns_between(first, last);
   on_some_worker(
       [&](worker& self) { scan<T, Inclusive, In, Out, Op>(first, out, op).run(self, 0, many, loop_pace(0), sum); });
-  return turns_after(out, many);
+  return detail::turns_after(out, many);
 }
 
 }  // namespace detail

@@ -19,32 +19,35 @@
 #include <algorithm>    // std::min
 #include <array>        // blocks
 #include <bit>          // std::bit_width
+#include <concepts>     // std::predicate
 #include <cstddef>      // std::size_t
-#include <functional>   // std::less
+#include <functional>   // std::invoke, std::less
 #include <iterator>     // std::random_access_iterator
 #include <ranges>       // ranges
 #include <type_traits>  // std::is_reference_v
+#include <utility>      // std::forward
 #include <vector>       // pieces
 
 namespace muster::inline MUSTER_ABI {
 namespace detail {
 
-template <class I, class Less>
+template <class Iterator, class Less>
 class quicksort {
  public:
-  static_assert(std::is_reference_v<std::iter_reference_t<I>>,
+  static_assert(std::is_reference_v<std::iter_reference_t<Iterator>>,
                 "parallel_sort needs elements with an address of their own, which those of std::vector<bool> have not");
 
   explicit quicksort(Less& less) : less_(less) {}
 
   /// `bad`: how many more partitions may be uneven.
-  void run(worker& self, I first, I last, unsigned bad) {
+  void run(worker& self, Iterator first, Iterator last, unsigned bad) {
     for (difference many = last - first; many > leaf; many = last - first) {
       if (bad == 0) return heapsort(first, last);
       move_pivot_to_front(first, last);
-      I middle = self.forks.is_asked() && many >= worth_sharing ? partition_together(self, first + 1, last, first)
-                                                                : partition(first + 1, last, first);
-      std::iter_swap(first, --middle);
+      Iterator middle = self.forks.is_asked() && many >= worth_sharing
+                            ? partition_together(self, first + 1, last, first)
+                            : partition(first + 1, last, first);
+      if (--middle != first) std::iter_swap(first, middle);
       if (std::min(middle - first, last - middle) < many / 8) --bad;
       if (many > worth_forking) {
         auto left = [&] { run(self, first, middle, bad); };
@@ -59,14 +62,19 @@ class quicksort {
   }
 
  private:
-  using difference = std::iter_difference_t<I>;
+  using difference = std::iter_difference_t<Iterator>;
   static constexpr difference leaf = 24, worth_forking = 2048, worth_sharing = difference{1} << 17U;
 
+  template <class A, class B>
+  MUSTER_HOT bool before(A&& a, B&& b) {
+    return static_cast<bool>(std::invoke(less_, std::forward<A>(a), std::forward<B>(b)));
+  }
+
   /// These two, unlike those of the standard library, lose no element when a comparison throws.
-  void insertion_sort(I first, I last) {
+  void insertion_sort(Iterator first, Iterator last) {
     struct hole {
-      std::iter_value_t<I> value;
-      I at;
+      std::iter_value_t<Iterator> value;
+      Iterator at;
       bool filled = false;
       void fill() {
         filled = true;
@@ -80,21 +88,21 @@ class quicksort {
           }
       }
     };
-    for (I next = first; next != last; ++next) {
-      if (next == first || !less_(*next, *(next - 1))) continue;
+    for (Iterator next = first; next != last; ++next) {
+      if (next == first || !before(*next, *(next - 1))) continue;
       hole here{std::move(*next), next};
       do {
         *here.at = std::move(*(here.at - 1));
         --here.at;
-      } while (here.at != first && less_(here.value, *(here.at - 1)));
+      } while (here.at != first && before(here.value, *(here.at - 1)));
       here.fill();
     }
   }
-  void heapsort(I first, I last) {
+  void heapsort(Iterator first, Iterator last) {
     const auto sift = [&](difference at, difference many) {
       for (difference child = 2 * at + 1; child < many; at = child, child = 2 * at + 1) {
-        if (child + 1 < many && less_(first[child], first[child + 1])) ++child;
-        if (!less_(first[at], first[child])) return;
+        if (child + 1 < many && before(first[child], first[child + 1])) ++child;
+        if (!before(first[at], first[child])) return;
         std::iter_swap(first + at, first + child);
       }
     };
@@ -106,25 +114,28 @@ class quicksort {
     }
   }
 
-  I median(I a, I b, I c) {
-    if (less_(*a, *b)) return less_(*b, *c) ? b : less_(*a, *c) ? c : a;
-    return less_(*a, *c) ? a : less_(*b, *c) ? c : b;
+  Iterator median(Iterator a, Iterator b, Iterator c) {
+    if (before(*a, *b)) return before(*b, *c) ? b : before(*a, *c) ? c : a;
+    return before(*a, *c) ? a : before(*b, *c) ? c : b;
   }
-  void move_pivot_to_front(I first, I last) {
-    if (last - first < 128) return std::iter_swap(first, median(first, first + (last - first) / 2, last - 1));
+  void move_pivot_to_front(Iterator first, Iterator last) {
+    const auto to_front = [first](Iterator pivot) {
+      if (pivot != first) std::iter_swap(first, pivot);
+    };
+    if (last - first < 128) return to_front(median(first, first + (last - first) / 2, last - 1));
     const difference step = (last - first) / 9;
     const auto three = [&](difference at) {
       return median(first + at * step, first + (at + 1) * step, first + (at + 2) * step);
     };
-    std::iter_swap(first, median(three(0), three(3), three(6)));
+    to_front(median(three(0), three(3), three(6)));
   }
 
   /// Elements that are not greater than the pivot come first; returns where they end. Equal ones go to both sides.
-  I partition(I first, I last, I pivot) {
+  Iterator partition(Iterator first, Iterator last, Iterator pivot) {
     partition_blocks(first, last, pivot);
     for (;;) {
-      while (first != last && less_(*first, *pivot)) ++first;
-      while (first != last && less_(*pivot, *(last - 1))) --last;
+      while (first != last && before(*first, *pivot)) ++first;
+      while (first != last && before(*pivot, *(last - 1))) --last;
       if (last - first <= 1) return last;
       std::iter_swap(first, --last);
       ++first;
@@ -132,68 +143,68 @@ class quicksort {
   }
   /// Moves first and last inwards, over what is where it belongs. It notes what is not, without branches that depend on
   /// the elements, and then swaps.
-  void partition_blocks(I& first, I& last, I pivot) {
+  void partition_blocks(Iterator& first, Iterator& last, Iterator pivot) {
     constexpr difference block = 128;
-    std::array<unsigned char, block> large, small;
-    difference larges = 0, smalls = 0, larges_swapped = 0, smalls_swapped = 0;
+    std::array<unsigned char, block> large, lesser;
+    difference larges = 0, lessers = 0, larges_swapped = 0, lesser_swapped = 0;
     while (last - first >= 2 * block) {
       if (larges == larges_swapped) {
         larges = larges_swapped = 0;
         for (difference i = 0; i < block; ++i) {
           large[static_cast<std::size_t>(larges)] = static_cast<unsigned char>(i);
-          larges += !less_(first[i], *pivot);
+          larges += !before(first[i], *pivot);
         }
       }
-      if (smalls == smalls_swapped) {
-        smalls = smalls_swapped = 0;
+      if (lessers == lesser_swapped) {
+        lessers = lesser_swapped = 0;
         for (difference i = 0; i < block; ++i) {
-          small[static_cast<std::size_t>(smalls)] = static_cast<unsigned char>(i);
-          smalls += !less_(*pivot, *(last - 1 - i));
+          lesser[static_cast<std::size_t>(lessers)] = static_cast<unsigned char>(i);
+          lessers += !before(*pivot, *(last - 1 - i));
         }
       }
-      for (difference many = std::min(larges - larges_swapped, smalls - smalls_swapped); many > 0; --many)
+      for (difference many = std::min(larges - larges_swapped, lessers - lesser_swapped); many > 0; --many)
         std::iter_swap(first + large[static_cast<std::size_t>(larges_swapped++)],
-                       last - 1 - small[static_cast<std::size_t>(smalls_swapped++)]);
+                       last - 1 - lesser[static_cast<std::size_t>(lesser_swapped++)]);
       if (larges == larges_swapped) first += block;
-      if (smalls == smalls_swapped) last -= block;
+      if (lessers == lesser_swapped) last -= block;
     }
   }
 
-  I partition_together(worker& self, I first, I last, I pivot) {
+  Iterator partition_together(worker& self, Iterator first, Iterator last, Iterator pivot) {
     const difference pieces = 2 * std::min<difference>(self.pool.made(), 64);
     const difference size = (last - first) / pieces;
     const auto begin = [=](difference piece) { return piece == pieces ? last : first + piece * size; };
-    std::vector<I> middles(static_cast<std::size_t>(pieces));
+    std::vector<Iterator> middles(static_cast<std::size_t>(pieces));
     fork_each(self, 0, middles.size(), [&](worker&, std::size_t i) {
       const auto piece = static_cast<difference>(i);
       middles[i] = partition(begin(piece), begin(piece + 1), pivot);
     });
-    I middle = first;
+    Iterator middle = first;
     for (difference p = 0; p < pieces; ++p) middle += middles[static_cast<std::size_t>(p)] - begin(p);
 
     // Pairs of stretches that lie on the wrong sides.
     struct stretch {
-      I from, to;
+      Iterator from, to;
     };
-    std::vector<stretch> large, small;  // large ones to the left of the middle, small ones to the right
+    std::vector<stretch> large, lesser;  // large ones to the left of the middle, small ones to the right
     for (difference p = 0; p < pieces; ++p) {
-      const I from = begin(p), cut = middles[static_cast<std::size_t>(p)], to = begin(p + 1);
+      const Iterator from = begin(p), cut = middles[static_cast<std::size_t>(p)], to = begin(p + 1);
       if (cut < middle) large.push_back({cut, std::min(to, middle)});
-      if (cut > middle) small.push_back({std::max(from, middle), cut});
+      if (cut > middle) lesser.push_back({std::max(from, middle), cut});
     }
     struct exchange {
-      I a, b;
+      Iterator a, b;
       difference many;
     };
     std::vector<exchange> all;
-    for (std::size_t l = 0, s = 0; l < large.size() && s < small.size();) {
+    for (std::size_t l = 0, s = 0; l < large.size() && s < lesser.size();) {
       const difference many =
-          std::min({large[l].to - large[l].from, small[s].to - small[s].from, std::max<difference>(size / 2, 1)});
-      if (many != 0) all.push_back({large[l].from, small[s].from, many});
+          std::min({large[l].to - large[l].from, lesser[s].to - lesser[s].from, std::max<difference>(size / 2, 1)});
+      if (many != 0) all.push_back({large[l].from, lesser[s].from, many});
       large[l].from += many;
-      small[s].from += many;
+      lesser[s].from += many;
       if (large[l].from == large[l].to) ++l;
-      if (small[s].from == small[s].to) ++s;
+      if (lesser[s].from == lesser[s].to) ++s;
     }
     fork_each(self, 0, all.size(),
               [&](worker&, std::size_t i) { std::swap_ranges(all[i].a, all[i].a + all[i].many, all[i].b); });
@@ -206,11 +217,19 @@ class quicksort {
 }  // namespace detail
 
 /// Sorts [first, last) by less.
-template <std::random_access_iterator I, class Less = std::less<>>
-void parallel_sort(I first, I last, Less less = {}) {
-  const auto uneven = static_cast<unsigned>(std::bit_width(detail::turns_between(first, last)));
-  detail::on_some_worker(
-      [&](detail::worker& self) { detail::quicksort<I, Less>(less).run(self, first, last, 2 * uneven); });
+template <std::random_access_iterator Iterator, class Less = std::less<>>
+void parallel_sort(Iterator first, Iterator last, Less less = {}) {
+  using element = std::iter_reference_t<Iterator>;
+  constexpr bool compares =
+      std::predicate<Less&, element, element> && std::predicate<Less&, std::iter_value_t<Iterator>&, element>;
+  static_assert(compares,
+                "parallel_sort needs elements that can be compared by <, or, as its last argument, a function of two "
+                "elements that says whether the first comes before the second");
+  if constexpr (compares) {
+    const auto uneven = static_cast<unsigned>(std::bit_width(detail::turns_between(first, last)));
+    detail::on_some_worker(
+        [&](detail::worker& self) { detail::quicksort<Iterator, Less>(less).run(self, first, last, 2 * uneven); });
+  }
 }
 /// Sorts a range by less.
 template <std::ranges::random_access_range R, class Less = std::less<>>

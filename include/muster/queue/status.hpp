@@ -6,6 +6,7 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
+#include <memory>     // std::addressof
 #include <optional>   // the value of a result
 #include <stdexcept>  // std::logic_error
 #include <string>     // the message of bad_queue_access
@@ -65,8 +66,8 @@ class queue_result {
   T& operator*() & noexcept { return *value_; }
   const T& operator*() const& noexcept { return *value_; }
   T&& operator*() && noexcept { return *std::move(value_); }
-  T* operator->() noexcept { return &*value_; }
-  const T* operator->() const noexcept { return &*value_; }
+  T* operator->() noexcept { return std::addressof(*value_); }
+  const T* operator->() const noexcept { return std::addressof(*value_); }
 
   T& value() & { return require(), *value_; }
   const T& value() const& { return require(), *value_; }

@@ -80,7 +80,7 @@ T value_in(const std::uint64_t* words) noexcept {
 template <class T>
 std::uint64_t as_word(const T& value) noexcept {
   std::uint64_t bits = 0;
-  if constexpr (!std::is_empty_v<T>) std::memcpy(&bits, &value, sizeof(T));
+  if constexpr (!std::is_empty_v<T>) std::memcpy(&bits, static_cast<const void*>(std::addressof(value)), sizeof(T));
   return bits;
 }
 
@@ -93,7 +93,8 @@ inline constexpr std::size_t words_of<void> = 0;
 template <class T>
 std::array<std::uint64_t, words_of<T>> as_words(const T& value) noexcept {
   std::array<std::uint64_t, words_of<T>> words{};
-  if constexpr (!std::is_empty_v<T>) std::memcpy(words.data(), &value, sizeof(T));
+  if constexpr (!std::is_empty_v<T>)
+    std::memcpy(words.data(), static_cast<const void*>(std::addressof(value)), sizeof(T));
   return words;
 }
 

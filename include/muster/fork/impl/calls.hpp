@@ -6,6 +6,7 @@
 
 #include <muster/fork/pool.hpp>  // result_of, worker
 
+#include <memory>       // std::addressof
 #include <type_traits>  // std::remove_reference_t
 #include <utility>      // std::pair
 
@@ -21,7 +22,7 @@ template <class T>
 class borrowed {
  public:
   using value = std::remove_reference_t<T>;
-  explicit borrowed(value& from) noexcept : at_(&from) {}
+  explicit borrowed(value& from) noexcept : at_(std::addressof(from)) {}
   value& get() noexcept { return *at_; }
 
  private:

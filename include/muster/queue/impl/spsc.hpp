@@ -95,7 +95,7 @@ std::size_t MUSTER_SPSC_QUEUE::refresh_room() noexcept {
 MUSTER_SPSC
 template <class... Args>
 queue_status MUSTER_SPSC_QUEUE::publish(rank_t rank, Args&&... args) {
-  if (rank % per_line == 0) prefetch_for_write(&cells_[rank + ahead]);
+  if (rank % per_line == 0) muster::prefetch_for_write(&cells_[rank + ahead]);
   if (!announce(rank + 1)) [[unlikely]]
     return queue_status::closed;
   if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
@@ -194,7 +194,7 @@ std::size_t MUSTER_SPSC_QUEUE::publish_run(ForwardIt& first, std::size_t count, 
   rank_t filled = begin;
   try {
     while (filled != end) {
-      if (filled % per_line == 0) prefetch_for_write(&cells_[filled + ahead]);
+      if (filled % per_line == 0) muster::prefetch_for_write(&cells_[filled + ahead]);
       if (again) ++item;
       again = true;
       cells_[filled].ref().construct(*item);

@@ -94,7 +94,7 @@ queue_result<T> MUSTER_SPSC_QUEUE::take(rank_t rank) {
 // Only what is known to be there: closer to the producer it would take away lines that are still being written.
 MUSTER_SPSC
 void MUSTER_SPSC_QUEUE::fetch_ahead(rank_t rank) noexcept {
-  if (rank % per_line == 0 && before(rank + ahead, tail_seen_)) prefetch_for_write(&cells_[rank + ahead]);
+  if (rank % per_line == 0 && before(rank + ahead, tail_seen_)) muster::prefetch_for_write(&cells_[rank + ahead]);
 }
 
 // After the item has been moved out: the last cell of each line is written.
