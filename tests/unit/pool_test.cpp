@@ -5,6 +5,7 @@
 // sleep.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <muster/fiber.hpp>
@@ -112,6 +113,36 @@ int exit_status_of_child(F function) {
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// _Fork() and clone(2) ask no handlers, which fork() does.
+TEST(a_pool, knows_a_child_process_that_has_told_nobody) {
+  if (muster_test::sanitized) GTEST_SKIP() << "a sanitizer's threads are gone in such a child";
+  static pool everywhere({.workers = 3});
+  EXPECT_EQ(everywhere.run([] { return fib(12); }), 144U);
+  const auto raw_fork = [] { return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); };
+  const pid_t child = raw_fork();
+  if (child == 0) {
+    ::alarm(20);
+    int status = 1;
+    try {
+      everywhere.run([] { return 0; });
+    } catch (const std::logic_error&) {
+      // And again in a child of the child.
+      const pid_t grandchild = raw_fork();
+      if (grandchild == 0) {
+        pool own({.workers = 2});
+        ::_exit(own.run([] { return fib(10); }) == 55U ? 0 : 2);
+      }
+      int ended = 1;
+      if (::waitpid(grandchild, &ended, 0) == grandchild) status = ended;
+    }
+    everywhere.~pool();  // ends without joining threads that are not there
+    ::_exit(status == 0 ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST(a_pool, has_no_threads_in_a_child_process_and_says_so) {

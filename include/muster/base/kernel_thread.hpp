@@ -6,9 +6,10 @@
 // process we are.
 #pragma once
 
-#include <muster/base/arch.hpp>     // arithmetic
-#include <muster/base/config.hpp>   // MUSTER_ABI
-#include <muster/base/library.hpp>  // keep_library_of
+#include <muster/base/arch.hpp>            // arithmetic
+#include <muster/base/config.hpp>          // MUSTER_ABI
+#include <muster/base/library.hpp>         // keep_library_of
+#include <muster/base/stack_overflow.hpp>  // stack_guard_bytes
 
 #include <pthread.h>   // pthread_create, pthread_atfork
 #include <sched.h>     // cpu_set_t
@@ -61,6 +62,7 @@ class kernel_thread {
     int error = ::pthread_attr_init(&with);
     if (error == 0) {
       error = ::pthread_attr_setstacksize(&with, stack_bytes);
+      if (error == 0) error = ::pthread_attr_setguardsize(&with, stack_guard_bytes);
       if (error == 0) error = from.give_to(with);
       if (error == 0) error = ::pthread_create(&thread_, &with, call, argument);
       ::pthread_attr_destroy(&with);
@@ -97,14 +99,28 @@ extern "C" [[gnu::visibility("hidden")]] void* __dso_handle;  // NOLINT(bugprone
 
 }  // namespace detail
 
-/// Changes in the child of a fork(2). Never changes where that could not be arranged.
+/// Changes in the child of a fork(2), and, where the kernel wipes memory on request (Linux 4.14), of clone(2) and
+/// _Fork() as well, which ask no handlers. Never changes where neither could be arranged.
 inline unsigned process_generation() noexcept {
   static constinit unsigned generation = 0;
-  static const bool watched = [] {
+  // Not zero, until the kernel has given a child a page of zeros instead.
+  static volatile bool* const kept = [] {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const at = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool* made = at == MAP_FAILED ? nullptr : static_cast<bool*>(at);
+    if (made != nullptr && ::madvise(at, page, MADV_WIPEONFORK) == 0) {
+      *made = true;
+      return made;
+    }
+    if (made != nullptr) ::munmap(at, page);
     keep_library_of(static_cast<const void*>(&detail::__dso_handle));  // its handlers go with it
-    return ::pthread_atfork(nullptr, nullptr, [] { ++generation; }) == 0;
+    ::pthread_atfork(nullptr, nullptr, [] { ++generation; });
+    return static_cast<bool*>(nullptr);
   }();
-  static_cast<void>(watched);
+  if (kept != nullptr && !*kept) [[unlikely]] {
+    ++generation;  // a child has one thread
+    *kept = true;
+  }
   return generation;
 }
 

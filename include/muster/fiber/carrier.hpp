@@ -11,6 +11,7 @@
 #pragma once
 
 #include <muster/base/caught.hpp>             // caught
+#include <muster/base/stack_overflow.hpp>     // stack_overflow
 #include <muster/base/sync.hpp>               // sync::innermost, sync::own
 #include <muster/base/thread.hpp>             // pool_place
 #include <muster/fiber/context.hpp>           // switch_context
@@ -176,6 +177,10 @@ inline void carrier::begin() {
   MUSTER_CHECK(!switches_by_itself || !shadow_stack(),
                "fibers cannot run under a shadow stack (Intel CET): start the program with "
                "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection");
+  stack_overflow::watch();
+  stack_overflow::names() = []() noexcept -> const char* {
+    return own().current_number() == 0 ? nullptr : "that of a fiber; give it a larger one (stack_options::size)";
+  };
   exceptions_ = &thread_exceptions();
   current_ = thread_.next = thread_.before = &thread_;
   runnable_ = 1;

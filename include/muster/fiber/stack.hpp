@@ -3,15 +3,17 @@
 //
 // stack.hpp: stacks for code that switches between them, kept for reuse.
 //
-// Guard      below each stack lies a page that nobody may touch: a stack that overflows ends the program instead of
-//            writing over its neighbour. Costs a second mapping; the kernel allows 65,530 (vm.max_map_count).
+// Guard      below each stack lie 64 KiB that nobody may touch: a stack that overflows ends the program with a message
+//            (base/stack_overflow.hpp) instead of writing over its neighbour. Costs a second mapping; the kernel allows
+//            65,530 (vm.max_map_count).
 // Colour     stacks begin at different distances from the end of their pages. Without that the tops of all stacks fall
 //            into the same sets of the caches, and a switch among many costs several times as much.
 // Memory     untouched pages cost nothing. Up to `most_kept` stacks are kept for reuse, with the pages that they have
 //            touched; trim() gives them back.
 #pragma once
 
-#include <muster/base/arch.hpp>  // line_size
+#include <muster/base/arch.hpp>            // line_size
+#include <muster/base/stack_overflow.hpp>  // stack_guard_bytes
 
 #include <sys/mman.h>  // mmap
 #include <unistd.h>    // sysconf
@@ -115,7 +117,9 @@ class stack_pool {
     static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     return size;
   }
-  static std::size_t guard_of(const stack_options& o) { return o.guard ? page() : 0; }
+  static std::size_t guard_of(const stack_options& o) {
+    return o.guard ? (stack_guard_bytes + page() - 1) / page() * page() : 0;
+  }
   /// Room for the colours is on top of what was asked for. The number of pages is odd, so that the hot pages of stacks
   /// that lie side by side fall into all sets of a translation buffer: with an even number, a switch among 64 stacks
   /// costs half as much again.
@@ -129,7 +133,7 @@ class stack_pool {
     const std::size_t length = mapped(wanted);
     void* const at =
         ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED || (wanted.guard && ::mprotect(at, page(), PROT_NONE) != 0)) {
+    if (at == MAP_FAILED || (wanted.guard && ::mprotect(at, guard_of(wanted), PROT_NONE) != 0)) {
       const int why = errno;
       if (at != MAP_FAILED) ::munmap(at, length);
       throw std::system_error(why, std::generic_category(),

@@ -9,9 +9,10 @@
 // fork(2)    the child has a copy of the pool without its threads. Pools know in which process they have been made.
 #pragma once
 
-#include <muster/base/inside.hpp>         // inside
-#include <muster/base/kernel_thread.hpp>  // kernel_thread, process_generation
-#include <muster/fork/impl/worker.hpp>    // worker
+#include <muster/base/inside.hpp>          // inside
+#include <muster/base/kernel_thread.hpp>   // kernel_thread, process_generation
+#include <muster/base/stack_overflow.hpp>  // stack_overflow
+#include <muster/fork/impl/worker.hpp>     // worker
 
 #include <array>         // the workers
 #include <cerrno>        // EAGAIN
@@ -142,6 +143,7 @@ class entered_pool {
 
  private:
   static worker& enter(pool_core& core) {
+    stack_overflow::watch();
     worker* const self = core.take();
     if (self == nullptr)
       throw std::length_error(
@@ -201,6 +203,10 @@ inline worker* pool_core::take() {
 inline void* pool_core::run_thread(void* as) noexcept {
   auto* const self = static_cast<worker*>(as);
   self->pool.inheritance_.take();
+  stack_overflow::watch();
+  stack_overflow::names() = []() noexcept -> const char* {
+    return "that of a pool's thread; give it a larger one (pool_options::stack_bytes)";
+  };
   const entered_pool here(*self);
   here.self->forks.begin_thread();
   here.self->work();

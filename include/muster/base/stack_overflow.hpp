@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// stack_overflow.hpp: says in one line that a stack has overflowed, and aborts.
+//
+// How        a handler of SIGSEGV, on a signal stack of its own. A fault just below the stack pointer is an overflow,
+//            and so is one in a frame whose end cannot be accessed. Other faults are given to whoever handled them
+//            before, or end the program as they would have.
+// When       from the first fiber or the first use of a pool on, for the threads that use them. A handler that the
+//            program installs later takes the place of this one. A thread that has a signal stack keeps it.
+// Guards     of 64 KiB below the stacks of fibers and workers: a frame that is larger, and whose first access lies
+//            below them, goes unnoticed, unless it is compiled with -fstack-clash-protection.
+// Elsewhere  than on x86-64 and AArch64, and under sanitizers, which have messages of their own: nothing.
+#pragma once
+
+#include <muster/base/config.hpp>   // MUSTER_ABI
+#include <muster/base/library.hpp>  // keep_library_of
+
+#include <sys/mman.h>  // mmap
+#include <ucontext.h>  // ucontext_t
+#include <unistd.h>    // access, write
+
+#include <cerrno>   // errno
+#include <csignal>  // sigaction
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uintptr_t
+#include <cstdlib>  // std::abort
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MUSTER_FAULTS_ARE_WATCHED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MUSTER_FAULTS_ARE_WATCHED 1
+#endif
+
+namespace muster::inline MUSTER_ABI {
+
+/// Below each stack that we make: address space, and no memory.
+inline constexpr std::size_t stack_guard_bytes = std::size_t{64} << 10U;
+
+class stack_overflow {
+ public:
+  /// From now on, for the calling thread. Does nothing where it is not possible.
+  static void watch() noexcept {
+    thread_local const signal_stack own;
+    static_cast<void>(&own);
+  }
+  /// Says which stack the calling thread uses now, and what to do about it; null: the system's own. May be called in a
+  /// signal handler.
+  using namer = const char* (*)() noexcept;
+  static namer& names() noexcept {
+    static constinit thread_local namer own = nullptr;
+    return own;
+  }
+
+ private:
+  class signal_stack {
+   public:
+    signal_stack() noexcept {
+      if (!listen()) return;
+      stack_t now = {};
+      if (::sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
+      void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+      if (at == MAP_FAILED) return;
+      now = {};
+      now.ss_sp = at;
+      now.ss_size = bytes;
+      if (::sigaltstack(&now, nullptr) == 0) {
+        at_ = at;
+      } else {
+        ::munmap(at, bytes);
+      }
+    }
+    ~signal_stack() {
+      if (at_ == nullptr) return;
+      stack_t now = {};
+      if (::sigaltstack(nullptr, &now) != 0 || now.ss_sp != at_) return;  // somebody else's now; ours stays
+      now = {};
+      now.ss_flags = SS_DISABLE;
+      ::sigaltstack(&now, nullptr);
+      ::munmap(at_, bytes);
+    }
+    signal_stack(const signal_stack&) = delete;
+    signal_stack& operator=(const signal_stack&) = delete;
+
+   private:
+    static constexpr std::size_t bytes = std::size_t{64} << 10U;
+    void* at_ = nullptr;
+  };
+
+  /// For the process, once.
+  static bool listen() noexcept {
+#if defined(MUSTER_FAULTS_ARE_WATCHED)
+    return false;
+#else
+    static const bool listening = [] {
+      if (stack_pointer(nullptr) == 0) return false;
+      keep_library_of(reinterpret_cast<const void*>(&fault));
+      struct sigaction now = {};
+      now.sa_sigaction = &fault;
+      now.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+      ::sigemptyset(&now.sa_mask);
+      return ::sigaction(SIGSEGV, &now, &others()) == 0;
+    }();
+    return listening;
+#endif
+  }
+
+  /// Of the code that was interrupted. 0 where that is not known; without a context: whether it would be.
+  static std::uintptr_t stack_pointer(const void* context) noexcept {
+#if defined(__x86_64__) && defined(REG_RSP)
+    if (context == nullptr) return 1;
+    return static_cast<std::uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+    if (context == nullptr) return 1;
+    return static_cast<std::uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.sp);
+#else
+    static_cast<void>(context);
+    return 0;
+#endif
+  }
+
+  static struct sigaction& others() noexcept {
+    static struct sigaction before = {};
+    return before;
+  }
+
+  static void fault(int number, siginfo_t* info, void* context) noexcept {
+    if (info->si_code > 0 && is_overflow(reinterpret_cast<std::uintptr_t>(info->si_addr), stack_pointer(context)))
+      say_and_abort();
+    const struct sigaction& before = others();
+    if ((before.sa_flags & SA_SIGINFO) != 0) {
+      before.sa_sigaction(number, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+      before.sa_handler(number);
+    } else {
+      ::sigaction(SIGSEGV, &before, nullptr);  // the instruction is executed again, and ends the program
+      if (info->si_code <= 0) ::raise(SIGSEGV);
+    }
+  }
+
+  static bool is_overflow(std::uintptr_t address, std::uintptr_t end) noexcept {
+    constexpr std::uintptr_t used_below = 4096;                    // by a call, or by a leaf function
+    constexpr std::uintptr_t longest = std::uintptr_t{64} << 20U;  // frame
+    if (address < end) return end - address <= used_below;
+    // access(2) looks at memory for us.
+    return address - end <= longest && ::access(reinterpret_cast<const char*>(end), F_OK) != 0 && errno == EFAULT;
+  }
+
+  [[noreturn]] static void say_and_abort() noexcept {
+    const char* const whose = names() == nullptr ? nullptr : names()();
+    say("muster: a stack has overflowed, by recursion that is too deep or a variable that is too large: ");
+    say(whose != nullptr ? whose : "that of a thread; give it a larger one (ulimit -s, pthread_attr_setstacksize)");
+    say("\n");
+    std::abort();
+  }
+  static void say(const char* text) noexcept {
+    std::size_t length = 0;
+    while (text[length] != '\0') ++length;
+    static_cast<void>(!::write(STDERR_FILENO, text, length));
+  }
+};
+
+}  // namespace muster::inline MUSTER_ABI

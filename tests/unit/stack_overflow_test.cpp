@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stacks that overflow: of a fiber, of a pool's thread, of a thread that uses one; by recursion, and by a frame that is
+// larger than a page. Each says so in one line and aborts. Other faults are what they were.
+#include <gtest/gtest.h>
+#include <muster/fiber.hpp>
+#include <muster/fork.hpp>
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "scale.hpp"
+
+namespace {
+
+volatile unsigned char sink;
+
+[[gnu::noinline]] unsigned recurse(unsigned depth) {
+  volatile unsigned char here[256];
+  here[depth % sizeof here] = static_cast<unsigned char>(depth);
+  const unsigned below = depth == ~0U ? 0 : recurse(depth + 1);
+  return below + here[depth % sizeof here];
+}
+[[gnu::noinline]] void use_much_at_once() {
+  volatile unsigned char here[std::size_t{48} << 10U];
+  for (std::size_t i = 0; i < sizeof here / 4; ++i) here[i] = 'X';
+  sink = here[1];
+}
+
+const muster::stack_options small{.size = std::size_t{32} << 10U};
+
+class stack_overflow : public ::testing::Test {
+ protected:
+  stack_overflow() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void SetUp() override {
+    if (muster_test::sanitized) GTEST_SKIP() << "the sanitizer has a message of its own";
+  }
+};
+
+TEST_F(stack_overflow, of_a_fiber_is_reported) {
+  EXPECT_EXIT(muster::fiber(small, [] { recurse(1); }).join(), ::testing::KilledBySignal(SIGABRT),
+              "overflowed.*that of a fiber.*stack_options::size");
+}
+
+TEST_F(stack_overflow, by_a_frame_larger_than_a_page_reaches_no_neighbour) {
+  EXPECT_EXIT(
+      {
+        std::vector<muster::fiber> all;
+        for (int i = 0; i < 8; ++i)
+          all.emplace_back(small, [i] {
+            volatile unsigned long mine[3000];
+            for (auto& word : mine) word = 1;
+            muster::this_fiber::yield();
+            if (i == 2) use_much_at_once();
+            muster::this_fiber::yield();
+            for (auto& word : mine)
+              if (word != 1) std::_Exit(3);
+          });
+        all.clear();
+      },
+      ::testing::KilledBySignal(SIGABRT), "that of a fiber");
+}
+
+TEST_F(stack_overflow, of_a_pools_thread_is_reported) {
+  EXPECT_EXIT(
+      {
+        muster::pool pool({.workers = 2, .stack_bytes = std::size_t{256} << 10U});
+        pool.run([] {
+          // One of them finds itself on the pool's thread.
+          const auto caller = std::this_thread::get_id();
+          for (;;)
+            muster::parallel_for(0, 64, [&](int) {
+              if (std::this_thread::get_id() != caller) recurse(1);
+              for (unsigned i = 0; i < 1000; ++i) sink = static_cast<unsigned char>(i);
+            });
+        });
+      },
+      ::testing::KilledBySignal(SIGABRT), "that of a pool's thread.*pool_options::stack_bytes");
+}
+
+TEST_F(stack_overflow, of_a_thread_that_uses_a_pool_is_reported) {
+  EXPECT_EXIT(std::thread([] {
+                muster::pool pool({.workers = 1});
+                pool.run([] { recurse(1); });
+              }).join(),
+              ::testing::KilledBySignal(SIGABRT), "that of a thread");
+}
+
+TEST_F(stack_overflow, is_nothing_but_that) {
+  const auto use_a_fiber = [] { muster::fiber([] {}).join(); };
+  EXPECT_EXIT(
+      {
+        use_a_fiber();
+        *reinterpret_cast<volatile int*>(16) = 1;
+      },
+      ::testing::KilledBySignal(SIGSEGV), "^$");
+  EXPECT_EXIT(
+      {
+        use_a_fiber();
+        ::raise(SIGSEGV);
+      },
+      ::testing::KilledBySignal(SIGSEGV), "^$");
+  // Above the end of a stack, not below.
+  EXPECT_EXIT(muster::fiber(small,
+                            [] {
+                              unsigned char here = 0;
+                              for (volatile unsigned char* at = &here;; at += 512) sink = *at;
+                            })
+                  .join(),
+              ::testing::KilledBySignal(SIGSEGV), "^$");
+}
+
+TEST_F(stack_overflow, leaves_other_faults_to_whoever_had_them) {
+  EXPECT_EXIT(
+      {
+        struct sigaction ours = {};
+        ours.sa_handler = [](int) { std::_Exit(42); };
+        ::sigaction(SIGSEGV, &ours, nullptr);
+        muster::fiber([] {}).join();
+        *reinterpret_cast<volatile int*>(16) = 1;
+      },
+      ::testing::ExitedWithCode(42), "");
+}
+
+// Threads that come and go take their signal stacks with them; those that have one keep it.
+TEST_F(stack_overflow, takes_no_signal_stack_away) {
+  std::thread([] {
+    std::vector<char> own(std::size_t{64} << 10U);
+    stack_t mine = {};
+    mine.ss_sp = own.data();
+    mine.ss_size = own.size();
+    ASSERT_EQ(::sigaltstack(&mine, nullptr), 0);
+    muster::fiber([] {}).join();
+    stack_t now = {};
+    ASSERT_EQ(::sigaltstack(nullptr, &now), 0);
+    EXPECT_EQ(now.ss_sp, own.data());
+    mine.ss_flags = SS_DISABLE;
+    ::sigaltstack(&mine, nullptr);
+  }).join();
+  for (int i = 0; i < 100; ++i) std::thread([] { muster::fiber([] {}).join(); }).join();
+}
+
+}  // namespace
