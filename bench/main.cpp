@@ -101,8 +101,8 @@ profile profile_of(const std::string& kind) {
   return kind == "smoke" ? profile::smoke : kind == "full" ? profile::full : profile::quick;
 }
 
-/// The time measured by all experiments of the quick profile together, whatever the number of configurations. Starting a
-/// process for each run adds as much again, or more.
+/// The time measured by all experiments of the quick profile together, whatever the number of configurations. Starting
+/// a process for each run adds as much again, or more.
 constexpr double quick_seconds = 75;
 
 /// With --seconds, a run is not made shorter than this, and a point not measured less often.

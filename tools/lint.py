@@ -6,6 +6,7 @@
 seam      the library touches atomics, volatile, thread_local and asm only in the rooms that are made for it
 order     every ordering operation of the labelled rooms carries a numbered label that names its partners, and the
           partners name it back
+wait      no loop of the library only yields the processor
 include   a room of the library includes only the rooms below it, the standard library and, in base/, the system
 source    SPDX lines, length of files and lines, conditional compilation only in base/
 
@@ -39,6 +40,9 @@ ROOMS = {
 # stacks; and may be compiled in several ways.
 MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/engine/barrier/", "fork/engine/deque", "fork/engine/fork_on",
            "gpu/lane", "gpu/xmc")
+# Who may yield the processor: those who sleep when that has not helped for some microseconds.
+YIELD = re.compile(r"\b(?:sync\s*::\s*yield|sched_yield|this_thread\s*::\s*yield)\s*\(")
+BOUNDED_YIELDS = ("combine/impl/waiting.hpp", "fork/impl/work.hpp")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.
@@ -252,6 +256,16 @@ def check_seam(name: str, code: list[str]) -> Iterator[Finding]:
             yield Finding(LIBRARY + name, row + 1, "seam", f"`{match.group(0)}` outside base/: use base/sync.hpp")
 
 
+def check_waits(name: str, code: list[str]) -> Iterator[Finding]:
+    if name.startswith(("base/", *BOUNDED_YIELDS)):
+        return
+    for row, line in enumerate(code):
+        if YIELD.search(line):
+            yield Finding(LIBRARY + name, row + 1, "wait",
+                          "a thread that only yields may keep those of lower priority from running: use "
+                          "base/brief_wait.hpp")
+
+
 def check_includes(name: str, code: list[str]) -> Iterator[Finding]:
     room = name.split("/")[0].removesuffix(".hpp")
     for row, line in enumerate(code):
@@ -323,6 +337,7 @@ def lint(root: Path) -> list[Finding]:
             continue
         name = path.removeprefix(LIBRARY)
         findings += check_seam(name, code)
+        findings += check_waits(name, code)
         findings += check_includes(name, code)
         if name.startswith(LABELLED) and name not in UNLABELLED:
             findings += ordering.read(name, code, comments)

@@ -15,6 +15,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -38,6 +39,24 @@ void results_and_exceptions() {
   expect(place == 1);
   expect(first == "Ada");
   expect(refused);
+}
+
+// [last-user]
+struct session {
+  int users = 2;
+  long bytes = 0;
+};
+using shared_session = muster::osci<session>;
+
+void leave(shared_session* one) {
+  if (one->apply([](session& s) { return --s.users; }) == 0) delete one;  // others may still be on their way out
+}
+// [/last-user]
+
+void last_user() {
+  auto* const one = new shared_session;
+  std::jthread other([one] { leave(one); });
+  leave(one);
 }
 
 struct order_book {
@@ -172,6 +191,7 @@ void queue_and_stack() {
 }  // namespace
 
 int main() {
+  last_user();
   own_type();
   results_and_exceptions();
   batches();

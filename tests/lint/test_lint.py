@@ -130,6 +130,13 @@ class Lint(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual([f.rule for f in self.findings({"include/muster/" + name: text})], ["seam"])
 
+    def test_waits_do_not_only_yield(self) -> None:
+        for raw in ("sync::yield()", "::sched_yield()", "std::this_thread::yield()"):
+            with self.subTest(raw):
+                text = SPDX + f"while (!done()) {raw};\n"
+                self.assertEqual([f.rule for f in self.findings({"include/muster/queue/x.hpp": text})], ["wait"])
+                self.assertEqual(self.findings({"include/muster/base/x.hpp": text}), [])
+
     def test_order_needs_a_label(self) -> None:
         self.breaks("order", "release needs a label", "  m.count.store(2, std::memory_order_relaxed);",
                     "  m.count.store(2, std::memory_order::release);")

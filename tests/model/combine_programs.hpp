@@ -5,7 +5,8 @@
 //
 //   "apply*2 | submit submit get get | post flush"     three threads
 //
-// The object is a list of numbers, and an operation appends the number that it has been made with.
+// The object is a list of numbers, and an operation appends the number that it has been made with. "last" is "apply" in
+// a program that has no other operations: the thread whose operation is the last one destroys the object.
 // Checked     every execution: data races (of the object too), lost wake-ups and leaks by the engine; here: each number
 //             is appended once, every operation returns the place that its number has got, what an operation throws
 //             reaches its caller, and the order agrees with what happened before what.
@@ -87,6 +88,8 @@ class combine_program {
       const std::size_t star = word.find('*');
       const unsigned times = star == std::string::npos ? 1 : static_cast<unsigned>(std::stoul(word.substr(star + 1)));
       script_.back().push_back({word.substr(0, star), times});
+      operations_ += times;
+      ends_ |= script_.back().back().verb == "last";
     }
   }
 
@@ -105,6 +108,7 @@ class combine_program {
   class run {
    public:
     explicit run(const combine_program& program) : program_(program), object_(std::in_place, program.options_) {
+      if (program.ends_) return;  // there, threads meet that are the first to come
       const mm::heap::untracked aside;
       object_->apply([](numbers& n) { n.order.reserve(64); });
     }
@@ -115,8 +119,8 @@ class combine_program {
       bool stopped = false;
       for (const unsigned t : threads) stopped |= !mm::join(t);
       if (stopped) return false;
-      object_->check();
-      const std::vector<unsigned> order = object_->apply([](numbers& n) { return n.order; });
+      if (object_) object_->check();
+      const std::vector<unsigned> order = object_ ? all() : last_order_;
       mm::require(order.size() == made_, "an operation has been executed twice, or not at all");
       for (unsigned thread = 0; thread < program_.script_.size(); ++thread) {
         unsigned last = 0;
@@ -139,6 +143,10 @@ class combine_program {
    private:
     using tickets = std::vector<std::pair<unsigned, typename ticket_of<Object>::type>>;
     static constexpr unsigned per_thread = 100;  // numbers of thread t are 100 (t + 1) + 1, …
+
+    std::vector<unsigned> all() {
+      return object_->apply([](numbers& n) { return n.order; });
+    }
 
     void commands(unsigned t) {
       unsigned next = per_thread * (t + 1);
@@ -175,6 +183,13 @@ class combine_program {
       if (verb == "apply") {
         const unsigned number = make(next);
         got(number, object_->apply(append{number}));
+      } else if (verb == "last") {
+        const unsigned number = make(next);
+        const unsigned place = object_->apply(append{number});
+        got(number, place);
+        if (place != program_.operations_) return;
+        last_order_ = all();
+        object_.reset();
       } else if (verb == "large") {  // the callable and its result stay in this frame
         const unsigned number = make(next);
         const std::array<unsigned, 4> kept = {number, 0, 0, number};
@@ -228,6 +243,7 @@ class combine_program {
 
     const combine_program& program_;
     std::optional<Object> object_;
+    std::vector<unsigned> last_order_;
     unsigned made_ = 0;
     unsigned newest_ = 0;
     muster::sync::atomic<unsigned> signalled_{0};
@@ -237,6 +253,8 @@ class combine_program {
 
   const muster::combine_options options_;
   std::vector<std::vector<command>> script_;
+  unsigned operations_ = 0;
+  bool ends_ = false;  // the last operation ends the object
 };
 
 }  // namespace muster_model_test

@@ -21,6 +21,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,7 @@ struct done {
   std::uint64_t begin, end;
 };
 
-/// What thread t does: 'a' adds, 'l' loads.
+/// What thread t does: 'a' adds, 'l' loads, 'e' adds and, if that was the last addition of all, ends the object.
 using script = std::vector<std::string>;
 
 struct setup {
@@ -78,10 +79,14 @@ class run {
  public:
   explicit run(const setup& s)
       : setup_(s),
-        object_({.threads = static_cast<unsigned>(s.threads.size()) + 1, .batch = 1},
+        object_(std::in_place,
+                muster::combine_options{.threads = static_cast<unsigned>(s.threads.size()) + 1, .batch = 1},
                 muster::psim_options{.alone_first = s.alone_first}) {
     all_.reserve(16);
-    static_cast<void>(object_.load());  // our records and results are there, should anybody take them for others
+    for (unsigned t = 0; t < s.threads.size(); ++t)
+      for (unsigned i = 0; i < s.threads[t].size(); ++i)
+        if (s.threads[t][i] == 'e') everything_ |= number_of(t + 1, i);
+    static_cast<void>(object_->load());  // our records and results are there, should anybody take them for others
   }
 
   /// Returns false when a thread has stopped for ever.
@@ -91,8 +96,8 @@ class run {
       threads.push_back(mm::spawn([this, &commands] { go(commands); }));
     bool stopped = false;
     for (const unsigned t : threads) stopped |= !mm::join(t);
-    if (!stopped) object_.check();
-    const std::uint64_t last = object_.load().at[0];
+    if (object_ && !stopped) object_->check();
+    const std::uint64_t last = object_ ? object_->load().at[0] : last_;
     const mm::heap::untracked aside;
     check_history(stopped, last);
     return !stopped;
@@ -105,11 +110,15 @@ class run {
     for (unsigned i = 0; i < commands.size(); ++i) {
       e.begin_operation();
       const std::uint64_t begin = e.steps() + 1;
-      const std::uint64_t number = commands[i] == 'a' ? number_of(self, i) : 0;
-      const std::uint64_t answer = commands[i] != 'a' ? object_.load().at[Words - 1]
-                                   : i % 2 == 0       ? object_.apply(adding<Words, 0>{number})
-                                                      : object_.apply(adding<Words, 1>{number});
+      const std::uint64_t number = commands[i] != 'l' ? number_of(self, i) : 0;
+      const std::uint64_t answer = commands[i] == 'l' ? object_->load().at[Words - 1]
+                                   : i % 2 == 0       ? object_->apply(adding<Words, 0>{number})
+                                                      : object_->apply(adding<Words, 1>{number});
       e.end_operation();
+      if (commands[i] == 'e' && (answer | number) == everything_) {
+        last_ = object_->load().at[0];
+        object_.reset();
+      }
       const mm::heap::untracked aside;
       all_.push_back({self, number, answer, begin, e.steps()});
     }
@@ -142,7 +151,9 @@ class run {
   }
 
   const setup& setup_;
-  muster::psim<counter<Words>> object_;
+  std::optional<muster::psim<counter<Words>>> object_;
+  std::uint64_t everything_ = start;
+  std::uint64_t last_ = 0;
   std::vector<done> all_;
 };
 
@@ -175,6 +186,11 @@ TEST_P(psim, two_threads_one_operation_each) {
 TEST_P(psim, two_threads_two_operations_each) { search({.preemptions = 2, .stale = 0}, {{"aa", "aa"}, alone_first}); }
 
 TEST_P(psim, one_thread_loads) { search({.preemptions = 2, .stale = 1}, {{"l", "aa"}, alone_first}); }
+
+TEST_P(psim, ends_with_its_last_user) {
+  search({.preemptions = 2, .stale = 1}, {{"e", "e"}, alone_first});
+  search({.preemptions = 2, .stale = 0}, {{"ee", "e"}, alone_first});
+}
 
 class psim_by_chance : public psim {};
 
@@ -225,7 +241,7 @@ TEST(orders, are_all_needed) {
       {"psim::announce: store release -> relaxed", "there is none in batches of one"},
   };
   std::vector<std::function<void()>> programs;
-  for (const script& threads : {script{"aaa", "aaa"}, script{"aaaa", "aaaa"}})
+  for (const script& threads : {script{"aaa", "aaa"}, script{"aaaa", "aaaa"}, script{"ee", "eee"}})
     programs.push_back(program<2>({threads, true}));
   std::vector<mm::operation_site> sites;
   for (const auto& p : programs) {

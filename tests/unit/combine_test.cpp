@@ -281,35 +281,6 @@ TYPED_TEST(combine, may_be_applied_from_within_another_object) {
   EXPECT_EQ(inner.apply(number_of), 24 * each);
 }
 
-TYPED_TEST(combine, refuses_threads_beyond_those_configured) {
-  if constexpr (requires { TypeParam::takes_any_number_of_threads; }) GTEST_SKIP() << "it takes any number of threads";
-  const unsigned limit = muster::sync::thread_index() + 1;
-  combine_options options;
-  options.threads = limit;
-  typename TypeParam::template of<kept> object(options);
-  object.apply(add_one);
-  std::atomic<unsigned> refused{0};
-  std::barrier all_there(limit + 2);
-  {
-    std::vector<std::jthread> all;
-    for (unsigned t = 0; t < limit + 2; ++t)
-      all.emplace_back([&] {
-        const bool fits = muster::sync::thread_index() < limit;
-        all_there.arrive_and_wait();
-        try {
-          object.apply(add_one);
-          EXPECT_TRUE(fits);
-        } catch (const std::length_error&) {
-          EXPECT_FALSE(fits);
-          refused.fetch_add(1);
-        }
-        all_there.arrive_and_wait();
-      });
-  }
-  EXPECT_GE(refused.load(), 2U);
-  EXPECT_EQ(object.apply(number_of), static_cast<int>(limit + 3 - refused.load()));
-}
-
 TYPED_TEST(combine, refuses_options_of_zero) {
   if constexpr (requires { TypeParam::takes_any_number_of_threads; }) GTEST_SKIP() << "it takes any number of threads";
   using object = typename TypeParam::template of<kept>;

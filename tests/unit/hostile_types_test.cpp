@@ -69,15 +69,16 @@ namespace hostile {
 #define MUSTER_TEST_EACH(X) \
   X(argument_of) X(at_thread_end) X(attempt_until) X(before) X(call_as) X(call_first_in_frame) X(call_half) \
   X(can_be_forked) X(caught) X(deadline_after) X(describe) X(exception_passes) X(finish) X(finish_fork) \
-  X(finish_frame) X(for_nobody) X(fork2) X(fork_anywhere) X(fork_call) X(fork_each) X(fork_in_frame) X(fork_of_thread) X(fork_on) \
-  X(fork_outside) X(fork_without_frame) X(from_word) X(hand_back) X(has_passed) X(innermost) X(is_for_nobody) \
-  X(join_thief) X(keep_library_of) X(keep_part_of) X(kept_part_of) X(lay_out) X(may_throw) X(new_context) X(node_of) \
-  X(number_of) X(on_shared_pool) X(on_some_worker) X(order_for_both) X(own) X(parallel_exclusive_scan) X(parallel_for) \
-  X(parallel_invoke) X(parallel_reduce) X(parallel_scan) X(parallel_sort) X(pause) X(prefetch_for_write) X(push_fork) \
-  X(read_start) X(reduce_blocks) X(reduce_fixed) X(run_requests) X(run_team) X(scan_all) X(switch_context) X(take) \
-  X(take_to) X(text_of) X(to_word) X(turn) X(turns_after) X(turns_between) X(turns_until_asked) X(vacate) X(value_in) \
-  X(word_of) X(as_word) X(as_words) X(yield) X(addressof) X(construct_at) X(destroy_at) X(invoke) X(move) X(forward) \
-  X(exchange) X(min) X(max) X(begin) X(end) X(distance) X(next)
+  X(finish_frame) X(for_nobody) X(fork2) X(fork_anywhere) X(fork_call) X(fork_each) X(fork_in_frame) \
+  X(fork_of_thread) X(fork_on) X(fork_outside) X(fork_without_frame) X(from_word) X(hand_back) X(has_passed) \
+  X(innermost) X(is_for_nobody) X(join_thief) X(keep_library_of) X(keep_part_of) X(kept_part_of) X(lay_out) \
+  X(may_throw) X(new_context) X(node_of) X(number_of) X(on_shared_pool) X(on_some_worker) X(order_for_both) \
+  X(own) X(parallel_exclusive_scan) X(parallel_for) X(parallel_invoke) X(parallel_reduce) X(parallel_scan) \
+  X(parallel_sort) X(pause) X(prefetch_for_write) X(push_fork) X(read_start) X(reduce_blocks) X(reduce_fixed) \
+  X(run_requests) X(run_team) X(scan_all) X(switch_context) X(take) X(take_to) X(text_of) X(to_word) X(turn) \
+  X(turns_after) X(turns_between) X(turns_until_asked) X(vacate) X(value_in) X(word_of) X(as_word) X(as_words) \
+  X(yield) X(addressof) X(construct_at) X(destroy_at) X(invoke) X(move) X(forward) X(exchange) X(min) X(max) \
+  X(begin) X(end) X(distance) X(next)
 // clang-format on
 MUSTER_TEST_EACH(MUSTER_TEST_TAKES_ANYTHING)
 

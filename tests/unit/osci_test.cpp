@@ -207,6 +207,47 @@ TEST(misuse_death, ends_with_a_message) {
         ticket.get();
       },
       "has been used or moved from");
+  EXPECT_DEATH(
+      {
+        osci<int> object({.detached = true});
+        auto ticket = object.submit([](int& n) { return n; });
+        std::jthread([&] { static_cast<void>(ticket.ready()); }).join();
+      },
+      "another thread");
+  EXPECT_DEATH(
+      {
+        osci<int> object({.detached = true});
+        auto ticket = object.submit([](int& n) { return n; });
+        std::jthread([taken = std::move(ticket)] { static_cast<void>(taken.valid()); }).join();
+      },
+      "another thread");
+}
+
+TEST(a_ticket, belongs_to_its_thread) {
+  osci<int> object({.detached = true});
+  auto ticket = object.submit([](int& n) { return n += 2; });
+  std::jthread([&] {
+    EXPECT_THROW(ticket.get(), std::logic_error);
+    object.apply([](int& n) { n += 10; });
+    EXPECT_THROW(ticket.get(), std::logic_error);
+  }).join();
+  EXPECT_TRUE(ticket.valid());
+  EXPECT_EQ(ticket.get(), 12);
+}
+
+// From all kinds of destructors it is in thread_end_test.cpp.
+TEST(post, is_executed_when_the_thread_ends) {
+  osci<int> object({.detached = true});
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::jthread> all;
+    for (int i = 0; i < 10; ++i)
+      all.emplace_back([&] {
+        object.post([](int& n) noexcept { ++n; });
+        muster::fiber([&] { object.post([](int& n) noexcept { ++n; }); }).join();
+      });
+    all.clear();
+    EXPECT_EQ(object.apply([](int& n) { return n; }), 20 * (round + 1));
+  }
 }
 
 }  // namespace

@@ -130,6 +130,15 @@ TYPED_TEST(thread_end, may_apply) {
   EXPECT_EQ(object.apply([](const std::uint64_t& n) { return n; }), 3 * times * of_each * moments.size());
 }
 
+TEST(thread_end_of_a_poster, loses_no_request) {
+  muster::osci<std::uint64_t> object({.detached = true});
+  const work post = [&] {
+    for (int i = 0; i < 3; ++i) object.post([](std::uint64_t& n) noexcept { ++n; });
+  };
+  work_and_end_at_all_moments(2, post, post);
+  EXPECT_EQ(object.apply([](const std::uint64_t& n) { return n; }), 2U * 3 * 2 * moments.size());
+}
+
 /// Pushes and pops numbers that differ, from all destructors; nothing is lost, and nothing comes twice.
 template <class Structure>
 void expect_to_lose_nothing(Structure& structure) {

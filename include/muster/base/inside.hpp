@@ -1,16 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// inside.hpp: notices an operation that applies another to the object that is executing it, which would wait for itself
-// for ever.
+// inside.hpp: which objects' operations a thread or a fiber is executing. An operation that applies another to one of
+// them would wait for itself for ever.
 //
-// Each thread and each fiber has the chain of objects whose operations it is executing, usually none; it lives on the
-// stack.
+// Each thread and each fiber has the chain of these objects, usually none; it lives on the stack. The chain of a fiber
+// that is joined by one that executes an operation goes on with the joiner's: the operation waits for the fiber.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::innermost
-
-#include <stdexcept>  // std::logic_error
 
 namespace muster::inline MUSTER_ABI::detail {
 
@@ -23,23 +21,26 @@ class inside {
   inside(const inside&) = delete;
   inside& operator=(const inside&) = delete;
 
-  /// Throws std::logic_error when the caller is in the middle of an operation of `object`.
-  MUSTER_HOT static void refuse(const void* object) {
-    if (sync::innermost() != nullptr) [[unlikely]]
-      refuse_known(object);
+  /// Whether a chain that begins at `innermost` has the object.
+  static bool has(const void* innermost, const void* object) noexcept {
+    for (const inside* at = from(innermost); at != nullptr; at = from(at->outer_))
+      if (at->object_ == object) return true;
+    return false;
+  }
+  /// Whether the caller is in the middle of an operation of the object.
+  static bool is_in(const void* object) noexcept { return has(sync::innermost(), object); }
+  /// The chain that begins at `innermost` goes on with `outer`.
+  static void append(const void*& innermost, const void* outer) noexcept {
+    const void** end = &innermost;
+    while (*end != nullptr && *end != outer) end = &from(*end)->outer_;
+    *end = outer;
   }
 
  private:
-  MUSTER_COLD static void refuse_known(const void* object) {
-    for (const void* at = sync::innermost(); at != nullptr; at = static_cast<const inside*>(at)->outer_)
-      if (static_cast<const inside*>(at)->object_ == object)
-        throw std::logic_error(
-            "apply: called from within an operation of the same object, which would wait for itself; use the State& "
-            "that the operation has been given");
-  }
+  static const inside* from(const void* place) noexcept { return static_cast<const inside*>(place); }
 
   const void* const object_;
-  const void* const outer_;
+  mutable const void* outer_;
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

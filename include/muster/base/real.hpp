@@ -5,15 +5,19 @@
 // Include base/sync.hpp instead.
 #pragma once
 
-#include <muster/base/arch.hpp>    // pause
+#include <muster/base/arch.hpp>    // pause, isolation_size
 #include <muster/base/futex.hpp>   // futex_wait, heavy_fence
 #include <muster/base/thread.hpp>  // thread_index, innermost
 
 #include <sched.h>  // sched_yield
+#include <time.h>   // clock_nanosleep
 
 #include <atomic>   // std::atomic
+#include <cstddef>  // std::size_t
 #include <cstdint>  // std::uint32_t
+#include <mutex>    // lasting
 #include <utility>  // std::forward
+#include <vector>   // lasting
 
 namespace muster::inline MUSTER_ABI::real {
 
@@ -42,12 +46,54 @@ inline void relax() noexcept { pause(); }
 /// Gives the core to another thread.
 inline void yield() noexcept { ::sched_yield(); }
 
+/// Sleeps for some fifty microseconds.
+inline void nap() noexcept {
+  constexpr timespec length{0, 50'000};
+  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &length, nullptr);
+}
+
 /// The cheap side of the asymmetric fence: orders for the compiler only. Its partner is heavy_fence().
 inline void light_fence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 /// Sequentially consistent: the stores before it are visible to all before the loads after it are executed. Never on a
 /// path that publishes an item.
 inline void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+/// Objects that never end, for those who may look at one after its owner has ended: the next owner gets it then. Each
+/// has cache lines of its own.
+template <class T>
+class lasting {
+ public:
+  /// Throws std::bad_alloc.
+  static T& take() {
+    lasting& here = all();
+    const std::lock_guard lock(here.mutex_);
+    if (here.free_.empty()) {
+      here.free_.reserve(++here.made_);  // so that give_back does not allocate
+      return (new isolated)->one;
+    }
+    T& found = *here.free_.back();
+    here.free_.pop_back();
+    return found;
+  }
+  static void give_back(T& one) noexcept {
+    lasting& here = all();
+    const std::lock_guard lock(here.mutex_);
+    here.free_.push_back(&one);
+  }
+
+ private:
+  struct alignas(isolation_size) isolated {
+    T one;
+  };
+  static lasting& all() {
+    static auto* const one = new lasting;
+    return *one;
+  }
+  std::mutex mutex_;
+  std::vector<T*> free_;
+  std::size_t made_ = 0;
+};
 
 /// The thread is about to go on with another of its fibers.
 inline void switch_fiber() noexcept {}

@@ -8,6 +8,7 @@
 // Numbers  dense from 0, the smallest that is free; no two threads that live have the same. Given back when the
 //          thread's thread_local objects are destroyed; a destructor that runs later takes another. The next owner of a
 //          number sees everything that the last has done, so that data that belongs to it needs no other order.
+// Tenure   a number, and how many times it has been taken: no two threads ever have the same.
 // Cost     one load and one compare, after the first call of a thread.
 #pragma once
 
@@ -20,6 +21,7 @@
 #include <cstddef>     // std::size_t
 #include <cstdint>     // std::uint64_t
 #include <functional>  // std::greater
+#include <memory>      // std::weak_ptr
 #include <mutex>       // the set of free numbers
 #include <utility>     // std::exchange
 #include <vector>      // the set of free numbers
@@ -28,6 +30,14 @@ namespace muster::inline MUSTER_ABI::real {
 
 namespace detail {
 
+/// A thread's number for the time from when it takes it until it gives it back.
+struct thread_tenure {
+  std::uint32_t number = no_number;
+  std::uint32_t turn = 0;  // how many have had the number before
+  static constexpr std::uint32_t no_number = ~std::uint32_t{0};
+  bool operator==(const thread_tenure&) const = default;
+};
+
 /// The numbers that threads have given back, smallest first. Never destroyed: threads may end after static objects.
 class thread_numbers {
  public:
@@ -35,31 +45,37 @@ class thread_numbers {
     static auto* const one = new thread_numbers;
     return *one;
   }
-  unsigned take() {
+  thread_tenure take() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) {
-      free_.reserve(made_ + 1);  // so that give_back does not allocate
-      return made_++;
+      free_.reserve(turns_.size() + 1);  // so that give_back does not allocate
+      turns_.push_back(0);
+      return {static_cast<std::uint32_t>(turns_.size() - 1), 0};
     }
     std::pop_heap(free_.begin(), free_.end(), std::greater<>());
-    const unsigned number = free_.back();
+    const std::uint32_t number = free_.back();
     free_.pop_back();
-    return number;
+    return {number, turns_[number]};
   }
-  void give_back(unsigned number) {
+  void give_back(std::uint32_t number) noexcept {
     const std::lock_guard lock(mutex_);
+    ++turns_[number];
     free_.push_back(number);
     std::push_heap(free_.begin(), free_.end(), std::greater<>());
+  }
+  /// Whether the thread still has the number. If not, the caller sees everything that it has done.
+  bool lasts(const thread_tenure& tenure) {
+    const std::lock_guard lock(mutex_);
+    return turns_[tenure.number] == tenure.turn;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<unsigned> free_;  // a heap
-  unsigned made_ = 0;
+  std::vector<std::uint32_t> free_;   // a heap
+  std::vector<std::uint32_t> turns_;  // of each number that there is: how many times it has been given back
 };
 
-inline constexpr unsigned no_number = ~0U;
-inline constinit thread_local unsigned thread_number = no_number;
+inline constinit thread_local thread_tenure own_tenure;
 inline constinit thread_local const void* innermost_operation = nullptr;
 
 /// The thread's part of an object, by the object's identity.
@@ -70,11 +86,41 @@ struct kept_part {
 inline constexpr std::size_t kept_parts = 8;
 inline constinit thread_local kept_part thread_parts[kept_parts];
 
-/// Returns the calling thread's number, if it has one, and forgets the parts that belong to the number.
+/// What a thread has to do before it gives its number back.
+class last_work {
+ public:
+  virtual void at_thread_end() noexcept = 0;
+
+ protected:
+  ~last_work() = default;
+};
+
+/// What the calling thread has to do, unless it has ended before the thread.
+class last_works {
+ public:
+  void add(const std::shared_ptr<last_work>& work) {
+    if (all_.size() == all_.capacity()) std::erase_if(all_, [](const auto& one) { return one.expired(); });
+    all_.push_back(work);
+  }
+  void run() noexcept {
+    for (const std::weak_ptr<last_work>& one : all_)
+      if (const std::shared_ptr<last_work> work = one.lock(); work != nullptr) work->at_thread_end();
+  }
+
+ private:
+  std::vector<std::weak_ptr<last_work>> all_;
+};
+inline constinit thread_local last_works* own_last_works = nullptr;
+
+/// Does the calling thread's last work and returns its number, if it has one, and forgets the parts that belong to it.
 inline void end_number() noexcept {
-  if (thread_number == no_number) return;
+  while (own_last_works != nullptr) {
+    const std::unique_ptr<last_works> last(std::exchange(own_last_works, nullptr));
+    last->run();
+  }
+  if (own_tenure.number == thread_tenure::no_number) return;
   for (kept_part& kept : thread_parts) kept = {};
-  thread_numbers::all().give_back(std::exchange(thread_number, no_number));
+  thread_numbers::all().give_back(std::exchange(own_tenure, {}).number);
 }
 
 /// A pthread key whose destructor returns a number taken while the thread's objects are being destroyed. It runs after
@@ -105,20 +151,33 @@ struct number_end {
   }
 };
 
-[[gnu::noinline]] inline unsigned first_thread_index() {
+[[gnu::noinline]] inline void take_number() {
   thread_local const number_end last;
   static_cast<void>(&last);
-  thread_number = thread_numbers::all().take();
+  own_tenure = thread_numbers::all().take();
   late_end::all().arm(true);
-  return thread_number;
 }
 
 }  // namespace detail
 
+using detail::last_work;
+using detail::thread_tenure;
+
 /// The number of the calling thread. Throws std::bad_alloc, at a thread's first call.
-inline unsigned thread_index() {
-  const unsigned number = detail::thread_number;
-  return number != detail::no_number ? number : detail::first_thread_index();
+inline thread_tenure own_tenure() {
+  if (detail::own_tenure.number == thread_tenure::no_number) [[unlikely]]
+    detail::take_number();
+  return detail::own_tenure;
+}
+inline unsigned thread_index() { return own_tenure().number; }
+/// Whether the thread still has its number. If not, the caller sees everything that it has done.
+inline bool lasts(const thread_tenure& tenure) { return detail::thread_numbers::all().lasts(tenure); }
+
+/// Calls work->at_thread_end() before the calling thread gives its number back, if *work still exists then.
+inline void before_thread_end(const std::shared_ptr<last_work>& work) {
+  static_cast<void>(own_tenure());  // so that it is given back
+  if (detail::own_last_works == nullptr) detail::own_last_works = new detail::last_works;
+  detail::own_last_works->add(work);
 }
 
 /// An identity that no other object of the program has had.

@@ -39,8 +39,12 @@ class cc_synch {
   /// Constructs the state from `args`.
   template <class... Args>
   explicit cc_synch(const combine_options& options = {}, Args&&... args);
-  /// No thread may be inside an operation.
-  ~cc_synch() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~cc_synch() {
+    MUSTER_CHECK(!list_.is_executing(), "a combining object is destroyed by one of its own operations");
+    nodes_.await_idle();
+    check();
+  }
   cc_synch(const cc_synch&) = delete;
   cc_synch& operator=(const cc_synch&) = delete;
 
@@ -54,8 +58,9 @@ class cc_synch {
  private:
   using list = detail::request_list<State, Wait>;
   using node = typename list::node;
+  using nodes = detail::thread_nodes<node>;
 
-  detail::thread_nodes<node> nodes_;
+  nodes nodes_;
   node first_{0, list::yours};
   list list_;
 };
@@ -75,17 +80,21 @@ void cc_synch<State, Wait>::check() const {
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> cc_synch<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(&list_);
+  list_.refuse_nested();
   detail::call<State, F> call(function);
-  auto loan = nodes_.take();
-  node* const spare = loan.node();
+  auto& mine = nodes_.own();
+  node* const spare = mine.take();
   node* const own = list_.announce(spare);
-  loan.replace(own);
   if (list_.look(own) != list::yours) [[unlikely]] {
+    const detail::stay here(mine);
     call.record(own->in_node[0].ref());
-    if (list_.served(own, spare)) return call.fetch(own->in_node[0].ref());
+    const bool served = list_.served(own, spare);
+    const typename nodes::gives_back last{mine, own};
+    if (served) return call.fetch(own->in_node[0].ref());
+  } else {
+    mine.give_back(own);
   }
-  return list_.run_and_serve(call, spare);
+  return list_.run_and_serve(call, spare, mine);
 }
 
 }  // namespace muster::inline MUSTER_ABI

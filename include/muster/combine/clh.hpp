@@ -42,8 +42,12 @@ class clh {
   template <class... Args>
   explicit clh(const combine_options& options = {}, Args&&... args)
       : nodes_(options.threads), state_(std::forward<Args>(args)...) {}
-  /// No thread may be inside an operation.
-  ~clh() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~clh() {
+    MUSTER_CHECK(!waiting_.is_executing(), "a combining object is destroyed by one of its own operations");
+    nodes_.await_idle();
+    check();
+  }
   clh(const clh&) = delete;
   clh& operator=(const clh&) = delete;
 
@@ -67,13 +71,13 @@ class clh {
   };
 
   struct leaves_at_end {
-    clh& in;
+    typename detail::waiting<Wait>::events events;
     node* own;
     ~leaves_at_end() {
       const std::uint32_t key = own->key;
-      // (2) release: pairs with (3). The next has the object as we leave it, and the node.
+      // (2) release: pairs with (3). The next has the object as we leave it, and the node; and may end the object.
       own->state.store(left, std::memory_order_release);
-      in.waiting_.happened(key);
+      events.happened(key);
     }
   };
   static bool has_left(const node* before) noexcept {
@@ -100,17 +104,18 @@ void clh<State, Wait>::check() const {
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> clh<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(this);
-  auto loan = nodes_.take();
-  node* const own = loan.node();
+  waiting_.refuse_nested();
+  auto& mine = nodes_.own();
+  node* const own = mine.take();
   own->state.store(held, std::memory_order_relaxed);
+  const auto events = waiting_.lasting_events();
   // (1) acq_rel: pairs with (1). Whoever comes next finds our node held, and not as it was before.
   node* const before = tail_.exchange(own, std::memory_order_acq_rel);
-  loan.replace(before);
   if (!has_left(before)) [[unlikely]]
     await_turn(before);
-  const leaves_at_end last{*this, own};
-  const detail::inside here(this);
+  mine.give_back(before);
+  const leaves_at_end last{events, own};
+  const detail::inside here = waiting_.executing();
   return std::invoke(function, state_.ref());
 }
 

@@ -38,7 +38,7 @@ class combining_queue {
   using value_type = T;
 
   explicit combining_queue(const combine_options& options = {});
-  /// Destroys the items left. No thread may be inside an operation.
+  /// Destroys the items left. Waits for operations that have had their effect and have not returned yet.
   ~combining_queue();
   combining_queue(const combining_queue&) = delete;
   combining_queue& operator=(const combining_queue&) = delete;
@@ -147,6 +147,7 @@ combining_queue<T, Combining, Segment>::combining_queue(const combine_options& o
 
 template <class T, template <class...> class Combining, std::size_t Segment>
 combining_queue<T, Combining, Segment>::~combining_queue() {
+  words_.await_idle();
   while (pop()) {
   }
   delete pops_.apply([](pop_end& end) noexcept { return end.first; });
@@ -162,11 +163,13 @@ void combining_queue<T, Combining, Segment>::check() const {
 template <class T, template <class...> class Combining, std::size_t Segment>
 template <class... Args>
 void combining_queue<T, Combining, Segment>::emplace(Args&&... args) {
+  const auto used = words_.in_use();
   words_.send([this](word item) { pushes_.apply(typename push_end::pushing{item}); }, std::forward<Args>(args)...);
 }
 
 template <class T, template <class...> class Combining, std::size_t Segment>
 std::optional<T> combining_queue<T, Combining, Segment>::pop() {
+  const auto used = words_.in_use();
   const std::optional<word> item = pops_.apply(typename pop_end::popping{});
   if (!item) return std::nullopt;
   return std::optional<T>(words_.receive(*item));

@@ -36,8 +36,9 @@ class combining_stack {
   using value_type = T;
 
   explicit combining_stack(const combine_options& options = {}) : words_(options.threads), top_(options) {}
-  /// Destroys the items left. No thread may be inside an operation.
+  /// Destroys the items left. Waits for operations that have had their effect and have not returned yet.
   ~combining_stack() {
+    words_.await_idle();
     if constexpr (!detail::item_words<T>::in_place)
       while (pop()) {
       }
@@ -148,11 +149,13 @@ void combining_stack<T, Combining>::top::eliminate(departing<top> all, std::span
 template <class T, template <class...> class Combining>
 template <class... Args>
 void combining_stack<T, Combining>::emplace(Args&&... args) {
+  const auto used = words_.in_use();
   words_.send([this](word item) { top_.apply(typename top::pushing{item}); }, std::forward<Args>(args)...);
 }
 
 template <class T, template <class...> class Combining>
 std::optional<T> combining_stack<T, Combining>::pop() {
+  const auto used = words_.in_use();
   const std::optional<word> item = top_.apply(typename top::popping{});
   if (!item) return std::nullopt;
   return std::optional<T>(words_.receive(*item));

@@ -47,8 +47,12 @@ class dsm_synch {
   /// Constructs the state from `args`.
   template <class... Args>
   explicit dsm_synch(const combine_options& options = {}, Args&&... args);
-  /// No thread may be inside an operation.
-  ~dsm_synch() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~dsm_synch() {
+    MUSTER_CHECK(!waiting_.is_executing(), "a combining object is destroyed by one of its own operations");
+    nodes_.await_idle();
+    check();
+  }
   dsm_synch(const dsm_synch&) = delete;
   dsm_synch& operator=(const dsm_synch&) = delete;
 
@@ -75,10 +79,13 @@ class dsm_synch {
   };
   using nodes = detail::thread_nodes<node>;
 
+  using group = typename nodes::group;
+
   struct serves_at_end {
     dsm_synch& in;
+    group& mine;
     node* own;
-    ~serves_at_end() { in.serve_after(own); }
+    ~serves_at_end() { in.serve_after(mine, own); }
   };
 
   static std::uint32_t look(const node* own) noexcept {
@@ -86,14 +93,14 @@ class dsm_synch {
     return own->state.load(std::memory_order_acquire);
   }
   template <class Call>
-  MUSTER_HOT typename Call::result run_and_serve(Call& call, node* own) {
-    const serves_at_end last{*this, own};
-    const detail::inside here(this);
+  MUSTER_HOT typename Call::result run_and_serve(Call& call, group& mine, node* own) {
+    const serves_at_end last{*this, mine, own};
+    const detail::inside here = waiting_.executing();
     return call.run_here(state_.ref());
   }
   /// Returns true when the request in `own` has been served, false when the caller is the combiner and must run it.
   MUSTER_COLD bool served(node* own, node* before);
-  void serve_after(node* own);
+  void serve_after(group& mine, node* own);
   node* successor(node* at);
 
   const unsigned help_;
@@ -119,20 +126,24 @@ void dsm_synch<State, Wait>::check() const {
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> dsm_synch<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(this);
+  waiting_.refuse_nested();
   detail::call<State, F> call(function);
-  const auto loan = nodes_.take();
-  node* const own = loan.node();
+  group& mine = nodes_.own();
+  node* const own = mine.take();
   own->next.store(nullptr, std::memory_order_relaxed);
   own->state.store(waiting_for_turn, std::memory_order_relaxed);
   // (1) acq_rel: pairs with (1, 5). Whoever comes next finds the node as it has been set up here; when the list was
   // empty, we have the object as its last user left it.
   node* const before = tail_.exchange(own, std::memory_order_acq_rel);
   if (before != nullptr) [[unlikely]] {
+    const detail::stay here(mine);
     call.record(own->request.ref());
-    if (served(own, before)) return call.fetch(own->request.ref());
+    if (served(own, before)) {
+      const typename nodes::gives_back last{mine, own};
+      return call.fetch(own->request.ref());
+    }
   }
-  return run_and_serve(call, own);
+  return run_and_serve(call, mine, own);
 }
 
 template <class State, class Wait>
@@ -146,10 +157,20 @@ bool dsm_synch<State, Wait>::served(node* own, node* before) {
 
 /// For the combiner, when its own request has been run: runs those that come after it, and then hands the role on.
 template <class State, class Wait>
-void dsm_synch<State, Wait>::serve_after(node* own) {
-  const detail::inside here(this);
+void dsm_synch<State, Wait>::serve_after(group& mine, node* own) {
+  const detail::inside here = waiting_.executing();
+  if (own->next.load(std::memory_order_acquire) == nullptr) [[likely]] {  // (3)
+    node* last = own;
+    mine.give_back(own);
+    // (5) release: pairs with (1). Whoever comes first into the empty list has the object as we leave it, and may end
+    // it.
+    if (tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed)) return;
+    mine.take_again();
+  }
+  const detail::stay staying(mine);
   State& state = state_.ref();
   node* at = successor(own);
+  mine.give_back(own);
   for (unsigned served = 0; at != nullptr; ++served) {
     const std::uint32_t key = at->key;
     if (served >= help_) {
@@ -174,7 +195,7 @@ typename dsm_synch<State, Wait>::node* dsm_synch<State, Wait>::successor(node* a
   node* next = at->next.load(std::memory_order_acquire);
   if (next == nullptr) {
     node* last = at;
-    // (5) release: pairs with (1). Whoever comes first into the empty list has the object as we leave it.
+    // (5)
     if (tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed))
       return nullptr;
     // Somebody has appended a node and is about to link it.
@@ -183,7 +204,7 @@ typename dsm_synch<State, Wait>::node* dsm_synch<State, Wait>::successor(node* a
       return next != nullptr;
     });
   }
-  prefetch_for_write(next);
+  muster::prefetch_for_write(next);
   return next;
 }
 

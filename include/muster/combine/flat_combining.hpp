@@ -45,8 +45,12 @@ class flat_combining {
   /// Constructs the state from `args`.
   template <class... Args>
   explicit flat_combining(const combine_options& options = {}, Args&&... args);
-  /// No thread may be inside an operation.
-  ~flat_combining() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~flat_combining() {
+    MUSTER_CHECK(!waiting_.is_executing(), "a combining object is destroyed by one of its own operations");
+    records_.await_idle();
+    check();
+  }
   flat_combining(const flat_combining&) = delete;
   flat_combining& operator=(const flat_combining&) = delete;
 
@@ -73,9 +77,13 @@ class flat_combining {
     sync::cell<detail::request<State>> request;  // the combiner's while pending, else the owner's
   };
 
+  using records = detail::thread_nodes<record>;
+  using group = typename records::group;
+
   struct combines_at_end {
     flat_combining& in;
-    ~combines_at_end() { in.combine(); }
+    group& mine;
+    ~combines_at_end() { in.combine(mine); }
   };
 
   bool free() const noexcept { return locked_.load(std::memory_order_relaxed) == 0; }
@@ -84,9 +92,10 @@ class flat_combining {
     return free() && locked_.exchange(1, std::memory_order_acquire) == 0;
   }
   void unlock() noexcept {
-    // (2) release: pairs with (1).
+    const auto events = waiting_.lasting_events();
+    // (2) release: pairs with (1). Whoever comes next may end the object.
     locked_.store(0, std::memory_order_release);
-    waiting_.happened(key);
+    events.happened(key);
   }
   static bool is_done(const record* own) noexcept {
     // (3) acquire: pairs with (5). The result is there.
@@ -97,19 +106,19 @@ class flat_combining {
     return own->linked.load(std::memory_order_acquire) != 0;
   }
   template <class Call>
-  MUSTER_HOT typename Call::result run_and_combine(Call& call) {
-    const combines_at_end last{*this};
-    const detail::inside here(this);
+  MUSTER_HOT typename Call::result run_and_combine(Call& call, group& mine) {
+    const combines_at_end last{*this, mine};
+    const detail::inside here = waiting_.executing();
     return call.run_here(state_.ref());
   }
   /// Returns true when the request in `own` has been served, false when the caller is the combiner and must run it.
   MUSTER_COLD bool served(record* own);
   void link(record* own) noexcept;
-  void combine();
+  void combine(group& mine);
   unsigned pass();
 
   const unsigned help_;
-  detail::thread_nodes<record> records_;
+  records records_;
   alignas(isolation_size) sync::atomic<std::uint32_t> locked_{0};
   alignas(isolation_size) sync::atomic<record*> head_{nullptr};  // never dropped, so that only owners write here
   alignas(isolation_size) detail::waiting<Wait> waiting_;
@@ -135,17 +144,20 @@ void flat_combining<State, Wait>::check() const {
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> flat_combining<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(this);
+  waiting_.refuse_nested();
   detail::call<State, F> call(function);
-  const auto loan = records_.take();
+  group& mine = records_.own();
   if (!try_lock()) [[unlikely]] {
-    record* const own = loan.node();
+    record* const own = mine.take();
+    const detail::stay here(mine);
     call.record(own->request.ref());
     // (4) release: pairs with (6). The combiner sees the request.
     own->state.store(pending, std::memory_order_release);
-    if (served(own)) return call.fetch(own->request.ref());
+    const bool is_served = served(own);
+    const typename records::gives_back last{mine, own};
+    if (is_served) return call.fetch(own->request.ref());
   }
-  return run_and_combine(call);
+  return run_and_combine(call, mine);
 }
 
 template <class State, class Wait>
@@ -179,9 +191,11 @@ void flat_combining<State, Wait>::link(record* own) noexcept {
 
 /// Holding the lock, which it releases.
 template <class State, class Wait>
-void flat_combining<State, Wait>::combine() {
+void flat_combining<State, Wait>::combine(group& mine) {
+  // Who is served may end the object.
+  const detail::stay staying(mine);
   {
-    const detail::inside here(this);
+    const detail::inside here = waiting_.executing();
     unsigned all = 0;
     for (unsigned passes = 0; passes < most_passes && all < help_; ++passes) {
       const unsigned found = pass();

@@ -78,8 +78,12 @@ class h_synch {
   template <class... Args>
   explicit h_synch(const combine_options& options, Args&&... args)
       : h_synch(h_synch_options{options}, std::forward<Args>(args)...) {}
-  /// No thread may be inside an operation.
-  ~h_synch() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~h_synch() {
+    MUSTER_CHECK(!waiting_.is_executing(), "a combining object is destroyed by one of its own operations");
+    nodes_.await_idle();
+    check();
+  }
   h_synch(const h_synch&) = delete;
   h_synch& operator=(const h_synch&) = delete;
 
@@ -123,11 +127,15 @@ class h_synch {
     sync::cell<place*> before{nullptr};
   };
 
+  using nodes = detail::thread_nodes<node>;
+  using group = typename nodes::group;
+
   struct serves_at_end {
     h_synch& in;
     cluster& home;
     node* at;
-    ~serves_at_end() { in.serve(home, at); }
+    group& mine;
+    ~serves_at_end() { in.serve(home, at, mine); }
   };
 
   static std::uint32_t look(const node* own) noexcept {
@@ -139,15 +147,17 @@ class h_synch {
     return all_[(cluster_of_ == nullptr ? thread : cluster_of_(thread)) % clusters_];
   }
   template <class Call>
-  MUSTER_HOT typename Call::result run_and_serve(Call& call, cluster& home, node* next) {
+  MUSTER_HOT typename Call::result run_and_serve(Call& call, cluster& home, node* next, group& mine) {
     lock(home);
-    const serves_at_end last{*this, home, next};
-    const detail::inside here(this);
+    const serves_at_end last{*this, home, next, mine};
+    const detail::inside here = waiting_.executing();
     return call.run_here(state_.ref());
   }
   /// Returns true when the request in `own` has been served, false when the caller is the combiner and must run it.
   MUSTER_COLD bool served(cluster& home, node* own, node* spare);
-  void serve(cluster& home, node* at);
+  void serve(cluster& home, node* at, group& mine);
+  MUSTER_COLD void serve_others(cluster& home, node* at);
+  void leave(cluster& home, node* at) noexcept;
   void lock(cluster& home);
   void unlock(cluster& home) noexcept;
 
@@ -156,7 +166,7 @@ class h_synch {
   unsigned (*const cluster_of_)(unsigned);
   std::unique_ptr<cluster[]> all_;
   std::unique_ptr<place[]> places_;  // one for each cluster, and one more
-  detail::thread_nodes<node> nodes_;
+  nodes nodes_;
   alignas(isolation_size) sync::atomic<place*> last_place_{nullptr};
   alignas(isolation_size) detail::waiting<Wait> waiting_;  // of combiners for each other
   alignas(isolation_size) sync::cell<State> state_;        // of the combiner that holds the lock
@@ -188,42 +198,57 @@ void h_synch<State, Wait>::check() const {
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> h_synch<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(this);
+  waiting_.refuse_nested();
   detail::call<State, F> call(function);
-  auto loan = nodes_.take([&](std::uint32_t key) { return new node(key, home_of_thread()); });
-  node* const spare = loan.node();
+  group& mine = nodes_.own();
+  node* const spare = mine.take([&](std::uint32_t key) { return new node(key, home_of_thread()); });
   cluster& home = spare->home;
   spare->next.store(nullptr, std::memory_order_relaxed);
   spare->state.store(waiting_for_turn, std::memory_order_relaxed);
   // (1) acq_rel: pairs with (1). The next to announce finds `spare` as it has been set up here.
   node* const own = home.tail.exchange(spare, std::memory_order_acq_rel);
-  loan.replace(own);
   if (look(own) != yours) [[unlikely]] {
+    const detail::stay here(mine);
     call.record(own->request.ref());
-    if (served(home, own, spare)) return call.fetch(own->request.ref());
+    const bool is_served = served(home, own, spare);
+    const typename nodes::gives_back last{mine, own};
+    if (is_served) return call.fetch(own->request.ref());
+  } else {
+    mine.give_back(own);
   }
-  return run_and_serve(call, home, spare);
+  return run_and_serve(call, home, spare, mine);
 }
 
 template <class State, class Wait>
 bool h_synch<State, Wait>::served(cluster& home, node* own, node* spare) {
   // (2) release: pairs with (3). The combiner sees the request.
   own->next.store(spare, std::memory_order_release);
-  home.waiting.await(own->key, [&] { return look(own) != waiting_for_turn; });
+  home.waiting.await(own->key, [&] { return look(own) != waiting_for_turn; }, waiting_);
   return look(own) == done;
 }
 
 /// For the combiner, when it has the object and its own request has been run: runs those from `at` on, leaves the
 /// object to another cluster, and hands the role on.
 template <class State, class Wait>
-void h_synch<State, Wait>::serve(cluster& home, node* at) {
+void h_synch<State, Wait>::serve(cluster& home, node* at, group& mine) {
+  // Relaxed: we look again. With several clusters, the next combiner is the next of another cluster.
+  if (clusters_ != 1 || at->next.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
+    const detail::stay here(mine);
+    serve_others(home, at);
+  } else {
+    leave(home, at);
+  }
+}
+
+template <class State, class Wait>
+void h_synch<State, Wait>::serve_others(cluster& home, node* at) {
   {
-    const detail::inside here(this);
+    const detail::inside here = waiting_.executing();
     for (unsigned served = 0; served < help_; ++served) {
       // (3) acquire: pairs with (2).
       node* const next = at->next.load(std::memory_order_acquire);
       if (next == nullptr) break;
-      prefetch_for_write(next);
+      muster::prefetch_for_write(next);
       detail::run_requests(state_.ref(), &at->request, &at->request + 1);
       const std::uint32_t key = at->key;
       // (5) release: pairs with (4). The owner sees the result, and may use the node again at once.
@@ -232,12 +257,19 @@ void h_synch<State, Wait>::serve(cluster& home, node* at) {
       at = next;
     }
   }
+  leave(home, at);
+}
+
+/// The last that the combiner does with the object, unless there are several clusters.
+template <class State, class Wait>
+void h_synch<State, Wait>::leave(cluster& home, node* at) noexcept {
   unlock(home);
   const std::uint32_t key = at->key;
+  const auto events = home.waiting.lasting_events();
   // (6) release: pairs with (4). The next combiner of the cluster has its places, and, with one cluster, the object as
-  // we leave it.
+  // we leave it, and may end it.
   at->state.store(yours, std::memory_order_release);
-  home.waiting.happened(key);
+  events.happened(key);
 }
 
 template <class State, class Wait>

@@ -41,8 +41,12 @@ class mcs {
   template <class... Args>
   explicit mcs(const combine_options& options = {}, Args&&... args)
       : nodes_(options.threads), state_(std::forward<Args>(args)...) {}
-  /// No thread may be inside an operation.
-  ~mcs() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~mcs() {
+    MUSTER_CHECK(!waiting_.is_executing(), "a combining object is destroyed by one of its own operations");
+    nodes_.await_idle();
+    check();
+  }
   mcs(const mcs&) = delete;
   mcs& operator=(const mcs&) = delete;
 
@@ -69,11 +73,12 @@ class mcs {
 
   struct leaves_at_end {
     mcs& in;
+    typename nodes::group& mine;
     node* own;
-    ~leaves_at_end() { in.leave(own); }
+    ~leaves_at_end() { in.leave(mine, own); }
   };
   MUSTER_COLD void await_turn(node* own, node* before);
-  void leave(node* own);
+  void leave(typename nodes::group& mine, node* own);
 
   nodes nodes_;
   alignas(isolation_size) sync::atomic<node*> tail_{nullptr};  // null: nobody has the object
@@ -90,9 +95,9 @@ void mcs<State, Wait>::check() const {
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> mcs<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(this);
-  const auto loan = nodes_.take();
-  node* const own = loan.node();
+  waiting_.refuse_nested();
+  auto& mine = nodes_.own();
+  node* const own = mine.take();
   own->next.store(nullptr, std::memory_order_relaxed);
   own->state.store(waiting_for_turn, std::memory_order_relaxed);
   // (1) acq_rel: pairs with (1, 5). Whoever comes next finds the node as it has been set up here; when nobody was
@@ -100,8 +105,8 @@ std::invoke_result_t<F&, State&> mcs<State, Wait>::apply(F&& function) {
   node* const before = tail_.exchange(own, std::memory_order_acq_rel);
   if (before != nullptr) [[unlikely]]
     await_turn(own, before);
-  const leaves_at_end last{*this, own};
-  const detail::inside here(this);
+  const leaves_at_end last{*this, mine, own};
+  const detail::inside here = waiting_.executing();
   return std::invoke(function, state_.ref());
 }
 
@@ -115,23 +120,27 @@ void mcs<State, Wait>::await_turn(node* own, node* before) {
 }
 
 template <class State, class Wait>
-void mcs<State, Wait>::leave(node* own) {
+void mcs<State, Wait>::leave(typename nodes::group& mine, node* own) {
   // (3) acquire: pairs with (2).
   node* next = own->next.load(std::memory_order_acquire);
   if (next == nullptr) {
     node* last = own;
-    // (5) release: pairs with (1). Whoever comes first has the object as we leave it.
+    mine.give_back(own);
+    // (5) release: pairs with (1). Whoever comes first has the object as we leave it, and may end it.
     if (tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed)) return;
+    mine.take_again();
     // Somebody has appended a node and is about to link it.
     waiting_.await(nodes::no_nodes_key, [&] {
       next = own->next.load(std::memory_order_acquire);  // (3)
       return next != nullptr;
     });
   }
+  mine.give_back(own);
   const std::uint32_t key = next->key;
-  // (6) release: pairs with (4). The next has the object as we leave it.
+  const auto events = waiting_.lasting_events();
+  // (6) release: pairs with (4). The next has the object as we leave it, and may end it.
   next->state.store(yours, std::memory_order_release);
-  waiting_.happened(key);
+  events.happened(key);
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -9,8 +9,8 @@
 namespace muster::inline MUSTER_ABI {
 
 struct combine_options {
-  /// Kernel threads that may use the object at the same time; thread numbers are reused, so threads may come and go.
-  /// Costs a pointer each.
+  /// Kernel threads that may use the object at the same time. One that has used it counts until it ends. (psim keeps
+  /// room for the results of so many.)
   unsigned threads = 1024;
   /// osci: requests of one thread's fibers that travel together, at most.
   unsigned batch = 64;

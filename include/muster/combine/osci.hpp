@@ -43,7 +43,8 @@ class osci {
   /// Constructs the state from `args`.
   template <class... Args>
   explicit osci(const combine_options& options = {}, Args&&... args);
-  /// Runs what has been posted and not served. No thread may be inside an operation.
+  /// Runs what has been posted and not served. Waits for operations that have had their effect and have not returned
+  /// yet; others may not have begun.
   ~osci();
   osci(const osci&) = delete;
   osci& operator=(const osci&) = delete;
@@ -68,7 +69,8 @@ class osci {
   /// or get() of this thread.
   template <class F>
   ticket<std::invoke_result_t<F&, State&>> submit(F function);
-  /// The same for a function whose result nobody needs, and which may not throw.
+  /// The same for a function whose result nobody needs, and which may not throw. It begins to travel at the latest when
+  /// the thread ends.
   template <class F>
   void post(F function);
   /// Sends off what this thread has submitted and posted.
@@ -93,13 +95,15 @@ class osci {
     unsigned count = 0;
     unsigned posted = 0;    // of these: results that nobody will fetch
     unsigned readers = 0;   // since it is published: fibers and tickets that have not fetched their results
+    unsigned tickets = 0;   // of these readers, or who will be: tickets
     bool directed = false;  // a fiber will publish it
     bool published = false;
     bool eliminated = false;  // some requests have answered each other
     bool taken = false;       // the role has been ours, or cannot be: nobody waited when it was published
     fat* next = nullptr;
   };
-  struct group {
+  struct last_flush;
+  struct group : detail::thread_part {
     fat* open = nullptr;    // requests are being recorded in it
     fat* recent = nullptr;  // the last one published, while somebody waits for it
     fat* free = nullptr;
@@ -107,12 +111,15 @@ class osci {
     node* spare = nullptr;  // for a request that travels alone
     std::vector<std::unique_ptr<fat>> fats;
     std::vector<std::unique_ptr<node>> nodes;  // made here; they travel through the hands of all
+    std::shared_ptr<last_flush> at_end;        // made when the first request is detached
+    bool ends_with_flush = false;              // the thread knows of it
   };
   struct reading {
     group& in;
     fat& from;
     ~reading();
   };
+  struct applying;
 
   group& own_group();
   node* make_node(group& g);
@@ -127,11 +134,14 @@ class osci {
   template <class Call>
   MUSTER_HOT typename Call::result apply_with_others(group& g, Call& call);
   template <class Call>
-  typename Call::result apply_and_direct(group& g, Call& call);
+  MUSTER_HOT typename Call::result apply_and_direct(group& g, Call& call);
+  MUSTER_COLD std::pair<fat*, unsigned> direct(group& g, detail::request<State> first);
   void look_after(fat& b, group& g) noexcept;
   MUSTER_COLD void await_published(fat& b) noexcept;
   template <class Call>
-  std::pair<group*, fat*> record_detached(Call& call);
+  fat& record_detached(group& g, Call& call);
+  MUSTER_COLD void flush_at_thread_end(group& g);
+  static void flush_open(osci& object, group& g) noexcept;
   /// Returns false when the requests have answered each other.
   bool publish(group& g, fat& b) noexcept;
   MUSTER_COLD std::uint32_t eliminate(fat& b) noexcept
@@ -152,7 +162,8 @@ class osci {
 };
 
 /// The result of a submitted request, which may not have been executed yet. Belongs to the thread that has submitted
-/// it, and must not outlive the object. Its destructor waits, and drops the result.
+/// it, and must not outlive the object. Its destructor waits, and drops the result. To destroy it on another thread, or
+/// ask there whether it is ready, ends the program with a message.
 template <class State, class Wait>
 template <class R>
 class osci<State, Wait>::ticket {
@@ -171,8 +182,12 @@ class osci<State, Wait>::ticket {
 
   bool valid() const noexcept { return object_ != nullptr; }
   /// Whether get() would not wait. Does not send anything off.
-  bool ready() const noexcept { return in_->published && object_->list_.look(in_->own) == list::done; }
-  /// Waits for the result, once. Throws what the function has thrown.
+  bool ready() const noexcept {
+    check_thread();
+    return in_->published && object_->list_.look(in_->own) == list::done;
+  }
+  /// Waits for the result, once. Throws what the function has thrown, and std::logic_error on another thread: then
+  /// nothing has happened.
   R get();
 
  private:
@@ -181,6 +196,10 @@ class osci<State, Wait>::ticket {
   ticket(osci& object, group* g, fat* in, fetch f) noexcept
       : object_(&object), group_(g), in_(in), place_(in->count - 1), fetch_(f) {}
   void swap(ticket& other) noexcept;
+  void check_thread() const noexcept {
+    MUSTER_CHECK(object_->groups_.is_own(*group_),
+                 "osci: a ticket is used or destroyed on another thread than the one that has submitted the request");
+  }
   osci& await() noexcept;
 
   osci* object_;

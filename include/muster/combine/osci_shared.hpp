@@ -18,6 +18,7 @@
 //            gives its processor away to fill its batch, which took seven times as long as a mutex when we did it.
 #pragma once
 
+#include <muster/base/brief_wait.hpp>            // brief_wait
 #include <muster/base/parallelism.hpp>           // available_parallelism
 #include <muster/combine/impl/request_list.hpp>  // request_list
 #include <muster/combine/options.hpp>            // combine_options
@@ -38,8 +39,11 @@ class osci_shared {
   /// Constructs the state from `args`.
   template <class... Args>
   explicit osci_shared(const combine_options& options = {}, Args&&... args);
-  /// No thread may be inside an operation.
-  ~osci_shared() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~osci_shared() {
+    await_idle();
+    check();
+  }
   osci_shared(const osci_shared&) = delete;
   osci_shared& operator=(const osci_shared&) = delete;
 
@@ -75,6 +79,7 @@ class osci_shared {
     sync::atomic<std::uint32_t> door{0};
     sync::cell<fat*> open{nullptr};
     sync::cell<fat*> free{nullptr};
+    sync::atomic<std::uint32_t> in_use{0};  // batches that are not free; changed under the door
     std::vector<std::unique_ptr<fat>> fats;
     std::vector<std::unique_ptr<node>> nodes;
   };
@@ -91,6 +96,7 @@ class osci_shared {
     ~passage();
   };
 
+  void await_idle() noexcept;
   void pass_door(group& g) noexcept;
   fat& open_fat(group& g);
   void publish(group& g, fat& b) noexcept;

@@ -45,8 +45,12 @@ class oyama {
   /// Constructs the state from `args`.
   template <class... Args>
   explicit oyama(const combine_options& options = {}, Args&&... args);
-  /// No thread may be inside an operation.
-  ~oyama() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~oyama() {
+    MUSTER_CHECK(!waiting_.is_executing(), "a combining object is destroyed by one of its own operations");
+    nodes_.await_idle();
+    check();
+  }
   oyama(const oyama&) = delete;
   oyama& operator=(const oyama&) = delete;
 
@@ -73,10 +77,14 @@ class oyama {
     sync::cell<detail::request<State>> request;
   };
 
+  using nodes = detail::thread_nodes<node>;
+  using group = typename nodes::group;
+
   struct serves_at_end {
     oyama& in;
     node* rest;
-    ~serves_at_end() { in.serve(rest); }
+    group& mine;
+    ~serves_at_end() { in.serve(rest, mine); }
   };
 
   static std::uint32_t look(const node* own) noexcept {
@@ -84,20 +92,25 @@ class oyama {
     return own->state.load(std::memory_order_acquire);
   }
   /// Returns true when the request has been left to the combiner, false when the caller has the object.
-  MUSTER_HOT bool leave_or_enter(node* own) noexcept;
+  MUSTER_HOT bool leave_or_enter(node* own, node* seen) noexcept;
+  MUSTER_HOT bool try_enter(node*& seen) noexcept {
+    // (1) acquire: pairs with (5). We have the object as its last user left it.
+    return top_.compare_exchange_strong(seen, &bottom_, std::memory_order_acquire, std::memory_order_relaxed);
+  }
   template <class Call>
-  MUSTER_HOT typename Call::result run_and_serve(Call& call, node* rest) {
-    const serves_at_end last{*this, rest};
-    const detail::inside here(this);
+  MUSTER_HOT typename Call::result run_and_serve(Call& call, node* rest, group& mine) {
+    const serves_at_end last{*this, rest, mine};
+    const detail::inside here = waiting_.executing();
     return call.run_here(state_.ref());
   }
   /// Returns true when the request in `own` has been served, false when the caller is the combiner and must run it.
   MUSTER_COLD bool served(node* own);
-  void serve(node* rest);
+  void serve(node* rest, group& mine);
+  MUSTER_COLD void serve_all(node* rest);
   node* take_all_or_free() noexcept;
 
   const unsigned help_;
-  detail::thread_nodes<node> nodes_;
+  nodes nodes_;
   node bottom_{0};
   // null: nobody has the object; else somebody has it, and this is the youngest request on the stack, whose end is
   // bottom_.
@@ -122,18 +135,23 @@ void oyama<State, Wait>::check() const {
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> oyama<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(this);
+  waiting_.refuse_nested();
   detail::call<State, F> call(function);
-  const auto loan = nodes_.take();
-  node* const own = loan.node();
-  own->state.store(waiting_for_turn, std::memory_order_relaxed);
-  call.record(own->request.ref());
+  group& mine = nodes_.own();
+  node* seen = nullptr;
   node* rest = nullptr;
-  if (leave_or_enter(own)) [[unlikely]] {
-    if (served(own)) return call.fetch(own->request.ref());
-    rest = own->next.get();
+  if (!try_enter(seen)) [[unlikely]] {
+    node* const own = mine.take();
+    const detail::stay here(mine);
+    own->state.store(waiting_for_turn, std::memory_order_relaxed);
+    call.record(own->request.ref());
+    const bool is_left = leave_or_enter(own, seen);
+    const bool is_served = is_left && served(own);
+    if (is_left && !is_served) rest = own->next.get();
+    const typename nodes::gives_back last{mine, own};
+    if (is_served) return call.fetch(own->request.ref());
   }
-  return run_and_serve(call, rest);
+  return run_and_serve(call, rest, mine);
 }
 
 template <class State, class Wait>
@@ -142,11 +160,10 @@ bool oyama<State, Wait>::served(node* own) {
   return look(own) == done;
 }
 
+/// `seen` is what was on top.
 template <class State, class Wait>
-bool oyama<State, Wait>::leave_or_enter(node* own) noexcept {
-  node* seen = nullptr;
-  // (1) acquire: pairs with (5). We have the object as its last user left it.
-  while (!top_.compare_exchange_weak(seen, &bottom_, std::memory_order_acquire, std::memory_order_relaxed)) {
+bool oyama<State, Wait>::leave_or_enter(node* own, node* seen) noexcept {
+  do {
     while (seen != nullptr) {
       own->next.ref() = seen;
       // (2) release: pairs with (3). The combiner sees the request, and, because each of these continues the ones
@@ -154,14 +171,22 @@ bool oyama<State, Wait>::leave_or_enter(node* own) noexcept {
       // matter what happened in between: we need to know what is on top, and nothing else.
       if (top_.compare_exchange_weak(seen, own, std::memory_order_release, std::memory_order_relaxed)) return true;
     }
-  }
+  } while (!try_enter(seen));
   return false;
 }
 
 /// For the combiner: serves those from `rest` on, and whoever has come in the meantime, and then hands the role on.
 template <class State, class Wait>
-void oyama<State, Wait>::serve(node* rest) {
-  const detail::inside here(this);
+void oyama<State, Wait>::serve(node* rest, group& mine) {
+  if (rest == nullptr) rest = take_all_or_free();
+  if (rest == nullptr) return;
+  const detail::stay here(mine);
+  serve_all(rest);
+}
+
+template <class State, class Wait>
+void oyama<State, Wait>::serve_all(node* rest) {
+  const detail::inside here = waiting_.executing();
   for (unsigned served = 0;; ++served) {
     if (rest == nullptr) rest = take_all_or_free();
     if (rest == nullptr) return;
@@ -185,7 +210,7 @@ void oyama<State, Wait>::serve(node* rest) {
 template <class State, class Wait>
 typename oyama<State, Wait>::node* oyama<State, Wait>::take_all_or_free() noexcept {
   node* seen = &bottom_;
-  // (5) release: pairs with (1). Whoever comes next has the object as we leave it.
+  // (5) release: pairs with (1). Whoever comes next has the object as we leave it, and may end it.
   if (top_.compare_exchange_strong(seen, nullptr, std::memory_order_release, std::memory_order_relaxed)) return nullptr;
   // (3) acquire: pairs with (2).
   node* at = top_.exchange(&bottom_, std::memory_order_acquire);

@@ -110,8 +110,11 @@ class psim {
   template <class... Args>
     requires std::constructible_from<State, Args...>
   psim(const combine_options& options, const psim_options& more, Args&&... args);
-  /// No thread may be inside an operation.
-  ~psim() { check(); }
+  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  ~psim() {
+    groups_.await_idle();
+    check();
+  }
   psim(const psim&) = delete;
   psim& operator=(const psim&) = delete;
 
@@ -180,8 +183,9 @@ class psim {
   };
 
   /// Touched by its thread only.
-  struct group {
+  struct group : detail::thread_part {
     group(unsigned number, const psim& in);
+    bool idle() const noexcept;
 
     const unsigned index;
     const detail::isolated_array<word> records[2];
@@ -189,14 +193,14 @@ class psim {
     const detail::isolated_array<result_cell> results;
     const std::unique_ptr<std::uint64_t[]> copy;  // of a record
     // The head that named it, or 0. An attempt that fails leaves other things in `copy`, but then the head has moved.
-    std::uint64_t copied = 0;
+    sync::cell<std::uint64_t> copied{0U};
     const std::unique_ptr<request[]> gathered;   // one batch, to be executed
     const std::unique_ptr<pending*[]> recorded;  // whose requests are in `announced`, while the batch is open
     unsigned count = 0;                          // of these
     unsigned filling = 0;                        // the record that is ours to fill
     unsigned crowded = 0;                        // operations to go until one is tried alone again
     bool toggle = false;                         // our bit of `toggles_`
-    bool executing = false;
+    sync::atomic<bool> executing{false};         // functions of users; read by the destructor as well
     [[no_unique_address]] Workspace workspace{};
   };
 
@@ -235,7 +239,7 @@ class psim {
 
   group& own_group();
   static void refuse_within(const group& own) noexcept {
-    MUSTER_CHECK(!own.executing,
+    MUSTER_CHECK(!own.executing.load(std::memory_order_relaxed),
                  "psim: used from within one of its own operations, or by a fiber to which one has yielded; operations "
                  "must be functions of the State& and of what they bring along");
   }

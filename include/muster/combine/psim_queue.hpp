@@ -50,7 +50,7 @@ class psim_queue {
       : nodes_(options.threads, more.chain), pushes_(options, more, first_.get()), pops_(options, more, first_.get()) {
     first_->link.store(first_end, std::memory_order_relaxed);
   }
-  /// Destroys the items left. No thread may be inside an operation.
+  /// Destroys the items left. Waits for operations that have had their effect and have not returned yet.
   ~psim_queue();
   psim_queue(const psim_queue&) = delete;
   psim_queue& operator=(const psim_queue&) = delete;
@@ -170,6 +170,7 @@ struct psim_queue<T>::popping {
 
 template <class T>
 psim_queue<T>::~psim_queue() {
+  nodes_.await_idle();
   if constexpr (!as_item::in_place) for_each([](std::uint64_t word) { as_item::drop(word); });
 }
 
@@ -201,8 +202,8 @@ std::uint64_t psim_queue<T>::for_each(Visit visit) const {
 template <class T>
 bool psim_queue<T>::push_word(std::uint64_t word) {
   workspace& own = pushes_.workspace();
-  if (own.nodes == nullptr) [[unlikely]]
-    own.nodes = &nodes_.own();
+  own.nodes = &nodes_.own();
+  const detail::stay here(*own.nodes);
   const std::uint64_t commits = own.commits;
   const bool done = pushes_.apply(pushing{word});
   // If this thread has had an execution with an effect since, it was ours, or one after it. Otherwise somebody else has
@@ -221,6 +222,7 @@ void psim_queue<T>::emplace(Args&&... args) {
 template <class T>
 std::optional<T> psim_queue<T>::pop() {
   detail::psim_store& own = nodes_.own();  // nothing can fail once the item is ours
+  const detail::stay here(own);
   const detail::psim_popped popped = pops_.apply(popping{});
   if (popped.node == detail::psim_popped::nothing) return std::nullopt;
   own.give(detail::node_of(popped.node));

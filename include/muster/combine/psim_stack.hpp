@@ -42,7 +42,7 @@ class psim_stack {
 
   explicit psim_stack(const combine_options& options = {}, const psim_options& more = {})
       : nodes_(options.threads, more.chain), top_(options, more) {}
-  /// Destroys the items left. No thread may be inside an operation.
+  /// Destroys the items left. Waits for operations that have had their effect and have not returned yet.
   ~psim_stack();
   psim_stack(const psim_stack&) = delete;
   psim_stack& operator=(const psim_stack&) = delete;
@@ -107,6 +107,7 @@ struct psim_stack<T>::popping {
 
 template <class T>
 psim_stack<T>::~psim_stack() {
+  nodes_.await_idle();
   if constexpr (!as_item::in_place) for_each([](std::uint64_t word) { as_item::drop(word); });
 }
 
@@ -133,22 +134,22 @@ void psim_stack<T>::for_each(Visit visit) const {
 
 template <class T>
 detail::psim_store& psim_stack<T>::own_nodes() {
-  workspace& mine = top_.workspace();
-  if (mine.nodes == nullptr) [[unlikely]]
-    mine.nodes = &nodes_.own();
-  return *mine.nodes;
+  detail::psim_store& own = nodes_.own();
+  top_.workspace().nodes = &own;
+  return own;
 }
 
 template <class T>
 template <class... Args>
 void psim_stack<T>::emplace(Args&&... args) {
-  own_nodes();
+  const detail::stay here(own_nodes());
   as_item::push([this](std::uint64_t word) { return top_.apply(pushing{word}); }, std::forward<Args>(args)...);
 }
 
 template <class T>
 std::optional<T> psim_stack<T>::pop() {
   detail::psim_store& own = own_nodes();
+  const detail::stay here(own);
   const detail::psim_popped popped = top_.apply(popping{});
   if (popped.node == detail::psim_popped::nothing) return std::nullopt;
   if (popped.node != detail::psim_popped::no_node) own.give(detail::node_of(popped.node));

@@ -124,7 +124,10 @@ template <class F>
 std::invoke_result_t<const std::remove_reference_t<F>&, State&> retry<State>::apply(F&& function) {
   using result = std::invoke_result_t<const std::remove_reference_t<F>&, State&>;
   const std::remove_reference_t<F>& pure = function;
-  detail::inside::refuse(this);
+  if (detail::inside::is_in(this)) [[unlikely]]
+    throw std::logic_error(
+        "apply: called from within an operation of the same object, which would have no effect; use the State& that "
+        "the operation has been given");
   const detail::inside here(this);
   // (2) acquire: pairs with (1).
   std::uint64_t seen = bits_.load(std::memory_order_acquire);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <muster/base/caught.hpp>             // caught
+#include <muster/base/inside.hpp>             // inside
 #include <muster/base/stack_overflow.hpp>     // stack_overflow
 #include <muster/base/sync.hpp>               // sync::innermost, sync::own
 #include <muster/base/thread.hpp>             // pool_place
@@ -34,6 +35,7 @@ struct fiber_place {
   saved_context context = {};
   exception_globals exceptions;
   const void* innermost = nullptr;
+  fiber_place* joined = nullptr;  // by this one, which waits for it
   real::pool_place place;
   bool keeps = false;  // whether one of the above is not null
   watched_stack watched;
@@ -107,8 +109,15 @@ class carrier {
     if (fiber.done) return;
     MUSTER_CHECK(fiber.joiner == nullptr, "two fibers join the same fiber");
     fiber.joiner = current_;
+    current_->joined = &fiber;
+    if (sync::innermost() != nullptr) [[unlikely]]
+      hand_chain_on(fiber);
     leave_ring(false);
+    current_->joined = nullptr;
   }
+
+  /// Operations of this thread's fibers that wait within other operations (combine/impl/entering.hpp).
+  void* nested = nullptr;
 
  private:
   /// After all the others that can run.
@@ -137,6 +146,14 @@ class carrier {
     from.place = std::exchange(real::own_place(), std::exchange(to.place, {}));
     from.keeps = from.exceptions.any() || from.innermost != nullptr;
     to.keeps = false;
+  }
+
+  /// The operations that the current fiber executes wait for the one that it joins, and for those that this one joins.
+  MUSTER_COLD static void hand_chain_on(fiber_place& to) noexcept {
+    for (fiber_place* at = &to; at != nullptr; at = at->joined) {
+      inside::append(at->innermost, sync::innermost());
+      at->keeps = true;
+    }
   }
 
   void leave_ring(bool for_ever) noexcept {

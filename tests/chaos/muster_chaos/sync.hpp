@@ -14,6 +14,7 @@
 
 #include <muster/base/arch.hpp>
 #include <muster/base/futex.hpp>
+#include <muster/base/real.hpp>
 #include <muster/base/thread.hpp>
 
 #include <sched.h>
@@ -126,12 +127,19 @@ class cell {
 };
 
 using real::at_thread_end;
+using real::before_thread_end;
 using real::innermost;
 using real::keep_part_of;
 using real::kept_part_of;
+using real::last_work;
+using real::lasting;
+using real::lasts;
+using real::nap;
 using real::new_identity;
 using real::own;
+using real::own_tenure;
 using real::thread_index;
+using real::thread_tenure;
 
 inline void switch_fiber() noexcept {}
 inline void relax() noexcept { pause(); }

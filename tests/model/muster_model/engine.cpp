@@ -85,6 +85,8 @@ std::string engine::execute(scheduler& decisions, const std::function<void()>& p
   decisions_ = &decisions;
   memory_.reset();
   threads_.clear();
+  identities_ = 0;
+  kept_to_the_end_.clear();
   failure_.clear();
   trace_.clear();
   steps_ = plain_accesses_ = 0;

@@ -79,6 +79,22 @@ class engine {
   }
   unsigned current() const { return current_; }
   const void*& innermost() { return threads_[current_].innermost; }
+  std::uint64_t new_identity() { return ++identities_; }
+  /// A T that is never destroyed; its memory is given back when the next execution begins.
+  template <class T>
+  T& keep_to_the_end() {
+    const heap::untracked aside;
+    const std::shared_ptr<void> memory(::operator new(sizeof(T)), [](void* p) { ::operator delete(p); });
+    kept_to_the_end_.push_back(memory);
+    return *new (memory.get()) T;
+  }
+  void* kept_part_of(std::uint64_t identity) const {
+    const auto& [kept, part] = threads_[current_].kept[identity % kept_parts];
+    return kept == identity ? part : nullptr;
+  }
+  void keep_part_of(std::uint64_t identity, void* part) {
+    threads_[current_].kept[identity % kept_parts] = {identity, part};
+  }
   knowledge& known() { return threads_[current_].known; }
   /// Stops a thread at its next step or one of the 16 after it, as a signal does: it calls `handler`, and goes on where
   /// it was. At once when it can only wait, or begins to; of one that sleeps, when it has been woken. Nothing when it
@@ -126,9 +142,11 @@ class engine {
     std::uint32_t stamp;
     bool operator==(const looked& other) const { return location == other.location && value == other.value; }
   };
+  static constexpr std::size_t kept_parts = 4;
   struct fiber {
     knowledge known;
     const void* innermost = nullptr;
+    std::array<std::pair<std::uint64_t, void*>, kept_parts> kept{};  // parts of objects, by their identities
     std::function<void()> body;
     void* context = nullptr;
     pending next;     // the operation it is about to execute
@@ -177,6 +195,8 @@ class engine {
   std::unique_ptr<stacks> stacks_;
   std::string failure_;
   std::uint64_t steps_ = 0;
+  std::uint64_t identities_ = 0;
+  std::vector<std::shared_ptr<void>> kept_to_the_end_;
   std::uint64_t plain_accesses_ = 0;  // since the last step
   std::uint64_t most_steps_ = 5000;
   std::array<std::uint64_t, most_threads> longest_operations_{};

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -105,13 +106,15 @@ class atomic {
 };
 
 /// Plain data. Two accesses by different threads, at least one by ref(), that are not ordered are a failure. The end of
-/// the cell counts as one by ref().
+/// the cell counts as one by ref(), and so does its beginning.
 template <class T>
 class cell {
  public:
-  cell() = default;
+  cell() : value_() { begin(); }
   template <class... Args>
-  explicit cell(Args&&... args) : value_(std::forward<Args>(args)...) {}
+  explicit cell(Args&&... args) : value_(std::forward<Args>(args)...) {
+    begin();
+  }
   cell(const cell&) = delete;
   cell& operator=(const cell&) = delete;
   ~cell() { ref(); }
@@ -143,6 +146,13 @@ class cell {
  private:
   static constexpr std::uint64_t alive = 0x6c69766520636c6c;
 
+  void begin() {
+    if (!engine::is_running()) return;
+    engine& e = engine::running();
+    writer_ = e.current();
+    written_at_ = e.known().now.clock(writer_);
+  }
+
   T value_;
   std::uint64_t life_ = alive;  // the heap overwrites it
   unsigned writer_ = 0;
@@ -150,11 +160,22 @@ class cell {
   mutable std::array<std::uint32_t, muster_model::most_threads> read_at_{};
 };
 
-/// Nothing is kept: that only spares a look.
-inline std::uint64_t new_identity() { return 0; }
-inline void* kept_part_of(std::uint64_t) { return nullptr; }
-inline void keep_part_of(std::uint64_t, void*) {}
+inline std::uint64_t new_identity() { return engine::running().new_identity(); }
+inline void* kept_part_of(std::uint64_t identity) { return engine::running().kept_part_of(identity); }
+inline void keep_part_of(std::uint64_t identity, void* part) { engine::running().keep_part_of(identity, part); }
+using real::last_work;
+using real::thread_tenure;
 inline unsigned thread_index() { return engine::running().current(); }
+inline thread_tenure own_tenure() { return {thread_index(), 0}; }
+/// The threads of a program have their numbers to its end, and do nothing when they end.
+inline bool lasts(const thread_tenure&) { return true; }
+inline void before_thread_end(const std::shared_ptr<last_work>&) {}
+/// They last as long as the execution, and nobody gets one again.
+template <class T>
+struct lasting {
+  static T& take() { return engine::running().keep_to_the_end<T>(); }
+  static void give_back(T&) {}
+};
 inline const void*& innermost() { return engine::running().innermost(); }
 using real::at_thread_end;
 using real::own;
@@ -164,6 +185,7 @@ inline void switch_fiber() noexcept {}
 inline void relax() {}
 /// The same reads again would give the same answers: the thread goes on when one of them has changed.
 inline void yield(where site = where::current()) { engine::running().spin(site); }
+inline void nap(where site = where::current()) { engine::running().spin(site); }
 
 inline bool asymmetric_fences(futex_scope = futex_scope::process) { return muster_model::settings().asymmetric_fences; }
 inline void light_fence() {}

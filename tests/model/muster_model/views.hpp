@@ -26,7 +26,7 @@ namespace muster_model {
 using order = std::memory_order;
 
 inline constexpr unsigned most_threads = 8;
-inline constexpr unsigned most_locations = 88;
+inline constexpr unsigned most_locations = 128;
 
 constexpr bool acquires(order o) { return o != order::relaxed && o != order::release; }
 constexpr bool releases(order o) { return o == order::release || o == order::acq_rel || o == order::seq_cst; }

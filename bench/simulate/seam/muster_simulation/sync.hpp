@@ -7,6 +7,8 @@
 #pragma once
 
 #include <muster/base/futex.hpp>
+#include <muster/base/real.hpp>
+#include <muster/base/thread.hpp>
 
 #include "simulate/engine.hpp"
 
@@ -123,7 +125,14 @@ bool exchange_both(Both& both, Word old_first, Word old_second, Word new_first, 
 inline std::uint64_t new_identity() noexcept { return engine::active().new_identity(); }
 inline void* kept_part_of(std::uint64_t identity) noexcept { return engine::active().kept_part_of(identity); }
 inline void keep_part_of(std::uint64_t identity, void* part) noexcept { engine::active().keep_part_of(identity, part); }
+using real::last_work;
+using real::lasting;
+using real::thread_tenure;
 inline unsigned thread_index() noexcept { return engine::active().current(); }
+inline thread_tenure own_tenure() noexcept { return {thread_index(), 0}; }
+/// Simulated threads have their numbers to the end, and do nothing when they end.
+inline bool lasts(const thread_tenure&) noexcept { return true; }
+inline void before_thread_end(const std::shared_ptr<last_work>&) noexcept {}
 inline const void*& innermost() noexcept { return engine::active().innermost(); }
 /// Of the simulated thread. Only one kind of T is asked for: the thread's fibers.
 template <class T>
@@ -139,6 +148,7 @@ void at_thread_end() noexcept {}
 inline void switch_fiber() noexcept { engine::active().switch_fiber(); }
 inline void relax() noexcept { engine::active().pause(); }
 inline void yield() noexcept { engine::active().yield(); }
+inline void nap() noexcept { engine::active().yield(); }
 inline void light_fence() noexcept {}
 inline void full_fence() noexcept { engine::active().fence(); }
 inline void heavy_fence(futex_scope = futex_scope::process) noexcept { engine::active().heavy_fence(); }

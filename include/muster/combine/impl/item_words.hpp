@@ -31,6 +31,19 @@ class item_words {
 
   explicit item_words(unsigned threads) : boxes_(threads) {}
 
+  /// As long as this lives, so does the object. Made before an operation begins, and destroyed after it.
+  auto in_use() {
+    if constexpr (in_place) {
+      return nothing_to_keep();
+    } else {
+      return stay(boxes_.own_part());
+    }
+  }
+  /// For the destructor: returns when no thread is in the middle of an operation.
+  void await_idle() const noexcept {
+    if constexpr (!in_place) boxes_.await_idle();
+  }
+
   /// Makes T(args...) and calls send(word). When that throws, the item ends here.
   template <class Send, class... Args>
   MUSTER_HOT void send(Send send, Args&&... args) {
@@ -75,6 +88,10 @@ class item_words {
   }
 
  private:
+  struct nothing_to_keep {
+    nothing_to_keep() noexcept {}  // so that it is not taken for something that nobody uses
+    ~nothing_to_keep() {}
+  };
   struct no_boxes {
     explicit no_boxes(unsigned) {}
   };

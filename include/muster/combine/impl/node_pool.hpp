@@ -21,25 +21,31 @@ class node_pool {
 
   /// Throws std::bad_alloc, and std::length_error when there are more threads than configured.
   std::unique_ptr<Node> take() {
-    store& own = own_store();
+    std::vector<std::unique_ptr<Node>>& own = own_store().all;
     if (own.empty()) return std::make_unique<Node>();
     std::unique_ptr<Node> node = std::move(own.back());
     own.pop_back();
     return node;
   }
   void give_back(std::unique_ptr<Node> node) {
-    store& own = own_store();
+    std::vector<std::unique_ptr<Node>>& own = own_store().all;
     if (own.size() < most_kept) own.push_back(std::move(node));
   }
+  /// The calling thread's, for a stay() that lasts as long as it uses nodes.
+  thread_part& own_part() { return own_store(); }
+  /// For the destructor: returns when no thread is in the middle of an operation.
+  void await_idle() const noexcept { stores_.await_idle(); }
 
  private:
-  using store = std::vector<std::unique_ptr<Node>>;
+  struct store : thread_part {
+    std::vector<std::unique_ptr<Node>> all;
+  };
   static constexpr std::size_t most_kept = 1024;
 
   store& own_store() {
-    return stores_.own([] {
+    return stores_.own([](unsigned) {
       auto made = std::make_unique<store>();
-      made->reserve(most_kept);
+      made->all.reserve(most_kept);
       return made.release();
     });
   }

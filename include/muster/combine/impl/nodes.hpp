@@ -20,67 +20,69 @@ namespace muster::inline MUSTER_ABI::detail {
 /// that sleeps for one of its fibers, and has not got its nodes from others, hears what happens to all of them.
 template <class Node>
 class thread_nodes {
-  /// Touched by the thread with its number only.
-  struct group {
-    explicit group(std::uint32_t key_in) : key(key_in) {}
-    ~group() {
-      for (Node* const node : made) delete node;
-    }
-    group(const group&) = delete;
-    group& operator=(const group&) = delete;
-
-    const std::uint32_t key;
-    std::vector<Node*> free;  // has room for all nodes that are out
-    std::vector<Node*> made;  // owns them
-  };
-
  public:
   /// No node has this key: it is for events that belong to the object.
   static constexpr std::uint32_t no_nodes_key = 0;
 
-  explicit thread_nodes(unsigned threads) : groups_(threads) {}
-
-  /// A node, until the end of the operation that has taken it.
-  class loan {
+  /// Touched by its thread only.
+  class group : public thread_part {
    public:
-    loan(group& from, Node* node) noexcept : from_(from), node_(node) {}
-    ~loan() { from_.free.push_back(node_); }
-    loan(const loan&) = delete;
-    loan& operator=(const loan&) = delete;
+    explicit group(std::uint32_t key) : key_(key) {}
+    ~group() {
+      for (Node* const node : made_) delete node;
+    }
+    group(const group&) = delete;
+    group& operator=(const group&) = delete;
 
-    Node* node() const noexcept { return node_; }
-    /// Another is given back in its place.
-    void replace(Node* other) noexcept { node_ = other; }
+    /// make(key) returns a new Node; called when all nodes of the thread are out. Throws what make() throws.
+    template <class Make>
+    MUSTER_HOT Node* take(Make make) {
+      if (free_.empty()) [[unlikely]]
+        add(make);
+      return take_again();
+    }
+    MUSTER_HOT Node* take() {
+      return take([](std::uint32_t key) { return new Node(key); });
+    }
+    /// As many as have been taken, though not the same: nodes travel. Nobody may look at it any more.
+    MUSTER_HOT void give_back(Node* node) noexcept { free_.push_back(node); }
+    /// What was given back last.
+    Node* take_again() noexcept {
+      Node* const node = free_.back();
+      free_.pop_back();
+      return node;
+    }
 
    private:
-    group& from_;
-    Node* node_;
+    template <class Make>
+    MUSTER_COLD void add(Make& make) {
+      made_.reserve(made_.size() + 1);
+      free_.reserve(made_.size() + 1);
+      made_.push_back(make(key_));
+      free_.push_back(made_.back());
+    }
+
+    const std::uint32_t key_;
+    std::vector<Node*> free_;  // has room for all nodes that are out
+    std::vector<Node*> made_;  // owns them
+  };
+  struct gives_back {
+    group& to;
+    Node* node;
+    ~gives_back() { to.give_back(node); }
   };
 
-  /// For the calling thread. make(key) returns a new Node; called when all nodes of the thread are out. Throws
-  /// std::length_error when there are more threads than configured, and what make() throws.
-  template <class Make>
-  MUSTER_HOT loan take(Make make) {
-    group& g = groups_.own([this] { return new group(new_key()); });
-    if (g.free.empty()) [[unlikely]]
-      add(g, make);
-    Node* const node = g.free.back();
-    g.free.pop_back();
-    return loan(g, node);
+  explicit thread_nodes(unsigned threads) : groups_(threads) {}
+
+  /// The calling thread's. Throws std::bad_alloc, and std::length_error when there are more threads than configured.
+  MUSTER_HOT group& own() {
+    return groups_.own([this](unsigned) { return new group(new_key()); });
   }
-  MUSTER_HOT loan take() {
-    return take([](std::uint32_t key) { return new Node(key); });
-  }
+  /// For the destructor: returns when no thread is in the middle of an operation.
+  void await_idle() const noexcept { groups_.await_idle(); }
 
  private:
   std::uint32_t new_key() noexcept { return 1 + groups_made_.fetch_add(1, std::memory_order_relaxed) % (keys - 1); }
-  template <class Make>
-  MUSTER_COLD void add(group& g, Make& make) {
-    g.made.reserve(g.made.size() + 1);
-    g.free.reserve(g.made.size() + 1);
-    g.made.push_back(make(g.key));
-    g.free.push_back(g.made.back());
-  }
 
   static constexpr std::uint32_t keys = event_mask::keys;
   sync::atomic<std::uint32_t> groups_made_{0};

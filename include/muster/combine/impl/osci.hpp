@@ -26,6 +26,11 @@ osci<State, Wait>::osci(const combine_options& options, Args&&... args)
 
 template <class State, class Wait>
 osci<State, Wait>::~osci() {
+  groups_.for_each([](const group& g) {
+    if (g.at_end != nullptr) g.at_end->end();
+  });
+  MUSTER_CHECK(!list_.is_executing(), "a combining object is destroyed by one of its own operations");
+  groups_.await_idle();
   groups_.for_each([this](group& g) {
     if (g.open != nullptr && g.open->count == g.open->posted) publish_and_leave(g, *g.open);
   });
@@ -49,7 +54,7 @@ void osci<State, Wait>::check() const {
 
 template <class State, class Wait>
 typename osci<State, Wait>::group& osci<State, Wait>::own_group() {
-  return groups_.own([this] {
+  return groups_.own([this](unsigned) {
     auto made = std::make_unique<group>();
     made->spare = make_node(*made);
     return made.release();
@@ -107,7 +112,7 @@ template <class State, class Wait>
 typename osci<State, Wait>::fat& osci<State, Wait>::open_fat(group& g) {
   if (g.open == nullptr) {
     fat* const b = take_fat(g);
-    b->count = b->posted = 0;
+    b->count = b->posted = b->tickets = 0;
     b->directed = b->published = b->taken = false;
     list_.prepare(b->own);  // who records here looks at it before it is announced
     g.open = b;
@@ -120,12 +125,25 @@ osci<State, Wait>::reading::~reading() {
   if (--from.readers == 0) give_back(in, &from);
 }
 
+/// The end of a call of apply() that has recorded its request in a batch. The batch stays, from before it is announced
+/// until the last of them.
+template <class State, class Wait>
+struct osci<State, Wait>::applying {
+  group& in;
+  fat& from;
+  MUSTER_HOT ~applying() {
+    const bool last = --from.readers == from.tickets;
+    if (from.readers == 0) give_back(in, &from);
+    if (last) in.leave();
+  }
+};
+
 // ----------------------------------------------------------------------------------------------------------- apply
 
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> osci<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(&list_);
+  list_.refuse_nested();
   detail::call<State, F> call(function);
   group& g = own_group();
   if (g.open != nullptr && g.open->directed) return apply_with_others(g, call);
@@ -140,10 +158,11 @@ typename Call::result osci<State, Wait>::apply_alone(group& g, Call& call) {
   node* const spare = g.spare;
   node* const own = g.spare = list_.announce(spare);
   if (list_.look(own) != list::yours) [[unlikely]] {
+    const detail::stay here(g);
     call.record(own->in_node[0].ref());
     if (list_.served(own, spare)) return call.fetch(own->in_node[0].ref());
   }
-  return list_.run_and_serve(call, spare);
+  return list_.run_and_serve(call, spare, g);
 }
 
 // Most operations of many fibers: another one publishes them, and when this fiber has its turn again, they are done.
@@ -156,26 +175,37 @@ typename Call::result osci<State, Wait>::apply_with_others(group& g, Call& call)
   call.record(b.requests[place].ref());
   if (b.count == batch_) [[unlikely]]
     publish(g, b);
-  this_fiber::yield();
+  list_.yield();
   if (list_.look(b.own) != list::done) [[unlikely]]
     await_published(b);
-  const reading last{g, b};
+  const applying last{g, b};
   return call.fetch(result_row(b, place).ref());
 }
 
 template <class State, class Wait>
 template <class Call>
 typename Call::result osci<State, Wait>::apply_and_direct(group& g, Call& call) {
+  detail::request<State> request;
+  call.record(request);
+  const auto [batch, place] = direct(g, request);
+  const applying last{g, *batch};
+  return call.fetch(result_row(*batch, place).ref());
+}
+
+// Records a request in a batch, sends the batch off when the thread's other fibers have recorded theirs, and waits for
+// it. Returns the batch, and the request's place in it.
+template <class State, class Wait>
+std::pair<typename osci<State, Wait>::fat*, unsigned> osci<State, Wait>::direct(group& g,
+                                                                                detail::request<State> first) {
   if (g.recent != nullptr) look_after(*g.recent, g);
   fat& b = open_fat(g);
   b.directed = true;
   const unsigned place = b.count++;
-  call.record(b.requests[place].ref());
-  if (b.count < batch_) this_fiber::yield();  // the others record their requests
+  b.requests[place].ref() = first;
+  if (b.count < batch_) list_.yield();
   if (!b.published) publish(g, b);
   await(b);
-  const reading last{g, b};
-  return call.fetch(result_row(b, place).ref());
+  return {&b, place};
 }
 
 // Whichever fiber comes first takes the role, not only those that wait: until then, everybody waits.
@@ -189,7 +219,7 @@ void osci<State, Wait>::look_after(fat& b, group& g) noexcept {
 
 template <class State, class Wait>
 void osci<State, Wait>::await_published(fat& b) noexcept {
-  while (!b.published) this_fiber::yield();  // until the fiber that directs it has its turn
+  while (!b.published) list_.yield();  // until the fiber that directs it has its turn
   await(b);
 }
 
@@ -197,8 +227,9 @@ template <class State, class Wait>
 template <class F, class OutputIt>
 OutputIt osci<State, Wait>::apply_batch(std::span<F> functions, OutputIt results) {
   using call = detail::call<State, std::conditional_t<std::is_invocable_v<const F&, State&>, const F&, F&>>;
-  detail::inside::refuse(&list_);
+  list_.refuse_nested();
   group& g = own_group();
+  const detail::stay here(g);
   std::deque<call> calls;  // they must not move
   std::exception_ptr first;
   while (!functions.empty()) {
@@ -206,6 +237,7 @@ OutputIt osci<State, Wait>::apply_batch(std::span<F> functions, OutputIt results
     fat& b = *take_fat(g);
     b.count = static_cast<unsigned>(many);
     b.posted = b.count - 1;  // the results are fetched together
+    b.tickets = 1;           // this call stays by itself
     b.published = b.taken = false;
     for (std::size_t i = 0; i < many; ++i) calls.emplace_back(functions[i]).record(b.requests[i].ref());
     publish(g, b);
@@ -233,6 +265,7 @@ template <class State, class Wait>
 bool osci<State, Wait>::publish(group& g, fat& b) noexcept {
   if (g.open == &b) g.open = nullptr;
   b.readers = b.count - b.posted;
+  if (b.readers != b.tickets) g.enter();
   b.published = true;
   b.rows = b.requests.get();
   unsigned many = b.count;

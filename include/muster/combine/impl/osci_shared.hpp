@@ -29,14 +29,24 @@ void osci_shared<State, Wait>::check() const {
   MUSTER_CHECK(empty, "osci_shared: destroyed or checked while a thread is inside an operation");
 }
 
+// The last thing that an operation does is to give its batch back, or to count itself out of it before.
+template <class State, class Wait>
+void osci_shared<State, Wait>::await_idle() noexcept {
+  MUSTER_CHECK(!list_.is_executing(), "a combining object is destroyed by one of its own operations");
+  for (group& g : groups_) {
+    // Relaxed: whoever changes it is behind the door.
+    for (detail::brief_wait wait; g.in_use.load(std::memory_order_relaxed) != 0; wait.pause())
+      this_fiber::yield();         // it may be a fiber of this thread
+    const passage here(*this, g);  // they have left, and all that they have done is visible
+  }
+}
+
 template <class State, class Wait>
 void osci_shared<State, Wait>::pass_door(group& g) noexcept {
   // (1) acquire: pairs with (2).
-  while (g.door.exchange(1, std::memory_order_acquire) != 0) {
-    for (unsigned looks = 0; looks < 64 && g.door.load(std::memory_order_relaxed) != 0; ++looks) sync::relax();
-    // Whoever is inside records a request, and needs the processor for it.
-    if (g.door.load(std::memory_order_relaxed) != 0) sync::yield();
-  }
+  for (detail::brief_wait wait; g.door.exchange(1, std::memory_order_acquire) != 0;) do
+      wait.pause();  // whoever is inside records a request, and needs the processor for it
+    while (g.door.load(std::memory_order_relaxed) != 0);
 }
 
 template <class State, class Wait>
@@ -59,6 +69,7 @@ typename osci_shared<State, Wait>::fat& osci_shared<State, Wait>::open_fat(group
     b = g.fats.back().get();
   }
   b->count.ref() = 0;
+  g.in_use.store(g.in_use.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   // Relaxed: whoever records in it comes through the door.
   b->announced.store(nullptr, std::memory_order_relaxed);
   g.open.ref() = b;
@@ -68,7 +79,7 @@ typename osci_shared<State, Wait>::fat& osci_shared<State, Wait>::open_fat(group
 template <class State, class Wait>
 template <class F>
 std::invoke_result_t<F&, State&> osci_shared<State, Wait>::apply(F&& function) {
-  detail::inside::refuse(&list_);
+  list_.refuse_nested();
   detail::call<State, F> call(function);
   group& g = groups_[sync::thread_index() % groups_.size()];
   fat* b = nullptr;
@@ -85,7 +96,7 @@ std::invoke_result_t<F&, State&> osci_shared<State, Wait>::apply(F&& function) {
   if (place == 0) {  // we direct this batch
     // Siblings record their requests. For kernel threads that wait for this processor, as in the paper, it does not
     // pay: the kernel takes longer to switch than we to execute their requests.
-    this_fiber::yield();
+    list_.yield();
     publish(g, *b);
   }
   await(*b);
@@ -139,6 +150,7 @@ void osci_shared<State, Wait>::leave(group& g, fat& b) noexcept {
   const passage here(*this, g);
   b.next.ref() = g.free.get();
   g.free.ref() = &b;
+  g.in_use.store(g.in_use.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
 }  // namespace muster::inline MUSTER_ABI

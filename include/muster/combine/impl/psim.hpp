@@ -61,8 +61,8 @@ psim<State, Workspace>::group::group(unsigned number, const psim& in)
 
 template <class State, class Workspace>
 auto psim<State, Workspace>::own_group() -> group& {
-  group& own = groups_.own([this] {
-    auto made = std::make_unique<group>(sync::thread_index(), *this);
+  group& own = groups_.own([this](unsigned index) {
+    auto made = std::make_unique<group>(index, *this);
     places_[made->index].ref() = {
         {made->records[0].get(), made->records[1].get()}, made->announced.get(), made->results.get()};
     unsigned extent = extent_.load(std::memory_order_relaxed);
@@ -81,7 +81,8 @@ template <class State, class Workspace>
 void psim<State, Workspace>::check() const {
   const word* const current = record(head_.load(std::memory_order_relaxed));
   groups_.for_each([&](const group& g) {
-    MUSTER_CHECK(g.count == 0 && !g.executing, "psim: destroyed or checked while a thread is inside an operation");
+    MUSTER_CHECK(g.count == 0 && !g.executing.load(std::memory_order_relaxed),
+                 "psim: destroyed or checked while a thread is inside an operation");
     const bool toggle = (toggles_[g.index / 64].load(std::memory_order_relaxed) & bit_of(g.index)) != 0;
     const bool executed = (current[bits_at(g.index)].load(std::memory_order_relaxed) & bit_of(g.index)) != 0;
     MUSTER_CHECK(toggle == g.toggle && executed == toggle,
@@ -220,6 +221,7 @@ detail::psim_answer<F, State, Workspace> psim<State, Workspace>::apply(F&& funct
                         }
                       });
     if (!done) {
+      const detail::stay here(me);
       record_request(me, 0, f);
       const results there = announce(me, 1);
       if constexpr (!std::is_void_v<result>) mine.result[0] = there.first->get();
@@ -232,6 +234,7 @@ detail::psim_answer<F, State, Workspace> psim<State, Workspace>::apply(F&& funct
 /// Announces and executes what this thread's fibers have recorded.
 template <class State, class Workspace>
 void psim<State, Workspace>::finish_recorded(group& me) noexcept {
+  const detail::stay here(me);
   const unsigned count = std::exchange(me.count, 0U);
   const results own = row(me.index, me.index);  // ours, and we read no results now
   const auto run_here = [&](State& state) noexcept {
@@ -254,6 +257,7 @@ void psim<State, Workspace>::finish_recorded(group& me) noexcept {
 template <class State, class Workspace>
 State psim<State, Workspace>::load() {
   group& me = own_group();
+  const detail::stay here(me);
   for (unsigned looks = 0; looks < 2; ++looks)
     if (sight s; look(me, s)) return state_in(me.copy.get());
 

@@ -34,18 +34,30 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// Around what calls users' functions: it notices those that do what they must not.
+/// Around what calls users' functions: it notices those that do what they must not. And what has begun goes on after
+/// it has had its effect: until then, the object stays.
 template <class State, class Workspace>
 struct psim<State, Workspace>::execution {
   explicit execution(group& me) noexcept : of(me) {
     refuse_within(of);
-    of.executing = true;
+    // Relaxed: whoever has its effect after the operation knows what came before the operation had its own.
+    of.executing.store(true, std::memory_order_relaxed);
   }
-  ~execution() { of.executing = false; }
+  ~execution() {
+    // (17) release: pairs with (16). The destructor comes after all that the attempt has done. Nothing of the object is
+    // touched after it, unless the caller stays.
+    of.executing.store(false, std::memory_order_release);
+  }
   execution(const execution&) = delete;
   execution& operator=(const execution&) = delete;
   group& of;
 };
+
+template <class State, class Workspace>
+bool psim<State, Workspace>::group::idle() const noexcept {
+  // (16) acquire: pairs with (17).
+  return thread_part::idle() && !executing.load(std::memory_order_acquire);
+}
 
 /// The start of an attempt. Returns false when it would be in vain.
 template <class State, class Workspace>
@@ -55,14 +67,15 @@ bool psim<State, Workspace>::look(group& me, sight& s) const noexcept {
   s.head = head_.load(std::memory_order_seq_cst);
   // (10) seq_cst: pairs with (9).
   s.extent = extent_.load(std::memory_order_seq_cst);
-  if (s.head == me.copied) return true;  // words beyond those that we have copied are zero, here and there
+  if (s.head == me.copied.get()) return true;  // words beyond those that we have copied are zero, here and there
   const unsigned used = words_for(s.extent);
   const word* const from = record(s.head);
   std::uint64_t* const copy = me.copy.get();
   // (5) acquire: pairs with (6). See case (2).
   for (unsigned i = 0; i < used; ++i) copy[i] = from[i].load(std::memory_order_acquire);
-  me.copied = is_current(s.head) ? s.head : 0;
-  return me.copied != 0;
+  const bool is_whole = is_current(s.head);
+  me.copied.ref() = is_whole ? s.head : 0;
+  return is_whole;
 }
 
 template <class State, class Workspace>
@@ -135,7 +148,7 @@ bool psim<State, Workspace>::attempt(group& me, const sight& s, Own own) noexcep
     return false;
   }
   if constexpr (works) me.workspace.commit();
-  me.copied = head;
+  me.copied.ref() = head;
   me.filling ^= 1;
   return true;
 }

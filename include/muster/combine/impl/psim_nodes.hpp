@@ -47,7 +47,7 @@ inline std::uint64_t word_of(psim_node* node) noexcept { return std::bit_cast<st
 inline psim_node* node_of(std::uint64_t word) noexcept { return std::bit_cast<psim_node*>(word); }
 
 /// Touched by its thread only, but for what it offers.
-class psim_store {
+class psim_store : public thread_part {
  public:
   /// What the stores of an object share.
   struct market {
@@ -206,8 +206,10 @@ class psim_nodes {
   }
   /// The calling thread's. Throws std::bad_alloc, and std::length_error when there are more threads than configured.
   psim_store& own() {
-    return stores_.own([this] { return new psim_store(market_, sync::thread_index()); });
+    return stores_.own([this](unsigned index) { return new psim_store(market_, index); });
   }
+  /// For the destructor: returns when no thread is in the middle of an operation.
+  void await_idle() const noexcept { stores_.await_idle(); }
 
   /// Asserts that every node that has been made is free or one of `used`. Only while no thread uses the object.
   void check(std::size_t used) const {

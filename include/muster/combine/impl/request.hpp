@@ -15,7 +15,10 @@
 #include <muster/base/sync.hpp>      // sync::cell
 #include <muster/combine/batch.hpp>  // batch, executes
 
+#include <array>        // bytes of a result
+#include <bit>          // std::bit_cast
 #include <cstddef>      // std::byte
+#include <cstring>      // std::memcpy
 #include <exception>    // std::exception_ptr
 #include <functional>   // std::invoke
 #include <memory>       // std::construct_at
@@ -69,16 +72,33 @@ struct request {
   void put(const T& value) noexcept {
     std::construct_at(reinterpret_cast<T*>(room), value);
   }
+
+  // Results lie here as a word of a type that few states have: the compiler knows that to write one does not change a
+  // state of another type, which can so stay in a register over a row of requests.
+  using word = unsigned long long;
+  template <class T>
+  void put_bytes(const T& value) noexcept {
+    word bytes = 0;
+    std::memcpy(&bytes, static_cast<const void*>(std::addressof(value)), sizeof(T));
+    put(bytes);
+  }
+  template <class T>
+  T bytes() noexcept {
+    std::array<std::byte, sizeof(T)> copy;
+    std::memcpy(copy.data(), &as<word>(), sizeof(T));
+    return std::bit_cast<T>(copy);
+  }
+
   template <class R>
   void put_result(const R& value) noexcept {
     if constexpr (is_optional<R>) {
       if (value.has_value()) {
-        put(*value);
+        put_bytes(*value);
       } else {
         run = &returned_nothing;
       }
     } else {
-      put(value);
+      put_bytes(value);
     }
   }
 };
@@ -162,12 +182,12 @@ class call {
         std::rethrow_exception(error);
       }
     if constexpr (std::is_reference_v<result>) {
-      return static_cast<result>(*from.template as<std::remove_reference_t<result>*>());
+      return static_cast<result>(*from.template bytes<std::remove_reference_t<result>*>());
     } else if constexpr (is_optional<result>) {
       if (from.run == &request_type::returned_nothing) return std::nullopt;
-      return from.template as<typename result::value_type>();
+      return from.template bytes<typename result::value_type>();
     } else if constexpr (!std::is_void_v<result>) {
-      return from.template as<result>();
+      return from.template bytes<result>();
     }
   }
 
@@ -191,16 +211,7 @@ class call {
       state.execute(batch<State, std::remove_const_t<F>, result>(first, end));
       return end;
     } else {
-      if constexpr (std::is_arithmetic_v<State> && std::is_arithmetic_v<stored>) {
-        // Nobody can tell: a number holds no address of its own. The copy stays in a register over the whole row, and
-        // what they change does not have to come back from memory each time.
-        State copy = state;
-        first = run_all(copy, first, last);
-        state = copy;
-        return first;
-      } else {
-        return run_all(state, first, last);
-      }
+      return run_all(state, first, last);
     }
   }
 
@@ -212,6 +223,13 @@ class call {
     return first;
   }
 
+  /// In a handler.
+  static void keep_error(request_type& one) noexcept {
+    static_assert(sizeof(std::exception_ptr) <= sizeof one.room);
+    std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), caught());
+    one.run = &request_type::has_thrown;
+  }
+
   MUSTER_HOT static void run_one(State& state, request_type& one) noexcept {
     if constexpr (!throws) {
       run_one_or_throw(state, one);
@@ -220,9 +238,7 @@ class call {
         run_one_or_throw(state, one);
       } catch (...) {
         if constexpr (is_small) {
-          static_assert(sizeof(std::exception_ptr) <= sizeof one.room);
-          std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), caught());
-          one.run = &request_type::has_thrown;
+          keep_error(one);
         } else {
           one.template as<call*>()->outcome_.error = caught();
         }
@@ -237,7 +253,7 @@ class call {
         std::invoke(f, state);
       } else if constexpr (std::is_reference_v<result>) {
         auto&& there = std::invoke(f, state);
-        one.put(std::addressof(there));
+        one.put_bytes(std::addressof(there));
       } else {
         one.put_result(std::invoke(f, state));
       }

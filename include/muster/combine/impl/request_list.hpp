@@ -12,11 +12,12 @@
 // A node here stands for a row of requests. Up to two lie in the node itself.
 #pragma once
 
-#include <muster/base/arch.hpp>             // line_size, prefetch_for_write
-#include <muster/base/inside.hpp>           // inside
-#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
-#include <muster/combine/impl/request.hpp>  // request, run_requests
-#include <muster/combine/impl/waiting.hpp>  // waiting
+#include <muster/base/arch.hpp>                // line_size, prefetch_for_write
+#include <muster/base/inside.hpp>              // inside
+#include <muster/base/sync.hpp>                // sync::atomic, sync::cell
+#include <muster/combine/impl/per_thread.hpp>  // stay, thread_part
+#include <muster/combine/impl/request.hpp>     // request, run_requests
+#include <muster/combine/impl/waiting.hpp>     // waiting
 
 #include <cstdint>  // std::uint32_t
 #include <utility>  // std::forward
@@ -110,10 +111,15 @@ class request_list {
   /// After an event that somebody may wait for with this key.
   MUSTER_HOT void happened(std::uint32_t key) noexcept { waiting_.happened(key); }
 
+  /// Before a request is announced; see waiting.hpp.
+  MUSTER_HOT void refuse_nested() const { waiting_.refuse_nested(); }
+  MUSTER_HOT void yield() const noexcept { waiting_.yield(); }
+  bool is_executing() const noexcept { return waiting_.is_executing(); }
+
   /// For the combiner: runs requests from `at` on, and then hands the role on. `at` must be its own, or one whose owner
-  /// has not announced it yet.
+  /// has not announced it yet. Whoever is served may end the object, unless the caller stays.
   void serve(node* at) {
-    const inside here(this);
+    const inside here = waiting_.executing();
     State& state = state_.ref();
     for (unsigned served = 0;;) {
       // (3) acquire: pairs with (2).
@@ -123,7 +129,7 @@ class request_list {
         served = 0;
         continue;
       }
-      prefetch_for_write(next);
+      muster::prefetch_for_write(next);
       const contents now = at->held.get();
       run_requests(state, now.first, now.first + now.count);
       served += now.count;
@@ -138,9 +144,9 @@ class request_list {
   /// The same when the caller's own request, which nobody else needs to know, is run first. `own` is its node, found
   /// to be `yours`, and `spare` the one after.
   template <class Call>
-  MUSTER_HOT typename Call::result run_and_serve(Call& call, node* spare) {
-    const hands_on_at_end last{*this, spare};
-    const inside here(this);
+  MUSTER_HOT typename Call::result run_and_serve(Call& call, node* spare, thread_part& mine) {
+    const hands_on_at_end last{*this, spare, mine};
+    const inside here = waiting_.executing();
     return call.run_here(state_.ref());
   }
 
@@ -151,21 +157,27 @@ class request_list {
   State& state() noexcept { return state_.ref(); }
 
  private:
+  MUSTER_COLD void stay_and_serve(node* at, thread_part& mine) {
+    const stay here(mine);
+    serve(at);
+  }
   struct hands_on_at_end {
     request_list& list;
     node* spare;
+    thread_part& mine;
     ~hands_on_at_end() {
       // Relaxed: serve() looks again.
       if (spare->next.load(std::memory_order_relaxed) != nullptr || !list.hand_on(spare)) [[unlikely]]
-        list.serve(spare);
+        list.stay_and_serve(spare, mine);
     }
   };
 
-  /// Returns false when nobody is there to take the role.
+  /// Returns false when nobody is there to take the role. Otherwise, the last that the caller does with the object.
   MUSTER_HOT bool hand_on(node* at) noexcept {
     const std::uint32_t key = at->key;
+    const auto events = waiting_.lasting_events();
     if (!detached_) [[likely]] {
-      // (6) release: pairs with (4). The next combiner has the object as we leave it.
+      // (6) release: pairs with (4). The next combiner has the object as we leave it, and may end it.
       at->state.store(yours, std::memory_order_release);
     } else {
       std::uint32_t seen = waiting_for_turn;
@@ -173,7 +185,7 @@ class request_list {
       if (!at->state.compare_exchange_strong(seen, yours, std::memory_order_release, std::memory_order_relaxed))
         return false;
     }
-    waiting_.happened(key);
+    events.happened(key);
     return true;
   }
 

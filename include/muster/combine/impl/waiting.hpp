@@ -5,40 +5,152 @@
 //
 // With other fibers that can run, a look that finds nothing yields to them. When all of them wait as well, or there are
 // none, the thread looks for a while and then sleeps, as its policy says (base/wait.hpp).
+//
+// What is waited on outlasts the object: whoever makes an event may find that the object has ended by it. The next
+// object that gets the event_mask has sleepers of its own, and a late wake is one too many for them.
 #pragma once
 
-#include <muster/base/wait.hpp>    // event_mask
-#include <muster/fiber/fiber.hpp>  // this_fiber, carrier
+#include <muster/base/inside.hpp>    // inside
+#include <muster/base/sync.hpp>      // sync::lasting
+#include <muster/base/wait.hpp>      // event_mask
+#include <muster/fiber/carrier.hpp>  // carrier
+#include <muster/fiber/fiber.hpp>    // this_fiber
 
-#include <chrono>   // std::chrono::milliseconds
-#include <cstdint>  // std::uint32_t
+#include <chrono>     // std::chrono::milliseconds
+#include <cstdint>    // std::uint32_t
+#include <stdexcept>  // std::logic_error
 
 namespace muster::inline MUSTER_ABI::detail {
 
+/// A fiber that waits for an object in the middle of an operation of another. They are in a list, one for each thread.
+class nested_wait {
+ public:
+  explicit nested_wait(const void* object) noexcept : object_(object), outer_(sync::innermost()) {
+    carrier& here = carrier::own();
+    next_ = first(here);
+    if (next_ != nullptr) next_->before_ = this;
+    here.nested = this;
+  }
+  ~nested_wait() {
+    if (next_ != nullptr) next_->before_ = before_;
+    if (before_ != nullptr) {
+      before_->next_ = next_;
+    } else {
+      carrier::own().nested = next_;
+    }
+  }
+  nested_wait(const nested_wait&) = delete;
+  nested_wait& operator=(const nested_wait&) = delete;
+
+  /// Whether a fiber in the middle of an operation of `object` waits for another one's operation to end, and so on, and
+  /// the last of them for the caller's.
+  static bool closes_ring(const void* object) noexcept {
+    // Each waits for one object, so there is one way to go, and it is no longer than the list.
+    const nested_wait* const all = first(carrier::own());
+    for (const nested_wait* turn = all; turn != nullptr; turn = turn->next_) {
+      const nested_wait* holder = all;
+      while (holder != nullptr && !inside::has(holder->outer_, object)) holder = holder->next_;
+      if (holder == nullptr) return false;
+      object = holder->object_;
+      if (inside::is_in(object)) return true;
+    }
+    return false;
+  }
+
+ private:
+  static nested_wait* first(const carrier& of) noexcept { return static_cast<nested_wait*>(of.nested); }
+
+  const void* const object_;
+  const void* const outer_;  // the fiber's chain
+  nested_wait* next_ = nullptr;
+  nested_wait* before_ = nullptr;
+};
+
+/// Its address stands for the object in chains of operations (base/inside.hpp).
 template <class Wait>
 class waiting {
  public:
-  /// After the store that makes ready() true for those who wait with this key.
-  MUSTER_HOT void happened(std::uint32_t key) noexcept {
-    if constexpr (Wait::parks)
-      if (events_.after_event(event_mask::bit(key)) != 0) [[unlikely]]
-        events_.wake(key);
-  }
+  /// What somebody may wait for. Lasts longer than the object.
+  class events {
+   public:
+    explicit events(event_mask& mask) noexcept : mask_(mask) {}
+    /// After the store that makes ready() true for those who wait with this key.
+    MUSTER_HOT void happened(std::uint32_t key) const noexcept {
+      if constexpr (Wait::parks)
+        if (mask_.after_event(event_mask::bit(key)) != 0) [[unlikely]]
+          mask_.wake(key);
+    }
 
+   private:
+    event_mask& mask_;
+  };
+
+  /// Throws std::bad_alloc.
+  waiting() : mask_(sync::lasting<event_mask>::take()) {}
+  ~waiting() { sync::lasting<event_mask>::give_back(mask_); }
+  waiting(const waiting&) = delete;
+  waiting& operator=(const waiting&) = delete;
+
+  /// To be asked for before the store that lets others end the object.
+  MUSTER_HOT events lasting_events() const noexcept { return events(mask_); }
+  /// Where the object cannot end before this has returned.
+  MUSTER_HOT void happened(std::uint32_t key) noexcept { lasting_events().happened(key); }
+
+  /// Before a request is announced. Throws std::logic_error if it would wait for the caller, for ever.
+  MUSTER_HOT void refuse_nested() const {
+    if (sync::innermost() != nullptr) [[unlikely]]
+      refuse_known();
+  }
+  /// While an operation of the object is executed.
+  inside executing() const noexcept { return inside(this); }
+  /// Whether the caller is in the middle of an operation of the object.
+  bool is_executing() const noexcept { return inside::is_in(this); }
+
+  /// Lets other fibers run, in the middle of an operation that has begun and is not announced.
+  MUSTER_HOT void yield() const noexcept {
+    if (sync::innermost() != nullptr) [[unlikely]] {
+      yield_nested();
+    } else {
+      this_fiber::yield();
+    }
+  }
   /// Returns when ready() is true.
   template <class Ready>
   MUSTER_HOT void await(std::uint32_t key, Ready ready) {
+    await(key, ready, *this);
+  }
+  /// The same where `object` stands for the object.
+  template <class Ready>
+  MUSTER_HOT void await(std::uint32_t key, Ready ready, const waiting& object) {
     if (ready()) return;
-    if (this_fiber::has_siblings()) {
-      await_among_fibers(key, ready);
+    if (sync::innermost() != nullptr) [[unlikely]] {
+      await_nested(key, ready, object);
     } else {
-      events_.await<Wait>(key, ready, no_deadline);
+      await_unready(key, ready);
     }
   }
 
  private:
   // A thread that sleeps for one of its fibers may be late for another by this much.
   static constexpr std::chrono::milliseconds nap{1};
+
+  MUSTER_COLD void yield_nested() const noexcept {
+    const nested_wait here(this);
+    this_fiber::yield();
+  }
+  template <class Ready>
+  MUSTER_COLD void await_nested(std::uint32_t key, Ready& ready, const waiting& object) {
+    const nested_wait here(&object);
+    await_unready(key, ready);
+  }
+  template <class Ready>
+  MUSTER_HOT void await_unready(std::uint32_t key, Ready& ready) {
+    if (this_fiber::has_siblings()) {
+      await_among_fibers(key, ready);
+    } else {
+      mask_.template await<Wait>(key, ready, no_deadline);
+    }
+  }
 
   template <class Ready>
   MUSTER_HOT void await_among_fibers(std::uint32_t key, Ready& ready) {
@@ -62,13 +174,24 @@ class waiting {
         sync::yield();
         if (ready()) return;
       }
-      events_.sleep(key, ready, deadline_clock::now() + nap);
+      mask_.sleep(key, ready, deadline_clock::now() + nap);
     } else {
       sync::yield();
     }
   }
 
-  event_mask events_;
+  MUSTER_COLD void refuse_known() const {
+    if (is_executing())
+      throw std::logic_error(
+          "apply: called from within an operation of the same object, or by a fiber that such an operation joins, "
+          "which would wait for itself; use the State& that the operation has been given");
+    if (nested_wait::closes_ring(this))
+      throw std::logic_error(
+          "apply: fibers of this thread are in the middle of operations of several objects, and each applies to an "
+          "object of the next, so they would wait for each other; nest operations in the same order everywhere");
+  }
+
+  event_mask& mask_;
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

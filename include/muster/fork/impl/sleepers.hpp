@@ -7,8 +7,9 @@
 // count after a full fence. So of the last look and the look at the count, one sees what the other side has done.
 #pragma once
 
-#include <muster/base/sync.hpp>  // sync::atomic, sync::futex_wait
-#include <muster/base/wait.hpp>  // deadlines
+#include <muster/base/brief_wait.hpp>  // brief_wait
+#include <muster/base/sync.hpp>        // sync::atomic, sync::futex_wait
+#include <muster/base/wait.hpp>        // deadlines
 
 #include <cstdint>  // std::uint32_t
 
@@ -50,14 +51,7 @@ class short_lock {
     return taken_.load(std::memory_order_relaxed) == 0 && taken_.exchange(1, std::memory_order_acquire) == 0;
   }
   void lock() noexcept {
-    for (unsigned pauses = 1; !try_lock(); pauses *= 2) {
-      if (pauses <= 128) {
-        for (unsigned i = 0; i < pauses; ++i) sync::relax();
-      } else {
-        pauses = 128;
-        sync::yield();
-      }
-    }
+    for (brief_wait wait; !try_lock();) wait.pause();
   }
   void unlock() noexcept {
     // (4) release: pairs with (3).
