@@ -88,6 +88,20 @@ void scopes() {
   expect(std::all_of(steps.begin(), steps.end(), [](const step& one) { return one.visits == 1; }));
 }
 
+void locals_of_a_scope() {
+  std::atomic<long> all{0};
+  // [wait]
+  muster::finish([&](muster::async_scope& scope) {
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<long> numbers(100, round);
+      for (const long& number : numbers) scope.async([&] { all += number; });
+      scope.wait();  // before the numbers end
+    }
+  });
+  // [/wait]
+  expect(all == 300);
+}
+
 void loops() {
   std::vector<double> numbers(10'000);
   // [loops]
@@ -144,6 +158,7 @@ int main() {
     results();
     exceptions();
     scopes();
+    locals_of_a_scope();
     loops();
     stopping();
   });

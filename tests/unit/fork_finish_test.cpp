@@ -55,6 +55,58 @@ TEST_P(finishes, when_a_million_asyncs_have_ended) {
   EXPECT_TRUE(all.once_each());
 }
 
+// What asyncs use ends when the body has waited, long before the scope does.
+TEST_P(finishes, after_the_body_has_waited_for_what_uses_its_locals) {
+  constexpr std::size_t rounds = 20, of_each = 200;
+  executions all(rounds * of_each);
+  std::atomic<unsigned> wrong{0};
+  workers_.run([&] {
+    finish([&](muster::async_scope& scope) {
+      for (std::size_t round = 0; round < rounds; ++round) {
+        std::vector<std::size_t> numbers(of_each);
+        for (std::size_t i = 0; i < of_each; ++i) numbers[i] = round * of_each + i;
+        std::atomic<std::size_t> executed{0};
+        for (const std::size_t& number : numbers)
+          scope.async([&] {
+            all.of(number);
+            // Half of them begin another, which the body waits for as well.
+            if (number % 2 == 0) scope.async([&] { executed.fetch_add(1); });
+            executed.fetch_add(1);
+          });
+        scope.wait();
+        wrong += executed.load() != of_each + of_each / 2;
+        numbers.assign(of_each, ~std::size_t{0});
+        scope.wait();  // for nothing
+      }
+      scope.async([&] { wrong += all.once_each() ? 0 : 1; });  // goes on as before
+    });
+  });
+  EXPECT_EQ(wrong.load(), 0U);
+  EXPECT_TRUE(all.once_each());
+}
+
+TEST_P(finishes, and_throws_after_a_wait_what_was_thrown_before_it) {
+  bool went_on = false;
+  EXPECT_THROW(workers_.run([&] {
+    finish([&](muster::async_scope& scope) {
+      for (int i = 0; i < 20; ++i)
+        scope.async([i] {
+          if (i == 7) throw std::runtime_error("thrown");
+        });
+      scope.wait();
+      went_on = true;
+    });
+  }),
+               std::runtime_error);
+  EXPECT_TRUE(went_on);
+}
+
+TEST(scopes_death, are_not_waited_for_by_their_asyncs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(finish([](muster::async_scope& scope) { scope.async([&] { scope.wait(); }); }),
+               "only the body may wait");
+}
+
 TEST_P(finishes, when_asyncs_of_asyncs_have_ended) {
   constexpr std::size_t many = 1U << 12U;
   executions all(many);

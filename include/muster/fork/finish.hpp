@@ -12,7 +12,7 @@
 //            when all that was begun before has ended well. What the second half of a fork begins counts as begun by
 //            the body, at that time, when another worker executes that half. Of those that one async has begun, any.
 // Stopping   when a stop is requested, asyncs that have not begun are dropped.
-// Waiting    the scope's end executes its own asyncs, and those of scopes within; no others.
+// Waiting    the scope's end, and wait(), execute its own asyncs, and those of scopes within; no others.
 // Source     Charles et al., "X10" (OOPSLA 2005), for finish and async. Running at once or keeping: Guo et al.,
 //            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided anew each time.
 #pragma once
@@ -49,14 +49,23 @@ class async_scope : detail::scope_link {
   async_scope& operator=(const async_scope&) = delete;
 
   /// Calls function() now or later, here or on another worker. What it captures by reference must live until the scope
-  /// ends, which the locals of the body do not. If it takes a context, it is given one. What it throws is rethrown by
-  /// finish().
+  /// ends, or until wait() has returned. If it takes a context, it is given one. finish() rethrows what it throws.
   template <class F>
   void async(F&& function) {
     constexpr bool fits = std::invocable<F&> || std::invocable<F&, context&>;
     static_assert(fits,
                   "async takes a function of no arguments, or of a muster::context: bind its arguments in a lambda");
     if constexpr (fits) begin(std::forward<F>(function));
+  }
+
+  /// Returns when all that has been begun so far has ended; then the locals that it uses may end. For the body, any
+  /// number of times; an async that calls it ends the program with a message, as it would wait for itself.
+  void wait() noexcept {
+    MUSTER_CHECK(detail::worker::current() == &owner_ && owner_.within == outside_,
+                 "async_scope::wait: called by an async, or on another thread than that of finish(); only the body may "
+                 "wait");
+    await_all();
+    open_.begin_anew();
   }
 
  private:
@@ -97,7 +106,7 @@ class async_scope : detail::scope_link {
   detail::async_index end_body() noexcept {
     const std::uint64_t own = begun_.load(std::memory_order_relaxed) + 1;
     begun_.store(own, std::memory_order_relaxed);
-    wait();
+    await_all();
     return {own, 0};
   }
 
@@ -150,7 +159,7 @@ class async_scope : detail::scope_link {
     error_ = std::move(error);
   }
 
-  void wait() noexcept {
+  void await_all() noexcept {
     if (!open_.all_ended()) owner_.await(*this, open_);
   }
 

@@ -37,6 +37,9 @@ class open_count {
     // (3) acquire: pairs with (1).
     return open_.fetch_add(awaited, std::memory_order_acquire) != 0;
   }
+  /// For the owner, when all have ended and it has been given its token: it may sleep once more. Relaxed: nobody else
+  /// knows of it.
+  void begin_anew() noexcept { open_.store(0, std::memory_order_relaxed); }
 
  private:
   static constexpr std::uint64_t awaited = std::uint64_t{1} << 63U;
