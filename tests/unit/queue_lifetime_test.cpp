@@ -50,7 +50,12 @@ TYPED_TEST(queue_lifetime, a_constructor_that_throws_leaves_the_queue_as_it_was)
       ASSERT_EQ(q.pop()->value(), i);
     }
     EXPECT_EQ(q.try_pop().status(), queue_status::empty);
+    // The last push before the end has thrown, behind an item.
+    ASSERT_EQ(q.emplace(std::uint64_t{51}), queue_status::success);
+    EXPECT_THROW(q.push(bad), refusal);
     q.close();
+    EXPECT_EQ(q.pop()->value(), 51U);
+    EXPECT_EQ(q.try_pop().status(), queue_status::closed);
     EXPECT_EQ(q.pop().status(), queue_status::closed);
     q.check();
   }
@@ -85,27 +90,51 @@ TYPED_TEST(queue_lifetime, bulk_push_keeps_the_items_before_the_one_that_throws)
   q.check();
 }
 
-TYPED_TEST(queue_lifetime, a_queue_that_is_closed_while_a_bulk_push_throws_is_drained) {
-  using queue = typename TypeParam::template of<counted>;
-  /// Closes the queue before the fourth item, and throws instead of it.
-  struct closing_input {
-    queue* q;
-    std::uint64_t value = 1;
-    std::uint64_t operator*() const {
-      if (value == 4) {
-        q->close();
-        throw refusal(value);
-      }
-      return value;
+/// Closes the queue before the fourth item, and throws instead of it. A single pass, and not more.
+template <class Queue>
+struct closing_input {
+  Queue* q;
+  std::uint64_t value = 1;
+  std::uint64_t operator*() const {
+    if (value == 4) {
+      q->close();
+      throw refusal(value);
     }
-    closing_input& operator++() {
-      ++value;
-      return *this;
-    }
-  };
+    return value;
+  }
+  closing_input& operator++() {
+    ++value;
+    return *this;
+  }
+};
+/// The same with as many passes as one likes: pushes claim room for all at once.
+template <class Queue>
+struct closing_forward_input {
+  using value_type = std::uint64_t;
+  using difference_type = std::ptrdiff_t;
+  using reference = std::uint64_t;
+  using pointer = void;
+  using iterator_category = std::forward_iterator_tag;
+  closing_input<Queue> at{nullptr};
+  std::uint64_t operator*() const { return *at; }
+  closing_forward_input& operator++() {
+    ++at;
+    return *this;
+  }
+  closing_forward_input operator++(int) {
+    closing_forward_input before = *this;
+    ++at;
+    return before;
+  }
+  bool operator==(const closing_forward_input& other) const { return at.value == other.at.value; }
+};
+
+template <class Queue, class Input>
+void expect_to_be_drained_when_closed_by_a_bulk_push_that_throws() {
+  static_assert(std::forward_iterator<closing_forward_input<Queue>>);
   for (const std::uint64_t start : start_ranks) {
-    queue q(16, queue_options{.first_rank = start});
-    EXPECT_THROW(q.push_n(closing_input{&q}, 10), refusal);
+    Queue q(16, queue_options{.first_rank = start});
+    EXPECT_THROW(q.push_n(Input{&q}, 10), refusal);
     EXPECT_EQ(q.emplace(std::uint64_t{11}), queue_status::closed);
     for (std::uint64_t i = 1; i <= 3; ++i) {
       const auto got = q.try_pop();
@@ -116,6 +145,11 @@ TYPED_TEST(queue_lifetime, a_queue_that_is_closed_while_a_bulk_push_throws_is_dr
     EXPECT_EQ(q.try_pop().status(), queue_status::closed);
     q.check();
   }
+}
+TYPED_TEST(queue_lifetime, a_queue_that_is_closed_while_a_bulk_push_throws_is_drained) {
+  using queue = typename TypeParam::template of<counted>;
+  expect_to_be_drained_when_closed_by_a_bulk_push_that_throws<queue, closing_input<queue>>();
+  expect_to_be_drained_when_closed_by_a_bulk_push_that_throws<queue, closing_forward_input<queue>>();
 }
 
 TYPED_TEST(queue_lifetime, bulk_pop_into_an_output_that_throws_loses_at_most_the_item_in_hand) {

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// page_base by itself, by one thread: what is free is found, wherever it lies; what is no block is not freed, but
+// counted. And xmalloc on it finds a block that another of its FIFOs keeps.
+#include <gtest/gtest.h>
+#include <muster/gpu/page_base.hpp>
+#include <muster/gpu/xmalloc.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+namespace {
+
+using muster::gpu::page_base;
+constexpr std::size_t page = 4096;
+
+struct memory {
+  explicit memory(std::size_t pages)
+      : at(std::aligned_alloc(page, pages * page)), base(page_base::make(at, pages * page)) {}
+  ~memory() { std::free(at); }
+  memory(const memory&) = delete;
+  memory& operator=(const memory&) = delete;
+  void* const at;
+  page_base* const base;
+};
+
+TEST(page_base, frees_nothing_but_blocks) {
+  for (const std::size_t bytes : {64U, 128U, 256U, 512U, 1024U, 2048U}) {
+    memory with(8);
+    page_base& base = *with.base;
+    auto* const first = static_cast<char*>(base.allocate(bytes));
+    ASSERT_NE(first, nullptr);
+    static_cast<void>(base.allocate(bytes));
+    std::uint64_t refused = 0;
+    const auto in_page = reinterpret_cast<std::uintptr_t>(first) % page;
+    for (std::size_t at = 0; at < page; at += 16) {
+      if (at % bytes == 0 && at / bytes < (bytes == 64 ? 63U : page / bytes)) continue;  // a block, free or not
+      base.deallocate(first - in_page + at);
+      EXPECT_EQ(base.freed_invalid(), ++refused) << "at " << at << ", in blocks of " << bytes;
+    }
+    EXPECT_EQ(base.freed_twice(), 0U);
+    // What is taken has not been given out again.
+    EXPECT_NE(base.allocate(bytes), first);
+    base.deallocate(first);
+    base.deallocate(first);
+    EXPECT_EQ(base.freed_twice(), 1U);
+    EXPECT_EQ(base.freed_invalid(), refused);
+  }
+}
+
+TEST(page_base, owns_what_it_has_and_no_byte_more) {
+  memory with(8);
+  page_base& base = *with.base;
+  const auto begin = base.origin(), end = begin + std::uint64_t{base.pages()} * page;
+  const auto at = [](std::uint64_t address) { return reinterpret_cast<void*>(address); };
+  EXPECT_TRUE(base.owns(at(begin)));
+  EXPECT_TRUE(base.owns(at(end - 1)));
+  EXPECT_FALSE(base.owns(at(begin - 1)));
+  EXPECT_FALSE(base.owns(at(end)));
+  base.deallocate(at(end));
+  EXPECT_EQ(base.freed_invalid(), 1U);
+}
+
+// Wherever the last search has ended, and whatever is free around it.
+TEST(page_base, finds_every_run_that_is_free) {
+  constexpr unsigned runs_of = 4;
+  memory with(41);
+  page_base& base = *with.base;
+  const unsigned pages = base.pages();
+  for (unsigned first = 0; first + runs_of <= pages; ++first) {
+    for (unsigned hint = 0; hint < runs_of; ++hint) {
+      std::vector<void*> all;
+      while (void* const one = base.allocate(page)) all.push_back(one);
+      ASSERT_EQ(all.size(), pages);
+      std::sort(all.begin(), all.end());
+      // The search ends within what will be free.
+      base.deallocate(all[first + hint]);
+      void* const last = base.allocate(page);
+      ASSERT_EQ(last, all[first + hint]);
+      for (unsigned i = 0; i < runs_of; ++i) base.deallocate(all[first + i]);
+      void* const found = base.allocate(runs_of * page);
+      EXPECT_EQ(found, all[first]) << "pages " << first << " to " << first + runs_of - 1 << ", hint " << hint;
+      for (unsigned i = 0; i < pages; ++i)
+        if (i < first || i >= first + runs_of) base.deallocate(all[i]);
+      if (found != nullptr) base.deallocate(found);
+      ASSERT_EQ(base.free_pages(), pages);
+    }
+  }
+}
+
+struct many_fifos : muster::gpu::xmalloc_options {
+  static constexpr unsigned fifos = 16;
+  static constexpr muster::gpu::fifo_choice choice = muster::gpu::fifo_choice::hash;
+};
+
+TEST(xmalloc_on_pages, finds_the_last_free_block_in_whatever_fifo_it_is) {
+  memory with(2);
+  muster::gpu::xmalloc<page_base, many_fifos> heap(*with.base);
+  std::vector<void*> all;
+  while (void* const one = heap.allocate(2000)) all.push_back(one);
+  ASSERT_FALSE(all.empty());
+  for (int round = 0; round < 200; ++round) {
+    heap.free(all.front());
+    all.front() = heap.allocate(2000);
+    ASSERT_NE(all.front(), nullptr) << "a block of this size is free, in round " << round;
+  }
+  for (void* const one : all) heap.free(one);
+}
+
+}  // namespace
