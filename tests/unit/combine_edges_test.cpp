@@ -70,10 +70,12 @@ void expect_one_state(const typename Object::state_type& one, const typename Obj
 
 TYPED_TEST(combine_edges, there_is_one_state) {
   expect_one_state<typename TypeParam::template of<std::uint64_t>>(1, 2);
-  expect_one_state<typename TypeParam::template of<double>>(1.5, 2.5);
-  expect_one_state<typename TypeParam::template of<bool>>(true, false);
-  expect_one_state<typename TypeParam::template of<colour>>(colour::red, colour::green);
-  expect_one_state<typename TypeParam::template of<pair_of_numbers>>({1, 2}, {3, 4});
+}
+TEST(osci_edges, there_is_one_state_of_any_type) {
+  expect_one_state<muster::osci<double>>(1.5, 2.5);
+  expect_one_state<muster::osci<bool>>(true, false);
+  expect_one_state<muster::osci<colour>>(colour::red, colour::green);
+  expect_one_state<muster::osci<pair_of_numbers>>({1, 2}, {3, 4});
 }
 
 /// Rows of small requests on a number, some of which throw: every result is that of its own request.

@@ -42,10 +42,9 @@ class clh {
   template <class... Args>
   explicit clh(const combine_options& options = {}, Args&&... args)
       : nodes_(options.threads), state_(std::forward<Args>(args)...) {}
-  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  /// Operations that have had their effect do not touch the object any more; others may not have begun.
   ~clh() {
     MUSTER_CHECK(!waiting_.is_executing(), "a combining object is destroyed by one of its own operations");
-    nodes_.await_idle();
     check();
   }
   clh(const clh&) = delete;

@@ -41,10 +41,9 @@ class mcs {
   template <class... Args>
   explicit mcs(const combine_options& options = {}, Args&&... args)
       : nodes_(options.threads), state_(std::forward<Args>(args)...) {}
-  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  /// Operations that have had their effect do not touch the object any more; others may not have begun.
   ~mcs() {
     MUSTER_CHECK(!waiting_.is_executing(), "a combining object is destroyed by one of its own operations");
-    nodes_.await_idle();
     check();
   }
   mcs(const mcs&) = delete;

@@ -192,10 +192,10 @@ struct for_body {
   template <class Counter, class Asked>
   MUSTER_HOT Counter step(state, Counter first, const Counter last, const Asked& asked) const {
     if constexpr (std::invocable<F&, Counter, Counter>) {
-      std::invoke(f, first, last);
+      detail::invoke(f, first, last);
       return last;
     } else {
-      return detail::turns_until_asked(first, last, asked, [&](Counter at) { std::invoke(f, detail::turn(at)); });
+      return detail::turns_until_asked(first, last, asked, [&](Counter at) { detail::invoke(f, detail::turn(at)); });
     }
   }
   static void merge(state, state) noexcept {}
@@ -217,14 +217,14 @@ struct reduce_body {
     }
     T all = std::move(*sum);
     first = detail::turns_until_asked(first, last, asked, [&](Counter at) {
-      all = std::invoke(reduce, std::move(all), std::invoke(transform, detail::turn(at)));
+      all = detail::invoke(reduce, std::move(all), detail::invoke(transform, detail::turn(at)));
     });
     sum = std::move(all);
     return first;
   }
   void merge(state& sum, state& right) {
     if (sum.has_value() && right.has_value()) {
-      sum = std::invoke(reduce, std::move(*sum), std::move(*right));
+      sum = detail::invoke(reduce, std::move(*sum), std::move(*right));
     } else if (right.has_value()) {
       sum = std::move(right);
     }
@@ -233,7 +233,7 @@ struct reduce_body {
  private:
   template <class Counter>
   MUSTER_COLD T only(Counter at) {
-    return std::invoke(transform, detail::turn(at));
+    return detail::invoke(transform, detail::turn(at));
   }
 };
 

@@ -69,10 +69,10 @@ class scan {
     T all = std::move(*sum);
     for (; in != end; ++in, static_cast<void>(++out)) {
       if constexpr (Inclusive) {
-        all = std::invoke(op_, std::move(all), *in);
+        all = detail::invoke(op_, std::move(all), *in);
         *out = all;
       } else {
-        T next = std::invoke(op_, all, *in);
+        T next = detail::invoke(op_, all, *in);
         *out = std::move(all);
         all = std::move(next);
       }
@@ -101,7 +101,7 @@ class scan {
     for (std::size_t i = 2; i < many; ++i) {
       const std::optional<T>& before = sums[i - 1];
       std::optional<T>& here = sums[i];
-      if (before.has_value() && here.has_value()) here = std::invoke(op_, T(*before), std::move(*here));
+      if (before.has_value() && here.has_value()) here = detail::invoke(op_, T(*before), std::move(*here));
     }
     fork_each(self, 1, many,
               [&](worker&, std::size_t section) { scan_piece(begin(section), end(section), sums[section]); });

@@ -21,7 +21,7 @@
 #include <bit>          // std::bit_width
 #include <concepts>     // std::predicate
 #include <cstddef>      // std::size_t
-#include <functional>   // std::invoke, std::less
+#include <functional>   // std::less
 #include <iterator>     // std::random_access_iterator
 #include <ranges>       // ranges
 #include <type_traits>  // std::is_reference_v
@@ -67,7 +67,7 @@ class quicksort {
 
   template <class A, class B>
   MUSTER_HOT bool before(A&& a, B&& b) {
-    return static_cast<bool>(std::invoke(less_, std::forward<A>(a), std::forward<B>(b)));
+    return static_cast<bool>(detail::invoke(less_, std::forward<A>(a), std::forward<B>(b)));
   }
 
   /// These two, unlike those of the standard library, lose no element when a comparison throws.

@@ -6,6 +6,7 @@
 
 #include <muster/fork/pool.hpp>  // result_of, worker
 
+#include <functional>   // std::invoke
 #include <memory>       // std::addressof
 #include <type_traits>  // std::remove_reference_t
 #include <utility>      // std::pair
@@ -15,6 +16,16 @@ namespace muster::inline MUSTER_ABI::detail {
 /// Calls it, with a context if it takes one. See fork2.hpp.
 template <class F>
 result_or_nothing<result_of<F>> call_half(worker& self, F& f);
+
+/// f(arguments...), or what a pointer to a member makes of them.
+template <class F, class... Arguments>
+MUSTER_HOT decltype(auto) invoke(F& f, Arguments&&... arguments) {
+  if constexpr (std::is_member_pointer_v<std::remove_cv_t<F>>) {
+    return std::invoke(f, std::forward<Arguments>(arguments)...);
+  } else {
+    return f(std::forward<Arguments>(arguments)...);
+  }
+}
 
 /// A function or an argument that is needed for as long as the caller of fork2 waits. T: what it is, a reference when
 /// the caller has it by a name. What is small and has no name is copied: so it need not lie in memory.
