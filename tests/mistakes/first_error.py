@@ -26,7 +26,7 @@ def main() -> int:
     compiler, include = sys.argv[1:]
     command = [compiler, "-std=c++20", "-fsyntax-only", f"-I{include}"]
     text = SOURCE.read_text(encoding="utf-8")
-    mistakes = re.findall(r"^#(?:el)?if MISTAKE == (\d+)  // says: (.*)$", text, re.MULTILINE)
+    mistakes = re.findall(r"^#(?:el)?if MISTAKE == (\d+) +// says: (.*)$", text, re.MULTILINE)
     failures = 0
     if (error := first_error(command, "0")) is not None:
         print(f"without a mistake it must compile: {error}")
