@@ -25,6 +25,7 @@ const std::vector<survivor> survivors = {
     {"request_list::leave: compare_exchange acquire -> relaxed", true, "only its failure needs an order"},
     {"request_list::quiescent: load repeated", true, "looks when nobody is there"},
     {"hands_on_at_end::~hands_on_at_end: load repeated", true, "whoever sees nobody the first time is right as well"},
+    {"dsm_synch::serve_after: load repeated", true, "whoever sees nobody the first time is right as well"},
     {"flat_combining::check: load repeated", true, "looks when nobody is there"},
     {"clh::check: load repeated", true, "looks when nobody is there"},
     // Where an owner that gets the role runs its own request, missing links make a lock of the object.

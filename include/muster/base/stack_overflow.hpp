@@ -20,6 +20,7 @@
 #include <ucontext.h>  // ucontext_t
 #include <unistd.h>    // access, write
 
+#include <bit>      // std::bit_cast
 #include <cerrno>   // errno
 #include <csignal>  // sigaction
 #include <cstddef>  // std::size_t
@@ -146,7 +147,7 @@ class stack_overflow {
     constexpr std::uintptr_t longest = std::uintptr_t{64} << 20U;  // frame
     if (address < end) return end - address <= used_below;
     // access(2) looks at memory for us.
-    return address - end <= longest && ::access(reinterpret_cast<const char*>(end), F_OK) != 0 && errno == EFAULT;
+    return address - end <= longest && ::access(std::bit_cast<const char*>(end), F_OK) != 0 && errno == EFAULT;
   }
 
   [[noreturn]] static void say_and_abort() noexcept {

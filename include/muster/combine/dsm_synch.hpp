@@ -159,7 +159,8 @@ bool dsm_synch<State, Wait>::served(node* own, node* before) {
 template <class State, class Wait>
 void dsm_synch<State, Wait>::serve_after(group& mine, node* own) {
   const detail::inside here = waiting_.executing();
-  if (own->next.load(std::memory_order_acquire) == nullptr) [[likely]] {  // (3)
+  // Relaxed: who comes too late for this look is found by the next.
+  if (own->next.load(std::memory_order_relaxed) == nullptr) [[likely]] {
     node* last = own;
     mine.give_back(own);
     // (5) release: pairs with (1). Whoever comes first into the empty list has the object as we leave it, and may end

@@ -79,6 +79,15 @@ class engine {
   }
   unsigned current() const { return current_; }
   const void*& innermost() { return threads_[current_].innermost; }
+  template <class T>
+  T& own() {
+    std::shared_ptr<void>& kept = threads_[current_].own;
+    if (kept == nullptr) {
+      const heap::untracked aside;
+      kept = std::make_shared<T>();
+    }
+    return *static_cast<T*>(kept.get());
+  }
   std::uint64_t new_identity() { return ++identities_; }
   /// A T that is never destroyed; its memory is given back when the next execution begins.
   template <class T>
@@ -147,6 +156,7 @@ class engine {
     knowledge known;
     const void* innermost = nullptr;
     std::array<std::pair<std::uint64_t, void*>, kept_parts> kept{};  // parts of objects, by their identities
+    std::shared_ptr<void> own;
     std::function<void()> body;
     void* context = nullptr;
     pending next;     // the operation it is about to execute

@@ -178,7 +178,11 @@ struct lasting {
 };
 inline const void*& innermost() { return engine::running().innermost(); }
 using real::at_thread_end;
-using real::own;
+/// Of a thread of the program. Only one kind of T is asked for: the thread's fibers.
+template <class T>
+T& own() {
+  return engine::is_running() ? engine::running().own<T>() : real::own<T>();
+}
 inline void switch_fiber() noexcept {}
 
 /// A hint within a bounded loop: nothing.

@@ -76,6 +76,7 @@ struct request {
   // Results lie here as a word of a type that few states have: the compiler knows that to write one does not change a
   // state of another type, which can so stay in a register over a row of requests.
   using word = unsigned long long;
+  // NOLINTBEGIN(bugprone-sizeof-expression): a result may be a pointer
   template <class T>
   void put_bytes(const T& value) noexcept {
     word bytes = 0;
@@ -88,6 +89,7 @@ struct request {
     std::memcpy(copy.data(), &as<word>(), sizeof(T));
     return std::bit_cast<T>(copy);
   }
+  // NOLINTEND(bugprone-sizeof-expression)
 
   template <class R>
   void put_result(const R& value) noexcept {
