@@ -103,8 +103,8 @@ unit_tests() { # preset, programs...
 # thousand executions each. Mutants are left out: they test the checks, not the library.
 step_sample() {
   unit_tests tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
-    queue_waiting thread_end xmalloc
-  unit_tests asan eliminate fiber fork_exceptions fork_finish lanes osci pool psim_structures \
+    object_end queue_waiting thread_end xmalloc
+  unit_tests asan fiber fork_exceptions fork_finish lanes object_end osci pool psim_structures \
     queue_iterators queue_lifetime shared_queue thread_end xmalloc xmc
   local programs=(checker combine_model fork_model fork_signal_model litmus progress psim_model queue_model
     shared_queue_model shared_queue_waiting_model)

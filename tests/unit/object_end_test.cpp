@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -162,25 +163,36 @@ TEST(structures, may_be_destroyed_by_whoever_pops_last) {
   expect_to_be_destroyed_by_whoever_pops_last<muster::psim_stack<boxed>>(0);
 }
 
-/// An answer that is waited for in the frame of whoever has asked.
-TEST(structures, may_be_destroyed_as_soon_as_a_push_can_be_seen) {
-  muster::combining_queue<muster::combining_queue<boxed>*> asked;
+/// Answers that are waited for in the frame of whoever has asked.
+template <class Queue, class T>
+void expect_to_be_destroyed_when_an_item_has_come(const T& item) {
+  muster::combining_queue<Queue*> asked;
   std::jthread answers([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       if (const auto one = asked.pop()) {
-        (*one)->push(as_item(1));
+        (*one)->push(item);
       } else {
         std::this_thread::yield();
       }
     }
   });
   for (std::size_t i = 0; i < scaled(2000); ++i) {
-    muster::combining_queue<boxed> answer;
+    Queue answer(combine_options{.threads = 16});
     asked.push(&answer);
-    std::optional<boxed> item;
-    while (!(item = answer.pop())) std::this_thread::yield();
-    ASSERT_EQ(*item, as_item(1));
+    std::optional<T> got;
+    while (!(got = answer.pop())) std::this_thread::yield();
+    ASSERT_EQ(*got, item);
   }
+}
+
+TEST(structures, may_be_destroyed_as_soon_as_an_item_has_come) {
+  using number = std::uint64_t;
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number>>(number{7});
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<boxed>>(as_item(7));
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number, muster::flat_combining>>(number{7});
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_stack<number>>(number{7});
+  expect_to_be_destroyed_when_an_item_has_come<muster::psim_queue<number>>(number{7});
+  expect_to_be_destroyed_when_an_item_has_come<muster::psim_stack<number>>(number{7});
 }
 
 // ----------------------------------------------------------------------------------------------------- posted requests

@@ -148,6 +148,8 @@ combining_queue<T, Combining, Segment>::combining_queue(const combine_options& o
 template <class T, template <class...> class Combining, std::size_t Segment>
 combining_queue<T, Combining, Segment>::~combining_queue() {
   words_.await_idle();
+  // Whoever has popped an item does not know that its push has left the other end: now it has.
+  pushes_.apply([](push_end&) noexcept {});
   while (pop()) {
   }
   delete pops_.apply([](pop_end& end) noexcept { return end.first; });
