@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -165,7 +166,7 @@ TEST(structures, may_be_destroyed_by_whoever_pops_last) {
 
 /// Answers that are waited for in the frame of whoever has asked.
 template <class Queue, class T>
-void expect_to_be_destroyed_when_an_item_has_come(const T& item) {
+void expect_to_be_destroyed_when_an_item_has_come(const T& item, std::size_t rounds = scaled(200)) {
   muster::combining_queue<Queue*> asked;
   std::jthread answers([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -176,7 +177,7 @@ void expect_to_be_destroyed_when_an_item_has_come(const T& item) {
       }
     }
   });
-  for (std::size_t i = 0; i < scaled(2000); ++i) {
+  for (std::size_t i = 0; i < rounds; ++i) {
     Queue answer(combine_options{.threads = 16});
     asked.push(&answer);
     std::optional<T> got;
@@ -185,11 +186,41 @@ void expect_to_be_destroyed_when_an_item_has_come(const T& item) {
   }
 }
 
+/// An object whose operations take long to leave it when they have had their effect.
+template <class State, class...>
+class lingering {
+ public:
+  explicit lingering(const combine_options& = {}) {}
+  ~lingering() { EXPECT_EQ(inside_.load(), 0) << "destroyed while an operation is on its way out"; }
+  template <class F>
+  std::invoke_result_t<F&, State&> apply(F&& f) {
+    const std::lock_guard lock(mutex_);
+    inside_.fetch_add(1);
+    const leaving last{inside_};
+    return f(state_);
+  }
+  void check() const {}
+
+ private:
+  struct leaving {
+    std::atomic<int>& inside;
+    ~leaving() {
+      for (int i = 0; i < 20; ++i) std::this_thread::yield();
+      inside.fetch_sub(1);
+    }
+  };
+  std::mutex mutex_;
+  std::atomic<int> inside_{0};
+  State state_;
+};
+
 TEST(structures, may_be_destroyed_as_soon_as_an_item_has_come) {
   using number = std::uint64_t;
   expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number>>(number{7});
   expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<boxed>>(as_item(7));
   expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number, muster::flat_combining>>(number{7});
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number, lingering>>(number{7}, 30);
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_stack<number, lingering>>(number{7}, 30);
   expect_to_be_destroyed_when_an_item_has_come<muster::combining_stack<number>>(number{7});
   expect_to_be_destroyed_when_an_item_has_come<muster::psim_queue<number>>(number{7});
   expect_to_be_destroyed_when_an_item_has_come<muster::psim_stack<number>>(number{7});
