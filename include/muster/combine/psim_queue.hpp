@@ -201,8 +201,10 @@ std::uint64_t psim_queue<T>::for_each(Visit visit) const {
 
 template <class T>
 bool psim_queue<T>::push_word(std::uint64_t word) {
+  // First of all, as in pop(): so those who have a place there are those who use the queue, and have places everywhere.
+  detail::psim_store& nodes = nodes_.own();
   workspace& own = pushes_.workspace();
-  own.nodes = &nodes_.own();
+  own.nodes = &nodes;
   const detail::stay here(*own.nodes);
   const std::uint64_t commits = own.commits;
   const bool done = pushes_.apply(pushing{word});
