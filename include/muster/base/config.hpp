@@ -12,7 +12,7 @@
 #include <cstdio>   // the message of a failed check
 #include <cstdlib>  // std::abort
 
-// MUSTER_FORK_BARRIER asks for fork/engine/barrier, which is used where it can be.
+// MUSTER_SANITIZED: somebody else watches stacks and faults.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MUSTER_SANITIZED
 #elif defined(__has_feature)
@@ -21,6 +21,7 @@
 #define MUSTER_SANITIZED
 #endif
 #endif
+// MUSTER_FORK_BARRIER asks for fork/engine/barrier, which is used where it can be.
 #if defined(MUSTER_FORK_BARRIER) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && \
     !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS) && !defined(MUSTER_SIMULATION)
 #if defined(__GLIBC_PREREQ)

@@ -4,7 +4,7 @@
 // stack_overflow.hpp: says in one line that a stack has overflowed, and aborts.
 //
 // How        a handler of SIGSEGV, on a signal stack of its own. A fault just below the stack pointer is an overflow,
-//            and so is one in a frame whose end cannot be accessed. Other faults are given to whoever handled them
+//            and so is one in a frame whose end cannot be accessed. Other faults go to the handler that was there
 //            before, or end the program as they would have.
 // When       from the first fiber or the first use of a pool on, for the threads that use them. A handler that the
 //            program installs later takes the place of this one. A thread that has a signal stack keeps it.
@@ -13,7 +13,7 @@
 // Elsewhere  than on x86-64 and AArch64, and under sanitizers, which have messages of their own: nothing.
 #pragma once
 
-#include <muster/base/config.hpp>   // MUSTER_ABI
+#include <muster/base/config.hpp>   // MUSTER_ABI, MUSTER_SANITIZED
 #include <muster/base/library.hpp>  // keep_library_of
 
 #include <sys/mman.h>  // mmap
@@ -26,15 +26,6 @@
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
 #include <cstdlib>  // std::abort
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MUSTER_FAULTS_ARE_WATCHED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MUSTER_FAULTS_ARE_WATCHED 1
-#endif
 
 namespace muster::inline MUSTER_ABI {
 
@@ -93,7 +84,7 @@ class stack_overflow {
 
   /// For the process, once.
   static bool listen() noexcept {
-#if defined(MUSTER_FAULTS_ARE_WATCHED)
+#if defined(MUSTER_SANITIZED)
     return false;
 #else
     static const bool listening = [] {
