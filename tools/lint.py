@@ -40,7 +40,7 @@ ROOMS = {
 # stacks; and may be compiled in several ways.
 MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/engine/barrier/", "fork/engine/deque", "fork/engine/fork_on",
            "gpu/lane", "gpu/xmc")
-# Who may yield the processor: those who sleep when that has not helped for some microseconds.
+# Where the processor may be yielded: by waits that sleep when that has not helped for some microseconds.
 YIELD = re.compile(r"\b(?:sync\s*::\s*yield|sched_yield|this_thread\s*::\s*yield)\s*\(")
 BOUNDED_YIELDS = ("combine/impl/waiting.hpp", "fork/impl/work.hpp")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")

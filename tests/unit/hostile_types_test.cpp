@@ -61,7 +61,7 @@
 
 namespace hostile {
 
-// Whoever calls one of these without saying whose they are gets them, or does not compile.
+// Code that calls one of these by its bare name gets it, and does not compile.
 #define MUSTER_TEST_TAKES_ANYTHING(name) \
   template <class... T>                  \
   void name(T&&...) = delete;

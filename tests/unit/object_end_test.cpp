@@ -137,7 +137,7 @@ TEST(retry, may_be_destroyed_by_its_last_user) {
 using boxed = std::string;
 boxed as_item(std::uint64_t n) { return std::string(40, 'x') + std::to_string(n); }
 
-/// Whoever pops the last of the items that it has been made with destroys it.
+/// The thread that pops the last of its items destroys it.
 template <class Structure>
 void expect_to_be_destroyed_by_whoever_pops_last(std::uint64_t last) {
   const auto make = [] {

@@ -404,7 +404,7 @@ TEST(shared_queue_errors, tell_what_is_no_queue) {
   std::ofstream(name) << std::string(100'000, 'x');
   EXPECT_SAYS(open(), "no queue");
 
-  // Nobody has opened the other end of the pipe, and nobody will.
+  // The other end of the pipe is never opened.
   const std::filesystem::path pipe = somewhere / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_SAYS(complaint<muster::shared_queue_error>([&] { muster::inspect_shared_queue(pipe); }), "too few");

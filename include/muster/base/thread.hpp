@@ -86,7 +86,7 @@ struct kept_part {
 inline constexpr std::size_t kept_parts = 8;
 inline constinit thread_local kept_part thread_parts[kept_parts];
 
-/// What a thread has to do before it gives its number back.
+/// Work that a thread has to do before it gives its number back.
 class last_work {
  public:
   virtual void at_thread_end() noexcept = 0;
@@ -95,7 +95,7 @@ class last_work {
   ~last_work() = default;
 };
 
-/// What the calling thread has to do, unless it has ended before the thread.
+/// All such work of a thread, unless it has ended before the thread.
 class last_works {
  public:
   void add(const std::shared_ptr<last_work>& work) {

@@ -148,7 +148,7 @@ combining_queue<T, Combining, Segment>::combining_queue(const combine_options& o
 template <class T, template <class...> class Combining, std::size_t Segment>
 combining_queue<T, Combining, Segment>::~combining_queue() {
   words_.await_idle();
-  // Whoever has popped an item does not know that its push has left the other end: now it has.
+  // That an item has been popped does not tell that its push has left the other end: now it has.
   pushes_.apply([](push_end&) noexcept {});
   while (pop()) {
   }
@@ -165,13 +165,13 @@ void combining_queue<T, Combining, Segment>::check() const {
 template <class T, template <class...> class Combining, std::size_t Segment>
 template <class... Args>
 void combining_queue<T, Combining, Segment>::emplace(Args&&... args) {
-  const auto used = words_.in_use();
+  [[maybe_unused]] const auto used = words_.in_use();
   words_.send([this](word item) { pushes_.apply(typename push_end::pushing{item}); }, std::forward<Args>(args)...);
 }
 
 template <class T, template <class...> class Combining, std::size_t Segment>
 std::optional<T> combining_queue<T, Combining, Segment>::pop() {
-  const auto used = words_.in_use();
+  [[maybe_unused]] const auto used = words_.in_use();
   const std::optional<word> item = pops_.apply(typename pop_end::popping{});
   if (!item) return std::nullopt;
   return std::optional<T>(words_.receive(*item));

@@ -149,13 +149,13 @@ void combining_stack<T, Combining>::top::eliminate(departing<top> all, std::span
 template <class T, template <class...> class Combining>
 template <class... Args>
 void combining_stack<T, Combining>::emplace(Args&&... args) {
-  const auto used = words_.in_use();
+  [[maybe_unused]] const auto used = words_.in_use();
   words_.send([this](word item) { top_.apply(typename top::pushing{item}); }, std::forward<Args>(args)...);
 }
 
 template <class T, template <class...> class Combining>
 std::optional<T> combining_stack<T, Combining>::pop() {
-  const auto used = words_.in_use();
+  [[maybe_unused]] const auto used = words_.in_use();
   const std::optional<word> item = top_.apply(typename top::popping{});
   if (!item) return std::nullopt;
   return std::optional<T>(words_.receive(*item));

@@ -163,7 +163,7 @@ void dsm_synch<State, Wait>::serve_after(group& mine, node* own) {
   if (own->next.load(std::memory_order_relaxed) == nullptr) [[likely]] {
     node* last = own;
     mine.give_back(own);
-    // (5) release: pairs with (1). Whoever comes first into the empty list has the object as we leave it, and may end
+    // (5) release: pairs with (1). The first to come into the empty list has the object as we leave it, and may end
     // it.
     if (tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed)) return;
     mine.take_again();

@@ -93,7 +93,7 @@ class flat_combining {
   }
   void unlock() noexcept {
     const auto events = waiting_.lasting_events();
-    // (2) release: pairs with (1). Whoever comes next may end the object.
+    // (2) release: pairs with (1). The next to come may end the object.
     locked_.store(0, std::memory_order_release);
     events.happened(key);
   }
@@ -192,7 +192,7 @@ void flat_combining<State, Wait>::link(record* own) noexcept {
 /// Holding the lock, which it releases.
 template <class State, class Wait>
 void flat_combining<State, Wait>::combine(group& mine) {
-  // Who is served may end the object.
+  // A thread that is served may end the object.
   const detail::stay staying(mine);
   {
     const detail::inside here = waiting_.executing();

@@ -231,7 +231,7 @@ bool h_synch<State, Wait>::served(cluster& home, node* own, node* spare) {
 /// object to another cluster, and hands the role on.
 template <class State, class Wait>
 void h_synch<State, Wait>::serve(cluster& home, node* at, group& mine) {
-  // Relaxed: we look again. With several clusters, the next combiner is the next of another cluster.
+  // Relaxed: we look again. With several clusters we touch the object after another cluster has it: then we stay.
   if (clusters_ != 1 || at->next.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
     const detail::stay here(mine);
     serve_others(home, at);

@@ -125,7 +125,7 @@ void mcs<State, Wait>::leave(typename nodes::group& mine, node* own) {
   if (next == nullptr) {
     node* last = own;
     mine.give_back(own);
-    // (5) release: pairs with (1). Whoever comes first has the object as we leave it, and may end it.
+    // (5) release: pairs with (1). The first to come has the object as we leave it, and may end it.
     if (tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed)) return;
     mine.take_again();
     // Somebody has appended a node and is about to link it.

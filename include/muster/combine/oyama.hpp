@@ -210,7 +210,7 @@ void oyama<State, Wait>::serve_all(node* rest) {
 template <class State, class Wait>
 typename oyama<State, Wait>::node* oyama<State, Wait>::take_all_or_free() noexcept {
   node* seen = &bottom_;
-  // (5) release: pairs with (1). Whoever comes next has the object as we leave it, and may end it.
+  // (5) release: pairs with (1). The next to come has the object as we leave it, and may end it.
   if (top_.compare_exchange_strong(seen, nullptr, std::memory_order_release, std::memory_order_relaxed)) return nullptr;
   // (3) acquire: pairs with (2).
   node* at = top_.exchange(&bottom_, std::memory_order_acquire);

@@ -88,10 +88,7 @@ class item_words {
   }
 
  private:
-  struct nothing_to_keep {
-    nothing_to_keep() noexcept {}  // so that it is not taken for something that nobody uses
-    ~nothing_to_keep() {}
-  };
+  struct nothing_to_keep {};
   struct no_boxes {
     explicit no_boxes(unsigned) {}
   };

@@ -44,9 +44,9 @@ class thread_nodes {
     MUSTER_HOT Node* take() {
       return take([](std::uint32_t key) { return new Node(key); });
     }
-    /// As many as have been taken, though not the same: nodes travel. Nobody may look at it any more.
+    /// As many as have been taken, though not the same: nodes travel. It must not be looked at any more.
     MUSTER_HOT void give_back(Node* node) noexcept { free_.push_back(node); }
-    /// What was given back last.
+    /// The node that was given back last.
     Node* take_again() noexcept {
       Node* const node = free_.back();
       free_.pop_back();

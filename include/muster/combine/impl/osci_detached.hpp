@@ -12,7 +12,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// What a thread does with its requests when it ends, unless the object has ended before.
+/// Sends a thread's requests off when it ends, unless the object has ended before.
 template <class State, class Wait>
 struct osci<State, Wait>::last_flush final : sync::last_work {
   last_flush(osci& object, group& g) noexcept : of(&object), in(g) {}

@@ -26,7 +26,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What every part begins with. Counted by its own thread only.
+/// Every part begins with this. Counted by its own thread only.
 class thread_part {
  public:
   MUSTER_HOT void enter() noexcept {
@@ -146,7 +146,7 @@ class thread_places {
       block* there = at->load(std::memory_order_acquire);
       if (there == nullptr) {
         auto made = std::make_unique<block>(size);
-        // (6) release, or acquire when another was faster: pairs with (5, 6). Whoever finds the block finds it empty.
+        // (6) release, or acquire when another was faster: pairs with (5, 6). The block is found empty.
         if (at->compare_exchange_strong(there, made.get(), std::memory_order_release, std::memory_order_acquire))
           there = made.release();
       }
@@ -163,7 +163,7 @@ class thread_places {
       if (!made_.compare_exchange_strong(made, made + 1, std::memory_order_relaxed, std::memory_order_relaxed))
         continue;
       added->next = last_.load(std::memory_order_relaxed);
-      // (3) release: pairs with (4). Whoever finds a place finds what is in it, and, as each of these continues those
+      // (3) release: pairs with (4). With a place, all that is in it is found, and, as each of these continues those
       // before, all places made earlier.
       while (!last_.compare_exchange_weak(added->next, added.get(), std::memory_order_release,
                                           std::memory_order_relaxed)) {

@@ -117,7 +117,7 @@ class request_list {
   bool is_executing() const noexcept { return waiting_.is_executing(); }
 
   /// For the combiner: runs requests from `at` on, and then hands the role on. `at` must be its own, or one whose owner
-  /// has not announced it yet. Whoever is served may end the object, unless the caller stays.
+  /// has not announced it yet. Those who are served may end the object, unless the caller stays.
   void serve(node* at) {
     const inside here = waiting_.executing();
     State& state = state_.ref();

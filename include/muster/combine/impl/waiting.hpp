@@ -6,7 +6,7 @@
 // With other fibers that can run, a look that finds nothing yields to them. When all of them wait as well, or there are
 // none, the thread looks for a while and then sleeps, as its policy says (base/wait.hpp).
 //
-// What is waited on outlasts the object: whoever makes an event may find that the object has ended by it. The next
+// The word that is slept on outlasts the object: a thread that makes an event may have ended the object by it. The next
 // object that gets the event_mask has sleepers of its own, and a late wake is one too many for them.
 #pragma once
 
@@ -70,7 +70,7 @@ class nested_wait {
 template <class Wait>
 class waiting {
  public:
-  /// What somebody may wait for. Lasts longer than the object.
+  /// Events that somebody may wait for. They last longer than the object.
   class events {
    public:
     explicit events(event_mask& mask) noexcept : mask_(mask) {}
