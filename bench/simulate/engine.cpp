@@ -55,8 +55,7 @@ struct engine::thread {
   std::vector<picoseconds> buffer;    // when each of the last stores becomes visible; a ring
   std::size_t oldest = 0;             // the place in it of the oldest
   picoseconds last_visible = 0;       // of all of them
-  const void* asleep_on = nullptr;
-  std::uint32_t sleep_bits = 0;
+  std::vector<futex> asleep_on;
   bool done = false;
   const void* innermost = nullptr;
   std::shared_ptr<void> own;  // its fibers
@@ -233,7 +232,7 @@ void engine::fail(std::string why) {
 void engine::stuck() {
   std::string why = "a deadlock: nobody can go on, and these threads sleep:";
   for (std::size_t i = 0; i < threads_.size(); ++i)
-    if (threads_[i]->asleep_on != nullptr) why += fmt::format(" {}", i);
+    if (!threads_[i]->asleep_on.empty()) why += fmt::format(" {}", i);
   fail(std::move(why));
 }
 
@@ -408,13 +407,12 @@ void engine::settle() {
 
 // ------------------------------------------------------------------------------------------------------------ sleep
 
-void engine::sleep(const void* word, std::uint32_t bits) {
+void engine::sleep(std::vector<futex> words) {
   if (!runs()) fail("a simulated program sleeps before its threads run: nobody would wake it");
-  thread& t = self();  // no begin(): the caller has just looked at the word, and nobody may come in between
+  thread& t = self();  // no begin(): the caller has just looked at the words, and nobody may come in between
   t.clock += machine_.sleep;
   ++report_.sleeps;
-  t.asleep_on = word;
-  t.sleep_bits = bits;
+  t.asleep_on = std::move(words);
   fibers_->stop();
 }
 
@@ -424,8 +422,9 @@ unsigned engine::wake(const void* word, unsigned most, std::uint32_t bits) {
   unsigned woken = 0;
   for (unsigned i = 0; i < threads_.size() && woken < most; ++i) {
     thread& t = *threads_[i];
-    if (t.asleep_on != word || (t.sleep_bits & bits) == 0) continue;
-    t.asleep_on = nullptr;
+    const auto hears = [&](const futex& one) { return one.word == word && (one.bits & bits) != 0; };
+    if (std::ranges::none_of(t.asleep_on, hears)) continue;
+    t.asleep_on.clear();
     t.clock = std::max(t.clock, self().clock) + machine_.wake;
     busy_until_ = std::max(busy_until_, t.clock);
     fibers_->make_ready(i, t.clock);

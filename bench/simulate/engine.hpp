@@ -73,7 +73,11 @@ class engine {
   void pause();
   void yield();
   void switch_fiber();
-  void sleep(const void* word, std::uint32_t bits);
+  struct futex {
+    const void* word;
+    std::uint32_t bits;
+  };
+  void sleep(std::vector<futex> words);
   unsigned wake(const void* word, unsigned most, std::uint32_t bits);
   [[noreturn]] void fail(std::string why);
 

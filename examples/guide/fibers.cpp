@@ -6,6 +6,7 @@
 #include "expect.hpp"
 
 #include <muster/fiber.hpp>
+#include <muster/queue.hpp>
 
 #include <atomic>
 #include <stdexcept>
@@ -54,6 +55,21 @@ void teams() {
   expect(calls == 32);
 }
 
+void waiting() {
+  int answer = 0;
+  // [waiting]
+  muster::spsc_queue<int> questions(4), answers(4);
+  muster::fiber asks([&] {
+    questions.push(6);
+    answer = answers.pop().value();  // waits; the fiber that answers runs
+  });
+  muster::fiber replies([&] { answers.push(questions.pop().value() * 7); });
+  asks.join();
+  // [/waiting]
+  replies.join();
+  expect(answer == 42);
+}
+
 void small_stacks() {
   int sum = 0;
   // [stack]
@@ -70,5 +86,6 @@ int main() {
   two_fibers();
   exceptions();
   teams();
+  waiting();
   small_stacks();
 }

@@ -20,6 +20,8 @@ const std::vector<survivor> survivors = {
     {"slipping::", true, "decides how long a thread looks, not what it finds"},
     {"event_mask::wake_bits: compare_exchange skipped", true, "the bit stays: superfluous wakes"},
     {"event_mask::wake_bits: load repeated", true, "an older word, which is not found again: the bit stays, as above"},
+    {"event_mask::wake_one: fetch_or skipped", true,
+     "it changes nothing, and what it has read is all the same the newest"},
     {"event_mask::wake_one: futex_wake skipped", true, "as if nobody had been asleep: all of the key are woken"},
     {"spmc_queue::pass_over: load repeated", false,
      "the queue is closed while a bulk push throws, and one more item is pushed: see unit/queue_lifetime_test.cpp"},

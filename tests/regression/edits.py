@@ -53,16 +53,13 @@ EDITS = (
          "  asleep = word_.load(std::memory_order_relaxed);\n"
          "  word_.store(asleep & ~std::uint64_t{bits}, std::memory_order_relaxed);"),
     Edit("sleep-is-not-counted", "spsc", WAIT,  # a waker takes the bit of one who has gone to sleep behind its back
-         "    word_.fetch_add(one_sleep, std::memory_order_relaxed);\n", ""),
+         "  word_.fetch_add(one_sleep, std::memory_order_relaxed);\n", ""),
     Edit("sleeper-without-the-fence", "spsc", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
          "    if (asymmetric_) sync::heavy_fence(scope_);  // (8)\n", ""),
     Edit("waker-only-loads", "spsc", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
          "word = word_.fetch_or(0, std::memory_order_release);", "word = word_.load(std::memory_order_seq_cst);"),
     Edit("one-wake-up-swallowed", "mpmc", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
-         "  epoch_.fetch_add(1, std::memory_order_relaxed);\n"
-         "  // The bit stays while others may sleep.\n"
-         "  if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);",
-         "  sync::futex_wake(epoch_, 1, bit(key), scope_);"),
+         "  if (!only_one) wake(key);", "  static_cast<void>(only_one);"),
     Edit("empty-though-pushed", "mpmc", MPMC_CONSUMERS,  # folly e20b4e39a, .NET #132736: the first writer is late
          "const bool taken = before(head, tail_.load(std::memory_order_relaxed));",
          "const bool taken = first_look == outlook::written;"),

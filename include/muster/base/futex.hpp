@@ -7,6 +7,7 @@
 // work between processes.
 //
 // Deadlines are absolute on the monotonic clock, which is std::chrono::steady_clock with every Linux C++ library.
+// Many words: a thread can sleep on several at once, as those do who wait for several things (futex_waitv, Linux 5.16).
 // Bits: a sleeper names a set of bits, a waker names a set, and they meet when the sets intersect.
 #pragma once
 
@@ -40,23 +41,117 @@ using deadline_clock = std::chrono::steady_clock;
 using deadline = deadline_clock::time_point;
 inline constexpr deadline no_deadline = deadline::max();
 
+namespace detail {
+
+/// A deadline as the kernel takes it.
+class kernel_deadline {
+ public:
+  explicit kernel_deadline(deadline until) noexcept : for_ever_(until == no_deadline) {
+    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count();
+    never_ = ns <= 0;
+    at_.tv_sec = static_cast<std::time_t>(ns / 1'000'000'000);
+    at_.tv_nsec = static_cast<long>(ns % 1'000'000'000);
+  }
+  /// Before the clock began, which the kernel refuses.
+  bool too_early() const noexcept { return never_; }
+  const timespec* get() const noexcept { return for_ever_ ? nullptr : &at_; }
+
+ private:
+  const bool for_ever_;
+  bool never_ = false;
+  timespec at_{};
+};
+
+inline futex_reason reason_of(long answer) noexcept {
+  if (answer >= 0) return futex_reason::woken;
+  if (errno == ETIMEDOUT) return futex_reason::timed_out;
+  return errno == EAGAIN ? futex_reason::changed : futex_reason::woken;
+}
+
+}  // namespace detail
+
 /// Sleeps while *word == expected, until a wake that shares a bit with `bits`, or the deadline.
 inline futex_reason futex_wait(const void* word, std::uint32_t expected, std::uint32_t bits, deadline until,
                                futex_scope scope) noexcept {
   const int op = FUTEX_WAIT_BITSET | (scope == futex_scope::process ? FUTEX_PRIVATE_FLAG : 0);
-  timespec when{};
-  timespec* limit = nullptr;
-  if (until != no_deadline) {
-    const auto since = until.time_since_epoch();
-    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
-    if (ns <= 0) return futex_reason::timed_out;  // the kernel refuses times before its clock began
-    when.tv_sec = static_cast<std::time_t>(ns / 1'000'000'000);
-    when.tv_nsec = static_cast<long>(ns % 1'000'000'000);
-    limit = &when;
+  const detail::kernel_deadline limit(until);
+  if (limit.too_early()) return futex_reason::timed_out;
+  return detail::reason_of(::syscall(SYS_futex, word, op, expected, limit.get(), nullptr, bits));
+}
+
+/// A word to sleep on while it has this value.
+struct futex_word {
+  const void* at;
+  std::uint32_t value;
+  std::uint32_t bits;  // a wake that shares one wakes the sleeper
+  futex_scope scope;
+};
+
+/// Words that a thread is about to sleep on, all at once.
+class futex_words {
+ public:
+  static constexpr unsigned most = 64;
+
+  /// With an asymmetric fence, the sleeper makes a heavy one before its last look.
+  void add(const futex_word& one, bool asymmetric) noexcept {
+    if (asymmetric) (one.scope == futex_scope::process ? fence_process_ : fence_shared_) = true;
+    for (unsigned i = count_; i-- != 0;)
+      if (words_[i].at == one.at) {
+        words_[i].bits |= one.bits;  // with the older value: if it has changed since, nobody sleeps
+        return;
+      }
+    if (count_ == most) overflown_ = true;
+    else words_[count_++] = one;
   }
-  if (::syscall(SYS_futex, word, op, expected, limit, nullptr, bits) == 0) return futex_reason::woken;
-  if (errno == ETIMEDOUT) return futex_reason::timed_out;
-  return errno == EAGAIN ? futex_reason::changed : futex_reason::woken;
+  bool wants_fence(futex_scope scope) const noexcept {
+    return scope == futex_scope::process ? fence_process_ : fence_shared_;
+  }
+  unsigned count() const noexcept { return count_; }
+  const futex_word& operator[](unsigned i) const noexcept { return words_[i]; }
+  /// There were more: the sleeper must look at the others from time to time.
+  bool overflown() const noexcept { return overflown_; }
+
+ private:
+  futex_word words_[most];
+  unsigned count_ = 0;
+  bool fence_process_ = false;
+  bool fence_shared_ = false;
+  bool overflown_ = false;
+};
+
+namespace detail {
+
+/// As futex_wait, on one of the words only, and for a millisecond at most: the others may change meanwhile.
+inline futex_reason nap_on_first(const futex_words& words, deadline until) noexcept {
+  const deadline soon = deadline_clock::now() + std::chrono::milliseconds(1);
+  const futex_word& one = words[0];
+  const futex_reason why = futex_wait(one.at, one.value, one.bits, until < soon ? until : soon, one.scope);
+  return why == futex_reason::timed_out && soon < until ? futex_reason::woken : why;
+}
+
+}  // namespace detail
+
+/// Sleeps while no word has changed, until a wake of one of them, whatever its bits, or the deadline. There must be a
+/// word. Where the kernel cannot, and where there are too many: on one of them, for a millisecond at most.
+inline futex_reason futex_wait_any(const futex_words& words, deadline until) noexcept {
+  if (words.overflown()) return detail::nap_on_first(words, until);
+  if (words.count() == 1) return futex_wait(words[0].at, words[0].value, words[0].bits, until, words[0].scope);
+  // The kernel's ABI, written out because Debian's headers may be older.
+  struct kernel_word {
+    std::uint64_t value, at;
+    std::uint32_t flags, reserved;
+  };
+  constexpr long futex_waitv = 449;
+  constexpr std::uint32_t of_32_bits = 2, of_this_process = 128;
+  kernel_word all[futex_words::most];
+  for (unsigned i = 0; i < words.count(); ++i)
+    all[i] = {words[i].value, reinterpret_cast<std::uintptr_t>(words[i].at),
+              of_32_bits | (words[i].scope == futex_scope::process ? of_this_process : 0), 0};
+  const detail::kernel_deadline limit(until);
+  if (limit.too_early()) return futex_reason::timed_out;
+  const long answer = ::syscall(futex_waitv, all, words.count(), 0, limit.get(), CLOCK_MONOTONIC);
+  if (answer < 0 && errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR) return detail::nap_on_first(words, until);
+  return detail::reason_of(answer);
 }
 
 /// Wakes up to `count` sleepers on the word that share a bit with `bits`. Returns how many.

@@ -113,4 +113,8 @@ inline int futex_wake(const atomic<std::uint32_t>& word, int count, std::uint32_
   return MUSTER_ABI::futex_wake(&word, count, bits, scope);
 }
 
+inline futex_reason futex_wait_any(const futex_words& words, deadline until) noexcept {
+  return MUSTER_ABI::futex_wait_any(words, until);
+}
+
 }  // namespace muster::inline MUSTER_ABI::real

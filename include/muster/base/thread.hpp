@@ -26,7 +26,13 @@
 #include <utility>     // std::exchange
 #include <vector>      // the set of free numbers
 
-namespace muster::inline MUSTER_ABI::real {
+namespace muster::inline MUSTER_ABI {
+
+namespace detail {
+class siblings;
+}
+
+namespace real {
 
 namespace detail {
 
@@ -77,6 +83,7 @@ class thread_numbers {
 
 inline constinit thread_local thread_tenure own_tenure;
 inline constinit thread_local const void* innermost_operation = nullptr;
+inline constinit thread_local MUSTER_ABI::detail::siblings* thread_siblings = nullptr;
 
 /// The thread's part of an object, by the object's identity.
 struct kept_part {
@@ -214,6 +221,9 @@ void at_thread_end() {
 /// The innermost operation that runs a user's function now, or null. Each fiber has its own.
 inline const void*& innermost() noexcept { return detail::innermost_operation; }
 
+/// The fibers of the thread, once it has made one (base/wait.hpp).
+inline MUSTER_ABI::detail::siblings*& own_siblings() noexcept { return detail::thread_siblings; }
+
 /// What a thread is in a pool of threads.
 struct pool_place {
   void* worker = nullptr;  // null: in none
@@ -228,4 +238,6 @@ inline pool_place& own_place() noexcept {
   return place;
 }
 
-}  // namespace muster::inline MUSTER_ABI::real
+}  // namespace real
+
+}  // namespace muster::inline MUSTER_ABI

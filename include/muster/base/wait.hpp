@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// wait.hpp: how a thread waits for another, and what the other pays for it.
+// wait.hpp: how a thread or a fiber waits for another, and what the other pays for it.
 //
 // Policies   spin_then_park (default) looks a few microseconds, then sleeps in the kernel; park sleeps at once; spin
 //            never sleeps, but yields the core. An idle waiter of the first two uses no processor time.
+// Fibers     one that waits lets the others of its thread run. The thread looks and sleeps, for all of them at once, when
+//            none of them can go on (fiber/carrier.hpp).
 // Cost       the sleeper pays. The thread that makes the event loads one word that is almost always zero and in its
 //            cache; it executes no fence and no read-modify-write, because the sleeper makes the order for both with
 //            heavy_fence() (membarrier). Where that is missing, a read-modify-write follows the load.
@@ -24,6 +26,60 @@
 #include <cstdint>    // std::uint32_t
 
 namespace muster::inline MUSTER_ABI {
+
+namespace detail {
+
+/// A fiber that waits: what the others of its thread have to know of it.
+class waiter {
+ public:
+  /// Whether the wait is over. For any fiber of the thread; it must not wait itself.
+  virtual bool ready() noexcept = 0;
+  /// The thread is about to sleep: tells those who make the event, and adds the word to sleep on. Before the thread
+  /// sleeps, it makes the heavy fences that are asked for, and looks whether anybody is ready.
+  virtual void announce(futex_words& words) noexcept = 0;
+
+  // As the policy says, of the thread.
+  const unsigned pauses;
+  const unsigned yields;
+  const bool parks;
+  const deadline until;
+
+ protected:
+  template <class Policy>
+  waiter(const Policy&, deadline end) noexcept
+      : pauses(Policy::pauses), yields(Policy::yields), parks(Policy::parks), until(end) {}
+  ~waiter() = default;
+};
+
+/// Where a stack lies: from the lowest address to the end of the highest.
+struct stack_bounds {
+  const char* lowest = nullptr;
+  const char* end = nullptr;
+};
+
+/// The fibers of a thread, as those see them who wait. What the library waits for goes by here.
+class siblings {
+ public:
+  /// Whether the caller has others that run when it does not, now or when what they wait for has happened.
+  virtual bool any() const noexcept = 0;
+  /// Gives each of the others a turn.
+  virtual void run() noexcept = 0;
+  /// Returns true when the waiter is ready, false when its time is over without that; the others run meanwhile.
+  virtual bool wait(waiter& one) noexcept = 0;
+  /// Of the calling fiber; empty for the thread itself.
+  virtual stack_bounds stack() const noexcept = 0;
+
+  /// The calling thread's, or null when it has none.
+  static siblings* of_caller() noexcept {
+    siblings* const all = sync::own_siblings();
+    return all != nullptr && all->any() ? all : nullptr;
+  }
+
+ protected:
+  ~siblings() = default;
+};
+
+}  // namespace detail
 
 namespace wait {
 
@@ -59,9 +115,11 @@ struct park {
 class slipping {
  public:
   /// `amount()` is how much there is. Returns when it is `enough`, or has not grown for about a microsecond; after some
-  /// twenty microseconds at most.
+  /// twenty microseconds at most. At once if the thread has other fibers, who have better to do.
   template <class Amount>
   void after_wait(std::size_t enough, Amount amount) noexcept {
+    if (detail::siblings::of_caller() != nullptr) [[unlikely]]
+      return;
     // All relaxed: hints. Of two threads that store at once, one is forgotten.
     if (const unsigned skips = skips_.load(std::memory_order_relaxed); skips != 0) {
       skips_.store(skips - 1, std::memory_order_relaxed);
@@ -92,7 +150,7 @@ class event_mask {
  public:
   /// Sleepers for key k use bit k % keys; two keys with the same bit wake each other superfluously.
   static constexpr std::uint32_t keys = 16;
-  /// The bits above the keys belong to the owner, who sets each of them once. n is less than 15.
+  /// The bits above the keys belong to the owner, who sets each of them once. n is less than 14.
   static constexpr std::uint32_t flag(unsigned n) noexcept { return 1U << (keys + n); }
 
   explicit event_mask(futex_scope scope = futex_scope::process) noexcept
@@ -104,7 +162,7 @@ class event_mask {
 
   /// After making an event with any store: the flags and the keys somebody may sleep for, those of them that are in
   /// `interest`. Zero: nothing to do.
-  MUSTER_HOT std::uint32_t after_event(std::uint32_t interest = ~no_fence) noexcept;
+  MUSTER_HOT std::uint32_t after_event(std::uint32_t interest = ~(for_many | no_fence)) noexcept;
   /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells. Whether one was asleep;
   /// who was about to sleep looks again.
   bool wake(std::uint32_t key) noexcept;
@@ -126,33 +184,35 @@ class event_mask {
   std::uint32_t flags() const noexcept;
 
   /// Returns true once ready() is true, false when the deadline has passed without it. ready() must become true only
-  /// by an event of `key` or by a flag.
+  /// by an event of `key` or by a flag; it must neither wait nor throw. before_sleep() is called when looking has not
+  /// helped, before the thread says that it sleeps.
+  template <class Policy, class Ready, class BeforeSleep>
+  bool await(std::uint32_t key, Ready ready, deadline until, BeforeSleep before_sleep) noexcept;
   template <class Policy, class Ready>
-  bool await(std::uint32_t key, Ready ready, deadline until) {
-    switch (look<Policy>(ready, until)) {
-      case found::yes: return true;
-      case found::too_late: return false;
-      case found::not_yet: return sleep(key, ready, until);
-    }
-    return false;
+  bool await(std::uint32_t key, Ready ready, deadline until) noexcept {
+    return await<Policy>(key, ready, until, [] {});
   }
-  /// The two halves of await, for those who have something to do before they sleep: look() until the policy says that
-  /// it is time to sleep (not_yet), and sleep().
-  enum class found { yes, not_yet, too_late };
-  template <class Policy, class Ready>
-  static found look(Ready& ready, deadline until);
-  template <class Ready>
-  bool sleep(std::uint32_t key, Ready& ready, deadline until);
 
  private:
   static constexpr std::uint32_t no_fence = 1U << 31;  // set for ever where asymmetric_ is false
+  static constexpr std::uint32_t for_many = 1U << 30;  // set for ever when a thread sleeps for several fibers
   static constexpr std::uint64_t one_sleep = std::uint64_t{1} << 32;
+
+  enum class found { yes, not_yet, too_late };
+  template <class Policy, class Ready>
+  static found look(Ready& ready, deadline until) noexcept;
+  template <class Ready, class BeforeSleep>
+  bool sleep(std::uint32_t key, Ready& ready, deadline until, BeforeSleep& before_sleep) noexcept;
+  std::uint32_t announce(std::uint32_t bits) noexcept;
+  template <class Ready, class BeforeSleep>
+  class fiber_waiter;
 
   bool wake_bits(std::uint32_t bits) noexcept;
 
   // word_: keys and flags, and in the upper half a count of sleeps. Sleepers count, and set their bit, before they look
   // a last time; wakers clear the bits that they have woken, if nobody has gone to sleep since they read the word; the
   // owner's flags are only ever set. (A waker would have to be stopped for exactly 2^32 sleeps to be mistaken.)
+  // A thread that sleeps on several words is woken by all keys, so from then on nobody is woken alone.
   // epoch_: wakers count it up; a sleeper that finds it changed looks again instead of sleeping.
   mutable sync::atomic<std::uint64_t> word_;
   sync::atomic<std::uint32_t> epoch_{0};
@@ -193,8 +253,12 @@ inline void event_mask::wake_one(std::uint32_t key) noexcept {
   // Those on the way to sleep look again: one of them may have been woken for an older event, and not have seen it yet.
   // Relaxed: they look behind their fence, or (3).
   epoch_.fetch_add(1, std::memory_order_relaxed);
+  const bool woken = sync::futex_wake(epoch_, 1, bit(key), scope_) != 0;
+  // It may have been a thread that sleeps for another key as well: then it has set the flag before. Relaxed, and a
+  // read-modify-write, which sees the newest value.
+  const bool only_one = woken && (word_.fetch_or(0, std::memory_order_relaxed) & for_many) == 0;
   // The bit stays while others may sleep.
-  if (sync::futex_wake(epoch_, 1, bit(key), scope_) == 0) wake(key);
+  if (!only_one) wake(key);
 }
 
 inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
@@ -209,11 +273,25 @@ inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
 
 inline std::uint32_t event_mask::flags() const noexcept {
   // (4) acquire: pairs with (2).
-  return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire)) & ~(all_keys | no_fence);
+  return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire)) & ~(all_keys | for_many | no_fence);
+}
+
+template <class Policy, class Ready, class BeforeSleep>
+bool event_mask::await(std::uint32_t key, Ready ready, deadline until, BeforeSleep before_sleep) noexcept {
+  if (detail::siblings* const others = detail::siblings::of_caller(); others != nullptr) [[unlikely]] {
+    fiber_waiter<Ready, BeforeSleep> one(Policy{}, *this, key, ready, until, before_sleep);
+    return others->wait(one);
+  }
+  switch (look<Policy>(ready, until)) {
+    case found::yes: return true;
+    case found::too_late: return false;
+    case found::not_yet: return sleep(key, ready, until, before_sleep);
+  }
+  return false;
 }
 
 template <class Policy, class Ready>
-event_mask::found event_mask::look(Ready& ready, deadline until) {
+event_mask::found event_mask::look(Ready& ready, deadline until) noexcept {
   for (unsigned looks = 0; looks < Policy::pauses; ++looks) {
     if (ready()) return found::yes;
     sync::relax();
@@ -226,21 +304,51 @@ event_mask::found event_mask::look(Ready& ready, deadline until) {
   return found::not_yet;
 }
 
-template <class Ready>
-bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until) {
+/// Somebody is about to sleep. Returns the count that must not have changed when he does. A heavy fence and a last look
+/// must follow.
+inline std::uint32_t event_mask::announce(std::uint32_t bits) noexcept {
+  // (6) acquire: pairs with (5).
+  const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
+  // Before the bit: a waker that knows of this sleep takes the bit away, and one that does not leaves it. Relaxed: a
+  // waker that knows of it comes after our look at the count, whose change we shall notice.
+  word_.fetch_add(one_sleep, std::memory_order_relaxed);
+  // (3) acquire: pairs with (1), (2). Of this operation and the other, the second sees the first.
+  word_.fetch_or(bits, std::memory_order_acquire);
+  return epoch;
+}
+
+template <class Ready, class BeforeSleep>
+bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until, BeforeSleep& before_sleep) noexcept {
+  before_sleep();
   for (;;) {
-    // (6) acquire: pairs with (5).
-    const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
-    // Before the bit: a waker that knows of this sleep takes the bit away, and one that does not leaves it. Relaxed: a
-    // waker that knows of it comes after our look at the count, whose change we shall notice.
-    word_.fetch_add(one_sleep, std::memory_order_relaxed);
-    // (3) acquire: pairs with (1), (2). Of this operation and the other, the second sees the first.
-    word_.fetch_or(bit(key), std::memory_order_acquire);
+    const std::uint32_t epoch = announce(bit(key));
     if (asymmetric_) sync::heavy_fence(scope_);  // (8)
     if (ready()) return true;                    // our bit stays: it costs one superfluous wake
     if (sync::futex_wait(epoch_, epoch, bit(key), until, scope_) == futex_reason::timed_out) return ready();
     if (ready()) return true;
   }
 }
+
+template <class Ready, class BeforeSleep>
+class event_mask::fiber_waiter final : public detail::waiter {
+ public:
+  template <class Policy>
+  fiber_waiter(const Policy& policy, event_mask& mask, std::uint32_t key, Ready& ready, deadline end,
+               BeforeSleep& before_sleep) noexcept
+      : waiter(policy, end), mask_(mask), key_(key), ready_(ready), before_sleep_(before_sleep) {}
+  bool ready() noexcept override { return ready_(); }
+  void announce(futex_words& words) noexcept override {
+    before_sleep_();
+    // (8) is the thread's, for all its fibers.
+    const std::uint32_t epoch = mask_.announce(bit(key_) | for_many);
+    words.add({&mask_.epoch_, epoch, bit(key_), mask_.scope_}, mask_.asymmetric_);
+  }
+
+ private:
+  event_mask& mask_;
+  const std::uint32_t key_;
+  Ready& ready_;
+  BeforeSleep& before_sleep_;
+};
 
 }  // namespace muster::inline MUSTER_ABI

@@ -5,6 +5,9 @@
 //
 // Order      a ring. A yield goes to the next fiber that can run and comes back after each of the others has had one
 //            turn. A new fiber, and one that has waited, has its turn after all the others.
+// Waiting    a fiber that waits for something of the library leaves the ring. Those that run look after it now and then,
+//            and when none is left, the thread looks and sleeps for all of them, as the most patient policy says. So
+//            nobody who makes an event has to tell a fiber of it whose thread is awake.
 // Pinned     fibers never move to another kernel thread, so code on them may use thread-local data as usual.
 // Blocking   a system call that blocks stops all fibers of the thread.
 // Memory     a fiber's record lies at the top of its own stack.
@@ -15,10 +18,12 @@
 #include <muster/base/stack_overflow.hpp>     // stack_overflow
 #include <muster/base/sync.hpp>               // sync::innermost, sync::own
 #include <muster/base/thread.hpp>             // pool_place
+#include <muster/base/wait.hpp>               // siblings, waiter
 #include <muster/fiber/context.hpp>           // switch_context
 #include <muster/fiber/context_watchers.hpp>  // watched_stack, exception_globals
 #include <muster/fiber/stack.hpp>             // stack_memory
 
+#include <algorithm>  // std::max
 #include <cstdint>    // std::uint64_t
 #include <exception>  // std::exception_ptr
 #include <utility>    // std::exchange
@@ -40,6 +45,9 @@ struct fiber_place {
   bool keeps = false;  // whether one of the above is not null
   watched_stack watched;
   std::uint64_t number = 0;
+  waiter* waits = nullptr;             // for this it has left the ring
+  fiber_place* next_absent = nullptr;  // of those who have
+  bool was_ready = false;              // when it came back
 };
 
 struct fiber_record : fiber_place {
@@ -54,7 +62,7 @@ struct fiber_record : fiber_place {
 };
 
 /// One for each kernel thread, empty until the thread makes its first fiber.
-class carrier {
+class carrier final : public siblings {
  public:
   static carrier& own() noexcept;
 
@@ -64,31 +72,20 @@ class carrier {
   /// Fibers that are not done, without the thread itself.
   std::uint64_t live() const noexcept { return live_; }
 
-  /// While it lives, the fiber that has made it does nothing but look whether something has happened.
-  class idle_turns {
-   public:
-    idle_turns() noexcept : carrier_(own()) { ++carrier_.idle_; }
-    ~idle_turns() {
-      --carrier_.idle_;
-      carrier_.vain_ = 0;
-    }
-    idle_turns(const idle_turns&) = delete;
-    idle_turns& operator=(const idle_turns&) = delete;
-    /// Whether nobody on this thread has anything else to do, and many turns have gone by since one of them had.
-    bool all_in_vain() const noexcept {
-      if (carrier_.idle_ != carrier_.runnable_ || ++carrier_.vain_ < most_vain) return false;
-      carrier_.vain_ = 0;
-      return true;
-    }
-
-   private:
-    static constexpr unsigned most_vain = 2048;  // some microseconds
-    carrier& carrier_;
-  };
-
   MUSTER_HOT void yield() noexcept {
+    if (absent_ != nullptr) [[unlikely]]
+      look_now_and_then();
     if (!has_siblings()) return;
-    run(current_->next);
+    run_next(current_->next);
+  }
+
+  bool any() const noexcept override { return has_siblings() || absent_ != nullptr; }
+  void run() noexcept override { yield(); }
+  bool wait(waiter& one) noexcept override;
+  stack_bounds stack() const noexcept override {
+    if (current_ == &thread_) return {};
+    const stack_memory& own = static_cast<const fiber_record*>(current_)->stack;
+    return {own.bottom, own.top};
   }
 
   /// Gives a new fiber its turn after all the others. It runs on the stack from its record down. Throws std::bad_alloc,
@@ -125,10 +122,9 @@ class carrier {
     fiber.next = current_;
     fiber.before = std::exchange(current_->before, &fiber);
     fiber.before->next = &fiber;
-    ++runnable_;
   }
 
-  MUSTER_HOT void run(fiber_place* to, bool for_ever = false) noexcept {
+  MUSTER_HOT void run_next(fiber_place* to, bool for_ever = false) noexcept {
     sync::switch_fiber();
     fiber_place* const from = current_;
     // Most fibers handle no exception and are in the middle of no operation when they yield.
@@ -157,12 +153,16 @@ class carrier {
   }
 
   void leave_ring(bool for_ever) noexcept {
-    MUSTER_CHECK(current_->next != current_, "every fiber of this thread waits for another to end: a cycle of joins");
+    if (!has_siblings()) rest();
     current_->before->next = current_->next;
     current_->next->before = current_->before;
-    --runnable_;
-    run(current_->next, for_ever);
+    run_next(current_->next, for_ever);
   }
+
+  void look_now_and_then() noexcept;
+  bool look_after_absent(deadline now = deadline::min()) noexcept;
+  void rest() noexcept;
+  bool sleep() noexcept;
 
   void begin();
   [[noreturn]] static void run_body();
@@ -174,10 +174,10 @@ class carrier {
   exception_globals* exceptions_ = nullptr;
   watched_stack* came_from_ = nullptr;
   std::uint64_t made_ = 0;
-  std::uint64_t live_ = 0;  // made and not done
-  unsigned runnable_ = 0;   // in the ring
-  unsigned idle_ = 0;       // of these: in idle_turns
-  unsigned vain_ = 0;       // turns in a row in which all were
+  std::uint64_t live_ = 0;         // made and not done
+  fiber_place* absent_ = nullptr;  // those who wait, in the order in which they have left the ring
+  fiber_place** absent_end_ = nullptr;
+  unsigned yields_ = 0;  // while some were absent
   fiber_place thread_;
 };
 
@@ -200,7 +200,90 @@ inline void carrier::begin() {
   };
   exceptions_ = &thread_exceptions();
   current_ = thread_.next = thread_.before = &thread_;
-  runnable_ = 1;
+  absent_end_ = &absent_;
+  sync::own_siblings() = this;
+}
+
+inline bool carrier::wait(waiter& one) noexcept {
+  if (one.until != no_deadline && deadline_clock::now() >= one.until) return one.ready();
+  // Most waits are short; and of those who wait for each other, each finds out for itself.
+  constexpr unsigned in_the_ring = 8;
+  for (unsigned looks = 0; looks < in_the_ring && has_siblings(); ++looks) {
+    if (one.ready()) return true;
+    yield();
+  }
+  if (one.ready()) return true;
+  fiber_place& self = *current_;
+  self.waits = &one;
+  self.next_absent = nullptr;
+  *absent_end_ = &self;
+  absent_end_ = &self.next_absent;
+  if (!has_siblings()) rest();
+  if (self.waits != nullptr) leave_ring(false);
+  return self.was_ready;
+}
+
+inline void carrier::look_now_and_then() noexcept {
+  constexpr unsigned seldom = 16;
+  if (!has_siblings() || ++yields_ % seldom == 0) look_after_absent();
+}
+
+/// Puts those back into the ring who are ready, or whose time is over. Returns whether there was one.
+inline bool carrier::look_after_absent(deadline now) noexcept {
+  bool some = false;
+  for (fiber_place** at = &absent_; *at != nullptr;) {
+    fiber_place& one = **at;
+    const deadline until = one.waits->until;
+    one.was_ready = one.waits->ready();
+    if (!one.was_ready && until != no_deadline && now == deadline::min()) now = deadline_clock::now();
+    if (!one.was_ready && (until == no_deadline || now < until)) {
+      at = &one.next_absent;
+      continue;
+    }
+    *at = one.next_absent;
+    if (absent_end_ == &one.next_absent) absent_end_ = at;
+    one.waits = nullptr;
+    some = true;
+    if (&one != current_) insert(one);
+  }
+  return some;
+}
+
+/// The current fiber cannot go on, and no other can: returns when one of them can again.
+inline void carrier::rest() noexcept {
+  MUSTER_CHECK(absent_ != nullptr, "every fiber of this thread waits for another to end: a cycle of joins");
+  unsigned pauses = 0, yields = 0;
+  bool parks = true;
+  for (const fiber_place* one = absent_; one != nullptr; one = one->next_absent) {
+    pauses = std::max(pauses, one->waits->pauses);
+    yields = std::max(yields, one->waits->yields);
+    parks = parks && one->waits->parks;
+  }
+  for (unsigned looks = 0; looks < pauses; ++looks) {
+    if (look_after_absent()) return;
+    sync::relax();
+  }
+  for (unsigned looks = 0; !parks || looks < yields; ++looks) {
+    if (look_after_absent()) return;
+    sync::yield();
+  }
+  while (!sleep()) {
+  }
+}
+
+/// Sleeps until one of those who are absent may be ready. Returns whether one was.
+inline bool carrier::sleep() noexcept {
+  futex_words words;
+  deadline until = no_deadline;
+  for (const fiber_place* one = absent_; one != nullptr; one = one->next_absent) {
+    one->waits->announce(words);
+    until = std::min(until, one->waits->until);
+  }
+  for (const futex_scope scope : {futex_scope::process, futex_scope::shared})
+    if (words.wants_fence(scope)) sync::heavy_fence(scope);
+  if (look_after_absent()) return true;
+  const futex_reason why = sync::futex_wait_any(words, until);
+  return look_after_absent(why == futex_reason::timed_out ? until : deadline::min());
 }
 
 inline void carrier::run_body() {

@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// team.hpp: so many threads with so many fibers each, all running the same function.
+// team.hpp: so many threads with so many fibers each, all running the same function. Called by a fiber, it lets the
+// others of its thread run.
 #pragma once
 
 #include <muster/base/caught.hpp>       // caught
 #include <muster/base/parallelism.hpp>  // available_parallelism, pin_this_thread
+#include <muster/base/sync.hpp>         // sync::atomic
+#include <muster/base/wait.hpp>         // event_mask
 #include <muster/fiber/fiber.hpp>       // fiber
 
 #include <exception>  // std::exception_ptr
@@ -48,9 +51,18 @@ void run_team(const team_options& options, Body&& body) {
       fibers.emplace_back(options.stack, [&, f] { guarded([&] { body(carrier, f); }); });
   };
   {
+    sync::atomic<unsigned> left{options.carriers};
+    event_mask ended;
     std::vector<std::jthread> threads;
     threads.reserve(options.carriers);
-    for (unsigned c = 0; c < options.carriers; ++c) threads.emplace_back([&, c] { guarded([&] { carry(c); }); });
+    for (unsigned c = 0; c < options.carriers; ++c)
+      threads.emplace_back([&, c] {
+        guarded([&] { carry(c); });
+        left.fetch_sub(1, std::memory_order_relaxed);  // what they have done is seen when they are joined
+        if (ended.after_event() != 0) ended.wake_all();
+      });
+    // The fibers of the calling thread run until the others only have to be joined.
+    ended.await<wait::park>(0, [&left] { return left.load(std::memory_order_relaxed) == 0; }, no_deadline);
   }
   if (first != nullptr) std::rethrow_exception(first);
 }

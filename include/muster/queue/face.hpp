@@ -33,17 +33,11 @@ struct wait_limit {
   /// before_sleep() is called when looking has not helped, before the thread says that it sleeps.
   template <class Policy, class Ready, class BeforeSleep>
   bool await(event_mask& events, std::uint32_t key, Ready ready, BeforeSleep before_sleep) const {
-    const auto wait = [&](auto& found) {
-      const event_mask::found seen = event_mask::look<Policy>(found, until);
-      if (seen != event_mask::found::not_yet) return seen == event_mask::found::yes;
-      before_sleep();
-      return events.sleep(key, found, until);
-    };
-    if (stop == nullptr) return wait(ready);
+    if (stop == nullptr) return events.await<Policy>(key, ready, until, before_sleep);
     const std::stop_callback wake(*stop, [&events] { events.wake_all(); });
     bool found = false;
     auto found_or_stopped = [&] { return (found = ready()) || stop->stop_requested(); };
-    wait(found_or_stopped);
+    events.await<Policy>(key, found_or_stopped, until, before_sleep);
     return found;
   }
   template <class Policy, class Ready>

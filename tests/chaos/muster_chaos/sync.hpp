@@ -137,6 +137,7 @@ using real::lasts;
 using real::nap;
 using real::new_identity;
 using real::own;
+using real::own_siblings;
 using real::own_tenure;
 using real::thread_index;
 using real::thread_tenure;
@@ -153,6 +154,19 @@ inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t 
                                deadline until, futex_scope) noexcept {
   point();
   return MUSTER_ABI::futex_wait(word.address(), expected, bits, until, futex_scope::shared);
+}
+
+/// Nobody shares more than one word between processes.
+inline futex_reason futex_wait_any(const futex_words& words, deadline until) noexcept {
+  futex_words shared;
+  for (unsigned i = 0; i < words.count(); ++i) {
+    futex_word one = words[i];
+    one.at = static_cast<const atomic<std::uint32_t>*>(one.at)->address();
+    one.scope = futex_scope::shared;
+    shared.add(one, false);
+  }
+  point();
+  return MUSTER_ABI::futex_wait_any(shared, until);
 }
 
 inline int futex_wake(const atomic<std::uint32_t>& word, int count, std::uint32_t bits, futex_scope) noexcept {

@@ -51,7 +51,9 @@ bool depend(const pending& first, unsigned a, const pending& second, unsigned b)
   if (first.what == kind::join) return second.what == kind::end && first.location == static_cast<int>(b);
   if (second.what == kind::join) return first.what == kind::end && second.location == static_cast<int>(a);
   if (first.what == kind::end || second.what == kind::end) return false;
-  return first.location == second.location && (first.what == kind::write || second.what == kind::write);
+  const bool same =
+      first.location == second.location || first.location == pending::anywhere || second.location == pending::anywhere;
+  return same && (first.what == kind::write || second.what == kind::write);
 }
 
 /// Stacks that are used again in every execution.
@@ -177,7 +179,7 @@ void engine::end_operation() {
 
 bool engine::can_run(const fiber& t) const {
   if (t.done || t.frozen || t.spinning) return false;
-  if (t.sleeps >= 0) return t.timed && timeouts_left_ != 0;
+  if (t.sleeps) return t.timed && timeouts_left_ != 0;
   if (t.joins < 0) return true;
   const fiber& other = threads_[static_cast<unsigned>(t.joins)];
   return other.done || other.frozen;
@@ -190,7 +192,7 @@ thread_set engine::runnable_threads() const {
   if (runnable != 0) return runnable;
   // Time passes when nothing else happens.
   for (unsigned t = 0; t < threads_.size(); ++t)
-    if (threads_[t].sleeps >= 0 && threads_[t].timed && !threads_[t].frozen) runnable |= 1U << t;
+    if (threads_[t].sleeps && threads_[t].timed && !threads_[t].frozen) runnable |= 1U << t;
   return runnable;
 }
 
@@ -200,7 +202,7 @@ void engine::schedule() {
   ++threads_[current_].operation_steps;
   plain_accesses_ = 0;
   fiber& self = threads_[current_];
-  if (static_cast<int>(current_) == freezable_ && !self.done && !self.frozen && self.sleeps < 0)
+  if (static_cast<int>(current_) == freezable_ && !self.done && !self.frozen && !self.sleeps)
     self.frozen = decisions_->choose(2, "stop for ever") == 1;
   thread_set runnable = runnable_threads();
   if (runnable == 0 && freezable_ > 0 && static_cast<unsigned>(freezable_) < threads_.size()) {
@@ -245,7 +247,7 @@ void engine::interrupt(unsigned thread, const std::function<void()>& handler) {
 // Calls the handler if its time has come, and returns whether it did.
 bool engine::is_stopped() {
   fiber& self = threads_[current_];
-  if (!self.handler || self.in_handler || self.sleeps >= 0 || self.handler_in-- != 0) return false;
+  if (!self.handler || self.in_handler || self.sleeps || self.handler_in-- != 0) return false;
   std::function<void()> handler;
   {
     const heap::untracked aside;
@@ -317,20 +319,29 @@ void engine::wake_spinners(unsigned l, std::uint64_t before, std::uint64_t now) 
   }
 }
 
-engine::woken engine::futex_wait(unsigned l, std::uint64_t expected, std::uint32_t bits, bool timed,
-                                 const where& site) {
-  check_location(l);
-  point({pending::kind::write, static_cast<int>(l), false});
-  const store_event& newest = memory_.stores(l).back();
-  if (tracing_) record("futex_wait", l, site, order::relaxed, newest.value, 0, static_cast<int>(newest.event), false);
-  if (newest.value != expected) return woken::not_asleep;
+engine::woken engine::futex_wait(std::span<const futex> words, bool timed, const where& site) {
   fiber& self = threads_[current_];
-  self.sleeps = static_cast<int>(l);
-  self.sleep_bits = bits;
+  self.can_wake = 0;
+  for (const futex& one : words) {
+    check_location(one.location);
+    point({pending::kind::write, static_cast<int>(one.location), false});
+    if (&one != &words.front() && self.can_wake == 0) return woken::by_wake;
+    const store_event& newest = memory_.stores(one.location).back();
+    if (tracing_)
+      record("futex_wait", one.location, site, order::relaxed, newest.value, 0, static_cast<int>(newest.event), false);
+    if (newest.value != one.expected) {
+      self.can_wake = 0;
+      return woken::not_asleep;
+    }
+    self.futexes.at(self.can_wake++) = one;
+  }
+  self.sleeps = true;
   self.timed = timed;
-  point(timed ? pending{pending::kind::write, static_cast<int>(l), false} : pending{});
-  if (self.sleeps < 0) return woken::by_wake;
-  self.sleeps = -1;
+  const int slept_on = words.size() == 1 ? static_cast<int>(words.front().location) : pending::anywhere;
+  point(timed ? pending{pending::kind::write, slept_on, false} : pending{});
+  if (!self.sleeps) return woken::by_wake;
+  self.sleeps = false;
+  self.can_wake = 0;
   if (timeouts_left_ != 0) --timeouts_left_;
   return woken::by_time;
 }
@@ -344,12 +355,15 @@ unsigned engine::futex_wake(unsigned l, unsigned most, std::uint32_t bits, const
   for (; count < most; ++count) {
     unsigned asleep[most_threads];
     unsigned sleepers = 0;
-    for (unsigned t = 0; t < threads_.size(); ++t)
-      if (threads_[t].sleeps == static_cast<int>(l) && (threads_[t].sleep_bits & bits) != 0) asleep[sleepers++] = t;
+    const auto wakes = [&](const futex& one) { return one.location == l && (one.bits & bits) != 0; };
+    for (unsigned t = 0; t < threads_.size(); ++t) {
+      const auto first = threads_[t].futexes.begin();
+      if (std::any_of(first, first + threads_[t].can_wake, wakes)) asleep[sleepers++] = t;
+    }
     if (sleepers == 0) break;
     fiber& up = threads_[asleep[most - count >= sleepers ? 0 : decisions_->choose(sleepers, "whom to wake")]];
-    up.sleeps = -1;
-    up.next = {};
+    if (std::exchange(up.sleeps, false)) up.next = {};
+    up.can_wake = 0;
   }
   if (tracing_) record("futex_wake", l, site, order::relaxed, count, 0, -1, false);
   return count;

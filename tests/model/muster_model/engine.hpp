@@ -15,11 +15,14 @@
 #include "muster_model/scheduler.hpp"
 #include "muster_model/views.hpp"
 
+#include <muster/base/thread.hpp>
+
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,6 +82,7 @@ class engine {
   }
   unsigned current() const { return current_; }
   const void*& innermost() { return threads_[current_].innermost; }
+  muster::detail::siblings*& siblings() { return threads_[current_].siblings; }
   template <class T>
   T& own() {
     std::shared_ptr<void>& kept = threads_[current_].own;
@@ -133,7 +137,14 @@ class engine {
   void heavy_fence(const where& site);
   void spin(const where& site);  // the same reads again would give the same answer: wait until they would not
   enum class woken { by_wake, by_time, not_asleep };
-  woken futex_wait(unsigned l, std::uint64_t expected, std::uint32_t bits, bool timed, const where& site);
+  struct futex {
+    unsigned location;
+    std::uint64_t expected;
+    std::uint32_t bits;
+  };
+  /// As the kernel does: lets itself be woken by one after the other, looking at its value, and then sleeps.
+  woken futex_wait(std::span<const futex> words, bool timed, const where& site);
+  static constexpr std::size_t most_futexes = 8;
   unsigned futex_wake(unsigned l, unsigned most, std::uint32_t bits, const where& site);
 
   void run_thread();  // for the fibers only
@@ -155,14 +166,16 @@ class engine {
   struct fiber {
     knowledge known;
     const void* innermost = nullptr;
+    muster::detail::siblings* siblings = nullptr;
     std::array<std::pair<std::uint64_t, void*>, kept_parts> kept{};  // parts of objects, by their identities
     std::shared_ptr<void> own;
     std::function<void()> body;
     void* context = nullptr;
-    pending next;     // the operation it is about to execute
-    int joins = -1;   // waits for this thread to end
-    int sleeps = -1;  // on the location of a futex
-    std::uint32_t sleep_bits = 0;
+    pending next;    // the operation it is about to execute
+    int joins = -1;  // waits for this thread to end
+    bool sleeps = false;
+    std::array<futex, most_futexes> futexes{};
+    unsigned can_wake = 0;  // so many of them
     bool timed = false;
     bool done = false;
     bool frozen = false;

@@ -19,6 +19,7 @@ struct pending {
     join,    // of thread `location`
     end,     // of the thread itself
   };
+  static constexpr int anywhere = -2;
   kind what = kind::local;
   int location = -1;
   bool sequential = false;

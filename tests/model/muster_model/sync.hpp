@@ -176,6 +176,9 @@ struct lasting {
   static T& take() { return engine::running().keep_to_the_end<T>(); }
   static void give_back(T&) {}
 };
+inline detail::siblings*& own_siblings() {
+  return engine::is_running() ? engine::running().siblings() : real::own_siblings();
+}
 inline const void*& innermost() { return engine::running().innermost(); }
 using real::at_thread_end;
 /// Of a thread of the program. Only one kind of T is asked for: the thread's fibers.
@@ -198,14 +201,27 @@ inline void heavy_fence(futex_scope = futex_scope::process, where site = where::
   engine::running().heavy_fence(site);
 }
 
-inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
-                               deadline until, futex_scope, where site = where::current()) {
-  switch (engine::running().futex_wait(word.location(), expected, bits, until != no_deadline, site)) {
+inline futex_reason reason_of(engine::woken how) {
+  switch (how) {
     case engine::woken::by_wake: return futex_reason::woken;
     case engine::woken::by_time: return futex_reason::timed_out;
     case engine::woken::not_asleep: return futex_reason::changed;
   }
   return futex_reason::woken;
+}
+
+inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
+                               deadline until, futex_scope, where site = where::current()) {
+  const engine::futex one{word.location(), expected, bits};
+  return reason_of(engine::running().futex_wait({&one, 1}, until != no_deadline, site));
+}
+
+inline futex_reason futex_wait_any(const futex_words& words, deadline until, where site = where::current()) {
+  std::array<engine::futex, engine::most_futexes> all{};
+  for (unsigned i = 0; i < words.count(); ++i)
+    all.at(i) = {static_cast<const atomic<std::uint32_t>*>(words[i].at)->location(), words[i].value,
+                 words.count() == 1 ? words[i].bits : ~0U};
+  return reason_of(engine::running().futex_wait({all.data(), words.count()}, until != no_deadline, site));
 }
 
 inline int futex_wake(const atomic<std::uint32_t>& word, int count, std::uint32_t bits, futex_scope,

@@ -18,6 +18,7 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace muster::inline MUSTER_ABI::simulation {
 
@@ -76,6 +77,8 @@ class alignas(std::atomic<T>) atomic {
   }
 
   const void* address() const noexcept { return &value_; }
+  /// Without a look that takes time.
+  T now() const noexcept { return value_; }
 
  private:
   template <class Change>
@@ -134,12 +137,24 @@ inline thread_tenure own_tenure() noexcept { return {thread_index(), 0}; }
 inline bool lasts(const thread_tenure&) noexcept { return true; }
 inline void before_thread_end(const std::shared_ptr<last_work>&) noexcept {}
 inline const void*& innermost() noexcept { return engine::active().innermost(); }
-/// Of the simulated thread. Only one kind of T is asked for: the thread's fibers.
+/// What a simulated thread has: its fibers.
+struct kept_fibers {
+  detail::siblings* siblings = nullptr;
+};
+/// Only one kind of T is asked for.
 template <class T>
 T& own() {
+  struct kept_one : kept_fibers {
+    T one;
+  };
   std::shared_ptr<void>& kept = engine::active().own();
-  if (kept == nullptr) kept = std::make_shared<T>();
-  return *static_cast<T*>(kept.get());
+  if (kept == nullptr) kept = std::shared_ptr<kept_fibers>(std::make_shared<kept_one>());
+  return static_cast<kept_one*>(static_cast<kept_fibers*>(kept.get()))->one;
+}
+inline detail::siblings*& own_siblings() noexcept {
+  static constinit detail::siblings* none = nullptr;
+  const std::shared_ptr<void>& kept = engine::active().own();
+  return kept == nullptr ? none : static_cast<kept_fibers*>(kept.get())->siblings;
 }
 /// Simulated threads end without it.
 template <class T>
@@ -154,12 +169,24 @@ inline void full_fence() noexcept { engine::active().fence(); }
 inline void heavy_fence(futex_scope = futex_scope::process) noexcept { engine::active().heavy_fence(); }
 inline bool asymmetric_fences(futex_scope = futex_scope::process) noexcept { return true; }
 
-inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
-                               deadline until, futex_scope) noexcept {
+inline futex_reason futex_wait_any(const futex_words& words, deadline until) noexcept {
   if (until != no_deadline) engine::active().fail("a simulated wait has a deadline, and the clock is not simulated");
-  if (word.load(std::memory_order_relaxed) != expected) return futex_reason::changed;
-  engine::active().sleep(word.address(), bits);
+  const auto at = [&](unsigned i) { return static_cast<const atomic<std::uint32_t>*>(words[i].at); };
+  for (unsigned i = 0; i < words.count(); ++i) static_cast<void>(at(i)->load(std::memory_order_relaxed));
+  std::vector<engine::futex> all;
+  for (unsigned i = 0; i < words.count(); ++i) {
+    if (at(i)->now() != words[i].value) return futex_reason::changed;
+    all.push_back({at(i)->address(), words.count() == 1 ? words[i].bits : ~0U});
+  }
+  engine::active().sleep(std::move(all));
   return futex_reason::woken;
+}
+
+inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
+                               deadline until, futex_scope scope) noexcept {
+  futex_words one;
+  one.add({&word, expected, bits, scope}, false);
+  return simulation::futex_wait_any(one, until);
 }
 
 inline int futex_wake(const atomic<std::uint32_t>& word, int count, std::uint32_t bits, futex_scope) noexcept {

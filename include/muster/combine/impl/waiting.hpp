@@ -3,8 +3,8 @@
 //
 // waiting.hpp: how a request's owner waits, on a thread with fibers and on one without.
 //
-// With other fibers that can run, a look that finds nothing yields to them. When all of them wait as well, or there are
-// none, the thread looks for a while and then sleeps, as its policy says (base/wait.hpp).
+// With other fibers that can run, the first looks that find nothing yield to them. After these, the fiber waits as
+// everybody does (base/wait.hpp).
 //
 // The word that is slept on outlasts the object: a thread that makes an event may have ended the object by it. The next
 // object that gets the event_mask has sleepers of its own, and a late wake is one too many for them.
@@ -16,7 +16,6 @@
 #include <muster/fiber/carrier.hpp>  // carrier
 #include <muster/fiber/fiber.hpp>    // this_fiber
 
-#include <chrono>     // std::chrono::milliseconds
 #include <cstdint>    // std::uint32_t
 #include <stdexcept>  // std::logic_error
 
@@ -131,9 +130,6 @@ class waiting {
   }
 
  private:
-  // A thread that sleeps for one of its fibers may be late for another by this much.
-  static constexpr std::chrono::milliseconds nap{1};
-
   MUSTER_COLD void yield_nested() const noexcept {
     const nested_wait here(this);
     this_fiber::yield();
@@ -145,39 +141,11 @@ class waiting {
   }
   template <class Ready>
   MUSTER_HOT void await_unready(std::uint32_t key, Ready& ready) {
-    if (this_fiber::has_siblings()) {
-      await_among_fibers(key, ready);
-    } else {
-      mask_.template await<Wait>(key, ready, no_deadline);
-    }
-  }
-
-  template <class Ready>
-  MUSTER_HOT void await_among_fibers(std::uint32_t key, Ready& ready) {
-    for (unsigned looks = 0; looks < 8; ++looks) {
+    for (unsigned looks = 0; looks < 8 && this_fiber::has_siblings(); ++looks) {
       this_fiber::yield();
       if (ready()) return;
     }
-    const carrier::idle_turns turns;
-    do {
-      if (turns.all_in_vain()) [[unlikely]]
-        rest(key, ready);
-      this_fiber::yield();
-    } while (!ready());
-  }
-
-  /// All fibers of this thread have looked many times.
-  template <class Ready>
-  MUSTER_COLD void rest(std::uint32_t key, Ready& ready) {
-    if constexpr (Wait::parks) {
-      for (unsigned looks = 0; looks < Wait::yields; ++looks) {
-        sync::yield();
-        if (ready()) return;
-      }
-      mask_.sleep(key, ready, deadline_clock::now() + nap);
-    } else {
-      sync::yield();
-    }
+    mask_.template await<Wait>(key, ready, no_deadline);
   }
 
   MUSTER_COLD void refuse_known() const {

@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting fibers under the checker: small programs in which a thread sleeps for several of its fibers at once. Nobody
+// may sleep on when what it waits for has happened: the checker calls that a deadlock.
+#include <gtest/gtest.h>
+#include <muster/fiber.hpp>
+#include <muster/queue.hpp>
+
+#include "expect_right.hpp"
+#include "muster_model/explore.hpp"
+#include "mutant_search.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace muster_model_test;
+using muster::event_mask;
+using muster::fiber;
+namespace sync = muster::sync;
+constexpr auto relaxed = std::memory_order_relaxed;
+
+/// Looks once before the thread sleeps.
+struct hasty {
+  static constexpr bool parks = true;
+  static constexpr unsigned pauses = 1;
+  static constexpr unsigned yields = 0;
+};
+
+/// Something that happens once, and whoever waits for it.
+class event {
+ public:
+  event(event_mask& mask, std::uint32_t key) : mask_(mask), key_(key) {}
+
+  void happens() {
+    what_.ref() = 7;
+    happened_.store(1, std::memory_order_release);
+    if (mask_.after_event(event_mask::bit(key_)) != 0) mask_.wake(key_);
+  }
+  void await() {
+    mm::require(mask_.await<hasty>(
+                    key_, [this] { return happened_.load(relaxed) == 1; }, muster::no_deadline),
+                "a wait without a limit has come to it");
+    mm::require(happened_.load(std::memory_order_acquire) == 1 && what_.get() == 7, "a wait has ended too early");
+  }
+  /// Whether it has happened in time.
+  bool await_for_a_while() {
+    return mask_.await<hasty>(
+        key_, [this] { return happened_.load(relaxed) == 1; }, muster::deadline_clock::now() + std::chrono::hours(1));
+  }
+
+ private:
+  event_mask& mask_;
+  const std::uint32_t key_;
+  sync::atomic<unsigned> happened_{0};
+  sync::cell<unsigned> what_{0U};
+};
+
+/// Tokens, each of which one waiter takes: their maker wakes one.
+class tokens {
+ public:
+  explicit tokens(event_mask& mask) : mask_(mask) {}
+  void give() {
+    left_.fetch_add(1, std::memory_order_release);
+    if (mask_.after_event(event_mask::bit(0)) != 0) mask_.wake_one(0);
+  }
+  void take() {
+    for (;;) {
+      unsigned left = left_.load(relaxed);
+      if (left != 0 && left_.compare_exchange_strong(left, left - 1, std::memory_order_acquire, relaxed)) return;
+      if (left == 0) mask_.await<hasty>(0, [this] { return left_.load(relaxed) != 0; }, muster::no_deadline);
+    }
+  }
+
+ private:
+  event_mask& mask_;
+  sync::atomic<unsigned> left_{0};
+};
+
+void two_words() {
+  event_mask first, second;
+  event a(first, 0), b(second, 0);
+  mm::parallel([&] { fiber one([&] { a.await(); }), two([&] { b.await(); }); }, [&] { a.happens(); },
+               [&] { b.happens(); });
+}
+
+void two_keys() {
+  event_mask mask;
+  event a(mask, 0), b(mask, 1);
+  mm::parallel([&] { fiber one([&] { a.await(); }), two([&] { b.await(); }); }, [&] { a.happens(), b.happens(); });
+}
+
+void a_fiber_and_a_thread() {
+  event_mask mask;
+  event a(mask, 0), b(mask, 1);
+  mm::parallel(
+      [&] {
+        fiber one([&] { a.await(); });
+        b.await();
+      },
+      [&] { a.await(); }, [&] { b.happens(), a.happens(); });
+}
+
+void one_wakes_the_other() {
+  event_mask mask, another;
+  event a(mask, 0), b(another, 0);
+  mm::parallel([&] { fiber one([&] { a.await(), b.happens(); }), two([&] { b.await(); }); }, [&] { a.happens(); });
+}
+
+void a_waiter_that_is_late() {
+  event_mask mask, another;
+  event a(mask, 0), b(another, 0);
+  mm::parallel(
+      [&] {
+        fiber one([&] {
+          if (!a.await_for_a_while()) a.await();
+        });
+        fiber two([&] { b.await(); });
+      },
+      [&] { a.happens(), b.happens(); });
+}
+
+// The wake of one sleeper must not be lost in a thread that sleeps for another key of the same mask.
+void one_is_woken() {
+  event_mask mask, another;
+  tokens all(mask);
+  event a(mask, 1), b(another, 0);
+  mm::parallel([&] { fiber one([&] { a.await(); }), two([&] { b.await(); }); }, [&] { all.take(); },
+               [&] { all.give(), a.happens(), b.happens(); });
+}
+
+void two_take_tokens() {
+  event_mask mask;
+  tokens all(mask);
+  mm::parallel([&] { fiber one([&] { all.take(); }), two([&] { all.take(); }); }, [&] { all.take(); },
+               [&] { all.give(), all.give(), all.give(); });
+}
+
+// A fiber ends while all the others wait.
+void the_end_of_a_fiber() {
+  event_mask mask, another;
+  event a(mask, 0), b(another, 0);
+  mm::parallel([&] { fiber one([&] { a.await(); }), two([&] { b.await(); }), three([] {}); }, [&] { a.happens(); },
+               [&] { b.happens(); });
+}
+
+const muster::queue_options options{.threads = 3, .cells = 0, .first_rank = 0};
+
+template <class Queue>
+int popped(Queue& from) {
+  const auto item = from.pop();
+  return item ? *item : -1;
+}
+
+template <class Queue>
+void items_and_the_end() {
+  Queue items(2, options), more(2, options);
+  mm::parallel(
+      [&] {
+        fiber one([&] {
+          mm::require(popped(items) == 1, "another item");
+          mm::require(items.pop().status() == muster::queue_status::closed, "not closed");
+        });
+        fiber two([&] { mm::require(popped(more) == 2, "another item"); });
+      },
+      [&] { more.push(2), items.push(1), items.close(); });
+}
+
+template <class Queue>
+void room() {
+  Queue items(1, options);
+  sync::atomic<int> sum{0};
+  const auto take = [&] { sum.fetch_add(popped(items), relaxed); };
+  mm::parallel(
+      [&] {
+        fiber one([&] { items.push(1), items.push(2), items.push(4); });
+        fiber two(take);
+      },
+      [&] { take(), take(); });
+  mm::require(sum.load(relaxed) == 7, "another item");
+}
+
+using spsc = muster::spsc_queue<int, muster::layout::packed, hasty>;
+using mpmc = muster::mpmc_queue<int, muster::layout::packed, hasty>;
+using lane = muster::lanes<int, muster::layout::packed, hasty>;
+
+void of_lanes() {
+  lane items(2, {.producers = 2, .threads = 4, .cells = 0, .first_rank = 0});
+  auto first = items.producer(), second = items.producer();
+  mm::parallel(
+      [&] {
+        const auto take = [&] {
+          mm::require(items.consumer().pop().status() == muster::queue_status::success, "no item");
+        };
+        fiber one(take), two(take);
+      },
+      [&] { first.push(1); }, [&] { second.push(2); });
+}
+
+struct row {
+  const char* name;
+  void (*run)();
+  search_bounds within;
+};
+
+const row table[] = {
+    {"two_words", two_words, {1, 1}},
+    {"two_keys", two_keys, {2, 1}},
+    {"a_fiber_and_a_thread", a_fiber_and_a_thread, {1, 1}},
+    {"one_wakes_the_other", one_wakes_the_other, {2, 2}},
+    {"a_waiter_that_is_late", a_waiter_that_is_late, {2, 1}},
+    {"one_is_woken", one_is_woken, {1, 1}},
+    {"two_take_tokens", two_take_tokens, {1, 1}},
+    {"the_end_of_a_fiber", the_end_of_a_fiber, {1, 1}},
+    {"items_and_the_end_of_spsc", items_and_the_end<spsc>, {2, 1}},
+    {"items_and_the_end_of_mpmc", items_and_the_end<mpmc>, {1, 1}},
+    {"room_of_mpmc", room<mpmc>, {1, 1}},
+    {"of_lanes", of_lanes, {1, 1}},
+};
+
+/// What an execution allocates is gone when it ends: what its fibers leave behind for others is made before.
+void prepare() {
+  muster::stack_overflow::watch();
+  muster::stack_memory stacks[8];
+  for (auto& one : stacks) one = muster::stack_pool::shared().take({});
+  for (const auto& one : stacks) muster::stack_pool::shared().give_back(one);
+}
+
+class fiber_wait_model : public ::testing::TestWithParam<row> {
+ protected:
+  void SetUp() override { prepare(); }
+};
+
+TEST_P(fiber_wait_model, wakes_everybody) {
+  const row& r = GetParam();
+  for (const bool asymmetric : {true, false}) {
+    mm::settings().asymmetric_fences = asymmetric;
+    expect_right(r.within, r.name, r.run);
+    expect_right(mm::limits{.how = mm::strategy::priorities, .executions = 20'000, .depth = 4}, r.name, r.run);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(programs, fiber_wait_model, ::testing::ValuesIn(table),
+                         [](const auto& at) { return std::string(at.param.name); });
+
+// Of the thread that sleeps for its fibers; those of waking are changed with the queues'.
+TEST(fiber_wait_mutants, are_noticed_or_explained) {
+  prepare();
+  mutant_search search;
+  for (const row& r : table)
+    for (const bool asymmetric : {true, false})
+      search.programs.push_back(
+          {r.name + std::string(asymmetric ? "" : ", without the asymmetric fence"), asymmetric, r.run, {}});
+  search.files = {"fiber/carrier"};
+  search.prefix = "";
+  search.run();
+}
+
+}  // namespace
