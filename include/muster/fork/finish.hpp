@@ -4,8 +4,11 @@
 // finish.hpp: a scope in which any number of functions is begun, and which ends when all of them have ended.
 //
 // Order      an async runs at once, on this thread, unless others would find little to take: then it is kept for them.
-//            With one worker all run at once, in the order of a serial program.
-// Memory     an async that runs at once needs none. Of those that are kept, a thread has at most 64, and mostly eight.
+//            With one worker all run at once, in the order of a serial program, but for the next point.
+// Depth      asyncs may begin asyncs to any depth. Where they run within each other for 64 KiB of the stack, the next are
+//            kept, and executed where the stack is free again.
+// Memory     an async that runs at once needs none. Of those that are kept, a thread has mostly eight, 64 when others
+//            ask, and a thousand at the ends of deep chains; more where the stack is used up.
 // Nesting    asyncs may begin asyncs, of the same scope or of scopes of their own.
 // Exceptions all asyncs are executed, whatever the others throw. The scope then rethrows one exception, the leftmost:
 //            that of the async which the body has begun first (or of those that this one has begun), or the body's own
@@ -74,7 +77,7 @@ class async_scope : detail::scope_link {
     if (stop_.stop_requested()) return;
     detail::worker* const self = detail::worker::current();
     const detail::async_index index = place_of(self);
-    if (self != nullptr && &self->pool == &owner_.pool && self->wants_stock()) [[unlikely]]
+    if (self != nullptr && &self->pool == &owner_.pool && (self->wants_stock() || self->is_deep())) [[unlikely]]
       if (keep(*self, index, std::forward<F>(function))) return;
     run(self, index, function);
   }
@@ -180,6 +183,8 @@ std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token st
   detail::worker* const self = detail::worker::current();
   if (self == nullptr) return pool::shared().run([&] { return finish(body, stop); });
   async_scope scope(*self, std::move(stop));
+  const char* const outer_floor = self->allow_depth();
+  const detail::finally restored([&]() noexcept { self->floor = outer_floor; });
   std::optional<detail::result_or_nothing<result>> value;
   detail::async_index end{};
   try {

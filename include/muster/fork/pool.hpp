@@ -8,8 +8,8 @@
 // Idle       workers without work sleep after a millisecond, and are woken by work only.
 // Nesting    run() directly within run() of the same pool is a call. Several threads may run() at once: each takes
 //            part. Several pools are independent.
-// Fibers     a fiber may run(); what it forks is joined on its own stack. While it sleeps in a join, the other fibers
-//            of its thread stand still.
+// Fibers     a fiber may run(); what it forks is joined on its own stack. While it waits in a join, the other fibers of
+//            its thread run.
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
 //            A child that is cloned inside run() may execute what forks nothing, until it calls exec or _exit. When it
 //            joins what a thread of its parent has taken, it is ended with a message.

@@ -11,6 +11,7 @@
 
 #include <muster/base/inside.hpp>          // inside
 #include <muster/base/kernel_thread.hpp>   // kernel_thread, process_generation
+#include <muster/base/stack_bounds.hpp>    // current_stack
 #include <muster/base/stack_overflow.hpp>  // stack_overflow
 #include <muster/fork/impl/worker.hpp>     // worker
 
@@ -122,6 +123,9 @@ class entered_pool {
   explicit entered_pool(worker& as) : self(&as), outer_(real::own_place()), inside_(&as.pool) {
     self->forks.begin_on_stack(this);
     real::own_place() = {self, self->forks.mark()};
+    const stack_bounds stack = current_stack();
+    self->lowest_floor = stack.lowest + (stack.end - stack.lowest) / 4;
+    self->allow_depth();
   }
   explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {
     runs_ = true;

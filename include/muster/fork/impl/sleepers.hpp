@@ -9,7 +9,7 @@
 
 #include <muster/base/brief_wait.hpp>  // brief_wait
 #include <muster/base/sync.hpp>        // sync::atomic, sync::futex_wait
-#include <muster/base/wait.hpp>        // deadlines
+#include <muster/base/wait.hpp>        // siblings
 
 #include <cstdint>  // std::uint32_t
 
@@ -19,16 +19,18 @@ namespace muster::inline MUSTER_ABI::detail {
 class parking_place {
  public:
   /// Returns when a token has been given, and takes it.
-  void park() noexcept {
-    // (1) acquire: pairs with (2). The sleeper sees what was done before the token was given.
-    while (token_.exchange(0, std::memory_order_acquire) == 0)
-      sync::futex_wait(token_, 0, ~0U, no_deadline, futex_scope::process);
-  }
+  void park() noexcept { park_until(no_deadline); }
   /// The same until a point in time at most. Returns whether a token has been given.
   bool park_until(deadline until) noexcept {
-    // (1)
-    while (token_.exchange(0, std::memory_order_acquire) == 0)
-      if (sync::futex_wait(token_, 0, ~0U, until, futex_scope::process) == futex_reason::timed_out) return false;
+    // (1) acquire: pairs with (2). The sleeper sees what was done before the token was given.
+    while (token_.exchange(0, std::memory_order_acquire) == 0) {
+      if (siblings* const others = siblings::of_caller(); others != nullptr) {
+        fiber_waiter one(*this, until);
+        if (!others->wait(one)) return false;
+      } else if (sync::futex_wait(token_, 0, ~0U, until, futex_scope::process) == futex_reason::timed_out) {
+        return false;
+      }
+    }
     return true;
   }
   void unpark() noexcept {
@@ -39,6 +41,17 @@ class parking_place {
 
  private:
   friend class sleepers;
+  class fiber_waiter final : public waiter {
+   public:
+    fiber_waiter(const parking_place& place, deadline end) noexcept : waiter(wait::park{}, end), place_(place) {}
+    bool ready() noexcept override { return place_.token_.load(std::memory_order_relaxed) != 0; }
+    void announce(futex_words& words) noexcept override {
+      words.add({&place_.token_, 0, ~0U, futex_scope::process}, false);
+    }
+
+   private:
+    const parking_place& place_;
+  };
   sync::atomic<std::uint32_t> token_{0};
   parking_place* next_ = nullptr;  // among those asleep
 };

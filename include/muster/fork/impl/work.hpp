@@ -12,14 +12,17 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Spins, for a join. To be woken takes 50 to 100 microseconds on a machine whose processors sleep or are shared, and
+/// Spins, for a join; or lets the thread's other fibers run. To be woken takes 50 to 100 microseconds on a machine whose processors sleep or are shared, and
 /// whoever stands in must be woken first; so a join spins as long as that takes.
 class waiting_time {
  public:
   /// Waits a little. Returns true from time to time, first after 50 microseconds.
   bool is_long() noexcept {
     using namespace std::chrono_literals;
-    for (unsigned i = 0; i < 8; ++i) sync::relax();
+    if (siblings* const others = siblings::of_caller(); others != nullptr) [[unlikely]]
+      others->run();
+    else
+      for (unsigned i = 0; i < 8; ++i) sync::relax();
     if (++looks_ % 8 != 0) return false;
     const auto waited = clock::now() - since_;
     if (waited > 50us) sync::yield();
@@ -51,7 +54,9 @@ bool worker::execute(const deque& from, Steal steal) noexcept {
       steal_counts::add(forks.counts.taking, cycles() - since);
     }
     forks.runs(true);
+    const char* const outer_floor = allow_depth();
     r->run();
+    floor = outer_floor;
     forks.runs(false);
     within = here;
   }
@@ -109,6 +114,8 @@ inline void worker::work() noexcept {
       hungry_since = took_unanswered = clock::now();
       continue;
     }
+    if (siblings* const others = siblings::of_caller(); others != nullptr) [[unlikely]]
+      others->run();  // that a body has left behind
     const auto found = clock::now();
     if (steal_and_execute([](const fork_record&) { return true; })) {
       hungry_since = took_unanswered = clock::now();
@@ -198,6 +205,18 @@ void worker::await(const scope_link& scope, open_count& open) noexcept {
 
 /// By a signal, or because a fence reaches others.
 inline bool worker::can_make_owners_answer() const noexcept { return forks.by_frames() || sync::asymmetric_fences(); }
+
+inline const char* worker::allow_depth() noexcept {
+  constexpr std::ptrdiff_t room = std::ptrdiff_t{64} << 10;
+  const auto* const here = static_cast<const char*>(__builtin_frame_address(0));
+  return std::exchange(floor, here - lowest_floor > room ? here - room : lowest_floor);
+}
+
+/// Past the floor. Few are kept, so that a body that begins very many needs little memory; where the stack ends, all.
+bool worker::is_too_deep() noexcept {
+  constexpr unsigned many = 1024;
+  return static_cast<const char*>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;
+}
 
 inline bool worker::wants_stock() const noexcept {
   constexpr unsigned little = 8, most = 64;

@@ -59,6 +59,12 @@ class worker {
   /// find little. What is kept and executed here counts until it ends; so of a recursion, the top is kept.
   bool wants_stock() const noexcept;
   bool can_make_owners_answer() const noexcept;
+  /// From here on, asyncs may run within each other for some room of the stack. Returns what held before.
+  MUSTER_HOT const char* allow_depth() noexcept;
+  /// Whether an async that runs at once would run so deep within others that it should rather be kept.
+  MUSTER_HOT bool is_deep() noexcept {
+    return static_cast<const char*>(__builtin_frame_address(0)) < floor && is_too_deep();
+  }
   /// Looks for work until the pool ends.
   void work() noexcept;
   /// For a thread that has nothing on its stack: until its place is given a token. After a second, what it has used of
@@ -70,11 +76,14 @@ class worker {
   const unsigned number;
   parking_place place;
   const async_place* within = nullptr;
+  const char* floor = nullptr;         // of the stack: what runs below it is deep
+  const char* lowest_floor = nullptr;  // three quarters of the stack are above it
 
  private:
   using clock = std::chrono::steady_clock;
   static constexpr clock::duration first_nap = std::chrono::milliseconds(1), longest_nap = 8 * first_nap;
 
+  MUSTER_COLD inline bool is_too_deep() noexcept;
   template <class Steal>
   bool execute(const deque& from, Steal steal) noexcept;
   template <class Wanted>
