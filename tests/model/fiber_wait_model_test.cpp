@@ -4,6 +4,8 @@
 // Waiting fibers under the checker: small programs in which a thread sleeps for several of its fibers at once. Nobody
 // may sleep on when what it waits for has happened: the checker calls that a deadlock.
 #include <gtest/gtest.h>
+#include <muster/combine/osci.hpp>
+#include <muster/combine/osci_shared.hpp>
 #include <muster/fiber.hpp>
 #include <muster/queue.hpp>
 
@@ -205,6 +207,15 @@ void of_lanes() {
       [&] { first.push(1); }, [&] { second.push(2); });
 }
 
+// Both fibers' requests travel together, and both see that the role is theirs.
+template <template <class, class> class Object>
+void one_role_for_two_fibers() {
+  Object<int, hasty> object(muster::combine_options{.threads = 4});
+  const auto add = [&object](int n) { object.apply([n](int& s) { s += n; }); };
+  mm::parallel([&] { fiber one([&] { add(1); }), two([&] { add(2); }); }, [&] { add(4); });
+  mm::require(object.apply([](int& s) { return s; }) == 7, "an addition is lost");
+}
+
 struct row {
   const char* name;
   void (*run)();
@@ -224,6 +235,8 @@ const row table[] = {
     {"items_and_the_end_of_mpmc", items_and_the_end<mpmc>, {1, 1}},
     {"room_of_mpmc", room<mpmc>, {1, 1}},
     {"of_lanes", of_lanes, {1, 1}},
+    {"one_role_for_two_fibers_of_osci", one_role_for_two_fibers<muster::osci>, {2, 1}},
+    {"one_role_for_two_fibers_of_osci_shared", one_role_for_two_fibers<muster::osci_shared>, {1, 1}},
 };
 
 /// What an execution allocates is gone when it ends: what its fibers leave behind for others is made before.

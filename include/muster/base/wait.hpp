@@ -184,7 +184,8 @@ class event_mask {
   std::uint32_t flags() const noexcept;
 
   /// Returns true once ready() is true, false when the deadline has passed without it. ready() must become true only
-  /// by an event of `key` or by a flag; it must neither wait nor throw. before_sleep() is called when looking has not
+  /// by an event of `key` or by a flag; it must neither wait nor throw. When a fiber waits, others of its thread may make
+  /// it false again before this returns. before_sleep() is called when looking has not
   /// helped, before the thread says that it sleeps.
   template <class Policy, class Ready, class BeforeSleep>
   bool await(std::uint32_t key, Ready ready, deadline until, BeforeSleep before_sleep) noexcept;

@@ -171,11 +171,11 @@ class carrier final : public siblings {
   static constinit fiber_place nobody_;
 
   fiber_place* current_ = &nobody_;
+  fiber_place* absent_ = nullptr;  // those who wait, in the order in which they have left the ring
   exception_globals* exceptions_ = nullptr;
   watched_stack* came_from_ = nullptr;
   std::uint64_t made_ = 0;
-  std::uint64_t live_ = 0;         // made and not done
-  fiber_place* absent_ = nullptr;  // those who wait, in the order in which they have left the ring
+  std::uint64_t live_ = 0;  // made and not done
   fiber_place** absent_end_ = nullptr;
   unsigned yields_ = 0;  // while some were absent
   fiber_place thread_;

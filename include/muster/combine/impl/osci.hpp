@@ -325,13 +325,16 @@ typename osci<State, Wait>::row& osci<State, Wait>::result_row(const fat& b, uns
 
 template <class State, class Wait>
 void osci<State, Wait>::await(fat& b) noexcept {
-  std::uint32_t state = list_.look(b.own);
-  if (state != list::done && !is_ours(b, state))
+  for (;;) {
+    const std::uint32_t state = list_.look(b.own);
+    if (state == list::done) return;
+    if (is_ours(b, state)) return take_role(b);
+    // When this returns, another fiber of the batch may have taken the role.
     list_.await(b.own, [&] {
-      state = list_.look(b.own);
-      return state == list::done || is_ours(b, state);
+      const std::uint32_t now = list_.look(b.own);
+      return now == list::done || is_ours(b, now);
     });
-  if (state == list::yours) take_role(b);
+  }
 }
 
 template <class State, class Wait>
