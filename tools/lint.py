@@ -42,7 +42,7 @@ MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/engine/barrier/", "for
            "gpu/lane", "gpu/xmc")
 # Where the processor may be yielded: by waits that sleep when that has not helped for some microseconds.
 YIELD = re.compile(r"\b(?:sync\s*::\s*yield|sched_yield|this_thread\s*::\s*yield)\s*\(")
-BOUNDED_YIELDS = ("combine/impl/waiting.hpp", "fork/impl/work.hpp")
+BOUNDED_YIELDS = ("fiber/carrier.hpp", "fork/impl/work.hpp")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.

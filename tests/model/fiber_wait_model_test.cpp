@@ -216,6 +216,26 @@ void one_role_for_two_fibers() {
   mm::require(object.apply([](int& s) { return s; }) == 7, "an addition is lost");
 }
 
+// One of them is alone in the ring when it begins anew, while the other still waits.
+template <template <class, class> class Object>
+void one_goes_on_while_the_other_waits() {
+  Object<int, hasty> object(muster::combine_options{.threads = 4});
+  const auto add = [&object](int n) { return object.apply([n](int& s) { return s += n; }); };
+  mm::parallel(
+      [&] {
+        fiber one([&] {
+          const int before = add(1);
+          mm::require(add(2) >= before + 2, "a result of before");
+        });
+        fiber two([&] {
+          const int before = add(4);
+          mm::require(add(8) >= before + 8, "a result of before");
+        });
+      },
+      [&] { add(16), add(32); });
+  mm::require(object.apply([](int& s) { return s; }) == 63, "an addition is lost");
+}
+
 struct row {
   const char* name;
   void (*run)();
@@ -236,6 +256,10 @@ const row table[] = {
     {"room_of_mpmc", room<mpmc>, {1, 1}},
     {"of_lanes", of_lanes, {1, 1}},
     {"one_role_for_two_fibers_of_osci", one_role_for_two_fibers<muster::osci>, {2, 1}},
+    {"one_goes_on_while_the_other_waits_for_osci", one_goes_on_while_the_other_waits<muster::osci>, {1, 0}},
+    {"one_goes_on_while_the_other_waits_for_osci_shared",
+     one_goes_on_while_the_other_waits<muster::osci_shared>,
+     {1, 0}},
     {"one_role_for_two_fibers_of_osci_shared", one_role_for_two_fibers<muster::osci_shared>, {1, 1}},
 };
 

@@ -4,7 +4,7 @@
 // stack_bounds.hpp: where the stack lies that the calling thread, or fiber, runs on.
 #pragma once
 
-#include <muster/base/wait.hpp>  // siblings
+#include <muster/base/siblings.hpp>  // siblings
 
 #include <pthread.h>  // pthread_getattr_np
 

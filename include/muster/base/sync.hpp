@@ -4,11 +4,11 @@
 // sync.hpp: the one seam between the library and the machine's atomics.
 //
 // Every structure names sync::atomic, sync::cell, sync::relax, sync::yield, sync::light_fence, sync::heavy_fence,
-// sync::full_fence, sync::futex_wait, sync::futex_wait_any and sync::futex_wake, and nothing else that threads share; sync::thread_index,
-// sync::innermost, sync::own, sync::own_siblings and sync::kept_part_of for what belongs to one thread, and sync::switch_fiber. What stands
-// behind the names is chosen for the whole program: the standard library, the model checker (MUSTER_MODEL), the
-// standard library with delays and crashes (MUSTER_CHAOS), or a machine that is simulated (MUSTER_SIMULATION). So
-// the text that is checked is the text that is shipped.
+// sync::full_fence, sync::futex_wait, sync::futex_wait_any and sync::futex_wake, and nothing else that threads share;
+// sync::thread_index, sync::innermost, sync::own, sync::own_siblings and sync::kept_part_of for what belongs to one
+// thread, and sync::switch_fiber. What stands behind the names is chosen for the whole program: the standard library,
+// the model checker (MUSTER_MODEL), the standard library with delays and crashes (MUSTER_CHAOS), or a machine that is
+// simulated (MUSTER_SIMULATION). So the text that is checked is the text that is shipped.
 #pragma once
 
 #if defined(MUSTER_MODEL)

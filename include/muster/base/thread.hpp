@@ -221,7 +221,7 @@ void at_thread_end() {
 /// The innermost operation that runs a user's function now, or null. Each fiber has its own.
 inline const void*& innermost() noexcept { return detail::innermost_operation; }
 
-/// The fibers of the thread, once it has made one (base/wait.hpp).
+/// The fibers of the thread, once it has made one (base/siblings.hpp).
 inline MUSTER_ABI::detail::siblings*& own_siblings() noexcept { return detail::thread_siblings; }
 
 /// What a thread is in a pool of threads.

@@ -5,8 +5,8 @@
 //
 // Policies   spin_then_park (default) looks a few microseconds, then sleeps in the kernel; park sleeps at once; spin
 //            never sleeps, but yields the core. An idle waiter of the first two uses no processor time.
-// Fibers     one that waits lets the others of its thread run. The thread looks and sleeps, for all of them at once, when
-//            none of them can go on (fiber/carrier.hpp).
+// Fibers     one that waits lets the others of its thread run. The thread looks and sleeps for all of them at once,
+//            when none of them can go on (fiber/carrier.hpp).
 // Cost       the sleeper pays. The thread that makes the event loads one word that is almost always zero and in its
 //            cache; it executes no fence and no read-modify-write, because the sleeper makes the order for both with
 //            heavy_fence() (membarrier). Where that is missing, a read-modify-write follows the load.
@@ -18,7 +18,8 @@
 //            for changes nothing; asymmetric Dekker synchronization (Dice, Huang, Yang, 2001).
 #pragma once
 
-#include <muster/base/sync.hpp>  // sync::atomic, sync::futex_wait
+#include <muster/base/siblings.hpp>  // siblings, waiter
+#include <muster/base/sync.hpp>      // sync::atomic, sync::futex_wait
 
 #include <algorithm>  // std::min
 #include <climits>    // INT_MAX
@@ -26,60 +27,6 @@
 #include <cstdint>    // std::uint32_t
 
 namespace muster::inline MUSTER_ABI {
-
-namespace detail {
-
-/// A fiber that waits: what the others of its thread have to know of it.
-class waiter {
- public:
-  /// Whether the wait is over. For any fiber of the thread; it must not wait itself.
-  virtual bool ready() noexcept = 0;
-  /// The thread is about to sleep: tells those who make the event, and adds the word to sleep on. Before the thread
-  /// sleeps, it makes the heavy fences that are asked for, and looks whether anybody is ready.
-  virtual void announce(futex_words& words) noexcept = 0;
-
-  // As the policy says, of the thread.
-  const unsigned pauses;
-  const unsigned yields;
-  const bool parks;
-  const deadline until;
-
- protected:
-  template <class Policy>
-  waiter(const Policy&, deadline end) noexcept
-      : pauses(Policy::pauses), yields(Policy::yields), parks(Policy::parks), until(end) {}
-  ~waiter() = default;
-};
-
-/// Where a stack lies: from the lowest address to the end of the highest.
-struct stack_bounds {
-  const char* lowest = nullptr;
-  const char* end = nullptr;
-};
-
-/// The fibers of a thread, as those see them who wait. What the library waits for goes by here.
-class siblings {
- public:
-  /// Whether the caller has others that run when it does not, now or when what they wait for has happened.
-  virtual bool any() const noexcept = 0;
-  /// Gives each of the others a turn.
-  virtual void run() noexcept = 0;
-  /// Returns true when the waiter is ready, false when its time is over without that; the others run meanwhile.
-  virtual bool wait(waiter& one) noexcept = 0;
-  /// Of the calling fiber; empty for the thread itself.
-  virtual stack_bounds stack() const noexcept = 0;
-
-  /// The calling thread's, or null when it has none.
-  static siblings* of_caller() noexcept {
-    siblings* const all = sync::own_siblings();
-    return all != nullptr && all->any() ? all : nullptr;
-  }
-
- protected:
-  ~siblings() = default;
-};
-
-}  // namespace detail
 
 namespace wait {
 
@@ -184,9 +131,9 @@ class event_mask {
   std::uint32_t flags() const noexcept;
 
   /// Returns true once ready() is true, false when the deadline has passed without it. ready() must become true only
-  /// by an event of `key` or by a flag; it must neither wait nor throw. When a fiber waits, others of its thread may make
-  /// it false again before this returns. before_sleep() is called when looking has not
-  /// helped, before the thread says that it sleeps.
+  /// by an event of `key` or by a flag; it must neither wait nor throw. When a fiber waits, others of its thread may
+  /// make it false again before this returns. before_sleep() is called when looking has not helped, before the thread
+  /// says that it sleeps.
   template <class Policy, class Ready, class BeforeSleep>
   bool await(std::uint32_t key, Ready ready, deadline until, BeforeSleep before_sleep) noexcept;
   template <class Policy, class Ready>
@@ -222,8 +169,9 @@ class event_mask {
 };
 
 inline std::uint32_t event_mask::after_event(std::uint32_t interest) noexcept {
-  // (7) light_fence: pairs with (8). The event's store may still be in this core's store buffer. Either the sleeper's
-  // heavy fence flushes it before the sleeper's last look, or our load comes after that fence and sees the bit.
+  // (7) light_fence: pairs with (8), and fiber/carrier.hpp (1). The event's store may still be in this core's store
+  // buffer. Either the sleeper's heavy fence flushes it before the sleeper's last look, or our load comes after that
+  // fence and sees the bit.
   sync::light_fence();
   std::uint64_t word = word_.load(std::memory_order_relaxed);
   if ((word & (interest | no_fence)) == 0) [[likely]]

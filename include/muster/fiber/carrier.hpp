@@ -5,9 +5,9 @@
 //
 // Order      a ring. A yield goes to the next fiber that can run and comes back after each of the others has had one
 //            turn. A new fiber, and one that has waited, has its turn after all the others.
-// Waiting    a fiber that waits for something of the library leaves the ring. Those that run look after it now and then,
-//            and when none is left, the thread looks and sleeps for all of them, as the most patient policy says. So
-//            nobody who makes an event has to tell a fiber of it whose thread is awake.
+// Waiting    a fiber that waits for something of the library leaves the ring. Those that run look after it now and
+//            then, and when none is left, the thread looks and sleeps for all of them, as the most patient policy says.
+//            So nobody who makes an event has to tell a fiber of it whose thread is awake.
 // Pinned     fibers never move to another kernel thread, so code on them may use thread-local data as usual.
 // Blocking   a system call that blocks stops all fibers of the thread.
 // Memory     a fiber's record lies at the top of its own stack.
@@ -66,7 +66,8 @@ class carrier final : public siblings {
  public:
   static carrier& own() noexcept;
 
-  bool has_siblings() const noexcept { return current_->next != current_; }
+  /// Others that run when the current one does not, now or when what they wait for has happened.
+  bool has_siblings() const noexcept { return !is_alone() || absent_ != nullptr; }
   /// 0 is the thread itself.
   std::uint64_t current_number() const noexcept { return current_->number; }
   /// Fibers that are not done, without the thread itself.
@@ -75,11 +76,11 @@ class carrier final : public siblings {
   MUSTER_HOT void yield() noexcept {
     if (absent_ != nullptr) [[unlikely]]
       look_now_and_then();
-    if (!has_siblings()) return;
+    if (is_alone()) return;
     run_next(current_->next);
   }
 
-  bool any() const noexcept override { return has_siblings() || absent_ != nullptr; }
+  bool any() const noexcept override { return has_siblings(); }
   void run() noexcept override { yield(); }
   bool wait(waiter& one) noexcept override;
   stack_bounds stack() const noexcept override {
@@ -117,6 +118,8 @@ class carrier final : public siblings {
   void* nested = nullptr;
 
  private:
+  /// Nobody else is in the ring.
+  bool is_alone() const noexcept { return current_->next == current_; }
   /// After all the others that can run.
   void insert(fiber_place& fiber) noexcept {
     fiber.next = current_;
@@ -153,7 +156,7 @@ class carrier final : public siblings {
   }
 
   void leave_ring(bool for_ever) noexcept {
-    if (!has_siblings()) rest();
+    if (is_alone()) rest();
     current_->before->next = current_->next;
     current_->next->before = current_->before;
     run_next(current_->next, for_ever);
@@ -208,7 +211,7 @@ inline bool carrier::wait(waiter& one) noexcept {
   if (one.until != no_deadline && deadline_clock::now() >= one.until) return one.ready();
   // Most waits are short; and of those who wait for each other, each finds out for itself.
   constexpr unsigned in_the_ring = 8;
-  for (unsigned looks = 0; looks < in_the_ring && has_siblings(); ++looks) {
+  for (unsigned looks = 0; looks < in_the_ring && !is_alone(); ++looks) {
     if (one.ready()) return true;
     yield();
   }
@@ -218,14 +221,14 @@ inline bool carrier::wait(waiter& one) noexcept {
   self.next_absent = nullptr;
   *absent_end_ = &self;
   absent_end_ = &self.next_absent;
-  if (!has_siblings()) rest();
+  if (is_alone()) rest();
   if (self.waits != nullptr) leave_ring(false);
   return self.was_ready;
 }
 
 inline void carrier::look_now_and_then() noexcept {
   constexpr unsigned seldom = 16;
-  if (!has_siblings() || ++yields_ % seldom == 0) look_after_absent();
+  if (is_alone() || ++yields_ % seldom == 0) look_after_absent();
 }
 
 /// Puts those back into the ring who are ready, or whose time is over. Returns whether there was one.
@@ -279,8 +282,10 @@ inline bool carrier::sleep() noexcept {
     one->waits->announce(words);
     until = std::min(until, one->waits->until);
   }
-  for (const futex_scope scope : {futex_scope::process, futex_scope::shared})
+  for (const futex_scope scope : {futex_scope::process, futex_scope::shared}) {
+    // (1) heavy_fence: pairs with base/wait.hpp (7).
     if (words.wants_fence(scope)) sync::heavy_fence(scope);
+  }
   if (look_after_absent()) return true;
   const futex_reason why = sync::futex_wait_any(words, until);
   return look_after_absent(why == futex_reason::timed_out ? until : deadline::min());

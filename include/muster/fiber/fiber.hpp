@@ -78,7 +78,7 @@ namespace this_fiber {
 
 /// Gives every other fiber of this thread that can run one turn. Returns at once when there is none.
 MUSTER_HOT void yield() noexcept { detail::carrier::own().yield(); }
-/// Whether a yield would run another fiber.
+/// Whether the thread has other fibers that run when this one does not, now or when what they wait for has happened.
 MUSTER_HOT bool has_siblings() noexcept { return detail::carrier::own().has_siblings(); }
 /// Counts the fibers of this thread from 1, in the order in which they were made; 0 is the thread itself.
 inline std::uint64_t number() noexcept { return detail::carrier::own().current_number(); }

@@ -5,8 +5,8 @@
 //
 // Order      an async runs at once, on this thread, unless others would find little to take: then it is kept for them.
 //            With one worker all run at once, in the order of a serial program, but for the next point.
-// Depth      asyncs may begin asyncs to any depth. Where they run within each other for 64 KiB of the stack, the next are
-//            kept, and executed where the stack is free again.
+// Depth      asyncs may begin asyncs to any depth. Where they run within each other for 64 KiB of the stack, the next
+//            are kept, and executed where the stack is free again.
 // Memory     an async that runs at once needs none. Of those that are kept, a thread has mostly eight, 64 when others
 //            ask, and a thousand at the ends of deep chains; more where the stack is used up.
 // Nesting    asyncs may begin asyncs, of the same scope or of scopes of their own.

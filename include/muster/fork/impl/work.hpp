@@ -12,8 +12,9 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Spins, for a join; or lets the thread's other fibers run. To be woken takes 50 to 100 microseconds on a machine whose processors sleep or are shared, and
-/// whoever stands in must be woken first; so a join spins as long as that takes.
+/// Spins, for a join; or lets the thread's other fibers run. To be woken takes 50 to 100 microseconds on a machine
+/// whose processors sleep or are shared, and whoever stands in must be woken first; so a join spins as long as that
+/// takes.
 class waiting_time {
  public:
   /// Waits a little. Returns true from time to time, first after 50 microseconds.
