@@ -28,8 +28,8 @@ inline constexpr bool sanitized = MUSTER_TEST_SANITIZED != 0;
 constexpr std::size_t scaled(std::size_t n) { return sanitized ? std::max<std::size_t>(n / 10, 1) : n; }
 
 /// The types of a typed test: all of them. Where they are compiled once more, under a sanitizer or with delays, only a
-/// few, unless MUSTER_TEST_MATRIX asks for all.
-#if (MUSTER_TEST_SANITIZED || defined(MUSTER_CHAOS)) && !defined(MUSTER_TEST_MATRIX)
+/// few, unless MUSTER_TEST_MATRIX asks for all; and a few where MUSTER_TEST_FEW is defined.
+#if (MUSTER_TEST_SANITIZED || defined(MUSTER_CHAOS) || defined(MUSTER_TEST_FEW)) && !defined(MUSTER_TEST_MATRIX)
 template <class All, class Few>
 using kinds_to_test = Few;
 #else
