@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // page_base by itself, by one thread: what is free is found, wherever it lies; what is no block is not freed, but
-// counted. And xmalloc on it finds a block that another of its FIFOs keeps.
+// counted. And xmalloc on it finds a block that another of its FIFOs keeps. The same of bump_base, and of the FIFO.
 #include <gtest/gtest.h>
+#include <muster/gpu/bases.hpp>
+#include <muster/gpu/fifo.hpp>
 #include <muster/gpu/page_base.hpp>
 #include <muster/gpu/xmalloc.hpp>
 
@@ -52,6 +54,59 @@ TEST(page_base, frees_nothing_but_blocks) {
   }
 }
 
+// Of several pages: only the first byte is a block.
+TEST(page_base, frees_no_part_of_a_run) {
+  for (const unsigned pages : {1U, 3U}) {
+    memory with(8);
+    page_base& base = *with.base;
+    auto* const run = static_cast<char*>(base.allocate(pages * page));
+    ASSERT_NE(run, nullptr);
+    const unsigned left = base.free_pages();
+    std::uint64_t refused = 0;
+    for (std::size_t at = 16; at < pages * page; at += 16) {
+      base.deallocate(run + at);
+      ASSERT_EQ(base.freed_invalid(), ++refused) << "at " << at << " of " << pages << " pages";
+    }
+    EXPECT_EQ(base.free_pages(), left);
+    base.deallocate(run);
+    EXPECT_EQ(base.free_pages(), left + pages);
+    base.deallocate(run);
+    EXPECT_EQ(base.freed_twice(), 1U);
+    EXPECT_EQ(base.freed_invalid(), refused);
+  }
+}
+
+// Its page is free by then, too.
+TEST(page_base, knows_the_only_block_of_a_page_that_is_freed_twice) {
+  memory with(8);
+  page_base& base = *with.base;
+  void* const only = base.allocate(256);
+  base.deallocate(only);
+  base.deallocate(only);
+  EXPECT_EQ(base.freed_twice() + base.freed_invalid(), 1U);
+  EXPECT_EQ(base.free_pages(), base.pages());
+}
+
+TEST(bump_base, gives_what_it_has_and_no_byte_more) {
+  constexpr std::size_t bytes = 4096;
+  void* const at = std::aligned_alloc(page, bytes);
+  auto* const first = static_cast<char*>(at);
+  muster::gpu::bump_base base(at, bytes);
+  EXPECT_TRUE(base.owns(first));
+  EXPECT_TRUE(base.owns(first + bytes - 1));
+  EXPECT_FALSE(base.owns(first + bytes));
+  EXPECT_FALSE(base.owns(first - 1));
+  EXPECT_EQ(base.allocate(bytes + 1), nullptr);
+  char* next = first;
+  while (auto* const block = static_cast<char*>(base.allocate(100))) {
+    EXPECT_EQ(block, next);
+    EXPECT_LE(block + 100, first + bytes);
+    next = block + 112;
+  }
+  EXPECT_GT(next + 112, first + bytes);
+  std::free(at);
+}
+
 TEST(page_base, owns_what_it_has_and_no_byte_more) {
   memory with(8);
   page_base& base = *with.base;
@@ -89,6 +144,36 @@ TEST(page_base, finds_every_run_that_is_free) {
       if (found != nullptr) base.deallocate(found);
       ASSERT_EQ(base.free_pages(), pages);
     }
+  }
+}
+
+// Up to the capacity and no further, in order, also where the numbers wrap.
+template <unsigned Capacity>
+void expect_a_fifo(std::uint32_t first) {
+  muster::gpu::fifo<Capacity> fifo(first);
+  std::uint32_t pushed = 100, popped = 100;
+  for (unsigned round = 0; round < 3 * Capacity; ++round) {
+    for (unsigned i = 0; i < Capacity; ++i) ASSERT_TRUE(fifo.try_push(pushed++)) << "item " << i << " of " << Capacity;
+    EXPECT_FALSE(fifo.try_push(7)) << "more than " << Capacity;
+    std::uint32_t seen = popped;
+    fifo.each([&](std::uint32_t payload) { EXPECT_EQ(payload, seen++); });
+    EXPECT_EQ(seen, pushed);
+    for (unsigned i = 0; i < Capacity; ++i) {
+      std::uint32_t payload = 0;
+      ASSERT_TRUE(fifo.try_pop(payload));
+      EXPECT_EQ(payload, popped++);
+    }
+    std::uint32_t untouched = 9;
+    EXPECT_FALSE(fifo.try_pop(untouched));
+    EXPECT_EQ(untouched, 9U);
+  }
+}
+
+TEST(fifo, holds_its_capacity) {
+  for (const std::uint32_t first : {0U, 1U, ~0U - 2, ~0U}) {
+    expect_a_fifo<1>(first);
+    expect_a_fifo<2>(first);
+    expect_a_fifo<4>(first);
   }
 }
 

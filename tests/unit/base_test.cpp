@@ -242,6 +242,22 @@ TEST(parallelism, follows_the_affinity_of_the_thread) {
   }).join();
 }
 
+TEST(parallelism, pins_to_the_allowed_processors_in_turn) {
+  cpu_set_t all;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+  std::vector<int> allowed;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &all)) allowed.push_back(cpu);
+  for (std::size_t n = 0; n < 2 * allowed.size(); ++n)
+    std::thread([&] {
+      ASSERT_TRUE(muster::pin_this_thread(static_cast<unsigned>(n)));
+      cpu_set_t now;
+      ASSERT_EQ(::sched_getaffinity(0, sizeof now, &now), 0);
+      EXPECT_EQ(CPU_COUNT(&now), 1);
+      EXPECT_TRUE(CPU_ISSET(allowed[n % allowed.size()], &now)) << n;
+    }).join();
+}
+
 class cgroup_files : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(root_); }

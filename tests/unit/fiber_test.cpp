@@ -280,7 +280,51 @@ TEST(stacks, are_reused_and_have_colours) {
   pool.give_back(c);
 }
 
+TEST(stacks, of_another_kind_are_not_mistaken) {
+  muster::stack_pool pool;
+  const muster::stack_options small{.size = std::size_t{16} << 10U, .guard = false};
+  pool.give_back(pool.take(small));
+  const muster::stack_memory usual = pool.take({});
+  EXPECT_GE(usual.size(), muster::stack_options{}.size);
+  EXPECT_EQ(pool.kept(), 1U);
+  pool.give_back(usual);
+}
+
+TEST(stacks, come_back_from_fibers) {
+  muster::stack_pool& all = muster::stack_pool::shared();
+  all.trim();
+  for (int round = 0; round < 3; ++round) {
+    fiber([] {}).join();
+    EXPECT_EQ(all.kept(), 1U);
+  }
+  struct throws_when_copied {
+    throws_when_copied() = default;
+    throws_when_copied(const throws_when_copied&) { throw std::runtime_error("copied"); }
+    void operator()() const {}
+  };
+  const throws_when_copied function;
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_THROW(fiber{function}, std::runtime_error);
+    EXPECT_EQ(all.kept(), 1U);
+  }
+}
+
+TEST(a_team, throws_what_was_thrown_first) {
+  for (unsigned first = 0; first < 3; ++first) {
+    try {
+      muster::run_team({.carriers = 1, .fibers = 3}, [first](unsigned, unsigned f) {
+        if (f >= first) throw f;
+      });
+      FAIL();
+    } catch (unsigned f) {
+      EXPECT_EQ(f, first);
+    }
+  }
+}
+
 TEST(bad_input, is_told) {
+  EXPECT_THROW(muster::run_team({.carriers = 1, .fibers = 0}, [](unsigned, unsigned) {}), std::invalid_argument);
+  EXPECT_THROW(muster::run_team({.carriers = 0, .fibers = 1}, [](unsigned, unsigned) {}), std::invalid_argument);
   EXPECT_THROW(fiber({.size = 1000}, [] {}), std::invalid_argument);
   EXPECT_THROW(fiber({.size = std::size_t{1} << 60U}, [] {}), std::invalid_argument);
   EXPECT_THROW(fiber().join(), std::system_error);

@@ -27,8 +27,8 @@ using muster::fiber;
 using muster::queue_status;
 namespace this_fiber = muster::this_fiber;
 
-/// Something of each part, all of which needs others to run: a queue whose other end is a fiber, objects with two users,
-/// a pool. Returns how much of it has gone right.
+/// Something of each part, all of which needs others to run: a queue whose other end is a fiber, objects with two
+/// users, a pool. Returns how much of it has gone right.
 int everything() {
   int right = 0;
   muster::mpmc_queue<int> items(2);

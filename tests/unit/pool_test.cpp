@@ -44,7 +44,9 @@ TEST(a_pool, says_how_many_workers_it_has_and_refuses_none) {
   EXPECT_EQ(pool({.workers = 3}).workers(), 3U);
   EXPECT_EQ(pool().workers(), muster::available_parallelism());
   EXPECT_THROW(pool({.workers = 0}), std::invalid_argument);
-  EXPECT_THROW(pool({.stack_bytes = 4096}), std::invalid_argument);
+  for (const std::size_t bytes : {std::size_t{4096}, (std::size_t{64} << 10U) - 1})
+    for (const unsigned workers : {1U, 2U})
+      EXPECT_THROW(pool({.workers = workers, .stack_bytes = bytes}), std::invalid_argument);
   EXPECT_EQ(pool({.workers = 2, .stack_bytes = std::size_t{64} << 10U}).run([] { return fib(10); }), 55U);
 }
 
@@ -92,6 +94,13 @@ TEST(a_pool, may_be_one_of_many_and_be_made_again_and_again) {
     pool first({.workers = 3, .stack_bytes = small_stack}), second({.workers = 2, .stack_bytes = small_stack});
     EXPECT_EQ(first.run([&] { return fib(10) + second.run([] { return fib(9); }); }), 55U + 34U);
   }
+}
+
+TEST(a_pool, executes_what_is_run_in_it_from_within_another) {
+  pool alone({.workers = 1, .stack_bytes = small_stack}), two({.workers = 2, .stack_bytes = small_stack});
+  alone.run([&] { two.run([] { muster_test::fork_stolen([] {}, [] {}); }); });
+  EXPECT_GE(two.statistics().thefts, 1U);
+  EXPECT_EQ(alone.statistics().thefts, 0U);
 }
 
 TEST(a_pool, of_many_workers_on_few_processors) {

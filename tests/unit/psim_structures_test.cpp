@@ -358,6 +358,24 @@ void expect_all_handed_over() {
 TEST_F(memory, of_a_stack_goes_round) { expect_all_handed_over<muster::psim_stack<number>>(); }
 TEST_F(memory, of_a_queue_goes_round) { expect_all_handed_over<muster::psim_queue<number>>(); }
 
+// One thread takes back what it has given away, and makes no more than it needs.
+template <class Structure>
+void expect_none_made_again() {
+  Structure object({.threads = 16}, {.chain = 61});
+  std::uint64_t made = 0;
+  for (unsigned round = 0; round < 6; ++round) {
+    for (number i = 0; i < 4 * 61; ++i) object.push(i);
+    while (object.pop()) {
+    }
+    if (round == 0) made = chains_made;
+    EXPECT_EQ(chains_made, made) << "in round " << round;
+  }
+  EXPECT_LE(made, 4U + 3U);
+  object.check();
+}
+TEST_F(memory, of_a_stack_that_is_filled_again) { expect_none_made_again<muster::psim_stack<number>>(); }
+TEST_F(memory, of_a_queue_that_is_filled_again) { expect_none_made_again<muster::psim_queue<number>>(); }
+
 template <class Structure>
 void expect_bad_alloc() {
   if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";

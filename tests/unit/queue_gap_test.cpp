@@ -303,6 +303,22 @@ TYPED_TEST(mpmc_gap, a_consumer_without_a_claim_gets_the_item_behind_one_that_is
   first.join();
 }
 
+// The item has been there for a while when the one before it is claimed.
+TYPED_TEST(mpmc_gap, a_consumer_without_a_claim_is_woken_by_the_claim_before_its_item) {
+  typename TestFixture::queue q(4);
+  gated::gate gate;
+  std::thread slow([&] { EXPECT_EQ(q.emplace(1, gate, false), queue_status::success); });
+  gate.reached.wait();
+  EXPECT_EQ(q.emplace(2), queue_status::success);
+  std::thread patient([&] { EXPECT_EQ(q.pop_for(std::chrono::hours(1))->value(), 2U); });
+  let_it_sleep();
+  std::thread first([&] { EXPECT_EQ(q.pop()->value(), 1U); });
+  patient.join();
+  gate.open.count_down();
+  slow.join();
+  first.join();
+}
+
 TYPED_TEST(mpmc_gap, a_constructor_that_throws_wakes_a_producer_that_waits_for_room) {
   typename TestFixture::queue q(1);
   gated::gate gate;

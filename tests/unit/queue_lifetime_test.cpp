@@ -90,6 +90,20 @@ TYPED_TEST(queue_lifetime, bulk_push_keeps_the_items_before_the_one_that_throws)
   q.check();
 }
 
+// Nothing is pushed after the one that throws: what has been announced must not be waited for.
+TYPED_TEST(queue_lifetime, a_bulk_push_that_throws_leaves_nothing_to_wait_for) {
+  typename TypeParam::template of<touchy> q(10);
+  std::vector<touchy> in;
+  in.reserve(5);
+  for (std::uint64_t i = 1; i <= 5; ++i) in.emplace_back(i, i == 3 ? touchy::when::copied : touchy::when::never);
+  EXPECT_THROW(q.push_n(in.begin(), in.size()), refusal);
+  q.close();
+  for (const std::uint64_t expected : {1U, 2U}) EXPECT_EQ(q.pop()->value(), expected);
+  EXPECT_EQ(q.try_pop().status(), queue_status::closed);
+  EXPECT_EQ(q.pop().status(), queue_status::closed);
+  q.check();
+}
+
 /// Closes the queue before the fourth item, and throws instead of it. A single pass, and not more.
 template <class Queue>
 struct closing_input {

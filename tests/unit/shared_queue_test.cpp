@@ -324,6 +324,13 @@ TEST(shared_queue_errors, say_what_to_ask_for) {
     return complaint<std::invalid_argument>([&] { queue::create_anonymous(capacity, options); });
   };
   EXPECT_SAYS(make(0, {}), "ask for 1 or more");
+  {
+    auto two = shared_queue<int, shape::mpmc>::create_anonymous(8, {.ports = 2});
+    const auto first = two.producer();
+    const auto second = two.consumer();
+    EXPECT_EQ(two.info().participants.size(), 2U);
+    EXPECT_SAYS(complaint<muster::shared_queue_error>([&] { two.producer(); }), "all 2 ports are in use");
+  }
   EXPECT_SAYS(make(8, {.ports = 0}), "ask for 1 to 1023");
   EXPECT_SAYS(make(8, {.ports = 2000}), "ask for 1 to 1023");
   EXPECT_SAYS(make(8, {.ports = 2, .lanes = 1, .tag = std::string(32, 'x')}), "longer than 31");

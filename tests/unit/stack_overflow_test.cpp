@@ -130,6 +130,21 @@ TEST_F(stack_overflow, leaves_other_faults_to_whoever_had_them) {
       ::testing::ExitedWithCode(42), "");
 }
 
+TEST_F(stack_overflow, tells_them_all_about_it) {
+  EXPECT_EXIT(
+      {
+        struct sigaction ours = {};
+        ours.sa_flags = SA_SIGINFO;
+        ours.sa_sigaction = [](int, siginfo_t* info, void* context) {
+          std::_Exit(info->si_addr == reinterpret_cast<void*>(16) && context != nullptr ? 42 : 1);
+        };
+        ::sigaction(SIGSEGV, &ours, nullptr);
+        muster::fiber([] {}).join();
+        *reinterpret_cast<volatile int*>(16) = 1;
+      },
+      ::testing::ExitedWithCode(42), "");
+}
+
 // Threads that come and go take their signal stacks with them; those that have one keep it.
 TEST_F(stack_overflow, takes_no_signal_stack_away) {
   std::thread([] {

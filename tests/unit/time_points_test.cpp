@@ -95,6 +95,27 @@ TYPED_TEST(a_clock, ends_no_wait_early) {
   EXPECT_GE(TypeParam::now(), when);
 }
 
+/// Takes twice as long as others for a second.
+struct slow_clock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<slow_clock>;
+  static constexpr bool is_steady = true;
+  static time_point now() { return time_point(steady_clock::now().time_since_epoch() / 2); }
+};
+
+TEST(a_clock_of_its_own, ends_no_wait_early) {
+  queue empty(1), full(1);
+  ASSERT_EQ(full.push(1), queue_status::success);
+  const auto soon = slow_clock::now() + 5ms;
+  EXPECT_EQ(empty.pop_until(soon).status(), queue_status::empty);
+  EXPECT_GE(slow_clock::now(), soon);
+  const auto later = slow_clock::now() + 5ms;
+  EXPECT_EQ(full.push_until(2, later), queue_status::full);
+  EXPECT_GE(slow_clock::now(), later);
+}
+
 template <class Span>
 class durations : public ::testing::Test {};
 TYPED_TEST_SUITE(durations, spans);
