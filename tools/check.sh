@@ -6,7 +6,8 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers device install sample tsan asan barrier model switches debug clang valgrind matrix)
+check_names=(format lint headers device install sample tsan asan barrier model switches debug clang valgrind meaning
+  random matrix)
 
 # What a step does, and about how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -25,6 +26,8 @@ describe() { # step
     debug) echo "500 g++, assertions on: build and fast tests" ;;
     clang) echo "500 clang++, optimized: build and fast tests" ;;
     valgrind) echo "300 forks, fibers and combining under Valgrind (memcheck)" ;;
+    meaning) echo "2400 mutants of meaning: changed headers that the fast tests must notice" ;;
+    random) echo "3600 random programs over all parts under each sanitizer (MUSTER_RANDOM_SECONDS, 1800 each)" ;;
     matrix) echo "3500 all headers by both compilers, forks compiled in every way, all kinds under the sanitizers" ;;
   esac
 }
@@ -50,6 +53,7 @@ step_lint() {
   python tests/lint/test_lint.py || failed=1
   python tools/lint.py || failed=1
   python tests/regression/edits.py --check || failed=1
+  python tests/meaning/mutants.py --check || failed=1
   echo "--- shellcheck"
   shellcheck -x dev .ci/run tools/install-test tools/check.sh || failed=1
   echo "--- codespell"
@@ -115,6 +119,15 @@ step_sample() {
     --tests-regex "^(model/|regression/(${edits[*]})\$)"
 }
 step_tsan() { build_and_test tsan; }
+step_meaning() { python tests/meaning/mutants.py --jobs "$(nproc)"; }
+step_random() {
+  local preset
+  for preset in asan tsan; do
+    build "$preset" stress-random_programs
+    MUSTER_RANDOM_SECONDS="${MUSTER_RANDOM_SECONDS:-1800}" MUSTER_RANDOM_SEED="${MUSTER_RANDOM_SEED:-$RANDOM}" \
+      "build/$preset/bin/stress-random_programs" --gtest_brief=1 || return 1
+  done
+}
 step_matrix() {
   local preset
   headers | grep -E "$internal_header" | compile_headers g++ || return 1

@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of meaning of the combining objects, and of the queues and stacks built on them: see mutants.py."""
+
+CC_SYNCH, DSM_SYNCH, H_SYNCH, FLAT, OYAMA, CLH, MCS, RETRY, PSIM_HEAD, QUEUE, STACK, PSIM_QUEUE, PSIM_STACK = (
+    f"muster/combine/{header}.hpp" for header in (
+        "cc_synch", "dsm_synch", "h_synch", "flat_combining", "oyama", "clh", "mcs", "retry", "psim", "combining_queue",
+        "combining_stack", "psim_queue", "psim_stack"))
+OSCI, DETACHED, SHARED, PLACES, PSIM, ATTEMPT, NODES, REQUEST, LIST, WAITING, WORDS, POOL = (
+    f"muster/combine/impl/{header}.hpp" for header in (
+        "osci", "osci_detached", "osci_shared", "per_thread", "psim", "psim_attempt", "psim_nodes", "request",
+        "request_list", "waiting", "item_words", "node_pool"))
+CROWD = "executes_every_request_once_with_its_own_argument"
+
+MUTANTS = (
+    # name, header, before, after, test, cases of the test
+
+    # What is refused: options, threads that are too many, operations within operations.
+    ("combine-oyama-helps-nobody", OYAMA,
+     "if (options.help == 0)", "if (options.batch == 0)", "unit/combine", "combiners.refuse_to_help_nobody"),
+    ("combine-psim-one-thread-more-than-has-a-name", PSIM,
+     "if (options.threads > most_threads)", "if (options.threads > most_threads + 1)", "unit/psim",
+     "psim.refuses_options_that_make_no_sense"),
+    ("combine-one-thread-too-many", PLACES,
+     "while (made < threads_) {", "while (made <= threads_) {", "unit/combine_edges",
+     "combine_edges/*.counts_the_threads_that_use_the_object"),
+    ("combine-retry-applied-from-within", RETRY,
+     "  const detail::inside here(this);\n", "", "unit/combine",
+     "retry.leaves_the_state_alone_when_an_operation_throws"),
+    ("combine-ring-of-three-not-refused", WAITING,
+     "if (inside::is_in(object)) return true;", "return inside::is_in(object);", "unit/combine_edges",
+     "combine_edges/cc_synch.fibers_that_would_wait_for_each_other_are_refused"),
+
+    # The places of threads that have ended.
+    ("combine-place-of-a-living-thread-taken-over", PLACES,
+     "if (!sync::lasts(tenure_of(owner)) &&", "if (sync::lasts(tenure_of(owner)) &&", "unit/combine_edges",
+     "combine_edges/cc_synch.counts_the_threads_that_use_the_object"),
+    ("combine-only-the-last-place-taken-over", PLACES,
+     "for (place* at = last_.load(std::memory_order_acquire); at != nullptr; at = at->next) {",
+     "for (place* at = last_.load(std::memory_order_acquire); at != nullptr; at = nullptr) {", "unit/combine_edges",
+     "combine_edges/cc_synch.counts_the_threads*:combine_edges/cc_synch.hands_the_places_of_threads_on"),
+    ("combine-place-not-used-again-by-the-next-with-its-number", PLACES,
+     "if (number_of(owner) != tenure.number ||", "if (owner != me ||", "unit/psim_structures", "memory.*_goes_round"),
+
+    # Requests: their results, their exceptions, and whose they are.
+    ("combine-exception-swallowed", REQUEST,
+     "          keep_error(one);\n", "", "unit/combine",
+     "combine/*.brings_exceptions_to_their_owner_from_every_position"),
+    ("combine-nothing-comes-back-as-something", REQUEST,
+     "        run = &returned_nothing;\n", "", "unit/eliminate", "*loses_nothing_between_fibers_of_a_stack"),
+    ("combine-neighbours-taken-for-one-kind", REQUEST,
+     "} while (first != last && first->ref().run == &run);", "} while (first != last);", "unit/eliminate",
+     "*does_not_reach_across_requests_of_another_kind"),
+    ("combine-state-executes-others-as-its-own-kind", REQUEST,
+     "while (end != last && end->ref().run == &run) ++end;", "while (end != last) ++end;", "unit/combine",
+     "combine/*.lets_a_state_execute_requests_together"),
+    ("combine-row-works-on-a-copy-of-the-state", REQUEST,
+     "    do {\n      run_one(state, first->ref());\n      ++first;\n"
+     "    } while (first != last && first->ref().run == &run);\n",
+     "    if constexpr (std::is_copy_assignable_v<State> && std::is_copy_constructible_v<State>) {\n"
+     "      State now = state;\n      do {\n        run_one(now, first->ref());\n"
+     "        ++first;\n      } while (first != last && first->ref().run == &run);\n      state = now;\n"
+     "      return first;\n    }\n"
+     "    do {\n      run_one(state, first->ref());\n      ++first;\n"
+     "    } while (first != last && first->ref().run == &run);\n",
+     "unit/combine_edges", "combine_edges/*.there_is_one_state"),
+    ("combine-result-is-not-destroyed", REQUEST,
+     "        const ended last{outcome_.returned};\n", "", "unit/combine", "combine/*.gives_results_of_every_kind"),
+
+    # The list and who serves it.
+    ("combine-helps-one-too-many", LIST,
+     "if (next == nullptr || served >= help_) {", "if (next == nullptr || served > help_) {", "unit/combine_crowd",
+     f"combine_crowd/cc_synch.{CROWD}"),
+    ("combine-check-is-always-content", LIST,
+     "->state.load(std::memory_order_relaxed) == yours;", "->state.load(std::memory_order_relaxed) != done;",
+     "unit/combine", "combine/*.notices_that_it_is_in_use_when_it_is_checked"),
+    ("combine-state-is-not-destroyed", LIST,
+     "  alignas(isolation_size) sync::cell<State> state_;  // the combiner's\n",
+     "  struct kept {\n    union {\n      sync::cell<State> cell;\n    };\n    template <class... Args>\n"
+     "    explicit kept(Args&&... args) : cell(std::forward<Args>(args)...) {}\n    ~kept() {}\n"
+     "    State& ref() noexcept { return cell.ref(); }\n  };\n  alignas(isolation_size) kept state_;\n",
+     "unit/osci", "post.is_executed_with_the_next_apply_at_flush_and_at_the_end"),
+    ("combine-cc-synch-node-given-back-twice", CC_SYNCH,
+     "const typename nodes::gives_back last{mine, own};",
+     "const typename nodes::gives_back last{mine, own}, again{mine, own};", "unit/combine_crowd",
+     f"combine_crowd/cc_synch.{CROWD}"),
+
+    # The other combining objects and the queue locks. (Four of them are tested where all kinds are.)
+    ("combine-flat-combining-executes-twice", FLAT,
+     "  own->state.store(done, std::memory_order_relaxed);\n", "", "unit/combine_crowd",
+     f"combine_crowd/flat_combining.{CROWD}"),
+    ("combine-flat-combining-tells-nobody", FLAT,
+     "    events.happened(key);\n", "", "unit/combine_crowd", f"combine_waiting/parking_flat_combining.{CROWD}"),
+    ("combine-h-synch-does-not-ask-where", H_SYNCH,
+     "(cluster_of_ == nullptr ? thread : cluster_of_(thread)) % clusters_", "thread % clusters_", "unit/combine_crowd",
+     "h_synch.puts_threads_where_it_is_told"),
+    ("combine-dsm-synch-role-not-taken", DSM_SYNCH,
+     "return look(own) == done;", "return look(own) != waiting_for_turn;", "unit/combine_crowd",
+     f"combine_crowd/*.{CROWD}"),
+    ("combine-oyama-forgets-those-left-to-it", OYAMA,
+     "    if (is_left && !is_served) rest = own->next.get();\n", "", "unit/combine_crowd", f"combine_crowd/*.{CROWD}"),
+    ("combine-clh-keeps-its-own-node", CLH,
+     "mine.give_back(before);", "mine.give_back(own);", "unit/combine_crowd", f"combine_crowd/*.{CROWD}"),
+    ("combine-mcs-leaves-those-who-are-about-to-link", MCS,
+     "    waiting_.await(nodes::no_nodes_key, [&] {\n      next = own->next.load(std::memory_order_acquire);  // (3)\n"
+     "      return next != nullptr;\n    });\n",
+     "    next = own->next.load(std::memory_order_acquire);\n    if (next == nullptr) return;\n", "unit/combine_crowd",
+     f"combine_crowd/*.{CROWD}"),
+    ("combine-retry-goes-on-with-the-copy", RETRY,
+     "  for (backoff wait(seen);; wait.lost()) {\n    State copy = unpacked(seen);\n",
+     "  State copy = unpacked(seen);\n  for (backoff wait(seen);; wait.lost()) {\n", "unit/combine_crowd", "retry.*"),
+
+    # Batches of osci and osci_shared, and requests that answer each other.
+    ("combine-osci-batch-of-fibers-too-long", OSCI,
+     "  if (b.count == batch_) [[unlikely]]\n    publish(g, b);\n",
+     "  if (b.count > batch_) [[unlikely]]\n    publish(g, b);\n", "unit/osci", "a_callable.*"),
+    ("combine-osci-shared-batch-too-long", SHARED,
+     "if (place + 1 == batch_) g.open.ref() = nullptr;", "if (place == batch_) g.open.ref() = nullptr;",
+     "unit/combine_crowd", f"combine_crowd/osci_shared.{CROWD}"),
+    ("combine-osci-last-exception-rethrown", OSCI,
+     "if (first == nullptr) first = std::current_exception();", "first = std::current_exception();", "unit/osci",
+     "apply_batch.executes_all_and_rethrows_the_first_exception"),
+    ("combine-osci-results-mixed-up-by-elimination", OSCI,
+     "places[i] = kept++;", "places[i] = i, ++kept;", "unit/eliminate",
+     "elimination.gives_the_results_of_one_after_another"),
+    ("combine-stack-one-push-for-two-pops", STACK,
+     "const std::uint32_t met = std::exchange(last, notes[last]);", "const std::uint32_t met = last;",
+     "unit/eliminate", "*loses_nothing_between_fibers_of_a_stack"),
+
+    # Tickets and posted requests.
+    ("combine-ticket-of-another-thread", PLACES,
+     "return place != nullptr && place->part.get() == &part;", "return place != nullptr;", "unit/osci",
+     "a_ticket.belongs_to_its_thread"),
+    ("combine-ticket-assigned-without-its-place", DETACHED,
+     "  std::swap(place_, other.place_);\n", "", "unit/osci", "submit.*"),
+    ("combine-post-overtaken-by-apply", OSCI,
+     "if (g.open == nullptr && !this_fiber::has_siblings())", "if (!this_fiber::has_siblings())", "unit/osci",
+     "post.is_executed_with_the_next_apply_at_flush_and_at_the_end"),
+    ("combine-posts-travel-one-too-late", DETACHED,
+     "  ++b.posted;\n  if (b.count == batch_)", "  ++b.posted;\n  if (b.count > batch_)", "unit/osci",
+     "post.is_executed_with_the_next_apply_at_flush_and_at_the_end"),
+    ("combine-posts-of-the-next-thread-lost-at-its-end", DETACHED,
+     "    in.ends_with_flush = false;\n", "", "unit/osci", "post.is_executed_when_the_thread_ends"),
+    ("combine-posts-lost-at-the-end-of-the-object", OSCI,
+     "    if (g.open != nullptr && g.open->count == g.open->posted) publish_and_leave(g, *g.open);\n", "", "unit/osci",
+     "post.is_executed_with_the_next_apply_at_flush_and_at_the_end"),
+
+    # The end of the object comes too early.
+    ("combine-osci-shared-does-not-wait", SHARED,
+     "    for (detail::brief_wait wait; g.in_use.load(std::memory_order_relaxed) != 0; wait.pause())\n"
+     "      this_fiber::yield();         // it may be a fiber of this thread\n", "", "unit/object_end",
+     "combining_object/osci_shared.may_be_*"),
+    ("combine-psim-does-not-wait", PSIM_HEAD,
+     "    groups_.await_idle();\n", "", "unit/object_end", "psim.*"),
+    ("combine-queue-does-not-wait-for-its-last-push", QUEUE,
+     "  pushes_.apply([](push_end&) noexcept {});\n", "", "unit/object_end",
+     "structures.may_be_destroyed_as_soon_as_an_item_has_come"),
+
+    # Items of the queues and stacks: their order, and how each ends.
+    ("combine-queue-last-item-not-found", QUEUE,
+     "return taken != filled;", "return taken + 1 < filled;", "unit/structures",
+     "structure/short_queue.keeps_its_order"),
+    ("combine-queue-used-segment-keeps-its-next", QUEUE,
+     "  added->next.store(nullptr, std::memory_order_relaxed);\n", "", "unit/structures", "structure/short_queue.*"),
+    ("combine-stack-empty-at-the-end-of-a-block", STACK,
+     "if (!stack.drop_block()) return std::nullopt;", "return std::nullopt;", "unit/structures",
+     "structure/osci_stack.keeps_its_order"),
+    ("combine-stack-items-left-not-destroyed", STACK,
+     "if constexpr (!detail::item_words<T>::in_place)", "if constexpr (detail::item_words<T>::in_place)",
+     "unit/structures", "structure/osci_stack.destroys_each_item_once"),
+    ("combine-popped-item-not-destroyed", WORDS,
+     "          from->item.ref().destroy();\n", "", "unit/structures", "structure/*.destroys_each_item_once"),
+    ("combine-refused-item-not-destroyed", WORDS,
+     "        made->item.ref().destroy();\n", "", "unit/structures", "structure/*.passes_exceptions_of_items_on"),
+    ("combine-boxes-not-used-again", POOL,
+     "if (own.size() < most_kept)", "if (own.size() > most_kept)", "unit/structures",
+     "structure/*.hands_every_item_over_once"),
+
+    # psim: announced requests, their results, and what load() answers.
+    ("combine-psim-youngest-thread-ignored", ATTEMPT,
+     "(std::uint64_t{1} << here) - 1", "(std::uint64_t{1} << (here - 1)) - 1", "unit/psim", "threads.come_and_go"),
+    ("combine-psim-batch-runs-on-into-the-last-one", ATTEMPT,
+     "  if (count < batch_) me.announced[count].run.store({}, std::memory_order_release);  // (8)\n", "", "unit/psim",
+     "*a_crowd*/3x7_*:*a_crowd*/2x64_*"),
+    ("combine-psim-gives-up-after-one-attempt", ATTEMPT,
+     "attempts < 2;", "attempts < 1;", "unit/psim", "*a_crowd*/3x8_*:*a_crowd*/4x1_*"),
+    ("combine-psim-results-in-reverse", PSIM,
+     "p.result[0] = there.first[i].get();", "p.result[0] = there.first[count - 1 - i].get();", "unit/psim",
+     "*a_crowd*/1x20_*"),
+    ("combine-psim-load-in-need-answers-one-word", PSIM,
+     "for (unsigned i = 0; i < state_words; ++i) to.first[i].ref() = words[i];", "to.first[0].ref() = words[0];",
+     "unit/psim", "psim.copies_whole_states"),
+    ("combine-psim-try-load-never-fails", PSIM,
+     "if (head_.load(std::memory_order_acquire) != head) return std::nullopt;", "", "unit/psim_structures",
+     "results.*"),
+    ("combine-psim-vain-execution-not-told", ATTEMPT,
+     "    if constexpr (works) me.workspace.abort();\n    return false;\n  }\n"
+     "  if constexpr (works) me.workspace.commit();",
+     "    return false;\n  }\n  if constexpr (works) me.workspace.commit();", "unit/psim_structures",
+     "workspaces.see_an_execution_that_others_have_overtaken"),
+
+    # psim: one record, chain or node too many or too few.
+    ("combine-psim-one-record-in-place-of-two", ATTEMPT,
+     "  me.filling ^= 1;\n", "", "unit/psim", "psim.copies_whole_states"),
+    ("combine-psim-results-twice-as-large", PSIM,
+     "results(std::size_t{in.threads_} * in.row_)", "results(2 * std::size_t{in.threads_} * in.row_)", "unit/psim",
+     "threads.*"),
+    ("combine-psim-chain-made-with-one-in-reserve", NODES,
+     "  if (reserve_ != nullptr) {\n    free_ = std::exchange(reserve_, nullptr);\n    count_ += market_.chain;\n"
+     "    return true;\n  }\n", "", "unit/psim_structures", "memory.*"),
+    ("combine-psim-chain-offered-one-too-late", NODES,
+     "if (count_ >= market_.chain) {", "if (count_ > market_.chain) {", "unit/psim_structures", "memory.*"),
+    ("combine-psim-offers-of-one-thread-not-seen", NODES,
+     "i <= market_.threads; ++i)", "i < market_.threads; ++i)", "unit/psim_structures", "memory.*"),
+    ("combine-psim-vain-execution-loses-free-nodes", NODES,
+     "  first_taken_->next.ref() = free_;\n", "", "unit/psim_structures", "*serves_threads_that_come_and_go:memory.*"),
+    ("combine-psim-stack-node-free-twice", PSIM_STACK,
+     "return {item, detail::psim_popped::no_node};", "return {item, detail::word_of(old)};", "unit/psim_structures",
+     "*serves_threads_that_come_and_go"),
+
+    # psim_queue and psim_stack: items that are not found, end too early or never.
+    ("combine-psim-queue-pushes-not-linked", PSIM_QUEUE,
+     "std::exchange(now, push_end(nullptr)).link();", "now = push_end(nullptr);", "unit/psim_structures",
+     "psim_structure/queue.keeps_its_order"),
+    ("combine-psim-item-ends-with-its-push", NODES,
+     "      static_cast<void>(box.release());\n", "", "unit/structures",
+     "structure/psim_queue.destroys_each_item_once"),
+    ("combine-psim-queue-items-left-not-destroyed", PSIM_QUEUE,
+     "if constexpr (!as_item::in_place) for_each", "if constexpr (as_item::in_place) for_each", "unit/structures",
+     "structure/psim_queue.destroys_each_item_once"),
+    ("combine-psim-stack-items-left-not-destroyed", PSIM_STACK,
+     "if constexpr (!as_item::in_place) for_each", "if constexpr (as_item::in_place) for_each", "unit/psim_structures",
+     "memory.*"),
+)

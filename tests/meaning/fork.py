@@ -1,0 +1,203 @@
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of meaning of pools, forks, scopes, loops, scans and sorting: see mutants.py."""
+
+FORK2, FINISH, LOOPS, SCAN, SORT, POOL = (f"muster/fork/{name}.hpp"
+                                          for name in ("fork2", "finish", "loops", "scan", "sort", "pool"))
+CORE, WORK, COUNT = (f"muster/fork/impl/{name}.hpp" for name in ("core", "work", "open_count"))
+DEQUE, HALVES = "muster/fork/engine/watermark.hpp", "muster/fork/engine/watermark_fork.hpp"
+
+MUTANTS = (
+    # name, header, before, after, test, cases of the test
+
+    # Halves of forks.
+    ("fork-stolen-half-executed-twice", HALVES,
+     "  self.await(second);\n  return second.take();\n",
+     "  self.await(second);\n  second.drop();\n  return call_half(self, second.function.get());\n",
+     "unit/fork", "*are_executed_once*"),
+    ("fork-dropped-half-executed", HALVES,
+     "if (self.forks.pop(second) || self.forks.take_back(second)) return;",
+     "if (self.forks.pop(second) || self.forks.take_back(second)) {\n"
+     "      call_half(self, second.function.get());\n"
+     "      return;\n"
+     "    }",
+     "unit/fork_exception_kinds", "*throw_arrives_from_either_half*"),
+    ("fork-left-before-the-stolen-half-ends", HALVES,
+     "    self.await(second);\n    second.drop();\n", "    second.drop();\n",
+     "unit/fork_exceptions", "exceptions.of_the_leftmost_half_arrive"),
+    ("fork-exception-of-the-stolen-half-swallowed", HALVES,
+     "    if (thrown != nullptr) std::rethrow_exception(thrown);\n", "",
+     "unit/fork_exceptions", "exceptions.of_the_leftmost_half_arrive"),
+    ("fork-invoke-executes-the-first-last", FORK2,
+     "auto [head, tail] = muster::fork2(first, [&] { return muster::parallel_invoke(more...); });",
+     "auto [tail, head] = muster::fork2([&] { return muster::parallel_invoke(more...); }, first);",
+     "unit/fork", "*of_many_functions*"),
+    ("fork-join-steals-what-is-not-its-own", DEQUE,
+     "return r.group() == nullptr && r.depth() > floor && !of.is_done(); });",
+     "return r.group() == nullptr && !of.is_done(); });",
+     "unit/fork", "*may_hold_a_mutex_over_a_join*"),
+    ("fork-sleeper-not-woken", DEQUE,
+     "  steal_counts::add(counts.offered, published);\n"
+     "  if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();\n",
+     "  steal_counts::add(counts.offered, published);\n",
+     "unit/fork", "a_worker.that_sleeps_is_woken_by_a_fork"),
+
+    # Scopes: when they end, and what is executed in them.
+    ("fork-scope-ends-with-one-left", COUNT,
+     "return open_.load(std::memory_order_acquire) == 0;", "return open_.load(std::memory_order_acquire) <= 1;",
+     "unit/fork_finish", "*scopes_within_scopes_first*"),
+    ("fork-scope-wait-returns-early", FINISH,
+     "    await_all();\n    open_.begin_anew();\n", "",
+     "unit/fork_finish", "*after_the_body_has_waited*"),
+    ("fork-scope-drops-what-is-kept", FINISH,
+     "if (!scope.stop_.stop_requested()) scope.run(", "if (scope.stop_.stop_requested()) scope.run(",
+     "unit/fork_finish", "*and_what_asyncs_own_is_destroyed*"),
+    ("fork-scope-executes-what-is-around-it", WORK,
+     "return one.group() != nullptr && one.group()->is_within(scope); };",
+     "return one.group() != nullptr; };",
+     "unit/fork_finish", "scopes.that_wait_execute_nothing_of_scopes_around_them"),
+    ("fork-scope-leaves-what-is-within-it", WORK,
+     "return one.group() != nullptr && one.group()->is_within(scope); };",
+     "return one.group() == &scope; };",
+     "unit/fork_finish", "scopes.that_wait_execute_what_scopes_within_them_keep"),
+    ("fork-scope-closures-not-destroyed", FINISH,
+     "const std::unique_ptr<kept> here(&static_cast<kept&>(r));", "kept* const here = &static_cast<kept&>(r);",
+     "unit/fork_finish", "*and_what_asyncs_own_is_destroyed*"),
+    ("fork-scope-begins-after-a-stop", FINISH,
+     "    if (stop_.stop_requested()) return;\n", "",
+     "unit/fork_finish", "*without_those_that_have_not_begun*"),
+    ("fork-scope-executes-what-is-kept-after-a-stop", FINISH,
+     "if (!scope.stop_.stop_requested()) scope.run(", "scope.run(",
+     "unit/fork_finish", "*without_those_that_have_not_begun*"),
+
+    # Scopes: which exception arrives.
+    ("fork-scope-throws-the-rightmost", FINISH,
+     "if (index >= error_index_) return;", "if (error_ != nullptr && index <= error_index_) return;",
+     "unit/fork_finish", "*and_throws_the_leftmost*"),
+    ("fork-scope-throws-the-first-in-time", FINISH,
+     "if (index >= error_index_) return;", "if (error_ != nullptr) return;",
+     "unit/fork_finish", "scopes.throw_what_a_stolen_half_has_begun_first"),
+    ("fork-scope-body-s-exception-swallowed", FINISH,
+     "    scope.keep_error(end, std::current_exception());\n", "",
+     "unit/fork_finish", "*and_throws_the_leftmost*"),
+    ("fork-scope-body-s-exception-after-what-begins-later", FINISH,
+     "    begun_.store(own, std::memory_order_relaxed);\n", "",
+     "unit/fork_finish", "scopes.throw_what_their_body_throws_before_what_begins_later"),
+
+    # Depth.
+    ("fork-deep-asyncs-not-kept", FINISH,
+     "(self->wants_stock() || self->is_deep())", "self->wants_stock()",
+     "unit/fork_depth", "*.of_a_chain/*"),
+    ("fork-deep-floor-below-the-stack", WORK,
+     "here - lowest_floor > room ? here - room : lowest_floor", "here - room",
+     "unit/fork_depth", "*out_of_scopes_within*"),
+    ("fork-deep-asyncs-not-kept-where-the-stack-ends", WORK,
+     "return static_cast<const char*>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;",
+     "return forks.offered() < many;",
+     "unit/fork_depth", "*of_a_fan*:*of_a_tree*:*small_stacks*"),
+
+    # Pools.
+    ("fork-pool-a-worker-too-few", POOL,
+     "for (; workers_ < options.workers; ++workers_) try {", "for (; workers_ + 1 < options.workers; ++workers_) try {",
+     "unit/pool", "*says_how_many_workers*"),
+    ("fork-pool-a-worker-too-many", POOL,
+     "unsigned workers_ = 1;", "unsigned workers_ = 0;",
+     "unit/pool", "*of_one_worker_keeps_no_asyncs"),
+    ("fork-pool-of-no-workers", POOL,
+     "if (options.workers == 0) throw", "if (options.workers < 0) throw",
+     "unit/pool", "*says_how_many_workers*"),
+    ("fork-pool-smallest-stack-refused", POOL,
+     "if (options.stack_bytes < std::size_t{64} << 10U)", "if (options.stack_bytes <= std::size_t{64} << 10U)",
+     "unit/pool", "*says_how_many_workers*"),
+    ("fork-pool-small-stack-accepted", POOL,
+     "if (options.stack_bytes < std::size_t{64} << 10U)", "if (options.stack_bytes < std::size_t{1} << 10U)",
+     "unit/pool", "*says_how_many_workers*"),
+    ("fork-pool-throws-when-there-are-no-threads", POOL,
+     "        break;  // fewer workers\n", "        throw;\n",
+     "unit/pool", "*has_fewer_workers_when*"),
+    ("fork-pool-run-within-another-stays-there", FORK2,
+     "now != nullptr && &now->pool == &core_)", "now != nullptr)",
+     "unit/pool", "*may_be_one_of_many*:*of_one_worker_keeps_no_asyncs"),
+    ("fork-pool-counts-who-has-gone-to-another", CORE,
+     "      outer->pool.go_away();\n", "",
+     "unit/pool", "*of_one_worker_keeps_no_asyncs"),
+    ("fork-pool-shared-with-the-child-process", POOL,
+     "while (now == nullptr || !now->core_.is_ours()) {", "while (now == nullptr) {",
+     "unit/pool", "*has_no_threads_in_a_child_process*"),
+
+    # Loops: which turns are executed.
+    ("fork-loop-rest-executed-twice", LOOPS,
+     "    taken_ = true;\n", "",
+     "unit/fork_loops", "*execute_every_turn*:*of_cheap_turns*"),
+    ("fork-loop-end-of-a-piece-skipped", LOOPS,
+     "    if (first_ != end_) [[unlikely]]\n      end_of_piece();\n", "",
+     "unit/fork_loops", "*of_cheap_turns*"),
+    ("fork-loop-right-half-first", LOOPS,
+     "    auto here = [&] { part(self_, first, middle, state_, pace); };\n"
+     "    auto there = [&] { part(*worker::current(), middle, last, right, pace); };\n",
+     "    auto here = [&] { part(self_, middle, last, right, pace); };\n"
+     "    auto there = [&] { part(*worker::current(), first, middle, state_, pace); };\n",
+     "unit/fork_loops", "*loops.throw_the_leftmost*"),
+    ("fork-loop-stop-ignored", LOOPS,
+     "left != 0 && !body_.stop.stop_requested();) {", "left != 0;) {",
+     "unit/fork_loops", "*end_early_when_a_stop*"),
+
+    # Loops: sums.
+    ("fork-reduce-stolen-rest-not-added", LOOPS,
+     "return body_.merge(state_, other_);", "return;",
+     "unit/fork_loops", "*reduce_what_others_take*"),
+    ("fork-reduce-adds-the-right-sum-in-front", LOOPS,
+     "invoke(reduce, std::move(*sum), std::move(*right));", "invoke(reduce, std::move(*right), std::move(*sum));",
+     "unit/fork_loops", "*reduce_from_left_to_right*"),
+    ("fork-reduce-adds-the-first-twice", LOOPS,
+     "      sum.emplace(only(first));\n      ++first;\n", "      sum.emplace(only(first));\n",
+     "unit/fork_loops", "*reduce_from_left_to_right*"),
+    ("fork-reduce-fixed-by-the-number-of-workers", LOOPS,
+     "detail::turns_between(first, last), grain == 0 ? 1024 : grain, body);",
+     "detail::turns_between(first, last),\n"
+     "                                      std::max(grain == 0 ? 1024 : grain,\n"
+     "                                               detail::turns_between(first, last) / self.pool.made()),\n"
+     "                                      body);",
+     "unit/fork_loops", "*that_are_fixed*"),
+    ("fork-reduce-fixed-by-a-grain-of-zero", LOOPS,
+     "detail::turns_between(first, last), grain == 0 ? 1024 : grain, body);",
+     "detail::turns_between(first, last), grain, body);",
+     "unit/fork_loops", "*reduce_from_left_to_right*"),
+    ("fork-reduce-fixed-stop-ignored", LOOPS,
+     "  if (body.stop.stop_requested()) return sum;\n", "",
+     "unit/fork_loops", "*end_early_when_a_stop*"),
+
+    # Scans.
+    ("fork-scan-exclusive-is-inclusive", SCAN,
+     "        *out = std::move(all);\n        all = std::move(next);\n",
+     "        all = std::move(next);\n        *out = all;\n",
+     "unit/fork_loops", "*scan_as_the_serial*"),
+    ("fork-scan-exclusive-begins-with-nothing", SCAN,
+     "return detail::scan_all<T, false>(first, last, out, std::optional<T>(std::move(init)), op);",
+     "return detail::scan_all<T, false>(first, last, out, std::optional<T>(T()), op);",
+     "unit/fork_loops", "*scan_as_the_serial*"),
+    ("fork-scan-last-section-without-those-before", SCAN,
+     "for (std::size_t i = 2; i < many; ++i) {", "for (std::size_t i = 2; i + 1 < many; ++i) {",
+     "unit/fork_loops", "*scan_as_the_serial*"),
+    ("fork-scan-last-elements-skipped", SCAN,
+     "return section + 1 == many ? last : begin(section + 1); };", "return begin(section + 1); };",
+     "unit/fork_loops", "*scan_as_the_serial*"),
+
+    # Sorting.
+    ("fork-sort-left-side-unsorted", SORT,
+     "      run(self, first, middle, bad);\n      first = middle + 1;\n", "      first = middle + 1;\n",
+     "unit/fork_loops", "*.sort/*"),
+    ("fork-sort-compares-the-wrong-end", SORT,
+     "while (first != last && before(*pivot, *(last - 1))) --last;",
+     "while (first != last && before(*pivot, *first)) --last;",
+     "unit/fork_loops", "*.sort/*"),
+    ("fork-sort-exchanges-what-is-in-its-place", SORT,
+     "lesser.push_back({std::max(from, middle), cut});", "lesser.push_back({from, cut});",
+     "unit/fork_loops", "*.sort/*"),
+    ("fork-sort-heap-of-the-lesser", SORT,
+     "before(first[child], first[child + 1])) ++child;", "before(first[child + 1], first[child])) ++child;",
+     "unit/fork_loops", "*.sort/*"),
+    ("fork-sort-loses-what-it-holds-when-a-comparison-throws", SORT,
+     "        if (!filled) try {\n", "        if (filled) try {\n",
+     "unit/fork_loops", "*sort_and_keep_all_elements*"),
+)
