@@ -94,7 +94,7 @@ MUTANTS = (
     ("fork-deep-asyncs-not-kept-where-the-stack-ends", WORK,
      "return static_cast<const char*>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;",
      "return forks.offered() < many;",
-     "unit/fork_depth", "*of_a_fan*:*of_a_tree*:*small_stacks*"),
+     "unit/fork_depth", "*of_a_fan_of_chains*"),
 
     # Pools.
     ("fork-pool-a-worker-too-few", POOL,
@@ -117,7 +117,7 @@ MUTANTS = (
      "unit/pool", "*has_fewer_workers_when*"),
     ("fork-pool-run-within-another-stays-there", FORK2,
      "now != nullptr && &now->pool == &core_)", "now != nullptr)",
-     "unit/pool", "*may_be_one_of_many*:*of_one_worker_keeps_no_asyncs"),
+     "unit/pool", "a_pool.executes_what_is_run*"),
     ("fork-pool-counts-who-has-gone-to-another", CORE,
      "      outer->pool.go_away();\n", "",
      "unit/pool", "*of_one_worker_keeps_no_asyncs"),
@@ -199,5 +199,5 @@ MUTANTS = (
      "unit/fork_loops", "*.sort/*"),
     ("fork-sort-loses-what-it-holds-when-a-comparison-throws", SORT,
      "        if (!filled) try {\n", "        if (filled) try {\n",
-     "unit/fork_loops", "*sort_and_keep_all_elements*"),
+     "unit/fork_loops", "*whichever_comparison_throws*"),
 )

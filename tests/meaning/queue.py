@@ -32,7 +32,7 @@ MUTANTS = (
      "unit/queue_basics", "*bulk_keeps_the_order*"),
     ("queue-spsc-announcement-of-a-bulk-push-that-threw", SPSC,
      "    show(filled);\n    withdraw(filled);\n", "    show(filled);\n",
-     "unit/queue_lifetime", "*bulk_push*"),
+     "unit/queue_lifetime", "*a_bulk_push_that_throws_leaves_nothing*"),
 
     # The queue of one producer and many consumers.
     ("queue-spmc-busy-though-full", SPMC,
@@ -55,7 +55,7 @@ MUTANTS = (
      "claim_up_to(std::min(count - taken, cells_.cells()), ",
      "unit/queue_lifetime", "*bulk_pop_into_an_output_that_throws*"),
     ("queue-mpmc-claim-tells-nobody", MPMC_CONSUMERS,
-     "        tell_of_head();\n", "", "unit/queue_gap", "mpmc_gap*"),
+     "        tell_of_head();\n", "", "unit/queue_gap", "*a_consumer_without_a_claim_is_woken_by*"),
 
     # What the queues have in common: arguments, the role of a thread, the life of an item, results, bulk operations.
     ("queue-ring-no-cells-for-threads", RING,
@@ -100,7 +100,7 @@ MUTANTS = (
      '  compare("tag", quoted(there.tag), quoted(wanted.tag));\n', "", "unit/shared_queue", "*tell_another_queue*"),
     ("queue-shared-last-participant-is-not-named", SHARED_INFO,
      "s < f.seats; ++s) {\n    const auto& seat", "s + 1 < f.seats; ++s) {\n    const auto& seat",
-     "unit/shared_queue", "*can_be_inspected*:*leaves_a_port_to_the_next:shared_queue_errors*"),
+     "unit/shared_queue", "shared_queue_errors.*"),
 
     # What ends a wait: a wake-up, a time, a stop request.
     ("wait-stop-is-taken-for-none", FACE,
@@ -110,7 +110,8 @@ MUTANTS = (
      "[&events] { events.wake_all(); }", "[&events] { events.wake(0); }",
      "unit/queue_waiting", "*a_stop_request_ends_the_waiting"),
     ("wait-slow-clock-is-asked-once", FACE,
-     "if (!given_up(answer) || has_passed(when)) return answer;", "return answer;", "unit/time_points", "a_clock*"),
+     "if (!given_up(answer) || has_passed(when)) return answer;", "return answer;",
+     "unit/time_points", "a_clock_of_its_own*"),
     ("wait-time-over-is-success", WAIT,
      "== futex_reason::timed_out) return ready();", "== futex_reason::timed_out) return true;",
      "unit/base", "event_mask_test*time_ends_the_waiting"),
@@ -123,14 +124,14 @@ MUTANTS = (
      "return 1U << (key % keys);", "return 1U << key;", "unit/base", "event_mask_flags*"),
     ("wait-more-words-than-the-kernel-takes", FUTEX,
      "    if (count_ == most) overflown_ = true;\n    else words_[count_++] = one;",
-     "    if (count_ != most) words_[count_++] = one;", "unit/waiting_fibers", "*a_thread_sleeps_on_many_words"),
+     "    if (count_ != most) words_[count_++] = one;", "unit/waiting_fibers", "*too_many_words*"),
 
     # Processors, the numbers of threads, the names of processes, stacks that overflow.
     ("base-most-of-all-ancestors", PARALLELISM,
      "std::min(limit, here);\n    const std::size_t slash", "std::max(limit, here);\n    const std::size_t slash",
      "unit/base", "cgroup_files*"),
     ("base-pinned-to-the-first-processor", PARALLELISM,
-     "unsigned left = n % allowed;", "unsigned left = n / allowed;", "unit/fiber", "fibers.of_different_threads*"),
+     "unsigned left = n % allowed;", "unsigned left = n / allowed;", "unit/base", "parallelism.*"),
     ("base-number-for-two-threads", THREAD,
      "    free_.pop_back();\n", "", "unit/thread_end", "thread_numbers*"),
     ("base-number-is-not-the-smallest", THREAD,
@@ -145,7 +146,7 @@ MUTANTS = (
      "if (::sigaltstack(nullptr, &now) != 0) return;", "unit/stack_overflow", "*takes_no_signal_stack_away"),
     ("base-other-faults-without-their-facts", STACK_OVERFLOW,
      "before.sa_sigaction(number, info, context);", "before.sa_handler(number);",
-     "unit/stack_overflow", "*leaves_other_faults*"),
+     "unit/stack_overflow", "*tells_them_all*"),
 
     # The order of fibers, what leaves them, what they wait for.
     ("fiber-newest-comes-first", CARRIER,
@@ -163,22 +164,22 @@ MUTANTS = (
      '      "movq 16(%[entered]), %%rbp\\n\\t"\n', "", "unit/fiber", "the_ring*"),
     ("fiber-waits-for-what-has-passed", CARRIER,
      "  if (one.until != no_deadline && deadline_clock::now() >= one.until) return one.ready();\n", "",
-     "unit/waiting_fibers", "*a_time_that_has_passed_returns_at_once"),
+     "unit/waiting_fibers", "*a_time_that_has_passed*"),
     ("fiber-thread-sleeps-past-a-deadline", CARRIER,
      "    until = std::min(until, one->waits->until);\n", "",
-     "unit/waiting_fibers", "*with_a_limit:waiting_fibers.beside*"),
+     "unit/waiting_fibers", "*nobody_else_and_a_limit*"),
 
     # Stacks and teams of fibers.
     ("fiber-stack-is-not-given-back", FIBER,
      "  stack_pool::shared().give_back(memory);\n  return error;\n", "  return error;\n",
-     "unit/fiber", "a_fiber*:fibers*:stacks*"),
+     "unit/fiber", "stacks.*"),
     ("fiber-stack-of-another-size", STACK,
-     "        if (kept_[i].options != wanted) continue;\n", "", "unit/fiber", "fibers*:stacks*"),
+     "        if (kept_[i].options != wanted) continue;\n", "", "unit/fiber", "stacks.*"),
     ("fiber-stack-without-a-guard", STACK,
      "if (at == MAP_FAILED || (wanted.guard && ::mprotect(at, guard_of(wanted), PROT_NONE) != 0)) {",
      "if (at == MAP_FAILED) {", "unit/stack_overflow", "*by_a_frame_larger_than_a_page*"),
     ("fiber-team-throws-the-last", TEAM,
-     "if (first == nullptr) first = detail::caught();", "first = detail::caught();", "unit/fiber", "bad_input*"),
+     "if (first == nullptr) first = detail::caught();", "first = detail::caught();", "unit/fiber", "a_team.*"),
     ("fiber-team-without-fibers", TEAM,
-     "if (options.carriers == 0 || options.fibers == 0)", "if (options.carriers == 0)", "unit/fiber", "bad_input*"),
+     "if (options.carriers == 0 || options.fibers == 0)", "if (options.carriers == 0)", "unit/fiber", "bad_input.*"),
 )
