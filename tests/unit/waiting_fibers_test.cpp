@@ -291,6 +291,55 @@ TEST(waiting_fibers, in_the_middle_of_an_operation) {
   EXPECT_EQ(object.apply([](int& state) { return state; }), 4);
 }
 
+// Operations that wait for another thread, so that fibers of the combiner's thread come and go in the middle of a batch.
+TEST(waiting_fibers, while_a_batch_is_executed) {
+  muster::mpmc_queue<int> requests(2), replies(2);
+  std::jthread echo([&] {
+    while (const auto one = requests.pop()) replies.push(*one);
+  });
+  constexpr int rounds = static_cast<int>(muster_test::scaled(300));
+  {
+    muster::osci<int> object({.batch = 3, .detached = true});
+    const auto operation = [&](int& s) noexcept {
+      ++s;
+      if (s % 4 != 0) return;
+      requests.push(s);
+      EXPECT_EQ(*replies.pop(), s);
+    };
+    muster::run_team({.carriers = 3, .fibers = 5}, [&](unsigned, unsigned f) {
+      for (int i = 0; i < rounds; ++i) {
+        switch ((static_cast<int>(f) + i) % 4) {
+          case 0: object.post([&operation](int& s) noexcept { operation(s); }); break;
+          case 1: {
+            auto ticket = object.submit([&operation](int& s) { operation(s); });
+            this_fiber::yield();
+            ticket.get();
+            break;
+          }
+          default: object.apply(operation);
+        }
+      }
+    });
+    object.flush();
+    while (object.apply([](int& s) { return s; }) != 15 * rounds) this_fiber::yield();
+  }
+  requests.close();
+}
+
+// Others only make fibers and join them: nobody yields.
+TEST(waiting_fibers, beside_fibers_that_are_only_joined) {
+  muster::spsc_queue<int> queue(2);
+  bool got = false;
+  fiber waits([&] { got = *queue.pop() == 3; });
+  fiber waits_in_vain([&] {
+    muster::spsc_queue<int> another(2);
+    EXPECT_EQ(another.pop_for(1ms).status(), queue_status::empty);
+  });
+  for (int turns = 0; turns < 20; ++turns) this_fiber::yield();
+  std::jthread producer([&] { queue.push(3); });
+  while (!got || !waits_in_vain.done()) fiber([] {}).join();
+}
+
 // The other half of a fork, taken by another worker, waits for a fiber of the joining thread.
 TEST(waiting_fibers, in_a_join) {
   for (const muster::fork_engine engine : {muster::fork_engine::watermark, muster::fork_engine::automatic}) {

@@ -110,8 +110,8 @@ class event_mask {
   /// After making an event with any store: the flags and the keys somebody may sleep for, those of them that are in
   /// `interest`. Zero: nothing to do.
   MUSTER_HOT std::uint32_t after_event(std::uint32_t interest = ~(for_many | no_fence)) noexcept;
-  /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells. Whether one was asleep;
-  /// who was about to sleep looks again.
+  /// Wakes the sleepers of `key`. Call when after_event() had its bit; wakes(word, key) tells. Whether one was asleep,
+  /// and for this key alone; who was about to sleep looks again.
   bool wake(std::uint32_t key) noexcept;
   /// Wakes one sleeper of `key` if there is any. For events that one sleeper uses up: whoever is woken must use it, or
   /// see to it that another is woken.
@@ -195,7 +195,7 @@ inline bool event_mask::wake_bits(std::uint32_t bits) noexcept {
   // somebody has gone to sleep in between, and nothing is cleared too early when those in `asleep` are awake.
   word_.compare_exchange_strong(asleep, asleep & ~std::uint64_t{bits}, std::memory_order_relaxed,
                                 std::memory_order_relaxed);
-  return some;
+  return some && (asleep & for_many) == 0;
 }
 
 inline void event_mask::wake_one(std::uint32_t key) noexcept {

@@ -106,6 +106,10 @@ class carrier final : public siblings {
   void await(fiber_record& fiber) noexcept {
     if (fiber.done) return;
     MUSTER_CHECK(fiber.joiner == nullptr, "two fibers join the same fiber");
+    for (const fiber_place* at = &fiber; at != nullptr; at = at->joined)
+      MUSTER_CHECK(at != current_, "fibers of this thread wait for each other to end: a cycle of joins");
+    if (absent_ != nullptr) [[unlikely]]
+      look_now_and_then();
     fiber.joiner = current_;
     current_->joined = &fiber;
     if (sync::innermost() != nullptr) [[unlikely]]
@@ -302,6 +306,8 @@ inline void carrier::run_body() {
   }
   fiber.done = true;
   --here.live_;
+  if (here.absent_ != nullptr) [[unlikely]]
+    here.look_now_and_then();
   if (fiber.joiner != nullptr) here.insert(*fiber.joiner);
   here.leave_ring(true);
   __builtin_unreachable();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <muster/base/caught.hpp>       // caught
+#include <muster/base/finally.hpp>      // finally
 #include <muster/base/parallelism.hpp>  // available_parallelism, pin_this_thread
 #include <muster/base/sync.hpp>         // sync::atomic
 #include <muster/base/wait.hpp>         // event_mask
@@ -55,14 +56,17 @@ void run_team(const team_options& options, Body&& body) {
     event_mask ended;
     std::vector<std::jthread> threads;
     threads.reserve(options.carriers);
+    // The fibers of the calling thread run until the others only have to be joined, also when not all could be started.
+    const detail::finally all_ended([&]() noexcept {
+      left.fetch_sub(options.carriers - static_cast<unsigned>(threads.size()), std::memory_order_relaxed);
+      ended.await<wait::park>(0, [&left] { return left.load(std::memory_order_relaxed) == 0; }, no_deadline);
+    });
     for (unsigned c = 0; c < options.carriers; ++c)
       threads.emplace_back([&, c] {
         guarded([&] { carry(c); });
         left.fetch_sub(1, std::memory_order_relaxed);  // what they have done is seen when they are joined
         if (ended.after_event() != 0) ended.wake_all();
       });
-    // The fibers of the calling thread run until the others only have to be joined.
-    ended.await<wait::park>(0, [&left] { return left.load(std::memory_order_relaxed) == 0; }, no_deadline);
   }
   if (first != nullptr) std::rethrow_exception(first);
 }

@@ -159,7 +159,7 @@ class async_scope : detail::scope_link {
     const std::lock_guard lock(lock_);
     if (index >= error_index_) return;
     error_index_ = index;
-    error_ = std::move(error);
+    error_.swap(error);  // what was there ends when the lock has been released: it may be a user's type
   }
 
   void await_all() noexcept {

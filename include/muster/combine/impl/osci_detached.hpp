@@ -96,16 +96,18 @@ void osci<State, Wait>::flush() {
 
 template <class State, class Wait>
 void osci<State, Wait>::publish_and_leave(group& g, fat& b) noexcept {
-  if (publish(g, b) && !b.directed) {
-    g.recent = nullptr;
-    b.taken = true;
-    if (!list_.leave(b.own)) list_.serve(b.own);
-  }
+  const bool is_announced = publish(g, b);
   if (b.directed) return;
+  // Before it is served: when that executes operations that wait, other fibers may take the batch to its end.
   if (b.readers == 0) {
     b.next = g.unread;
     g.unread = &b;
   }
+  if (!is_announced) return;
+  g.recent = nullptr;
+  b.taken = true;
+  node* const own = b.own;
+  if (!list_.leave(own)) list_.serve(own);
 }
 
 template <class State, class Wait>
