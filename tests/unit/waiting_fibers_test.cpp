@@ -291,7 +291,7 @@ TEST(waiting_fibers, in_the_middle_of_an_operation) {
   EXPECT_EQ(object.apply([](int& state) { return state; }), 4);
 }
 
-// Operations that wait for another thread, so that fibers of the combiner's thread come and go in the middle of a batch.
+// Operations that wait for another thread, so that fibers of the combiner's thread come and go amid a batch.
 TEST(waiting_fibers, while_a_batch_is_executed) {
   muster::mpmc_queue<int> requests(2), replies(2);
   std::jthread echo([&] {

@@ -169,12 +169,10 @@ typename Call::result osci<State, Wait>::apply_alone(group& g, Call& call) {
 template <class State, class Wait>
 template <class Call>
 typename Call::result osci<State, Wait>::apply_with_others(group& g, Call& call) {
-  if (g.recent != nullptr) {
-    look_after(*g.recent, g);
-    // It may have executed operations that wait, and then the batch has gone.
-    if (g.open == nullptr || !g.open->directed) [[unlikely]]
-      return apply_and_direct(g, call);
-  }
+  if (g.recent != nullptr) look_after(*g.recent, g);
+  // That may have executed operations that wait, and then the batch has gone.
+  if (g.open == nullptr || !g.open->directed) [[unlikely]]
+    return apply_and_direct(g, call);
   fat& b = *g.open;
   const unsigned place = b.count++;
   call.record(b.requests[place].ref());
