@@ -216,7 +216,15 @@ TYPED_TEST(waiting_for_a_queue, nobody_else_and_a_limit) {
   fiber one([&] { wait(first, 2ms); }), two([&] { wait(second, 5ms); });
   one.join();
   two.join();
-  fiber alone([&] { wait(first, 1ms); });
+  {
+    fiber alone([&] { wait(first, 1ms); });
+  }
+  // Beside one that waits for ever, if nobody closes its queue.
+  fiber for_ever([&] { EXPECT_EQ(second.pop().status(), queue_status::closed); });
+  fiber limited([&] {
+    wait(first, 2ms);
+    second.close();
+  });
 }
 
 // Fibers of one thread and threads without fibers sleep on one queue, for room and for items: a wake for one sleeper
