@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever a fiber waits for, the others of its thread run meanwhile: every operation that waits, with a fiber or a
-// thread on the other side, on one carrier.
+// While a fiber waits, the others of its thread run: every operation that waits, with a fiber or a thread on the other
+// side, on one carrier.
 #include <gtest/gtest.h>
 #include <muster/muster.hpp>
 
@@ -205,7 +205,7 @@ TEST(waiting_fibers, a_thread_that_sleeps_on_too_many_words_looks_at_all_of_them
   EXPECT_EQ(received, rounds);
 }
 
-// Nobody makes an event: the thread has to wake for the nearest limit.
+// There is no event: the thread has to wake for the nearest limit.
 TYPED_TEST(waiting_for_a_queue, nobody_else_and_a_limit) {
   typename TypeParam::template of<int> first(2), second(2);
   const auto wait = [](auto& queue, auto span) {

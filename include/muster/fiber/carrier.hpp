@@ -118,11 +118,11 @@ class carrier final : public siblings {
     current_->joined = nullptr;
   }
 
-  /// Operations of this thread's fibers that wait within other operations (combine/impl/entering.hpp).
+  /// Operations of this thread's fibers that wait within other operations (combine/impl/waiting.hpp).
   void* nested = nullptr;
 
  private:
-  /// Nobody else is in the ring.
+  /// No other fiber is in the ring.
   bool is_alone() const noexcept { return current_->next == current_; }
   /// After all the others that can run.
   void insert(fiber_place& fiber) noexcept {

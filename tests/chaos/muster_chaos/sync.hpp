@@ -156,7 +156,7 @@ inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t 
   return MUSTER_ABI::futex_wait(word.address(), expected, bits, until, futex_scope::shared);
 }
 
-/// Nobody shares more than one word between processes.
+/// Every word counts as shared, as in futex_wait().
 inline futex_reason futex_wait_any(const futex_words& words, deadline until) noexcept {
   futex_words shared;
   for (unsigned i = 0; i < words.count(); ++i) {
