@@ -89,10 +89,10 @@ MUTANTS = (
      "(self->wants_stock() || self->is_deep())", "self->wants_stock()",
      "unit/fork_depth", "*.of_a_chain/*"),
     ("fork-deep-floor-below-the-stack", WORK,
-     "here - lowest_floor > room ? here - room : lowest_floor", "here - room",
+     "here > lowest_floor + room ? here - room : lowest_floor", "here - room",
      "unit/fork_depth", "*out_of_scopes_within*"),
     ("fork-deep-asyncs-not-kept-where-the-stack-ends", WORK,
-     "return static_cast<const char*>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;",
+     "return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;",
      "return forks.offered() < many;",
      "unit/fork_depth", "*of_a_fan_of_chains*"),
 

@@ -183,7 +183,7 @@ std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token st
   detail::worker* const self = detail::worker::current();
   if (self == nullptr) return pool::shared().run([&] { return finish(body, stop); });
   async_scope scope(*self, std::move(stop));
-  const char* const outer_floor = self->allow_depth();
+  const std::uintptr_t outer_floor = self->allow_depth();
   const detail::finally restored([&]() noexcept { self->floor = outer_floor; });
   std::optional<detail::result_or_nothing<result>> value;
   detail::async_index end{};

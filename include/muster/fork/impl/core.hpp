@@ -124,7 +124,8 @@ class entered_pool {
     self->forks.begin_on_stack(this);
     real::own_place() = {self, self->forks.mark()};
     const stack_bounds stack = current_stack();
-    self->lowest_floor = stack.lowest + (stack.end - stack.lowest) / 4;
+    const auto lowest = reinterpret_cast<std::uintptr_t>(stack.lowest);
+    self->lowest_floor = lowest + (reinterpret_cast<std::uintptr_t>(stack.end) - lowest) / 4;
     self->allow_depth();
   }
   explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {

@@ -55,7 +55,7 @@ bool worker::execute(const deque& from, Steal steal) noexcept {
       steal_counts::add(forks.counts.taking, cycles() - since);
     }
     forks.runs(true);
-    const char* const outer_floor = allow_depth();
+    const std::uintptr_t outer_floor = allow_depth();
     r->run();
     floor = outer_floor;
     forks.runs(false);
@@ -207,16 +207,16 @@ void worker::await(const scope_link& scope, open_count& open) noexcept {
 /// By a signal, or because a fence reaches others.
 inline bool worker::can_make_owners_answer() const noexcept { return forks.by_frames() || sync::asymmetric_fences(); }
 
-inline const char* worker::allow_depth() noexcept {
-  constexpr std::ptrdiff_t room = std::ptrdiff_t{64} << 10;
-  const auto* const here = static_cast<const char*>(__builtin_frame_address(0));
-  return std::exchange(floor, here - lowest_floor > room ? here - room : lowest_floor);
+inline std::uintptr_t worker::allow_depth() noexcept {
+  constexpr std::uintptr_t room = std::uintptr_t{64} << 10U;
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  return std::exchange(floor, here > lowest_floor + room ? here - room : lowest_floor);
 }
 
 /// Past the floor. Few are kept, so that a body that begins very many needs little memory; where the stack ends, all.
 bool worker::is_too_deep() noexcept {
   constexpr unsigned many = 1024;
-  return static_cast<const char*>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;
+  return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;
 }
 
 inline bool worker::wants_stock() const noexcept {

@@ -60,10 +60,10 @@ class worker {
   bool wants_stock() const noexcept;
   bool can_make_owners_answer() const noexcept;
   /// From here on, asyncs may run within each other for some room of the stack. Returns what held before.
-  MUSTER_HOT const char* allow_depth() noexcept;
+  MUSTER_HOT std::uintptr_t allow_depth() noexcept;
   /// Whether an async that runs at once would run so deep within others that it should rather be kept.
   MUSTER_HOT bool is_deep() noexcept {
-    return static_cast<const char*>(__builtin_frame_address(0)) < floor && is_too_deep();
+    return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < floor && is_too_deep();
   }
   /// Looks for work until the pool ends.
   void work() noexcept;
@@ -76,8 +76,8 @@ class worker {
   const unsigned number;
   parking_place place;
   const async_place* within = nullptr;
-  const char* floor = nullptr;         // of the stack: what runs below it is deep
-  const char* lowest_floor = nullptr;  // three quarters of the stack are above it
+  std::uintptr_t floor = 0;         // an address in the stack: what runs below it is deep
+  std::uintptr_t lowest_floor = 0;  // three quarters of the stack are above it; 0 where the stack is not known
 
  private:
   using clock = std::chrono::steady_clock;
