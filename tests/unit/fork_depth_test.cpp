@@ -165,7 +165,7 @@ TEST(depth_in_small_stacks, of_a_fan_of_chains_at_the_end_of_a_chain) {
       if (node + 1 < each) return scope.async([&, node] { visit(scope, node + 1); });
       for (std::size_t i = 1; i <= fan; ++i) scope.async([&, i] { chain(scope, seen, i * each, (i + 1) * each); });
     };
-    muster::fiber small(muster::stack_options{.size = std::size_t{512} << 10U},
+    muster::fiber small(muster::stack_options{.size = std::size_t{160} << 10U},
                         [&] { pool.run([&] { muster::finish([&](async_scope& scope) { visit(scope, 0); }); }); });
     small.join();
     EXPECT_EQ(seen.wrong(), 0U);
