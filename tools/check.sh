@@ -17,7 +17,7 @@ describe() { # step
     headers) echo "55 every header that users include compiles by itself" ;;
     device) echo "50 code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
     install) echo "40 install, then use by find_package, FetchContent and pkg-config" ;;
-    sample) echo "300 the most productive tests of tsan, asan and model" ;;
+    sample) echo "450 the most productive tests of tsan, asan and model, and a few mutants of meaning" ;;
     model) echo "1400 every execution of small programs, under the memory model of C++" ;;
     tsan) echo "300 thread sanitizer: build and fast tests" ;;
     asan) echo "250 address and undefined-behaviour sanitizers: build and fast tests" ;;
@@ -26,7 +26,7 @@ describe() { # step
     debug) echo "500 g++, assertions on: build and fast tests" ;;
     clang) echo "500 clang++, optimized: build and fast tests" ;;
     valgrind) echo "300 forks, fibers and combining under Valgrind (memcheck)" ;;
-    meaning) echo "2400 mutants of meaning: changed headers that the fast tests must notice" ;;
+    meaning) echo "1800 mutants of meaning: changed headers that the fast tests must notice" ;;
     random) echo "3600 random programs over all parts under each sanitizer (MUSTER_RANDOM_SECONDS, 1800 each)" ;;
     matrix) echo "3500 all headers by both compilers, forks compiled in every way, all kinds under the sanitizers" ;;
   esac
@@ -104,7 +104,8 @@ unit_tests() { # preset, programs...
   ctest --preset "$preset" --parallel "$(nproc)" --tests-regex "^unit/($*)/"
 }
 # The thread sanitizer on shared state, the address sanitizer on lifetimes, and the model checker's programs for a few
-# thousand executions each. Mutants are left out: they test the checks, not the library.
+# thousand executions each. Mutants of order are left out: they test the checks, not the library. One mutant
+# of meaning for each part shows that its tests notice something.
 step_sample() {
   unit_tests tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
     object_end queue_waiting thread_end xmalloc
@@ -117,6 +118,8 @@ step_sample() {
   IFS='|'
   MUSTER_MODEL_EXECUTIONS=2000 ctest --preset model --parallel "$(nproc)" --exclude-regex 'mutants|lists-its-cases' \
     --tests-regex "^(model/|regression/(${edits[*]})\$)"
+  python tests/meaning/mutants.py --jobs "$(nproc)" --trusting queue-lanes-closed-before-close \
+    combine-ticket-assigned-without-its-place fork-scope-throws-the-rightmost gpu-bump-owns-one-past-the-end
 }
 step_tsan() { build_and_test tsan; }
 step_meaning() { python tests/meaning/mutants.py --jobs "$(nproc)"; }

@@ -177,23 +177,4 @@ TEST(fifo, holds_its_capacity) {
   }
 }
 
-struct many_fifos : muster::gpu::xmalloc_options {
-  static constexpr unsigned fifos = 16;
-  static constexpr muster::gpu::fifo_choice choice = muster::gpu::fifo_choice::hash;
-};
-
-TEST(xmalloc_on_pages, finds_the_last_free_block_in_whatever_fifo_it_is) {
-  memory with(2);
-  muster::gpu::xmalloc<page_base, many_fifos> heap(*with.base);
-  std::vector<void*> all;
-  while (void* const one = heap.allocate(2000)) all.push_back(one);
-  ASSERT_FALSE(all.empty());
-  for (int round = 0; round < 200; ++round) {
-    heap.free(all.front());
-    all.front() = heap.allocate(2000);
-    ASSERT_NE(all.front(), nullptr) << "a block of this size is free, in round " << round;
-  }
-  for (void* const one : all) heap.free(one);
-}
-
 }  // namespace

@@ -125,6 +125,16 @@ MUSTER_KERNEL void churn(Heap* heap, object* all, unsigned rounds, unsigned most
   all[me] = mine;
 }
 
+/// One lane frees the only block that may be free, and takes it again.
+template <class Heap>
+MUSTER_KERNEL void take_again(Heap* heap, void** block, std::size_t bytes, unsigned rounds, std::uint32_t* failed) {
+  for (unsigned round = 0; round < rounds && *failed == 0; ++round) {
+    heap->free(*block);
+    *block = heap->allocate(bytes);
+    if (*block == nullptr) *failed = 1;
+  }
+}
+
 // ------------------------------------------------------------------------------------------------------------ tests
 
 template <class Heap>
@@ -221,6 +231,9 @@ struct no_buffers : mg::xmalloc_options {
 struct base_alone : no_coalescing {
   static constexpr bool buffer = false;
 };
+struct hashed : mg::xmalloc_options {
+  static constexpr auto choice = mg::fifo_choice::hash;
+};
 struct small_fifo : mg::xmalloc_options {
   static constexpr unsigned fifos = 1;
   static constexpr unsigned blocks = 4;
@@ -252,6 +265,17 @@ TEST_F(xmalloc, survives_churn_with_one_small_fifo) { churn_with<small_fifo>(20,
 TEST_F(xmalloc, survives_churn_without_coalescing) { churn_with<no_coalescing>(10, 2); }
 TEST_F(xmalloc, survives_churn_without_buffers) { churn_with<no_buffers>(10, 2); }
 TEST_F(xmalloc, survives_churn_of_the_base_alone) { churn_with<base_alone>(10, 2); }
+
+TEST_F(xmalloc, finds_the_last_free_block_in_whatever_fifo_it_is) {
+  const paged_heap<hashed> heap(mebibyte / 8);
+  std::vector<void*> others;
+  device_array<void*> last(1);
+  while (void* const one = heap->allocate(2000)) others.push_back(std::exchange(last[0], one));
+  ASSERT_NE(last[0], nullptr);
+  device_array<std::uint32_t> failed(1);
+  launch({1}, {1}, take_again<paged_heap<hashed>::type>, heap.get(), last.get(), std::size_t{2000}, 200U, failed.get());
+  EXPECT_EQ(failed[0], 0U);
+}
 
 TEST_F(xmalloc, serves_two_kernels_at_once) {
   using heap_type = paged_heap<>::type;

@@ -35,7 +35,8 @@ MUTANTS = (
     ("fork-join-steals-what-is-not-its-own", DEQUE,
      "return r.group() == nullptr && r.depth() > floor && !of.is_done(); });",
      "return r.group() == nullptr && !of.is_done(); });",
-     "unit/fork", "*may_hold_a_mutex_over_a_join*"),
+     "unit/fork", "joins.execute_only_*",
+     "halves of forks are taken oldest first, so that no older one is left where one has been taken"),
     ("fork-sleeper-not-woken", DEQUE,
      "  steal_counts::add(counts.offered, published);\n"
      "  if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();\n",
@@ -193,7 +194,7 @@ MUTANTS = (
      "unit/fork_loops", "*.sort/*"),
     ("fork-sort-exchanges-what-is-in-its-place", SORT,
      "lesser.push_back({std::max(from, middle), cut});", "lesser.push_back({from, cut});",
-     "unit/fork_loops", "*.sort/*"),
+     "unit/fork_loops", "*.sort_very_many/*"),
     ("fork-sort-heap-of-the-lesser", SORT,
      "before(first[child], first[child + 1])) ++child;", "before(first[child + 1], first[child])) ++child;",
      "unit/fork_loops", "*.sort/*"),

@@ -59,7 +59,7 @@ MUTANTS = (
     ("gpu-xmalloc-other-fifos-of-the-size-not-looked-at", XMALLOC,
      "    for (; size_class < size_classes; ++size_class)\n",
      "    for (++size_class; size_class < size_classes; ++size_class)\n",
-     "gpu/page_base", "*finds_the_last_free_block*"),
+     "gpu/xmalloc", "*finds_the_last_free_block*"),
     ("gpu-xmalloc-bytes-overflow", XMALLOC,
      "if (bytes > ~std::size_t{0} - headers - compartment::alignment) return nullptr;\n", "\n",
      "gpu/xmalloc", "*has_no_memory_for_what_is_too_large"),
@@ -118,7 +118,7 @@ MUTANTS = (
      "gpu/page_base", "fifo.*"),
     ("gpu-fifo-last-one-stays", FIFO,
      "if (number_of(tail) + 1 == head) return false;", "if (number_of(tail) + 1 - head <= 1) return false;",
-     "gpu/page_base", "*finds_the_last_free_block*"),
+     "gpu/xmalloc", "*finds_the_last_free_block*"),
 
     # The paper's calls, and sums over lanes.
     ("gpu-xmc-another-size-accepted", XMC,

@@ -20,6 +20,7 @@
 #include "scale.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -138,14 +139,18 @@ void in_one_round(
   first.join();
 }
 
-/// The same with threads; it is likely, but not certain, that all have announced their requests.
+/// The same with threads; it is likely, but not certain, that all have announced their requests, and sleep if they do
+/// so while they wait.
 template <class Object>
-void in_one_round_of_threads(Object& object, unsigned n, const std::function<void(unsigned)>& body) {
+void in_one_round_of_threads(
+    Object& object, unsigned n, const std::function<void(unsigned)>& body, const std::function<void()>& last = [] {}) {
   std::atomic<unsigned> arrived{0};
   std::vector<std::jthread> all;
   all.emplace_back([&] {
     object.apply([&](auto&) {
-      for (unsigned more = 20; arrived.load() != n || --more != 0;) std::this_thread::yield();
+      while (arrived.load() != n) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      last();
     });
   });
   for (unsigned i = 0; i < n; ++i)

@@ -7,12 +7,16 @@
 #include <muster/combine.hpp>
 #include <muster/fiber.hpp>
 
+#include "combine_kinds.hpp"
 #include "counted.hpp"
+#include "scale.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <new>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -25,6 +29,36 @@ namespace {
 using muster::fiber;
 using muster_test::counted;
 using number = std::uint64_t;
+
+constexpr long for_ever = -1;
+thread_local long allocations_left = for_ever;
+thread_local std::size_t bytes_allocated = 0;
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  bytes_allocated += bytes;
+  const std::size_t room = (bytes + alignment) / alignment * alignment;  // a multiple, and not 0
+  if (void* const there = std::aligned_alloc(alignment, room); there != nullptr) return there;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+// The sanitizers replace them themselves.
+#if !defined(MUSTER_ADDRESS_SANITIZER) && !defined(MUSTER_THREAD_SANITIZER)
+// Not inline: the compiler would see malloc meet delete, and free meet new.
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return allocate(bytes, 16); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+[[gnu::noinline]] void operator delete(void* there) noexcept { std::free(there); }
+[[gnu::noinline]] void operator delete(void* there, std::size_t) noexcept { std::free(there); }
+[[gnu::noinline]] void operator delete(void* there, std::align_val_t) noexcept { std::free(there); }
+[[gnu::noinline]] void operator delete(void* there, std::size_t, std::align_val_t) noexcept { std::free(there); }
+#endif
+
+namespace {
 
 /// A result that does not fit where small ones do.
 struct large_result {
@@ -92,6 +126,41 @@ TEST(combining, sends_batches_of_the_size_that_was_asked_for) {
     expect_batches_of<muster::osci<grouped>>(most);
     expect_batches_of<muster::osci_shared<grouped>>(most);
   }
+}
+
+// All come while the first operation is being executed; its thread serves as many of them as it was told.
+template <class Object>
+void expect_help_for(unsigned help) {
+  Object object(muster::combine_options{.help = help});
+  std::atomic<unsigned> by_first{0};
+  std::atomic<std::thread::id> first;
+  const auto note = [&](auto&) {
+    if (first.load() == std::this_thread::get_id()) ++by_first;
+  };
+  muster_test::in_one_round_of_threads(
+      object, 5, [&](unsigned) { object.apply(note); }, [&] { first = std::this_thread::get_id(); });
+  EXPECT_LE(by_first, help);
+}
+
+TEST(combining, helps_as_many_as_it_was_told) {
+  for (const unsigned help : {1U, 3U}) {
+    expect_help_for<muster::cc_synch<int>>(help);
+    expect_help_for<muster::dsm_synch<int>>(help);
+    expect_help_for<muster::h_synch<int>>(help);
+    expect_help_for<muster::oyama<int>>(help);
+    expect_help_for<muster::osci<int>>(help);
+  }
+}
+
+// Threads that come one after another need the part of one; a number may be in use elsewhere in the meantime.
+TEST(combining, gives_the_part_of_an_ended_thread_to_the_next) {
+  using part = muster::detail::thread_part;
+  muster::detail::per_thread<part> parts(1000);
+  const auto come = [&parts] { parts.own([](unsigned) { return new part; }); };
+  for (unsigned i = 0; i < 20; ++i) std::jthread(come).join();
+  unsigned made = 0;
+  parts.for_each([&made](const part&) { ++made; });
+  EXPECT_LE(made, 2U);
 }
 
 TEST(combining, gives_a_state_only_its_own_kind_of_requests) {
@@ -223,21 +292,76 @@ TEST(a_wait_free_stack, whose_pushes_and_pops_meet_keeps_its_nodes) {
   constexpr number each = 500;
   muster::run_team({.carriers = 2, .fibers = 4}, [&](unsigned carrier, unsigned f) {
     for (number i = 1; i <= each; ++i) {
-      stack.push((carrier * 4 + f) * each + i);
-      if (const auto one = stack.pop()) {
+      if (f % 2 == 0) {
+        stack.push((carrier * 2 + f / 2) * each + i);
+      } else if (const auto one = stack.pop()) {
         sum += *one;
         ++popped;
       }
     }
   });
+  stack.check();
   while (const auto one = stack.pop()) {
     sum += *one;
     ++popped;
   }
-  constexpr number all = 8 * each;
+  constexpr number all = 4 * each;
   EXPECT_EQ(popped, all);
   EXPECT_EQ(sum, all * (all + 1) / 2);
   stack.check();
+}
+
+// ------------------------------------------------------------------------------------------------------------- memory
+
+// Wherever memory ends, an item that has not been pushed has been destroyed.
+TEST(structures, destroy_an_item_for_which_there_is_no_memory) {
+  if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";
+  for (long allocations = 0;; ++allocations) {
+    ASSERT_LT(allocations, 100);
+    const auto before = counted::alive();
+    muster::combining_queue<counted> queue;
+    bool pushed = false;
+    std::jthread([&] {
+      allocations_left = allocations;
+      try {
+        queue.push(counted(7));
+        pushed = true;
+      } catch (const std::bad_alloc&) {
+      }
+      allocations_left = for_ever;
+    }).join();
+    ASSERT_EQ(counted::alive(), before + (pushed ? 1 : 0)) << "after " << allocations << " allocations";
+    if (pushed) break;
+    EXPECT_EQ(queue.pop(), std::nullopt);
+  }
+}
+
+TEST(structures, use_their_boxes_again) {
+  if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";
+  muster::combining_queue<counted> queue;
+  const auto once = [&queue] {
+    queue.push(counted(7));
+    return queue.pop()->value();
+  };
+  EXPECT_EQ(once(), 7U);
+  bytes_allocated = 0;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(once(), 7U);
+  EXPECT_EQ(bytes_allocated, 0U);
+}
+
+TEST(psim, has_the_results_of_each_batch_once) {
+  if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";
+  const auto bytes_of_a_thread = [](unsigned threads) {
+    muster::psim<number> object({.threads = threads, .batch = 64});
+    bytes_allocated = 0;
+    object.apply([](number& s) noexcept { ++s; });
+    return bytes_allocated;
+  };
+  // 16 bytes for each result, and three copies of a record, in which 64 threads have 17 words.
+  const std::size_t expected = std::size_t{256} * (64 * 16) + 3 * 256 / 64 * 17 * 8;
+  const std::size_t more = bytes_of_a_thread(512) - bytes_of_a_thread(256);
+  EXPECT_GE(more, expected - 1024);
+  EXPECT_LE(more, expected + 1024);
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ namespace {
 using muster::combine_options;
 using muster::run_team;
 using muster_test::in_one_round;
+using muster_test::in_one_round_of_threads;
 using muster_test::scaled;
 
 template <class Kind>
@@ -82,6 +83,42 @@ TYPED_TEST(combine_waiting, executes_every_request_once_with_its_own_argument) {
     typename TypeParam::template of<ids> object(options);
     for (const unsigned fibers : {1U, 3U}) append_by_team(object, 4, fibers, scaled(2000));
   }
+}
+
+/// All come while an operation is being executed, so that they are served by it or hand the object on to each other.
+template <class Object>
+void expect_all_to_be_served_who_came_meanwhile(unsigned help) {
+  combine_options options;
+  options.help = help;
+  Object object(options);
+  constexpr unsigned many = 6;
+  const auto append = [&object](std::vector<std::size_t>& places, unsigned i) {
+    places[i] = object.apply([i](ids& s) {
+      s.push_back(i);
+      return s.size() - 1;
+    });
+  };
+  for (unsigned round = 0; round < 4; ++round) {
+    std::vector<std::size_t> places(many, many);
+    if (round % 2 == 0) {
+      in_one_round_of_threads(object, many, [&](unsigned i) { append(places, i); });
+    } else {
+      in_one_round(object, many, [&](unsigned i) { append(places, i); });
+    }
+    const ids all = object.apply([](ids& s) { return std::exchange(s, {}); });
+    ASSERT_EQ(all.size(), many);
+    for (unsigned i = 0; i < many; ++i) ASSERT_EQ(all.at(places[i]), i);
+  }
+}
+
+TYPED_TEST(combine_crowd, serves_all_who_came_meanwhile) {
+  for (const unsigned help : {1U, 2U, 1024U})
+    expect_all_to_be_served_who_came_meanwhile<typename TypeParam::template of<ids>>(help);
+}
+
+TYPED_TEST(combine_waiting, serves_all_who_came_meanwhile) {
+  for (const unsigned help : {1U, 1024U})
+    expect_all_to_be_served_who_came_meanwhile<typename TypeParam::template of<ids>>(help);
 }
 
 TYPED_TEST(combine_crowd, serves_eight_times_as_many_threads_as_processors) {

@@ -411,6 +411,19 @@ TEST_P(loops, sort) {
   }
 }
 
+// So many that several workers divide them together.
+TEST_P(loops, sort_very_many) {
+  std::mt19937 random(7);
+  for (const std::uint32_t values : {3U, 1'000'000'000U}) {
+    std::vector<std::uint32_t> numbers(300'000);
+    for (std::uint32_t& number : numbers) number = static_cast<std::uint32_t>(random() % values);
+    std::vector<std::uint32_t> expected = numbers;
+    std::ranges::sort(expected);
+    workers_.run([&] { parallel_sort(numbers); });
+    ASSERT_TRUE(numbers == expected);
+  }
+}
+
 TEST_P(loops, sort_what_can_only_be_moved) {
   std::mt19937 random(3);
   std::vector<std::unique_ptr<std::string>> texts(20'000);

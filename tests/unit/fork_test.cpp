@@ -26,8 +26,10 @@
 
 namespace {
 
+using muster::finish;
 using muster::fork2;
 using muster::pool;
+using muster_test::await;
 using muster_test::scaled;
 
 class forks : public muster_test::in_pools {};
@@ -247,6 +249,44 @@ TEST_P(forks, may_be_deep) {
     return a + b;
   };
   muster_test::on_a_deep_stack([&] { EXPECT_EQ(workers_.run([&] { return spine(spine, depth); }), depth); });
+}
+
+// The worker has something older on offer, and executes an async whose fork this thread takes; then each waits for what
+// the other executes. (What is older may be taken by a third thread, which stands in for this one.)
+TEST(joins, execute_only_what_has_come_out_of_what_they_wait_for) {
+  pool two({.workers = 2});
+  const std::thread::id here = std::this_thread::get_id();
+  std::atomic<bool> taken{false}, in_async{false}, inner_taken{false}, innermost_taken{false};
+  bool is_kept = false, waits = false, is_wrong = false, older_executed = false;
+  const auto inner = [&] {
+    inner_taken = true;
+    waits = true;
+    fork2([&] { await(innermost_taken); },
+          [&] {
+            innermost_taken = true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));  // while this thread waits
+          });
+    waits = false;
+  };
+  const auto older = [&] {
+    older_executed = true;
+    if (std::this_thread::get_id() == here && waits) is_wrong = true;
+  };
+  const auto outer = [&] {
+    taken = true;
+    const auto body = [&](auto& scope) {
+      scope.async([&] {
+        in_async = true;
+        fork2([&] { await(inner_taken); }, inner);
+      });
+      is_kept = !in_async;
+    };
+    fork2([&] { finish(body); }, older);
+  };
+  two.run([&] { fork2([&] { await(taken), await(in_async); }, outer); });
+  EXPECT_TRUE(is_kept);
+  EXPECT_TRUE(older_executed);
+  EXPECT_FALSE(is_wrong);
 }
 
 // The innermost first half does not fork. It ends when all second halves have been executed, by others.

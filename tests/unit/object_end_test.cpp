@@ -8,6 +8,7 @@
 #include <muster/fiber.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -125,6 +126,38 @@ TEST(psim, may_be_destroyed_by_its_last_user) {
   live_through_with_fibers(by_fibers, scaled(300), leave);
 }
 
+// What a thread has announced is executed by another while it executes it itself, for a long time.
+TEST(psim, does_not_end_while_a_thread_executes_what_others_have_executed) {
+  struct stop {
+    std::atomic<std::thread::id> who;
+    std::atomic<bool> inside{false}, go_on{false}, destroyed{false};
+  } at;
+  auto object = std::make_unique<muster::psim<std::uint64_t>>(combine_options{.threads = 8},
+                                                              muster::psim_options{.alone_first = false}, 2U);
+  std::jthread slow([&] {
+    at.who = std::this_thread::get_id();
+    object->apply([here = &at](std::uint64_t& users) noexcept {
+      if (std::this_thread::get_id() == here->who.load() && !here->go_on.load()) {
+        here->inside = true;
+        here->inside.notify_all();
+        here->go_on.wait(false);
+      }
+      --users;
+    });
+  });
+  at.inside.wait(false);
+  ASSERT_EQ(object->apply([](std::uint64_t& users) noexcept { return --users; }), 0U);
+  std::jthread destroys([&] {
+    object.reset();
+    at.destroyed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(at.destroyed.load());
+  at.go_on = true;
+  at.go_on.notify_all();
+  destroys.join();
+}
+
 TEST(retry, may_be_destroyed_by_its_last_user) {
   using object = muster::retry<std::uint64_t>;
   const auto leave = [](object& o) { return o.apply([](std::uint64_t& users) { return --users; }) == 0; };
@@ -186,7 +219,7 @@ void expect_to_be_destroyed_when_an_item_has_come(const T& item, std::size_t rou
   }
 }
 
-/// An object whose operations take long to leave it when they have had their effect.
+/// An object whose operations take long to leave it when they have had their effect, but for those of its maker.
 template <class State, class...>
 class lingering {
  public:
@@ -196,7 +229,7 @@ class lingering {
   std::invoke_result_t<F&, State&> apply(F&& f) {
     const std::lock_guard lock(mutex_);
     inside_.fetch_add(1);
-    const leaving last{inside_};
+    const leaving last{inside_, std::this_thread::get_id() != maker_};
     return f(state_);
   }
   void check() const {}
@@ -204,11 +237,13 @@ class lingering {
  private:
   struct leaving {
     std::atomic<int>& inside;
+    const bool late;
     ~leaving() {
-      for (int i = 0; i < 20; ++i) std::this_thread::yield();
+      if (late) std::this_thread::sleep_for(std::chrono::microseconds(300));
       inside.fetch_sub(1);
     }
   };
+  const std::thread::id maker_ = std::this_thread::get_id();
   std::mutex mutex_;
   std::atomic<int> inside_{0};
   State state_;

@@ -376,6 +376,36 @@ void expect_none_made_again() {
 TEST_F(memory, of_a_stack_that_is_filled_again) { expect_none_made_again<muster::psim_stack<number>>(); }
 TEST_F(memory, of_a_queue_that_is_filled_again) { expect_none_made_again<muster::psim_queue<number>>(); }
 
+// What one of two threads offers, the other finds, whichever of them it is.
+template <class Structure>
+void expect_offers_to_be_found() {
+  constexpr number chain = 61;
+  Structure object({.threads = 2}, {.chain = chain});
+  const auto here = [](const auto& f) { f(); };
+  const auto elsewhere = [](const auto& f) { std::jthread(f).join(); };
+  const auto push = [&object](number many) {
+    return [&object, many] {
+      for (number i = 0; i < many; ++i) object.push(i);
+    };
+  };
+  const auto pop_all = [&object] {
+    while (object.pop()) {
+    }
+  };
+  here(pop_all);  // which makes this thread the first
+  elsewhere(push(20 * chain));
+  here(pop_all);
+  const std::size_t made = chains_made;
+  elsewhere(push(15 * chain));
+  EXPECT_EQ(chains_made, made);
+  elsewhere(pop_all);
+  here(push(15 * chain));
+  EXPECT_EQ(chains_made, made);
+  object.check();
+}
+TEST_F(memory, of_a_stack_is_offered_to_all) { expect_offers_to_be_found<muster::psim_stack<number>>(); }
+TEST_F(memory, of_a_queue_is_offered_to_all) { expect_offers_to_be_found<muster::psim_queue<number>>(); }
+
 template <class Structure>
 void expect_bad_alloc() {
   if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";
