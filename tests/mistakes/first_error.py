@@ -9,6 +9,7 @@ Usage: first_error.py COMPILER INCLUDE_DIRECTORY
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("mistakes.cpp")
@@ -24,7 +25,15 @@ def first_error(command: list[str], mistake: str) -> str | None:
 
 def main() -> int:
     compiler, include = sys.argv[1:]
-    command = [compiler, "-std=c++20", "-fsyntax-only", f"-I{include}"]
+    with tempfile.TemporaryDirectory() as directory:
+        return look([compiler, "-std=c++20", f"-I{include}"], Path(directory) / "all.hpp")
+
+
+def look(command: list[str], header: Path) -> int:
+    # The headers are compiled once. Both compilers look for the outcome under this name.
+    header.write_text("#include <muster/combine.hpp>\n#include <muster/fork.hpp>\n", encoding="utf-8")
+    subprocess.run([*command, "-x", "c++-header", str(header), "-o", f"{header}.gch"], check=True)
+    command += ["-fsyntax-only", "-include", str(header)]
     text = SOURCE.read_text(encoding="utf-8")
     mistakes = re.findall(r"^#(?:el)?if MISTAKE == (\d+) +// says: (.*)$", text, re.MULTILINE)
     failures = 0

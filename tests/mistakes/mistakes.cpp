@@ -2,12 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mistakes that must not compile, one for each MISTAKE, and whose first error says what is wrong (first_error.py).
-#if MISTAKE < 9
-#include <muster/fork.hpp>
-#endif
-#if MISTAKE == 0 || MISTAKE >= 9
 #include <muster/combine.hpp>
-#endif
+#include <muster/fork.hpp>
 
 #include <functional>
 #include <vector>

@@ -28,82 +28,109 @@ using muster::combine_options;
 using muster::run_team;
 using muster_test::scaled;
 
+/// How one kind of object lives. use(object) returns whether it was the last use. (Of no type, so that what follows is
+/// compiled once.)
+struct life {
+  void* (*make)();
+  bool (*use)(void*);
+  void (*destroy)(void*);
+};
+template <class Object, auto Make, auto Use>
+constexpr life life_of{[]() -> void* { return Make(); },
+                       [](void* object) { return Use(*static_cast<Object*>(object)); },
+                       [](void* object) { delete static_cast<Object*>(object); }};
+
 /// Objects that are made one after another, each for `users`: whoever uses it last destroys it.
-template <class Object>
 class generations {
  public:
-  generations(unsigned users, std::function<Object*()> make) : users_(users), make_(std::move(make)) {}
+  generations(const life& how, unsigned users) : how_(how), users_(users) {}
   ~generations() { EXPECT_EQ(alive_.load(), 0) << "an object has not been destroyed"; }
 
-  /// use(object) returns whether it was the last use. `pause` lets others run.
-  template <class Use>
-  void live_through(std::uint64_t rounds, Use use, const std::function<void()>& pause) {
+  /// For one user. `pause` lets others run.
+  void live_through(std::uint64_t rounds, const std::function<void()>& pause) {
     for (std::uint64_t round = 1; round <= rounds; ++round) {
       if (arrived_.fetch_add(1) + 1 == round * users_) {
         alive_.fetch_add(1);
-        now_.store(make_());
+        now_.store(how_.make());
         made_.store(round);
       }
       while (made_.load() != round) pause();
-      Object* const mine = now_.load();
+      void* const mine = now_.load();
       if (known_.fetch_add(1) + 1 == round * users_) all_know_.store(round);
       while (all_know_.load() < round) pause();
-      if (!use(*mine)) continue;
-      delete mine;
+      if (!how_.use(mine)) continue;
+      how_.destroy(mine);
       alive_.fetch_sub(1);
     }
   }
 
  private:
+  const life how_;
   const std::uint64_t users_;
-  const std::function<Object*()> make_;
-  std::atomic<Object*> now_{nullptr};
+  std::atomic<void*> now_{nullptr};
   std::atomic<std::uint64_t> arrived_{0}, made_{0}, known_{0}, all_know_{0};
   std::atomic<int> alive_{0};
 };
 
-template <class Object, class Use>
-void live_through_with_threads(generations<Object>& all, unsigned users, std::uint64_t rounds, Use use) {
+void live_with_four_threads(const life& how, std::uint64_t rounds) {
+  generations all(how, 4);
   std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < users; ++i)
-    threads.emplace_back([&] { all.live_through(rounds, use, [] { std::this_thread::yield(); }); });
+  for (unsigned i = 0; i < 4; ++i)
+    threads.emplace_back([&] { all.live_through(rounds, [] { std::this_thread::yield(); }); });
 }
 
-template <class Object, class Use>
-void live_through_with_fibers(generations<Object>& all, std::uint64_t rounds, Use use) {
+void live_with_eight_fibers(const life& how, std::uint64_t rounds) {
+  generations all(how, 8);
   run_team({.carriers = 2, .fibers = 4}, [&](unsigned, unsigned) {
-    all.live_through(rounds, use, [] { muster::this_fiber::yield(), std::this_thread::yield(); });
+    all.live_through(rounds, [] { muster::this_fiber::yield(), std::this_thread::yield(); });
   });
 }
 
-template <class Kind>
-class combining_object : public ::testing::Test {};
-TYPED_TEST_SUITE(combining_object, muster_test::combining_kinds, muster_test::kind_names);
-
-TYPED_TEST(combining_object, may_be_destroyed_by_its_last_user) {
-  using object = typename TypeParam::template of<std::uint64_t>;
-  const auto leave = [](object& o) { return o.apply([](std::uint64_t& users) { return --users; }) == 0; };
-  generations<object> by_threads(4, [] { return new object(combine_options{}, 4U); });
-  live_through_with_threads(by_threads, 4, scaled(600), leave);
-  generations<object> by_fibers(8, [] { return new object(combine_options{}, 8U); });
-  live_through_with_fibers(by_fibers, scaled(300), leave);
-}
-
-TYPED_TEST(combining_object, may_be_owned_by_those_who_use_it) {
-  using object = typename TypeParam::template of<std::uint64_t>;
+/// Each of four threads owns the object, uses it once and lets it go.
+void expect_to_be_owned_by_those_who_use_it(std::shared_ptr<void> (*make)(), std::uint64_t (*use)(void*)) {
   for (std::size_t round = 0; round < scaled(200); ++round) {
-    auto first = std::make_shared<object>();
-    std::atomic<unsigned> sum{0};
+    auto first = make();
+    std::atomic<std::uint64_t> sum{0};
     std::vector<std::jthread> all;
     for (int i = 0; i < 4; ++i)
-      all.emplace_back([mine = first, &sum]() mutable {
-        sum.fetch_add(static_cast<unsigned>(mine->apply([](std::uint64_t& n) { return ++n; })));
+      all.emplace_back([mine = first, use, &sum]() mutable {
+        sum.fetch_add(use(mine.get()));
         mine.reset();
       });
     first.reset();
     all.clear();
     ASSERT_EQ(sum.load(), 1U + 2 + 3 + 4);
   }
+}
+
+template <class Kind>
+class combining_object : public ::testing::Test {};
+TYPED_TEST_SUITE(combining_object, muster_test::combining_kinds, muster_test::kind_names);
+
+/// The state is the number of users that have not left.
+template <class Object, unsigned Users>
+Object* made_for() {
+  return new Object(combine_options{.threads = 16}, Users);
+}
+template <class Object>
+bool leave(Object& from) {
+  return from.apply([](std::uint64_t& users) noexcept { return --users; }) == 0;
+}
+template <class Object>
+void expect_to_be_destroyed_by_its_last_user() {
+  live_with_four_threads(life_of<Object, made_for<Object, 4>, leave<Object>>, scaled(600));
+  live_with_eight_fibers(life_of<Object, made_for<Object, 8>, leave<Object>>, scaled(300));
+}
+
+TYPED_TEST(combining_object, may_be_destroyed_by_its_last_user) {
+  expect_to_be_destroyed_by_its_last_user<typename TypeParam::template of<std::uint64_t>>();
+}
+
+TYPED_TEST(combining_object, may_be_owned_by_those_who_use_it) {
+  using object = typename TypeParam::template of<std::uint64_t>;
+  expect_to_be_owned_by_those_who_use_it(
+      []() -> std::shared_ptr<void> { return std::make_shared<object>(); },
+      [](void* o) { return static_cast<object*>(o)->apply([](std::uint64_t& n) { return ++n; }); });
 }
 
 TYPED_TEST(combining_object, is_not_destroyed_by_an_operation_of_its_own) {
@@ -118,12 +145,7 @@ TYPED_TEST(combining_object, is_not_destroyed_by_an_operation_of_its_own) {
 }
 
 TEST(psim, may_be_destroyed_by_its_last_user) {
-  using object = muster::psim<std::uint64_t>;
-  const auto leave = [](object& o) { return o.apply([](std::uint64_t& users) noexcept { return --users; }) == 0; };
-  generations<object> by_threads(4, [] { return new object(combine_options{.threads = 16}, 4U); });
-  live_through_with_threads(by_threads, 4, scaled(600), leave);
-  generations<object> by_fibers(8, [] { return new object(combine_options{.threads = 16}, 8U); });
-  live_through_with_fibers(by_fibers, scaled(300), leave);
+  expect_to_be_destroyed_by_its_last_user<muster::psim<std::uint64_t>>();
 }
 
 // What a thread has announced is executed by another while it executes it itself, for a long time.
@@ -160,9 +182,7 @@ TEST(psim, does_not_end_while_a_thread_executes_what_others_have_executed) {
 
 TEST(retry, may_be_destroyed_by_its_last_user) {
   using object = muster::retry<std::uint64_t>;
-  const auto leave = [](object& o) { return o.apply([](std::uint64_t& users) { return --users; }) == 0; };
-  generations<object> by_threads(4, [] { return new object(combine_options{}, 4U); });
-  live_through_with_threads(by_threads, 4, scaled(600), leave);
+  live_with_four_threads(life_of<object, made_for<object, 4>, leave<object>>, scaled(600));
 }
 
 // ---------------------------------------------------------------------------------------------------------- structures
@@ -171,51 +191,66 @@ using boxed = std::string;
 boxed as_item(std::uint64_t n) { return std::string(40, 'x') + std::to_string(n); }
 
 /// The thread that pops the last of its items destroys it.
-template <class Structure>
-void expect_to_be_destroyed_by_whoever_pops_last(std::uint64_t last) {
-  const auto make = [] {
+template <class Structure, std::uint64_t Last>
+void expect_to_be_destroyed_by_whoever_pops_last() {
+  constexpr auto make = [] {
     auto made = std::make_unique<Structure>(combine_options{.threads = 16});
     for (std::uint64_t i = 0; i < 8; ++i) made->push(as_item(i));
     return made.release();
   };
-  const auto leave = [last](Structure& s) {
-    const auto item = s.pop();
-    EXPECT_TRUE(item.has_value());
-    return item == as_item(last);
+  // Two each: the item that comes last may be the first of a thread's.
+  constexpr auto pop_two = [](Structure& s) {
+    const auto is_last = [&s] {
+      const auto item = s.pop();
+      EXPECT_TRUE(item.has_value());
+      return item == as_item(Last);
+    };
+    return is_last() || is_last();
   };
-  generations<Structure> all(4, make);
-  live_through_with_threads(all, 4, scaled(500), [&](Structure& s) {
-    // Two each: the item that comes last may be the first of a thread's.
-    return leave(s) || leave(s);
-  });
+  live_with_four_threads(life_of<Structure, make, pop_two>, scaled(500));
 }
 
 TEST(structures, may_be_destroyed_by_whoever_pops_last) {
-  expect_to_be_destroyed_by_whoever_pops_last<muster::combining_queue<boxed>>(7);
-  expect_to_be_destroyed_by_whoever_pops_last<muster::psim_queue<boxed>>(7);
-  expect_to_be_destroyed_by_whoever_pops_last<muster::combining_stack<boxed>>(0);
-  expect_to_be_destroyed_by_whoever_pops_last<muster::psim_stack<boxed>>(0);
+  expect_to_be_destroyed_by_whoever_pops_last<muster::combining_queue<boxed>, 7>();
+  expect_to_be_destroyed_by_whoever_pops_last<muster::psim_queue<boxed>, 7>();
+  expect_to_be_destroyed_by_whoever_pops_last<muster::combining_stack<boxed>, 0>();
+  expect_to_be_destroyed_by_whoever_pops_last<muster::psim_stack<boxed>, 0>();
 }
 
-/// Answers that are waited for in the frame of whoever has asked.
-template <class Queue, class T>
-void expect_to_be_destroyed_when_an_item_has_come(const T& item, std::size_t rounds = scaled(200)) {
-  muster::combining_queue<Queue*> asked;
-  std::jthread answers([&](const std::stop_token& stop) {
+/// Answers that are waited for in the frame of whoever has asked: ask() makes a queue, has push(queue) called by
+/// another thread and pops.
+class answers {
+ public:
+  struct question {
+    void (*push)(void*);
+    void* to;
+  };
+  void ask(const question& one) { asked_.push(&one); }
+
+ private:
+  muster::combining_queue<const question*> asked_;
+  std::jthread answers_{[this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      if (const auto one = asked.pop()) {
-        (*one)->push(item);
+      if (const auto one = asked_.pop()) {
+        const question now = **one;
+        now.push(now.to);
       } else {
         std::this_thread::yield();
       }
     }
-  });
+  }};
+};
+
+template <class Queue, auto Item>
+void expect_to_be_destroyed_when_an_item_has_come(std::size_t rounds = scaled(200)) {
+  answers others;
   for (std::size_t i = 0; i < rounds; ++i) {
     Queue answer(combine_options{.threads = 16});
-    asked.push(&answer);
-    std::optional<T> got;
+    const answers::question one{[](void* to) { static_cast<Queue*>(to)->push(Item()); }, &answer};
+    others.ask(one);
+    std::optional<typename Queue::value_type> got;
     while (!(got = answer.pop())) std::this_thread::yield();
-    ASSERT_EQ(*got, item);
+    ASSERT_EQ(*got, Item());
   }
 }
 
@@ -251,14 +286,16 @@ class lingering {
 
 TEST(structures, may_be_destroyed_as_soon_as_an_item_has_come) {
   using number = std::uint64_t;
-  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number>>(number{7});
-  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<boxed>>(as_item(7));
-  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number, muster::flat_combining>>(number{7});
-  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number, lingering>>(number{7}, 30);
-  expect_to_be_destroyed_when_an_item_has_come<muster::combining_stack<number, lingering>>(number{7}, 30);
-  expect_to_be_destroyed_when_an_item_has_come<muster::combining_stack<number>>(number{7});
-  expect_to_be_destroyed_when_an_item_has_come<muster::psim_queue<number>>(number{7});
-  expect_to_be_destroyed_when_an_item_has_come<muster::psim_stack<number>>(number{7});
+  constexpr auto seven = [] { return number{7}; };
+  constexpr auto boxed_seven = [] { return as_item(7); };
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number>, seven>();
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<boxed>, boxed_seven>();
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number, muster::flat_combining>, seven>();
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_queue<number, lingering>, seven>(30);
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_stack<number, lingering>, seven>(30);
+  expect_to_be_destroyed_when_an_item_has_come<muster::combining_stack<number>, seven>();
+  expect_to_be_destroyed_when_an_item_has_come<muster::psim_queue<number>, seven>();
+  expect_to_be_destroyed_when_an_item_has_come<muster::psim_stack<number>, seven>();
 }
 
 // ----------------------------------------------------------------------------------------------------- posted requests
