@@ -213,12 +213,8 @@ class Lint(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual([f.rule for f in self.findings({name: "x\n"})], ["source", "source"])
 
-    def test_source_lengths(self) -> None:
-        header = {"include/muster/base/x.hpp": SPDX + "int a;\n" * 349}
-        program = {"tests/unit/x.cpp": SPDX + "int a;\n" * 599}
-        self.assertIn("351 lines", str(self.findings(header)))
-        self.assertIn("601 lines", str(self.findings(program)))
-        self.assertEqual(self.findings({"tests/unit/x.cpp": SPDX + "int a;\n" * 598}), [])
+    def test_source_widths(self) -> None:
+        self.assertEqual(self.findings({"include/muster/base/x.hpp": SPDX + "int a;\n" * 2000}), [])
         self.assertIn("121 columns", str(self.findings({"x.cpp": SPDX + "a" * 121})))
         self.assertEqual(self.findings({"x.cpp": SPDX + "é" * 120}), [])
 
