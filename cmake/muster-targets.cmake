@@ -3,7 +3,7 @@
 #
 # The library's targets. A part is a directory under include/muster; it becomes muster::<part>, and a component of
 # find_package(muster).
-set(muster_parts base queue fiber combine fork gpu)
+set(muster_parts base queue fiber combine fork gpu syscall)
 
 find_package(Threads REQUIRED)
 
@@ -35,6 +35,7 @@ muster_add_part(fiber NEEDS base)
 muster_add_part(combine NEEDS fiber)
 muster_add_part(fork NEEDS base)
 muster_add_part(gpu NEEDS base)
+muster_add_part(syscall NEEDS queue fiber)
 if(MUSTER_FORK_ENGINE STREQUAL barrier)
   target_compile_definitions(muster_fork INTERFACE MUSTER_FORK_BARRIER)
 elseif(NOT MUSTER_FORK_ENGINE STREQUAL watermark)

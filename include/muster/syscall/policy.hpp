@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// policy.hpp: what code in a sandbox may do besides computing: the files it may read and write, the ports of this
+// machine it may use, and how much memory, time and how many open files it gets. Without a rule it may do nothing.
+//
+// Text       one rule a line:
+//              read PATH       a file, or everything beneath a directory; no link is followed
+//              write PATH      the same, and it may be changed, made and removed
+//              connect PORT    to a TCP port of this machine, by its loopback address
+//              listen PORT     the same, to be connected to
+//              memory SIZE     bytes, or with K, M or G; without the rule there is no memory but what it begins with
+//              files COUNT     open at once; 64 unless it is said
+//              time SECONDS    of processor time; then it is killed
+//              refuse kill     a call that is not allowed ends it; without the rule the call fails with EPERM
+//            A # and what comes after it is a comment. A path begins with / and has no . and .. in it; one with spaces,
+//            quotes, # or one of * ? [ stands in "quotes", where \" and \\ stand for " and \. There are no patterns.
+// Several    of two rules for paths, the longer one holds. Any other rule stands there once, but for ports.
+// Opened     directories are opened when the rule is made: what is renamed later is found all the same.
+// Errors     policy_error, a std::invalid_argument: the line, the word and what is allowed there.
+// Threads    a policy that nobody changes may be used by several threads. Copies share the opened directories.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+
+#include <fcntl.h>     // open
+#include <sys/stat.h>  // fstat
+#include <unistd.h>    // close
+
+#include <algorithm>     // std::ranges::find_if
+#include <array>         // the words
+#include <cerrno>        // errno
+#include <charconv>      // std::from_chars
+#include <cstddef>       // std::size_t
+#include <cstdint>       // std::uint16_t
+#include <limits>        // the largest size
+#include <memory>        // std::shared_ptr
+#include <optional>      // limits
+#include <stdexcept>     // std::invalid_argument
+#include <string>        // paths
+#include <string_view>   // text
+#include <system_error>  // std::generic_category
+#include <utility>       // std::move
+#include <vector>        // rules
+
+namespace muster::inline MUSTER_ABI {
+
+/// What is wrong with a policy, and where.
+class policy_error : public std::invalid_argument {
+ public:
+  policy_error(const std::string& what, std::size_t line, std::string word)
+      : std::invalid_argument(what), line_(line), word_(std::move(word)) {}
+  /// Counted from 1; 0 for a rule that is not from text.
+  std::size_t line() const noexcept { return line_; }
+  const std::string& word() const noexcept { return word_; }
+
+ private:
+  std::size_t line_;
+  std::string word_;
+};
+
+class policy {
+ public:
+  enum class access { read, write };
+  enum class refusal { fail, kill };
+
+  /// A file, or a directory and everything beneath it.
+  class place {
+   public:
+    const std::string& path() const noexcept { return path_; }
+    access may() const noexcept { return may_; }
+    /// An open directory: the place, or where the file is, whose name is name() then.
+    int directory() const noexcept { return directory_->number; }
+    const std::string& name() const noexcept { return name_; }
+
+   private:
+    friend policy;
+    struct descriptor {
+      explicit descriptor(int number_in) noexcept : number(number_in) {}
+      ~descriptor() {
+        if (number >= 0) ::close(number);
+      }
+      descriptor(const descriptor&) = delete;
+      descriptor& operator=(const descriptor&) = delete;
+      const int number;
+    };
+    std::string path_;
+    access may_ = access::read;
+    std::shared_ptr<const descriptor> directory_;
+    std::string name_;
+  };
+
+  /// Nothing is allowed.
+  policy() = default;
+  /// Rules, one a line. `name` is what errors call the text, as a compiler does.
+  static policy parse(std::string_view text, const std::string& name = "policy");
+
+  // --- Rules in code; each returns the policy.
+
+  policy& read(std::string_view path) { return add_place(path, access::read), *this; }
+  policy& write(std::string_view path) { return add_place(path, access::write), *this; }
+  policy& connect(std::uint16_t port) { return connect_.push_back(checked_port(port)), *this; }
+  policy& listen(std::uint16_t port) { return listen_.push_back(checked_port(port)), *this; }
+  policy& memory(std::size_t bytes) { return memory_ = checked(bytes, "memory", least_memory), *this; }
+  policy& files(unsigned count) { return files_ = checked(count, "files", 1U), *this; }
+  policy& time(unsigned seconds) { return time_ = checked(seconds, "time", 1U), *this; }
+  policy& on_refusal(refusal what) { return refuse_ = what, *this; }
+
+  // --- What they say.
+
+  const std::vector<place>& places() const noexcept { return places_; }
+  const std::vector<std::uint16_t>& connects() const noexcept { return connect_; }
+  const std::vector<std::uint16_t>& listens() const noexcept { return listen_; }
+  std::optional<std::size_t> memory() const noexcept { return memory_; }
+  unsigned files() const noexcept { return files_.value_or(usual_files); }
+  std::optional<unsigned> time() const noexcept { return time_; }
+  refusal on_refusal() const noexcept { return refuse_.value_or(refusal::fail); }
+
+  /// The rule for a path, and in `rest` what is left of the path beneath its directory: "." for the directory itself.
+  /// Null when there is none, or the path is not one that a rule could have. Both end with `path`.
+  const place* find(std::string_view path, std::string_view& rest) const noexcept;
+
+  /// The rules as text, from which parse() makes an equal policy.
+  std::string text() const;
+
+ private:
+  static constexpr unsigned usual_files = 64;
+  static constexpr std::size_t least_memory = std::size_t{1} << 16U;
+  static constexpr std::array<std::string_view, 8> words{"read",   "write", "connect", "listen",
+                                                         "memory", "files", "time",    "refuse"};
+
+  class reader;
+
+  [[noreturn]] static void fail(const std::string& why, std::string_view word) {
+    throw policy_error("policy: " + why, 0, std::string(word));
+  }
+  static std::string quoted(std::string_view word) { return '\'' + std::string(word) + '\''; }
+  static bool is_plain(std::string_view path) noexcept;
+  static bool is_beneath(std::string_view path, std::string_view directory) noexcept {
+    return path.starts_with(directory) &&
+           (path.size() == directory.size() || directory == "/" || path[directory.size()] == '/');
+  }
+  static std::uint16_t checked_port(std::uint16_t port) {
+    if (port == 0) fail("0 is no port; they begin with 1", "0");
+    return port;
+  }
+  template <class T>
+  static T checked(T given, const char* rule, T least) {
+    if (given < least)
+      fail(std::string(rule) + ' ' + std::to_string(given) + " is too little; it must be " + std::to_string(least) +
+               " at least",
+           std::to_string(given));
+    return given;
+  }
+  void add_place(std::string_view path, access may);
+
+  std::vector<place> places_;
+  std::vector<std::uint16_t> connect_, listen_;
+  std::optional<std::size_t> memory_;
+  std::optional<unsigned> files_, time_;
+  std::optional<refusal> refuse_;
+};
+
+/// Whether it begins with a slash, and no part is empty, . or .., or holds a zero or a line's end.
+inline bool policy::is_plain(std::string_view path) noexcept {
+  if (path.empty() || path[0] != '/' || path.find('\0') != path.npos || path.find('\n') != path.npos) return false;
+  if (path == "/") return true;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at + 1), path.size());
+    const std::string_view part = path.substr(at + 1, end - at - 1);
+    if (part.empty() || part == "." || part == "..") return false;
+    at = end;
+  }
+  return true;
+}
+
+inline void policy::add_place(std::string_view path, access may) {
+  if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  if (!is_plain(path))
+    fail(quoted(path) + " is no path for a rule: it must begin with / and have no . and .. in it, and no empty part",
+         path);
+  if (std::ranges::any_of(places_, [&](const place& one) { return one.path_ == path; }))
+    fail("there are two rules for " + quoted(path) + "; leave one (what may be written may be read)", path);
+
+  place made;
+  made.path_ = path;
+  made.may_ = may;
+  const int there = ::open(made.path_.c_str(), O_PATH | O_CLOEXEC);
+  if (there < 0)
+    fail("cannot open " + quoted(path) + ": " + std::generic_category().message(errno) +
+             "; a rule is for something that is there: name the directory in which it will be made",
+         path);
+  made.directory_ = std::make_shared<const place::descriptor>(there);
+  struct stat found{};
+  if (::fstat(there, &found) == 0 && S_ISDIR(found.st_mode)) {
+    places_.push_back(std::move(made));
+    return;
+  }
+  if (!S_ISREG(found.st_mode))
+    fail(quoted(path) + " is neither a file nor a directory; devices, sockets and pipes stay outside", path);
+  // By its name, so that a file that takes its place is the one that is meant.
+  const std::size_t slash = made.path_.rfind('/');
+  made.name_ = made.path_.substr(slash + 1);
+  const std::string parent = slash == 0 ? "/" : made.path_.substr(0, slash);
+  const int directory = ::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) fail("cannot open " + quoted(parent) + ": " + std::generic_category().message(errno), path);
+  made.directory_ = std::make_shared<const place::descriptor>(directory);
+  places_.push_back(std::move(made));
+}
+
+inline const policy::place* policy::find(std::string_view path, std::string_view& rest) const noexcept {
+  if (!is_plain(path)) return nullptr;
+  const place* longest = nullptr;
+  for (const place& one : places_)
+    if (one.name_.empty() ? is_beneath(path, one.path_) : path == one.path_)
+      if (longest == nullptr || one.path_.size() > longest->path_.size()) longest = &one;
+  if (longest == nullptr) return nullptr;
+  if (!longest->name_.empty()) {
+    rest = longest->name_;
+  } else if (path.size() == longest->path_.size()) {
+    rest = ".";
+  } else {
+    rest = path.substr(longest->path_.size() + (longest->path_ == "/" ? 0 : 1));
+  }
+  return longest;
+}
+
+inline std::string policy::text() const {
+  const auto as_written = [](const std::string& path) {
+    if (path.find_first_of(" \t\r\"#*?[") == path.npos) return path;
+    std::string all = "\"";
+    for (const char c : path) {
+      if (c == '"' || c == '\\') all += '\\';
+      all += c;
+    }
+    return all + '"';
+  };
+  std::string all;
+  for (const place& one : places_)
+    all += (one.may_ == access::read ? "read " : "write ") + as_written(one.path_) + '\n';
+  for (const std::uint16_t port : connect_) all += "connect " + std::to_string(port) + '\n';
+  for (const std::uint16_t port : listen_) all += "listen " + std::to_string(port) + '\n';
+  if (memory_) all += "memory " + std::to_string(*memory_) + '\n';
+  if (files_) all += "files " + std::to_string(*files_) + '\n';
+  if (time_) all += "time " + std::to_string(*time_) + '\n';
+  if (refuse_) all += *refuse_ == refusal::kill ? "refuse kill\n" : "refuse fail\n";
+  return all;
+}
+
+// -------------------------------------------------------------------------------------------------------------- text
+
+/// Reads a policy line by line, and a line word by word.
+class policy::reader {
+ public:
+  reader(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+
+  policy all() {
+    policy made;
+    for (std::size_t at = 0; at <= text_.size(); ++line_) {
+      const std::size_t end = std::min(text_.find('\n', at), text_.size());
+      left_ = text_.substr(at, end - at);
+      if (left_.ends_with('\r')) left_.remove_suffix(1);
+      at = end + 1;
+      if (const std::optional<std::string> first = word()) rule(made, *first);
+    }
+    return made;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& why, const std::string& word) const {
+    throw policy_error(name_ + ':' + std::to_string(line_) + ": " + why, line_, word);
+  }
+
+  /// The next word of the line; nothing at its end.
+  std::optional<std::string> word() {
+    const std::size_t begin = left_.find_first_not_of(" \t");
+    if (begin == left_.npos || left_[begin] == '#') return std::nullopt;
+    left_.remove_prefix(begin);
+    is_quoted_ = left_[0] == '"';
+    if (is_quoted_) return quoted_word();
+    const std::size_t end = std::min(left_.find_first_of(" \t#\""), left_.size());
+    std::string found(left_.substr(0, end));
+    left_.remove_prefix(end);
+    if (left_.starts_with('"'))
+      fail("a quote within the word " + quoted(found) + "; put quotes around all of it", found);
+    return found;
+  }
+  std::string quoted_word() {
+    std::string found;
+    for (std::size_t at = 1; at < left_.size(); ++at) {
+      if (left_[at] == '"') {
+        left_.remove_prefix(at + 1);
+        return found;
+      }
+      if (left_[at] == '\\') {
+        if (++at == left_.size() || (left_[at] != '"' && left_[at] != '\\'))
+          fail("within quotes \\ stands before \" or another \\ only", found);
+      }
+      found += left_[at];
+    }
+    fail("the quote before " + quoted(found) + " is not closed on its line", found);
+  }
+
+  void rule(policy& made, const std::string& first) {
+    const auto known = std::ranges::find(words, first);
+    if (is_quoted_ || known == words.end())
+      fail("unknown rule " + quoted(first) +
+               "; a line begins with read, write, connect, listen, memory, files, time or "
+               "refuse",
+           first);
+    const std::optional<std::string> second = word();
+    if (!second) fail(first + " stands alone; " + needs(first), first);
+    try {
+      argument(made, first, *second);
+    } catch (const policy_error& error) {
+      if (error.line() != 0) throw;
+      fail(std::string(error.what()).substr(sizeof("policy: ") - 1), error.word());
+    }
+    if (const std::optional<std::string> third = word())
+      fail(quoted(*third) + " is one word too many; " + needs(first), *third);
+  }
+
+  void argument(policy& made, const std::string& first, const std::string& second) {
+    if (first == "read" || first == "write") {
+      if (!is_quoted_ && second.find_first_of("*?[") != second.npos)
+        fail(quoted(second) +
+                 " looks like a pattern, and there are none: name the directory, whose files are all "
+                 "meant, or put quotes around a name that is really so",
+             second);
+      made.add_place(second, first == "read" ? access::read : access::write);
+    } else if (first == "connect") {
+      made.connect(static_cast<std::uint16_t>(number(first, second, 65535)));
+    } else if (first == "listen") {
+      made.listen(static_cast<std::uint16_t>(number(first, second, 65535)));
+    } else if (first == "memory") {
+      once(made.memory_.has_value(), first);
+      made.memory(size(second));
+    } else if (first == "files") {
+      once(made.files_.has_value(), first);
+      made.files(static_cast<unsigned>(number(first, second, 65536)));
+    } else if (first == "time") {
+      once(made.time_.has_value(), first);
+      made.time(static_cast<unsigned>(number(first, second, 1'000'000'000)));
+    } else {
+      once(made.refuse_.has_value(), first);
+      if (second != "kill" && second != "fail") fail(quoted(second) + " is unknown here; " + needs(first), second);
+      made.on_refusal(second == "kill" ? refusal::kill : refusal::fail);
+    }
+  }
+  void once(bool is_there, const std::string& rule) const {
+    if (is_there) fail("there are two rules " + quoted(rule) + "; leave one", rule);
+  }
+  std::size_t number(const std::string& rule, const std::string& word, std::size_t most) const {
+    std::size_t value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size() || value > most)
+      fail(quoted(word) + " is no number from 1 to " + std::to_string(most) + "; " + needs(rule), word);
+    return value;
+  }
+  std::size_t size(const std::string& word) const {
+    std::size_t value = 0;
+    const char* const last = word.data() + word.size();
+    auto [end, error] = std::from_chars(word.data(), last, value);
+    unsigned bits = 0;
+    if (error == std::errc() && end + 1 == last) {
+      bits = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+      if (bits != 0) ++end;
+    }
+    if (error != std::errc() || end != last || value > std::numeric_limits<std::size_t>::max() >> bits)
+      fail(quoted(word) + " is no size; " + needs("memory"), word);
+    return value << bits;
+  }
+  static std::string needs(std::string_view rule) {
+    if (rule == "read" || rule == "write")
+      return "after " + std::string(rule) + " comes one path, as in: read /usr/share";
+    if (rule == "memory") return "after memory comes a size in bytes, or with K, M or G, as in: memory 256M";
+    if (rule == "refuse") return "after refuse comes kill or fail";
+    if (rule == "files") return "after files comes a number, as in: files 32";
+    if (rule == "time") return "after time comes a number of seconds, as in: time 10";
+    return "after " + std::string(rule) + " comes a port, as in: " + std::string(rule) + " 8080";
+  }
+
+  const std::string_view text_;
+  const std::string& name_;
+  std::size_t line_ = 1;
+  std::string_view left_;  // of the line
+  bool is_quoted_ = false;
+};
+
+inline policy policy::parse(std::string_view text, const std::string& name) { return reader(text, name).all(); }
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,289 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The policy of a sandbox: what text means, what is wrong with it, which rule holds for a path.
+#include <gtest/gtest.h>
+#include <muster/syscall/policy.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using muster::policy;
+using muster::policy_error;
+
+/// A directory of its own, with files and directories of all kinds of names.
+class policies : public ::testing::Test {
+ protected:
+  policies() {
+    std::string name = (std::filesystem::temp_directory_path() / "policy-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    root_ = name;
+    for (const char* folder : {"data", "data/deep", "data/deep/er", "datas"})
+      std::filesystem::create_directory(in(folder));
+    for (const char* file : {"data/one", "with space", "a \"quote\" and \\", "really*", "#1"})
+      std::ofstream(in(file)) << file;
+  }
+  ~policies() override { std::filesystem::remove_all(root_); }
+
+  std::string in(const std::string& name) const { return root_ + '/' + name; }
+
+  /// Which rule holds, and what is left of the path; "none" when there is none.
+  static std::string found(const policy& by, const std::string& path) {
+    std::string_view rest;
+    const policy::place* const one = by.find(path, rest);
+    if (one == nullptr) return "none";
+    return one->path() + (one->may() == policy::access::read ? " read " : " write ") + std::string(rest);
+  }
+
+  std::string root_;
+};
+
+TEST_F(policies, allow_nothing_by_themselves) {
+  const policy nothing;
+  EXPECT_EQ(found(nothing, "/"), "none");
+  EXPECT_TRUE(nothing.connects().empty());
+  EXPECT_TRUE(nothing.listens().empty());
+  EXPECT_EQ(nothing.memory(), std::nullopt);
+  EXPECT_EQ(nothing.time(), std::nullopt);
+  EXPECT_EQ(nothing.files(), 64U);
+  EXPECT_EQ(nothing.on_refusal(), policy::refusal::fail);
+  EXPECT_EQ(nothing.text(), "");
+  EXPECT_EQ(policy::parse("\n  # nothing but this\n\t\n").text(), "");
+}
+
+TEST_F(policies, say_what_their_text_says) {
+  const policy all =
+      policy::parse("read " + in("data") + "  # beneath it\n" + "write\t\"" + in("with space") + "\"\r\n" +
+                    "connect 80\nconnect 65535\nlisten 1\nmemory 256M\nfiles 3\ntime 10\nrefuse kill");
+  ASSERT_EQ(all.places().size(), 2U);
+  EXPECT_EQ(all.places()[0].path(), in("data"));
+  EXPECT_EQ(all.places()[0].may(), policy::access::read);
+  EXPECT_EQ(all.places()[0].name(), "");
+  EXPECT_EQ(all.places()[1].path(), in("with space"));
+  EXPECT_EQ(all.places()[1].may(), policy::access::write);
+  EXPECT_EQ(all.places()[1].name(), "with space");
+  EXPECT_EQ(all.connects(), (std::vector<std::uint16_t>{80, 65535}));
+  EXPECT_EQ(all.listens(), std::vector<std::uint16_t>{1});
+  EXPECT_EQ(all.memory(), std::size_t{256} << 20U);
+  EXPECT_EQ(all.files(), 3U);
+  EXPECT_EQ(all.time(), 10U);
+  EXPECT_EQ(all.on_refusal(), policy::refusal::kill);
+}
+
+TEST_F(policies, can_be_written_in_code) {
+  policy made;
+  made.write(in("data/deep"))
+      .read(in("data/"))
+      .connect(443)
+      .listen(8080)
+      .memory(1 << 20)
+      .files(1)
+      .time(2)
+      .on_refusal(policy::refusal::kill);
+  EXPECT_EQ(made.text(), "write " + in("data/deep") + "\nread " + in("data") +
+                             "\nconnect 443\nlisten 8080\nmemory 1048576\nfiles 1\ntime 2\nrefuse kill\n");
+  EXPECT_EQ(policy::parse(made.text()).text(), made.text());
+}
+
+TEST_F(policies, let_the_longer_rule_hold) {
+  policy made;
+  made.read(in("data")).write(in("data/deep")).read(in("data/deep/er")).write(in("really*"));
+  EXPECT_EQ(found(made, in("data")), in("data") + " read .");
+  EXPECT_EQ(found(made, in("data/one")), in("data") + " read one");
+  EXPECT_EQ(found(made, in("data/deeper")), in("data") + " read deeper");
+  EXPECT_EQ(found(made, in("data/deep/x/y")), in("data/deep") + " write x/y");
+  EXPECT_EQ(found(made, in("data/deep/er")), in("data/deep/er") + " read .");
+  EXPECT_EQ(found(made, in("really*")), in("really*") + " write really*");
+  for (const char* other : {"datas", "dat", "really*/x", "really", ""})
+    EXPECT_EQ(found(made, in(other)), "none") << other;
+  EXPECT_EQ(found(made, "/"), "none");
+}
+
+TEST_F(policies, may_allow_all_files) {
+  const policy all = policy().read("/");
+  EXPECT_EQ(found(all, "/"), "/ read .");
+  EXPECT_EQ(found(all, "/etc/passwd"), "/ read etc/passwd");
+}
+
+// None of these is a path that a rule could have, so none can be looked up.
+TEST_F(policies, take_no_path_that_is_not_plain) {
+  const policy all = policy().read("/");
+  for (const std::string& path :
+       {std::string(), std::string("etc"), std::string("/etc/"), std::string("//etc"), std::string("/etc//passwd"),
+        std::string("/."), std::string("/.."), std::string("/etc/../etc"), std::string("/etc/./x"),
+        std::string("/etc\0/x", 7), std::string("/a\nb"), std::string("/etc/..")})
+    EXPECT_EQ(found(all, path), "none") << path;
+  EXPECT_EQ(found(all, "/..."), "/ read ...");
+  EXPECT_EQ(found(all, "/.a/b."), "/ read .a/b.");
+}
+
+TEST_F(policies, find_a_directory_that_has_been_renamed) {
+  const policy made = policy().read(in("data"));
+  std::filesystem::rename(in("data"), in("elsewhere"));
+  const int file = ::openat(made.places()[0].directory(), "one", O_RDONLY);
+  EXPECT_GE(file, 0);
+  ::close(file);
+}
+
+TEST_F(policies, share_their_directories_with_copies) {
+  std::optional<policy> first = policy().read(in("data"));
+  const policy second = *first;
+  const int directory = first->places()[0].directory();
+  first.reset();
+  EXPECT_EQ(second.places()[0].directory(), directory);
+  const int file = ::openat(directory, "one", O_RDONLY);
+  EXPECT_GE(file, 0);
+  ::close(file);
+}
+
+struct mistake {
+  std::string text, says, word;
+  std::size_t line = 1;
+};
+
+TEST_F(policies, name_what_is_wrong_with_them) {
+  const std::string data = in("data"), rules = "read, write, connect, listen, memory, files, time or refuse";
+  const std::string one_path = "after read comes one path, as in: read /usr/share";
+  const std::vector<mistake> all{
+      {"reed " + data, "unknown rule 'reed'; a line begins with " + rules, "reed"},
+      {"\n\nRead " + data, "unknown rule 'Read'; a line begins with " + rules, "Read", 3},
+      {"\"read\" " + data, "unknown rule 'read'; a line begins with " + rules, "read"},
+      {"read", "read stands alone; " + one_path, "read"},
+      {"read # where?", "read stands alone; " + one_path, "read"},
+      {"read " + data + " " + data, "'" + data + "' is one word too many; " + one_path, data},
+      {"read data", "'data' is no path for a rule: it must begin with / and have no . and .. in it, and no empty part",
+       "data"},
+      {"read " + data + "/../x",
+       "'" + data +
+           "/../x' is no path for a rule: it must begin with / and have no . and .. in "
+           "it, and no empty part",
+       data + "/../x"},
+      {"read /usr/share/*.ttf",
+       "'/usr/share/*.ttf' looks like a pattern, and there are none: name the directory, whose "
+       "files are all meant, or put quotes around a name that is really so",
+       "/usr/share/*.ttf"},
+      {"read " + in("none"),
+       "cannot open '" + in("none") +
+           "': No such file or directory; a rule is for something that is "
+           "there: name the directory in which it will be made",
+       in("none")},
+      {"read /dev/null", "'/dev/null' is neither a file nor a directory; devices, sockets and pipes stay outside",
+       "/dev/null"},
+      {"read " + data + "\nwrite " + data + "/",
+       "there are two rules for '" + data +
+           "'; leave one (what may be written "
+           "may be read)",
+       data, 2},
+      {"read \"" + data, "the quote before '" + data + "' is not closed on its line", data},
+      {"read \"" + data + "\\x\"", "within quotes \\ stands before \" or another \\ only", data},
+      {"read /a\"b\"", "a quote within the word '/a'; put quotes around all of it", "/a"},
+      {"connect 0", "0 is no port; they begin with 1", "0"},
+      {"connect 65536", "'65536' is no number from 1 to 65535; after connect comes a port, as in: connect 8080",
+       "65536"},
+      {"listen http", "'http' is no number from 1 to 65535; after listen comes a port, as in: listen 8080", "http"},
+      {"listen -1", "'-1' is no number from 1 to 65535; after listen comes a port, as in: listen 8080", "-1"},
+      {"memory 12", "memory 12 is too little; it must be 65536 at least", "12"},
+      {"memory 1T", "'1T' is no size; after memory comes a size in bytes, or with K, M or G, as in: memory 256M", "1T"},
+      {"memory 99999999999G",
+       "'99999999999G' is no size; after memory comes a size in bytes, or with K, M or G, as in: "
+       "memory 256M",
+       "99999999999G"},
+      {"memory 1M\nmemory 2M", "there are two rules 'memory'; leave one", "memory", 2},
+      {"files 0", "files 0 is too little; it must be 1 at least", "0"},
+      {"files many", "'many' is no number from 1 to 65536; after files comes a number, as in: files 32", "many"},
+      {"time 1s", "'1s' is no number from 1 to 1000000000; after time comes a number of seconds, as in: time 10", "1s"},
+      {"refuse all", "'all' is unknown here; after refuse comes kill or fail", "all"},
+  };
+  for (const mistake& m : all) {
+    try {
+      policy::parse(m.text, "job.policy");
+      ADD_FAILURE() << m.text << "\nis taken";
+    } catch (const policy_error& error) {
+      EXPECT_EQ(error.what(), "job.policy:" + std::to_string(m.line) + ": " + m.says);
+      EXPECT_EQ(error.word(), m.word) << m.text;
+      EXPECT_EQ(error.line(), m.line) << m.text;
+    }
+  }
+}
+
+TEST_F(policies, name_what_is_wrong_with_rules_in_code) {
+  try {
+    policy().files(0);
+    ADD_FAILURE();
+  } catch (const policy_error& error) {
+    EXPECT_STREQ(error.what(), "policy: files 0 is too little; it must be 1 at least");
+    EXPECT_EQ(error.line(), 0U);
+  }
+  EXPECT_THROW(policy().read("x"), policy_error);
+  EXPECT_THROW(policy().connect(0), policy_error);
+  EXPECT_THROW(policy().memory(1), policy_error);
+  EXPECT_THROW(policy().time(0), std::invalid_argument);
+}
+
+// Whatever the text: an error, or a policy that says the same when it is read again.
+TEST_F(policies, are_read_or_refused_whatever_their_text) {
+  std::mt19937 random(11);
+  const std::vector<std::string> pieces{"read ",
+                                        "write ",
+                                        "connect ",
+                                        "listen ",
+                                        "memory ",
+                                        "files ",
+                                        "time ",
+                                        "refuse ",
+                                        "kill",
+                                        "fail",
+                                        "8",
+                                        "64K",
+                                        "1G",
+                                        "\n",
+                                        "\n",
+                                        "\n",
+                                        "\"",
+                                        "\\",
+                                        "#",
+                                        " ",
+                                        "\t",
+                                        "\r",
+                                        "/",
+                                        "..",
+                                        "*",
+                                        in("data"),
+                                        in("with space"),
+                                        in("#1"),
+                                        in("data/one"),
+                                        in("a \"quote\" and \\"),
+                                        std::string(1, '\0')};
+  unsigned taken = 0;
+  for (unsigned i = 0; i < 20'000; ++i) {
+    std::string text;
+    for (auto many = random() % 12; many > 0; --many) text += pieces[random() % pieces.size()];
+    try {
+      const policy made = policy::parse(text);
+      ++taken;
+      ASSERT_EQ(policy::parse(made.text()).text(), made.text()) << text;
+    } catch (const policy_error& error) {
+      ASSERT_GE(error.line(), 1U) << text;
+    }
+  }
+  EXPECT_GE(taken, 500U);
+}
+
+TEST_F(policies, quote_what_must_be_quoted) {
+  policy made;
+  for (const char* name : {"with space", "a \"quote\" and \\", "really*", "#1"}) made.read(in(name));
+  const policy again = policy::parse(made.text());
+  ASSERT_EQ(again.places().size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(again.places()[i].path(), made.places()[i].path());
+}
+
+}  // namespace
