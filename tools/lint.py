@@ -288,7 +288,8 @@ def check_includes(name: str, code: list[str]) -> Iterator[Finding]:
             if room in ROOMS and inner != "version.hpp" and their_room not in allowed and inner not in allowed:
                 yield finding(f"{room}/ may not include <{target}>; it may include: {', '.join(allowed)}")
         elif not name.startswith(MACHINE + SYSTEM) and ("/" in target or "." in target):
-            yield finding(f"<{target}>: only base/ and syscall/ include headers of the system; nothing includes other libraries")
+            yield finding(f"<{target}>: only base/ and syscall/ include headers of the system; nothing includes other "
+                          "libraries")
 
 
 def check_source(path: str, lines: list[str], code: list[str] | None) -> Iterator[Finding]:
