@@ -60,7 +60,8 @@ step_lint() {
   # Bu is a surname; nin is what is left of a line break in a string.
   codespell --skip './.git,./build,./out,./LICENSE*' --ignore-words-list bu,nin,hendler . || failed=1
   echo "--- clang-tidy, with each engine of fork/join"
-  printf 'tests/lint/instances/%s\n' 'combine.cpp --' 'queue.cpp --' 'fork.cpp --' 'fork.cpp -- -DMUSTER_FORK_BARRIER' |
+  printf 'tests/lint/instances/%s\n' 'combine.cpp --' 'queue.cpp --' 'syscall.cpp --' \
+    'fork.cpp --' 'fork.cpp -- -DMUSTER_FORK_BARRIER' |
     xargs -P "$(nproc)" -L 1 clang-tidy-19 --quiet --extra-arg=-std=c++20 --extra-arg=-Iinclude || failed=1
   return "$failed"
 }

@@ -293,7 +293,8 @@ class policy::reader {
         return found;
       }
       if (left_[at] == '\\') {
-        if (++at == left_.size() || (left_[at] != '"' && left_[at] != '\\'))
+        ++at;
+        if (at == left_.size() || (left_[at] != '"' && left_[at] != '\\'))
           fail("within quotes \\ stands before \" or another \\ only", found);
       }
       found += left_[at];
