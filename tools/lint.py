@@ -48,7 +48,7 @@ BOUNDED_YIELDS = ("fiber/carrier.hpp", "fork/impl/work.hpp")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.
-LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/", "gpu/")
+LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/", "gpu/", "syscall/")
 UNLABELLED = ("base/real.hpp", "gpu/lane_device.cuh", "gpu/lane_types.hpp")
 STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
 FENCE = re.compile(r"\bsync\s*::\s*(light_fence|heavy_fence|full_fence)\s*\(")

@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// decode.hpp: what a request of a sandbox's inside asks for, or why not. The only place where words from the inside
+// become numbers, places and paths; everything in it is a copy.
+//
+// A request is six words: the call and the slot of its caller, and five arguments. Data and paths lie in the arena,
+// which both sides see, at offsets into it; data is never looked at, and a path is copied before it is.
+//
+// Order      no state. Bounded: at most as many steps as a path has bytes.
+// Hostile    every value of every word is answered, by a call whose arguments are within their bounds or by an error.
+// Errors     as the kernel's: EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSYS, as a positive number in `error`.
+// Source     ours.
+#pragma once
+
+#include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/sync.hpp>    // sync::atomic
+
+#include <array>        // a request
+#include <cerrno>       // EINVAL
+#include <cstddef>      // std::byte
+#include <cstdint>      // std::uint64_t
+#include <limits>       // the largest offset
+#include <string>       // paths
+#include <string_view>  // paths
+
+namespace muster::inline MUSTER_ABI::detail {
+
+inline constexpr std::size_t request_words = 6;
+using raw_request = std::array<std::uint64_t, request_words>;
+
+/// What can be asked for. The numbers are the protocol's, not the kernel's.
+enum class sandbox_call : std::uint32_t {
+  getppid,
+  open,       // path, flags, mode -> handle
+  close,      // handle
+  read,       // handle, data -> bytes
+  write,      // handle, data -> bytes
+  pread,      // handle, data, offset -> bytes
+  pwrite,     // handle, data, offset -> bytes
+  lseek,      // handle, offset, whence -> offset
+  fstat,      // handle, data of a struct stat's size
+  stat,       // path, data of a struct stat's size
+  fsync,      // handle
+  ftruncate,  // handle, offset
+  getdents,   // handle, data -> bytes
+  unlink,     // path, whether it is a directory
+  mkdir,      // path, mode
+  rename,     // path, path
+};
+inline constexpr std::uint32_t sandbox_calls = static_cast<std::uint32_t>(sandbox_call::rename) + 1;
+
+/// How a file is opened, as the protocol says it.
+struct open_flags {
+  static constexpr std::uint64_t read = 1, write = 2, append = 4, create = 8, exclusive = 16, truncate = 32,
+                                 directory = 64, all = 127;
+};
+
+/// Part of the arena.
+struct window {
+  std::uint64_t at = 0;
+  std::uint64_t size = 0;
+};
+
+/// The client's memory as its broker knows it: from here, and never from what the client says.
+struct arena_view {
+  const std::byte* start = nullptr;
+  std::uint64_t size = 0;
+};
+
+struct decoded_call {
+  int error = 0;  // 0, or what is wrong; then only the slot counts
+  sandbox_call what = sandbox_call::getppid;
+  std::uint32_t slot = 0;
+  std::uint32_t handle = 0;
+  std::uint64_t flags = 0;  // of open; whence; whether a directory is meant
+  std::uint32_t mode = 0;
+  std::int64_t offset = 0;
+  window data;
+  std::string path, other_path;
+};
+
+class decoder {
+ public:
+  static constexpr std::uint64_t longest_path = 4095;
+  static constexpr std::uint64_t bytes_of_stat = 144;  // the kernel's struct stat
+
+  /// `slots` is how many callers the client has.
+  decoder(arena_view arena, std::uint32_t slots) noexcept : arena_(arena), slots_(slots) {}
+
+  decoded_call operator()(const raw_request& words) const {
+    decoded_call made;
+    const std::uint64_t* const a = words.data() + 1;
+    const auto call = static_cast<std::uint32_t>(words[0]);
+    made.slot = static_cast<std::uint32_t>(words[0] >> 32U);
+    if (made.slot >= slots_) return made.error = EINVAL, made;
+    if (call >= sandbox_calls) return made.error = ENOSYS, made;
+    made.what = static_cast<sandbox_call>(call);
+    switch (made.what) {
+      case sandbox_call::getppid: break;
+      case sandbox_call::open:
+        if (a[2] > open_flags::all || (a[2] & (open_flags::read | open_flags::write)) == 0) made.error = EINVAL;
+        made.flags = a[2];
+        made.mode = mode_of(a[3]);
+        take_path(made, made.path, {a[0], a[1]});
+        break;
+      case sandbox_call::close:
+      case sandbox_call::fsync: take_handle(made, a[0]); break;
+      case sandbox_call::pread:
+      case sandbox_call::pwrite: take_offset(made, a[3]); [[fallthrough]];
+      case sandbox_call::read:
+      case sandbox_call::write:
+      case sandbox_call::getdents:
+        take_handle(made, a[0]);
+        take_data(made, {a[1], a[2]});
+        break;
+      case sandbox_call::lseek:
+        if (a[2] > 2) made.error = EINVAL;
+        made.flags = a[2];
+        made.offset = static_cast<std::int64_t>(a[1]);  // it may be negative
+        take_handle(made, a[0]);
+        break;
+      case sandbox_call::fstat:
+        take_handle(made, a[0]);
+        take_data(made, {a[1], bytes_of_stat});
+        break;
+      case sandbox_call::stat:
+        take_path(made, made.path, {a[0], a[1]});
+        take_data(made, {a[2], bytes_of_stat});
+        break;
+      case sandbox_call::ftruncate:
+        take_handle(made, a[0]);
+        take_offset(made, a[1]);
+        break;
+      case sandbox_call::unlink:
+        if (a[2] > 1) made.error = EINVAL;
+        made.flags = a[2];
+        take_path(made, made.path, {a[0], a[1]});
+        break;
+      case sandbox_call::mkdir:
+        made.mode = mode_of(a[2]);
+        take_path(made, made.path, {a[0], a[1]});
+        break;
+      case sandbox_call::rename:
+        take_path(made, made.path, {a[0], a[1]});
+        take_path(made, made.other_path, {a[2], a[3]});
+        break;
+    }
+    return made;
+  }
+
+ private:
+  bool is_in_arena(const window& w) const noexcept { return w.size <= arena_.size && w.at <= arena_.size - w.size; }
+  /// No bits but those of permissions: no set-user-id, no sticky bit.
+  static std::uint32_t mode_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word & 0777U); }
+
+  static void take_handle(decoded_call& made, std::uint64_t word) noexcept {
+    if (word > std::numeric_limits<std::uint32_t>::max()) made.error = EBADF;
+    made.handle = static_cast<std::uint32_t>(word);
+  }
+  static void take_offset(decoded_call& made, std::uint64_t word) noexcept {
+    if (word > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) made.error = EINVAL;
+    made.offset = static_cast<std::int64_t>(word);
+  }
+  void take_data(decoded_call& made, const window& w) const noexcept {
+    if (!is_in_arena(w)) made.error = EFAULT;
+    else made.data = w;
+  }
+  /// Copies it, byte for byte, each once. There must be one, with no zero in it.
+  void take_path(decoded_call& made, std::string& to, const window& w) const {
+    if (w.size > longest_path) {
+      made.error = ENAMETOOLONG;
+    } else if (w.size == 0) {
+      made.error = ENOENT;
+    } else if (!is_in_arena(w)) {
+      made.error = EFAULT;
+    } else {
+      to.resize(w.size);
+      for (std::uint64_t i = 0; i < w.size; ++i) to[i] = byte_at(w.at + i);
+      if (to.find('\0') != to.npos) made.error = EINVAL;
+    }
+  }
+  /// The inside may be writing it.
+  char byte_at(std::uint64_t at) const noexcept {
+    return static_cast<char>(
+        reinterpret_cast<const sync::atomic<unsigned char>*>(arena_.start + at)->load(std::memory_order_relaxed));
+  }
+
+  const arena_view arena_;
+  const std::uint32_t slots_;
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

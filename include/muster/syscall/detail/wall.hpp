@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// wall.hpp: which system calls a process may make itself: a list of rules that the kernel keeps (seccomp).
+//
+// What no rule allows fails with EPERM, or ends the process, or is trapped: the thread gets SIGSYS then, whose handler
+// can ask a broker. A rule may look at arguments, each of which must be one of some values under a mask; what they
+// point to cannot be looked at.
+//
+// Threads    raise() is for all threads of the process, also those that are made later. There is no way back.
+// Other ABIs a call in another way than this program's (int 0x80, x32) ends the process.
+// Not kept   uretprobe (335, from Linux 6.11) and uprobe (336, from 6.17) pass every filter: they end their caller.
+// Errors     std::system_error when the kernel takes no filter; it says what to do.
+#pragma once
+
+#include <muster/base/config.hpp>      // MUSTER_ABI
+#include <muster/base/system_abi.hpp>  // native_calls, futex_waitv_call
+
+#include <linux/filter.h>   // sock_filter
+#include <linux/futex.h>    // FUTEX_WAIT
+#include <linux/seccomp.h>  // SECCOMP_RET_ALLOW
+#include <sys/mman.h>       // PROT_EXEC
+#include <sys/prctl.h>      // PR_SET_NO_NEW_PRIVS
+#include <sys/syscall.h>    // SYS_futex
+#include <unistd.h>         // syscall
+
+#include <cerrno>        // EPERM
+#include <cstddef>       // offsetof
+#include <cstdint>       // std::uint32_t
+#include <string>        // messages
+#include <system_error>  // std::system_error
+#include <utility>       // std::move
+#include <vector>        // rules
+
+namespace muster::inline MUSTER_ABI::detail {
+
+class wall {
+ public:
+  /// What happens to a call that no rule allows.
+  enum class refusal : std::uint32_t {
+    fail = SECCOMP_RET_ERRNO | EPERM,
+    trap = SECCOMP_RET_TRAP,
+    kill = SECCOMP_RET_KILL_PROCESS,
+  };
+
+  /// The low 32 bits of an argument, under `mask`, are one of `values`.
+  struct check {
+    unsigned argument;
+    std::uint32_t mask;
+    std::vector<std::uint32_t> values;
+  };
+  struct rule {
+    long call;
+    std::vector<check> checks;  // all of them hold
+  };
+
+  /// What muster's queues, fibers and waits need once everything is made, and to end.
+  static wall pure();
+  /// And memory of its own, which cannot be executed.
+  wall& with_memory();
+  /// And one call more.
+  wall& with(long call, std::vector<check> checks = {}) {
+    rules_.push_back({call, std::move(checks)});
+    return *this;
+  }
+
+  const std::vector<rule>& rules() const noexcept { return rules_; }
+  /// For the kernel.
+  std::vector<sock_filter> compiled(refusal otherwise) const;
+  /// From here on. Neither allocates nor frees, as both may need a system call. Throws std::system_error.
+  static void raise(std::vector<sock_filter>& code);
+
+ private:
+  static constexpr std::uint32_t all = ~std::uint32_t{0};
+
+  std::vector<rule> rules_;
+};
+
+inline wall wall::pure() {
+  wall made;
+  for (const long call : {long{SYS_exit}, long{SYS_exit_group}, long{SYS_rt_sigreturn}, long{SYS_sched_yield},
+                          long{SYS_clock_gettime}, long{SYS_clock_nanosleep}, futex_waitv_call})
+    made.with(call);
+  made.with(SYS_restart_syscall);  // by which the kernel goes on with a timed wait after SIGSTOP and SIGCONT
+  // Waits and wakes, with bits or without: no requeue, no priority inheritance.
+  made.with(SYS_futex, {{1,
+                         ~std::uint32_t{FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME},
+                         {FUTEX_WAIT, FUTEX_WAKE, FUTEX_WAIT_BITSET, FUTEX_WAKE_BITSET}}});
+  // The quick fences, which have been joined before; not the slow ones, and no joining.
+  made.with(SYS_membarrier, {{0, all, {1U << 1U, 1U << 3U}}});
+  return made;
+}
+
+inline wall& wall::with_memory() {
+  const check not_executable{2, PROT_EXEC, {0}};
+  with(SYS_brk).with(SYS_munmap).with(SYS_mremap).with(SYS_madvise);
+  with(SYS_mmap, {not_executable, {3, MAP_ANONYMOUS, {MAP_ANONYMOUS}}});
+  return with(SYS_mprotect, {not_executable});
+}
+
+inline std::vector<sock_filter> wall::compiled(refusal otherwise) const {
+  std::vector<sock_filter> code;
+  const auto emit = [&](std::uint16_t operation, std::uint32_t k, std::size_t if_so = 0, std::size_t if_not = 0) {
+    code.push_back({operation, static_cast<std::uint8_t>(if_so), static_cast<std::uint8_t>(if_not), k});
+  };
+  const auto answer = [&](std::uint32_t action) { emit(BPF_RET | BPF_K, action); };
+  const auto load = [&](std::size_t at) { emit(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(at)); };
+  constexpr std::uint16_t equal = BPF_JMP | BPF_JEQ | BPF_K;
+
+  load(offsetof(seccomp_data, arch));
+  emit(equal, native_calls, 1, 0);
+  answer(SECCOMP_RET_KILL_PROCESS);
+  load(offsetof(seccomp_data, nr));
+  emit(BPF_JMP | BPF_JGE | BPF_K, first_foreign_call, 0, 1);
+  answer(SECCOMP_RET_KILL_PROCESS);
+  for (const rule& r : rules_) {
+    // What the rule needs: two or three steps and one more for each value and for its end, for each argument.
+    std::size_t steps = 1;
+    for (const check& c : r.checks) steps += 3 + c.values.size();
+    emit(equal, static_cast<std::uint32_t>(r.call), 0, steps);
+    for (const check& c : r.checks) {
+      load(offsetof(seccomp_data, args) + c.argument * sizeof(std::uint64_t));  // little-endian: the low half
+      emit(BPF_ALU | BPF_AND | BPF_K, c.mask);
+      for (std::size_t i = 0; i < c.values.size(); ++i) emit(equal, c.values[i], c.values.size() - i, 0);
+      answer(static_cast<std::uint32_t>(otherwise));
+    }
+    answer(SECCOMP_RET_ALLOW);
+  }
+  answer(static_cast<std::uint32_t>(otherwise));
+  return code;
+}
+
+inline void wall::raise(std::vector<sock_filter>& code) {
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  const auto refused = [](const char* what) {
+    throw std::system_error(
+        errno, std::generic_category(),
+        std::string("cannot raise the wall of a sandbox: ") + what +
+            "; the kernel must be built with seccomp filters (Linux 4.14 or newer), and a container "
+            "must let its programs use them");
+  };
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) refused("prctl(PR_SET_NO_NEW_PRIVS) fails");
+  const long done = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+  if (done > 0) errno = EBUSY;  // the number of a thread that has a filter of its own
+  if (done != 0) refused(done > 0 ? "a thread has another filter already" : "seccomp fails");
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

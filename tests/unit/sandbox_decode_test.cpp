@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the words of a request from a sandbox's inside mean: each call, each bound from both sides, and any words at
+// all.
+#include <gtest/gtest.h>
+#include <muster/syscall/detail/decode.hpp>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using muster::detail::decoded_call;
+using muster::detail::decoder;
+using muster::detail::open_flags;
+using muster::detail::raw_request;
+using muster::detail::sandbox_call;
+
+constexpr std::uint64_t arena_bytes = 16384;
+constexpr std::uint32_t slots = 8;
+constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+
+class decoding : public ::testing::Test {
+ protected:
+  decoding() { put(0, "/a/path"); }
+  void put(std::uint64_t at, std::string_view text) { std::memcpy(arena_.data() + at, text.data(), text.size()); }
+
+  decoded_call decode(const raw_request& words) const { return decoder({arena_.data(), arena_.size()}, slots)(words); }
+  decoded_call decode(sandbox_call call, std::array<std::uint64_t, 5> a = {}, std::uint64_t slot = 3) const {
+    return decode({static_cast<std::uint64_t>(call) | slot << 32U, a[0], a[1], a[2], a[3], a[4]});
+  }
+  int error_of(sandbox_call call, std::array<std::uint64_t, 5> a = {}) const { return decode(call, a).error; }
+
+  std::vector<std::byte> arena_{arena_bytes};
+};
+
+TEST_F(decoding, of_calls_and_slots) {
+  const decoded_call one = decode(sandbox_call::getppid);
+  EXPECT_EQ(one.error, 0);
+  EXPECT_EQ(one.what, sandbox_call::getppid);
+  EXPECT_EQ(one.slot, 3U);
+  EXPECT_EQ(decode(sandbox_call::getppid, {}, slots - 1).error, 0);
+  EXPECT_EQ(decode(sandbox_call::getppid, {}, slots).error, EINVAL);
+  EXPECT_EQ(decode({muster::detail::sandbox_calls, 0, 0, 0, 0, 0}).error, ENOSYS);
+  EXPECT_EQ(decode({most, 0, 0, 0, 0, 0}).error, EINVAL);
+  EXPECT_EQ(decode({std::numeric_limits<std::uint32_t>::max(), 0, 0, 0, 0, 0}).error, ENOSYS);
+}
+
+TEST_F(decoding, of_paths) {
+  const decoded_call one = decode(sandbox_call::open, {0, 7, open_flags::read | open_flags::create, 07777});
+  EXPECT_EQ(one.error, 0);
+  EXPECT_EQ(one.path, "/a/path");
+  EXPECT_EQ(one.flags, open_flags::read | open_flags::create);
+  EXPECT_EQ(one.mode, 0777U) << "no set-user-id, no sticky bit";
+  const auto open = [this](std::uint64_t at, std::uint64_t size) {
+    return error_of(sandbox_call::open, {at, size, open_flags::read});
+  };
+  EXPECT_EQ(open(0, 0), ENOENT);
+  EXPECT_EQ(open(0, 8), EINVAL) << "a zero in it";
+  EXPECT_EQ(open(0, decoder::longest_path + 1), ENAMETOOLONG);
+  EXPECT_EQ(open(0, most), ENAMETOOLONG);
+  EXPECT_EQ(open(arena_bytes - 3, 4), EFAULT);
+  EXPECT_EQ(open(most, 4), EFAULT);
+  EXPECT_EQ(open(most - 2, 4), EFAULT) << "an end that wraps";
+  put(arena_bytes - 4, "/end");
+  EXPECT_EQ(decode(sandbox_call::open, {arena_bytes - 4, 4, open_flags::write}).path, "/end");
+  std::string longest(decoder::longest_path, 'x');
+  put(0, longest);
+  EXPECT_EQ(decode(sandbox_call::mkdir, {0, decoder::longest_path, 0755}).path, longest);
+}
+
+TEST_F(decoding, of_flags) {
+  const auto open = [this](std::uint64_t flags) { return error_of(sandbox_call::open, {0, 7, flags}); };
+  EXPECT_EQ(open(0), EINVAL) << "neither to be read nor written";
+  EXPECT_EQ(open(open_flags::create), EINVAL);
+  EXPECT_EQ(open(open_flags::all), 0);
+  EXPECT_EQ(open(open_flags::all + 1), EINVAL);
+  EXPECT_EQ(open(most), EINVAL);
+}
+
+TEST_F(decoding, of_two_paths) {
+  put(100, "/another");
+  const decoded_call one = decode(sandbox_call::rename, {0, 7, 100, 8});
+  EXPECT_EQ(one.error, 0);
+  EXPECT_EQ(one.path, "/a/path");
+  EXPECT_EQ(one.other_path, "/another");
+  EXPECT_EQ(error_of(sandbox_call::rename, {0, 7, most, 8}), EFAULT);
+  EXPECT_EQ(error_of(sandbox_call::rename, {0, 0, 100, 8}), ENOENT);
+}
+
+TEST_F(decoding, of_data) {
+  const decoded_call one = decode(sandbox_call::pread, {7, 100, 200, 300});
+  EXPECT_EQ(one.error, 0);
+  EXPECT_EQ(one.handle, 7U);
+  EXPECT_EQ(one.data.at, 100U);
+  EXPECT_EQ(one.data.size, 200U);
+  EXPECT_EQ(one.offset, 300);
+  for (const sandbox_call call :
+       {sandbox_call::read, sandbox_call::write, sandbox_call::pread, sandbox_call::pwrite, sandbox_call::getdents}) {
+    EXPECT_EQ(error_of(call, {7, 0, arena_bytes}), 0);
+    EXPECT_EQ(error_of(call, {7, arena_bytes, 0}), 0);
+    EXPECT_EQ(error_of(call, {7, 1, arena_bytes}), EFAULT);
+    EXPECT_EQ(error_of(call, {7, arena_bytes + 1, 0}), EFAULT);
+    EXPECT_EQ(error_of(call, {7, most, most}), EFAULT);
+    EXPECT_EQ(error_of(call, {7, 1, most}), EFAULT);
+    EXPECT_EQ(error_of(call, {std::uint64_t{1} << 32U, 0, 1}), EBADF);
+  }
+  EXPECT_EQ(error_of(sandbox_call::pread, {7, 0, 1, std::uint64_t{1} << 63U}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::fstat, {7, arena_bytes - decoder::bytes_of_stat}), 0);
+  EXPECT_EQ(error_of(sandbox_call::fstat, {7, arena_bytes - decoder::bytes_of_stat + 1}), EFAULT);
+  EXPECT_EQ(error_of(sandbox_call::stat, {0, 7, arena_bytes - decoder::bytes_of_stat}), 0);
+  EXPECT_EQ(error_of(sandbox_call::stat, {0, 7, most}), EFAULT);
+}
+
+TEST_F(decoding, of_offsets) {
+  EXPECT_EQ(decode(sandbox_call::lseek, {7, most, 1}).offset, -1);
+  EXPECT_EQ(decode(sandbox_call::lseek, {7, 5, 2}).flags, 2U);
+  EXPECT_EQ(error_of(sandbox_call::lseek, {7, 0, 3}), EINVAL);
+  EXPECT_EQ(decode(sandbox_call::ftruncate, {7, 5}).offset, 5);
+  EXPECT_EQ(error_of(sandbox_call::ftruncate, {7, most}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::close, {7}), 0);
+  EXPECT_EQ(error_of(sandbox_call::fsync, {most}), EBADF);
+  EXPECT_EQ(decode(sandbox_call::unlink, {0, 7, 1}).flags, 1U);
+  EXPECT_EQ(error_of(sandbox_call::unlink, {0, 7, 2}), EINVAL);
+}
+
+/// Whatever comes out lies within its bounds.
+void expect_within_bounds(const decoded_call& one, const raw_request& words) {
+  ASSERT_LT(static_cast<std::uint32_t>(one.what), muster::detail::sandbox_calls);
+  if (one.error != 0) return;
+  ASSERT_LT(one.slot, slots) << words[0];
+  ASSERT_LE(one.data.at, arena_bytes);
+  ASSERT_LE(one.data.size, arena_bytes - one.data.at);
+  ASSERT_LE(one.mode, 0777U);
+  ASSERT_LE(one.flags, open_flags::all);
+  ASSERT_LE(one.path.size(), decoder::longest_path);
+  ASSERT_EQ(one.path.find('\0'), one.path.npos);
+  ASSERT_EQ(one.other_path.find('\0'), one.other_path.npos);
+  if (one.what != sandbox_call::lseek) {
+    ASSERT_GE(one.offset, 0);
+  }
+}
+
+// Words that are near every bound, or anything.
+TEST_F(decoding, of_anything) {
+  std::mt19937_64 random(5);
+  const std::uint64_t near[] = {0,
+                                1,
+                                2,
+                                7,
+                                slots,
+                                128,
+                                144,
+                                4095,
+                                arena_bytes,
+                                std::uint64_t{1} << 31U,
+                                std::uint64_t{1} << 32U,
+                                std::uint64_t{1} << 63U,
+                                most};
+  for (std::byte& b : arena_) b = static_cast<std::byte>(1 + random() % 255);
+  unsigned right = 0;
+  for (unsigned i = 0; i < 1'000'000; ++i) {
+    raw_request words;
+    for (std::uint64_t& word : words)
+      word = random() % 4 == 0 ? random() : near[random() % std::size(near)] + random() % 5 - 2;
+    if (random() % 8 != 0) words[0] = random() % muster::detail::sandbox_calls | (random() % slots) << 32U;
+    const decoded_call one = decode(words);
+    right += one.error == 0;
+    ASSERT_NO_FATAL_FAILURE(expect_within_bounds(one, words));
+  }
+  EXPECT_GE(right, 50'000U);
+}
+
+// A path that is written while it is copied is one of many, but what has been looked at is what is used.
+TEST_F(decoding, of_a_path_that_changes) {
+  std::atomic<bool> over{false};
+  std::jthread writer([&] {
+    auto* const first = reinterpret_cast<std::atomic<unsigned char>*>(arena_.data());
+    for (unsigned i = 0; !over; ++i) first[3].store(i % 2 == 0 ? 'p' : '\0', std::memory_order_relaxed);
+  });
+  for (unsigned i = 0; i < 20'000; ++i) {
+    const decoded_call one = decode(sandbox_call::open, {0, 7, open_flags::read});
+    if (one.error == 0) {
+      ASSERT_EQ(one.path, "/a/path");
+    } else {
+      ASSERT_EQ(one.error, EINVAL);
+    }
+  }
+  over = true;
+}
+
+}  // namespace
