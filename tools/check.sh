@@ -110,10 +110,10 @@ unit_tests() { # preset, programs...
 step_sample() {
   unit_tests tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
     object_end queue_waiting thread_end xmalloc
-  unit_tests asan fiber fork_exceptions fork_finish lanes object_end osci pool psim_structures \
-    queue_iterators queue_lifetime shared_queue thread_end xmalloc xmc
-  local programs=(checker combine_model fork_model fork_signal_model litmus progress psim_model queue_model
-    shared_queue_model shared_queue_waiting_model)
+  unit_tests asan fiber fork_exceptions fork_finish lanes object_end osci policy pool psim_structures \
+    queue_iterators queue_lifetime sandbox_decode shared_queue thread_end xmalloc xmc
+  local programs=(checker combine_model fork_model fork_signal_model guarded_ring_model handle_table_model litmus
+    progress psim_model queue_model shared_queue_model shared_queue_waiting_model)
   local IFS edits=(lanes-two-producers-of-one mpmc-no-second-look spmc-lapped spsc-full-without-the-fence)
   build model "${programs[@]/#/model-}" "${edits[@]/#/edit-}"
   IFS='|'
