@@ -43,6 +43,9 @@ inline constexpr deadline no_deadline = deadline::max();
 
 namespace detail {
 
+/// The number of futex_waitv(2), which Debian's headers may be too old to have; it is the same on all machines.
+inline constexpr long futex_waitv_call = 449;
+
 /// A deadline as the kernel takes it.
 class kernel_deadline {
  public:
@@ -141,7 +144,6 @@ inline futex_reason futex_wait_any(const futex_words& words, deadline until) noe
     std::uint64_t value, at;
     std::uint32_t flags, reserved;
   };
-  constexpr long futex_waitv = 449;
   constexpr std::uint32_t of_32_bits = 2, of_this_process = 128;
   kernel_word all[futex_words::most];
   for (unsigned i = 0; i < words.count(); ++i)
@@ -149,7 +151,7 @@ inline futex_reason futex_wait_any(const futex_words& words, deadline until) noe
               of_32_bits | (words[i].scope == futex_scope::process ? of_this_process : 0), 0};
   const detail::kernel_deadline limit(until);
   if (limit.too_early()) return futex_reason::timed_out;
-  const long answer = ::syscall(futex_waitv, all, words.count(), 0, limit.get(), CLOCK_MONOTONIC);
+  const long answer = ::syscall(detail::futex_waitv_call, all, words.count(), 0, limit.get(), CLOCK_MONOTONIC);
   if (answer < 0 && errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR) return detail::nap_on_first(words, until);
   return detail::reason_of(answer);
 }

@@ -12,9 +12,6 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// A number that Debian's oldest headers lack; it is the same on all machines.
-inline constexpr long futex_waitv_call = 449;
-
 #if defined(__x86_64__)
 /// What the kernel calls the way in which this program makes them.
 inline constexpr std::uint32_t native_calls = AUDIT_ARCH_X86_64;
@@ -24,7 +21,7 @@ inline constexpr std::uint32_t first_foreign_call = 0x40000000;  // x32
 inline constexpr std::uint32_t native_calls = AUDIT_ARCH_AARCH64;
 inline constexpr std::uint32_t first_foreign_call = ~std::uint32_t{0};
 #else
-#error "muster/syscall.hpp needs x86-64 or AArch64: leave it out here, or add the machine to base/system_abi.hpp."
+#error "muster/syscall needs x86-64 or AArch64: leave it out here, or add the machine to base/system_abi.hpp."
 #endif
 
 }  // namespace muster::inline MUSTER_ABI::detail

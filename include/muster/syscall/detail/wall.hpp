@@ -14,7 +14,8 @@
 #pragma once
 
 #include <muster/base/config.hpp>      // MUSTER_ABI
-#include <muster/base/system_abi.hpp>  // native_calls, futex_waitv_call
+#include <muster/base/futex.hpp>       // futex_waitv_call
+#include <muster/base/system_abi.hpp>  // native_calls
 
 #include <linux/filter.h>   // sock_filter
 #include <linux/futex.h>    // FUTEX_WAIT
@@ -114,7 +115,7 @@ inline std::vector<sock_filter> wall::compiled(refusal otherwise) const {
   emit(BPF_JMP | BPF_JGE | BPF_K, first_foreign_call, 0, 1);
   answer(SECCOMP_RET_KILL_PROCESS);
   for (const rule& r : rules_) {
-    // What the rule needs: two or three steps and one more for each value and for its end, for each argument.
+    // Of what the rule allows: the answer, and for each argument three steps and one for each value.
     std::size_t steps = 1;
     for (const check& c : r.checks) steps += 3 + c.values.size();
     emit(equal, static_cast<std::uint32_t>(r.call), 0, steps);
