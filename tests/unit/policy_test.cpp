@@ -215,6 +215,19 @@ TEST_F(policies, name_what_is_wrong_with_them) {
   }
 }
 
+TEST_F(policies, follow_a_link_to_a_directory_only) {
+  std::filesystem::create_symlink(in("data"), in("to data"));
+  std::filesystem::create_symlink(in("data/one"), in("to one"));
+  EXPECT_EQ(found(policy().read(in("to data")), in("to data/one")), in("to data") + " read one");
+  try {
+    policy().read(in("to one"));
+    ADD_FAILURE();
+  } catch (const policy_error& error) {
+    EXPECT_EQ(error.what(), "policy: '" + in("to one") +
+                                "' is a link, and none is followed to a file; name the file that it leads to");
+  }
+}
+
 TEST_F(policies, name_what_is_wrong_with_rules_in_code) {
   try {
     policy().files(0);
@@ -229,7 +242,7 @@ TEST_F(policies, name_what_is_wrong_with_rules_in_code) {
   EXPECT_THROW(policy().time(0), std::invalid_argument);
 }
 
-// Whatever the text: an error, or a policy that says the same when it is read again.
+// Any text is an error, or a policy that says the same when it is read again.
 TEST_F(policies, are_read_or_refused_whatever_their_text) {
   std::mt19937 random(11);
   const std::vector<std::string> pieces{"read ",

@@ -5,7 +5,7 @@
 // machine it may use, and how much memory, time and how many open files it gets. Without a rule it may do nothing.
 //
 // Text       one rule a line:
-//              read PATH       a file, or everything beneath a directory; no link is followed
+//              read PATH       a file, or everything beneath a directory, in which no link is followed
 //              write PATH      the same, and it may be changed, made and removed
 //              connect PORT    to a TCP port of this machine, by its loopback address
 //              listen PORT     the same, to be connected to
@@ -205,6 +205,8 @@ inline void policy::add_place(std::string_view path, access may) {
   const int directory = ::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0) fail("cannot open " + quoted(parent) + ": " + std::generic_category().message(errno), path);
   made.directory_ = std::make_shared<const place::descriptor>(directory);
+  if (::fstatat(directory, made.name_.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode))
+    fail(quoted(path) + " is a link, and none is followed to a file; name the file that it leads to", path);
   places_.push_back(std::move(made));
 }
 
