@@ -16,6 +16,8 @@
 #include <muster/base/config.hpp>  // MUSTER_ABI
 #include <muster/base/sync.hpp>    // sync::atomic
 
+#include <sys/stat.h>  // struct stat
+
 #include <array>        // a request
 #include <cerrno>       // EINVAL
 #include <cstddef>      // std::byte
@@ -83,7 +85,7 @@ struct decoded_call {
 class decoder {
  public:
   static constexpr std::uint64_t longest_path = 4095;
-  static constexpr std::uint64_t bytes_of_stat = 144;  // the kernel's struct stat
+  static constexpr std::uint64_t bytes_of_stat = sizeof(struct stat);
 
   /// `slots` is how many callers the client has.
   decoder(arena_view arena, std::uint32_t slots) noexcept : arena_(arena), slots_(slots) {}

@@ -6,9 +6,9 @@
 //
 // Order      FIFO. A producer that keeps to the rules below has each request served once, whole.
 // Progress   try_pop is lock-free: it looks again only when another consumer has claimed a request. push is wait-free.
-// Hostile    Whatever the memory holds, a consumer reads a cell's words once, as atomics, and decides by its copy. The
-//            producer can repeat requests, mix them or hide them: its own. It cannot make a consumer wait, look outside
-//            the ring or claim a rank twice.
+// Hostile    A consumer reads a cell's words once, as atomics, and decides by its copy. A producer can repeat requests,
+//            mix them or hide them: its own. It cannot make a consumer wait, look outside the ring or claim a rank
+//            twice.
 // Preempted  A consumer stopped between its copy and its claim holds up nobody; one stopped after its claim keeps one
 //            request. A stopped producer has not pushed.
 // Killed     as stopped.
@@ -23,33 +23,15 @@
 #pragma once
 
 #include <muster/base/arch.hpp>    // line_size, isolation_size
-#include <muster/base/config.hpp>  // MUSTER_HOT, MUSTER_CHECK
+#include <muster/base/config.hpp>  // MUSTER_HOT
 #include <muster/base/sync.hpp>    // sync::atomic
 
 #include <array>     // the words of a request
 #include <cstddef>   // std::size_t
 #include <cstdint>   // std::uint64_t
 #include <optional>  // what try_pop returns
-#include <utility>   // std::exchange
 
 namespace muster::inline MUSTER_ABI::detail {
-
-/// A word that another may change at any time. It can be read once, so that what is looked at and what is used are the
-/// same.
-template <class T>
-class once {
- public:
-  explicit once(const sync::atomic<T>& word) noexcept : word_(&word) {}
-  once(const once&) = delete;
-  once& operator=(const once&) = delete;
-  MUSTER_HOT T take(std::memory_order order) noexcept {
-    MUSTER_CHECK(word_ != nullptr, "a word that others may change is read twice");
-    return std::exchange(word_, nullptr)->load(order);
-  }
-
- private:
-  const sync::atomic<T>* word_;
-};
 
 template <std::size_t Words>
 struct alignas(line_size) guarded_cell {
@@ -77,7 +59,7 @@ class guarded_producer {
   MUSTER_HOT void push(const request& r) noexcept {
     cell& to = cells_[tail_ & mask_];
     for (std::size_t i = 0; i < Words; ++i) to.words[i].store(r[i], std::memory_order_relaxed);
-    // (1) release: pairs with (2). Whoever finds the rank finds the words.
+    // (1) release: pairs with (2). With the rank the words are found.
     to.rank.store(++tail_, std::memory_order_release);
   }
 
@@ -104,14 +86,14 @@ class guarded_consumers {
     for (;;) {
       const cell& from = cells_[rank & mask_];
       // (2) acquire: pairs with (1).
-      if (once(from.rank).take(std::memory_order_acquire) != rank + 1) {
+      if (from.rank.load(std::memory_order_acquire) != rank + 1) {
         const std::uint64_t now = head_.load(std::memory_order_relaxed);
         if (now == rank) return std::nullopt;
         rank = now;
         continue;
       }
       request copy;
-      for (std::size_t i = 0; i < Words; ++i) copy[i] = once(from.words[i]).take(std::memory_order_relaxed);
+      for (std::size_t i = 0; i < Words; ++i) copy[i] = from.words[i].load(std::memory_order_relaxed);
       // Relaxed: the copy was made before the caller has its answer, and its cell is written again after that. A copy
       // that was made too late is of a rank that has been claimed, as the claim finds out.
       if (head_.compare_exchange_strong(rank, rank + 1, std::memory_order_relaxed, std::memory_order_relaxed))
@@ -123,10 +105,8 @@ class guarded_consumers {
     const std::uint64_t rank = head_.load(std::memory_order_relaxed);
     return cells_[rank & mask_].rank.load(std::memory_order_relaxed) == rank + 1;
   }
-  /// How many have been claimed, since the first rank.
-  std::uint64_t claimed(std::uint64_t first_rank = 0) const noexcept {
-    return head_.load(std::memory_order_relaxed) - first_rank;
-  }
+  /// How many have been claimed, when the first rank was 0.
+  std::uint64_t claimed() const noexcept { return head_.load(std::memory_order_relaxed); }
 
  private:
   const cell* const cells_;

@@ -30,7 +30,7 @@ struct alignas(line_size) guarded_slot {
 /// For the outside. `number` is the one that the caller waits for; never 0.
 MUSTER_HOT void answer(guarded_slot& to, std::uint64_t number, std::int64_t result) noexcept {
   to.result.store(result, std::memory_order_relaxed);
-  // (1) release: pairs with (2). Whoever finds the number finds the result, and what the call has put elsewhere.
+  // (1) release: pairs with (2). With the number the result is found, and what the call has put elsewhere.
   to.number.store(number, std::memory_order_release);
 }
 

@@ -36,7 +36,7 @@ class handle_table {
 
   explicit handle_table(unsigned most, Close close = {})
       : most_(most), close_(close), places_(std::make_unique<place[]>(checked(most))) {}
-  /// Closes what is open. Nobody uses the table any more.
+  /// Closes what is open. No thread uses the table any more.
   ~handle_table() {
     for (unsigned i = 0; i < most_; ++i)
       if (phase_of(places_[i].state.load(std::memory_order_relaxed)) == open_now) close_(places_[i].file.get());
@@ -74,7 +74,7 @@ class handle_table {
                                               std::memory_order_relaxed))
         continue;
       here.file.ref() = file;
-      // (2) release: pairs with (3). Whoever finds the place open finds the file. One use is the table's own.
+      // (2) release: pairs with (3). With an open place its file is found. One use is the table's own.
       here.state.store(state_of(turn_of(seen), open_now, 1), std::memory_order_release);
       return number_of(i, turn_of(seen));
     }
@@ -135,7 +135,7 @@ class handle_table {
   }
 
   void end_use(place& here) noexcept {
-    // (4) acq_rel: pairs with (4). Whoever ends the last use comes after all others.
+    // (4) acq_rel: pairs with (4). The end of the last use comes after all others.
     const std::uint64_t before = here.state.fetch_sub(1, std::memory_order_acq_rel);
     if (uses_of(before) != 1) return;
     MUSTER_CHECK(phase_of(before) == closing, "a file of a broker's client has lost its table's use");
