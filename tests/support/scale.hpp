@@ -18,11 +18,23 @@
 #ifndef MUSTER_TEST_SANITIZED
 #define MUSTER_TEST_SANITIZED 0
 #endif
+#if defined(__SANITIZE_THREAD__)
+#define MUSTER_TEST_THREAD_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MUSTER_TEST_THREAD_SANITIZED 1
+#endif
+#endif
+#ifndef MUSTER_TEST_THREAD_SANITIZED
+#define MUSTER_TEST_THREAD_SANITIZED 0
+#endif
 
 namespace muster_test {
 
 /// True when the program is slowed down by a sanitizer.
 inline constexpr bool sanitized = MUSTER_TEST_SANITIZED != 0;
+/// By that of threads, which keeps no more than 65,536 calls.
+inline constexpr bool thread_sanitized = MUSTER_TEST_THREAD_SANITIZED != 0;
 
 /// A count chosen for the plain release build, made ten times smaller under a sanitizer, but never zero.
 constexpr std::size_t scaled(std::size_t n) { return sanitized ? std::max<std::size_t>(n / 10, 1) : n; }
@@ -40,3 +52,4 @@ using kinds_to_test = All;
 }  // namespace muster_test
 
 #undef MUSTER_TEST_SANITIZED
+#undef MUSTER_TEST_THREAD_SANITIZED

@@ -240,10 +240,9 @@ TEST_P(forks, may_hold_a_mutex_over_a_join) {
   EXPECT_EQ(sum, 64U * 21U);
 }
 
-// Deeper than the calling thread's own stack would allow. (The sanitizer of threads keeps no more than 65,536 calls, of
-// which a fork that is not inlined has some ten.)
+// Deeper than the calling thread's own stack would allow. (Unoptimized, a fork is some ten calls.)
 TEST_P(forks, may_be_deep) {
-  const unsigned depth = muster_test::sanitized ? 4'000 : 100'000;
+  const unsigned depth = muster_test::thread_sanitized ? 4'000 : static_cast<unsigned>(scaled(100'000));
   const auto spine = [](auto& self, unsigned left) -> unsigned {
     if (left == 0) return 0;
     const auto [a, b] = fork2([&] { return self(self, left - 1); }, [] { return 1U; });
