@@ -105,8 +105,8 @@ unit_tests() { # preset, programs...
   ctest --preset "$preset" --parallel "$(nproc)" --tests-regex "^unit/($*)/"
 }
 # The thread sanitizer on shared state, the address sanitizer on lifetimes, and the model checker's programs for a few
-# thousand executions each. Mutants of order are left out: they test the checks, not the library. One mutant
-# of meaning for each part shows that its tests notice something.
+# thousand executions each. Mutants of order are left out: they test the checks, not the library. One mutant of meaning
+# for each part shows that its tests notice something.
 step_sample() {
   unit_tests tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
     object_end queue_waiting thread_end xmalloc

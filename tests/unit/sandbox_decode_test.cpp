@@ -136,7 +136,7 @@ TEST_F(decoding, of_offsets) {
   EXPECT_EQ(error_of(sandbox_call::unlink, {0, 7, 2}), EINVAL);
 }
 
-/// Whatever comes out lies within its bounds.
+/// All that comes out lies within its bounds.
 void expect_within_bounds(const decoded_call& one, const raw_request& words) {
   ASSERT_LT(static_cast<std::uint32_t>(one.what), muster::detail::sandbox_calls);
   if (one.error != 0) return;
