@@ -90,7 +90,7 @@ TEST_F(policies, can_be_written_in_code) {
       .time(2)
       .on_refusal(policy::refusal::kill);
   EXPECT_EQ(made.text(), "write " + in("data/deep") + "\nread " + in("data") +
-                             "\nconnect 443\nlisten 8080\nmemory 1048576\nfiles 1\ntime 2\nrefuse kill\n");
+                             "\nconnect 443\nlisten 8080\nmemory 1M\nfiles 1\ntime 2\nrefuse kill\n");
   EXPECT_EQ(policy::parse(made.text()).text(), made.text());
 }
 
@@ -289,6 +289,14 @@ TEST_F(policies, are_read_or_refused_whatever_their_text) {
     }
   }
   EXPECT_GE(taken, 500U);
+}
+
+TEST_F(policies, write_sizes_as_people_do) {
+  for (const char* size : {"65536K", "64K", "65537", "1000000", "1M", "1025K", "3G", "4096G"}) {
+    const std::string text = policy::parse(std::string("memory ") + size).text();
+    EXPECT_EQ(policy::parse(text).memory(), policy::parse(std::string("memory ") + size).memory()) << size;
+    EXPECT_EQ(text, std::string("memory ") + (std::string_view(size) == "65536K" ? "64M" : size) + "\n");
+  }
 }
 
 TEST_F(policies, quote_what_must_be_quoted) {

@@ -242,7 +242,11 @@ inline std::string policy::text() const {
     all += (one.may_ == access::read ? "read " : "write ") + as_written(one.path_) + '\n';
   for (const std::uint16_t port : connect_) all += "connect " + std::to_string(port) + '\n';
   for (const std::uint16_t port : listen_) all += "listen " + std::to_string(port) + '\n';
-  if (memory_) all += "memory " + std::to_string(*memory_) + '\n';
+  if (memory_) {
+    unsigned units = 0;  // the largest that says it exactly
+    while (units < 3 && *memory_ % (std::size_t{1024} << 10 * units) == 0) ++units;
+    all += "memory " + std::to_string(*memory_ >> (10 * units)) + std::array{"", "K", "M", "G"}[units] + '\n';
+  }
   if (files_) all += "files " + std::to_string(*files_) + '\n';
   if (time_) all += "time " + std::to_string(*time_) + '\n';
   if (refuse_) all += *refuse_ == refusal::kill ? "refuse kill\n" : "refuse fail\n";
