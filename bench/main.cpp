@@ -194,8 +194,8 @@ int run(const arguments& given) {
   const double load = load_average();
   if (load > 0.5 && given.kind != "smoke") {
     fmt::print(stderr,
-               "muster-bench: warning: this machine has been busy in the last minute (load {:.1f}). Results vary more if "
-               "the program that kept it busy, a compiler perhaps, goes on.\n",
+               "muster-bench: warning: this machine has been busy in the last minute (load {:.1f}). Results vary more "
+               "if the program that kept it busy, a compiler perhaps, goes on.\n",
                load);
   }
 

@@ -35,19 +35,21 @@ using cells = std::array<producer::cell, 2>;
 class calls {
  public:
   explicit calls(std::uint64_t first_rank)
-      : in_(cells_.data(), cells_.size(), first_rank), out_(cells_.data(), cells_.size(), first_rank) {}
+      : first_(first_rank),
+        in_(cells_.data(), cells_.size(), first_rank),
+        out_(cells_.data(), cells_.size(), first_rank) {}
 
   /// For the inside: `many` calls of the two callers in turn.
   void call(unsigned many) {
     for (unsigned i = 0; i < many; ++i) {
       const unsigned caller = i % 2;
       if (i >= 2) await_answer(caller, i - 2);
-      in_.push({i + 1, ~std::uint64_t{i}});
+      mm::require(in_.push({i + 1, ~std::uint64_t{i}}) == first_ + i + 1, "a number that is not the next");
     }
   }
   /// For a thread of the outside.
   void serve_one() {
-    std::optional<producer::request> one;
+    std::optional<consumers::numbered> one;
     while (!(one = out_.try_pop())) {
       if (served_.load(relaxed) == most_) return;
       sync::yield();
@@ -67,14 +69,16 @@ class calls {
     while (!muster::detail::is_answered(slots_.at(caller), call + 1, result)) sync::yield();
     mm::require(result == -std::int64_t{call}, "an answer with another's result");
   }
-  void answer(const producer::request& one) {
-    const std::uint64_t i = one[0] - 1;
-    mm::require(one[1] == ~i, "a request is a mixture of two");
+  void answer(const consumers::numbered& one) {
+    const std::uint64_t i = one.words[0] - 1;
+    mm::require(one.words[1] == ~i, "a request is a mixture of two");
+    mm::require(one.number == first_ + i + 1, "a request with another's number");
     mm::require(i < 8 && seen_.at(i).fetch_add(1, relaxed) == 0, "a request is served twice");
     served_.fetch_add(1, relaxed);
     muster::detail::answer(slots_.at(i % 2), i + 1, -static_cast<std::int64_t>(i));
   }
 
+  const std::uint64_t first_;
   cells cells_{};
   producer in_;
   consumers out_;
@@ -120,7 +124,7 @@ void anything() {
     for (unsigned i = 0; i < 2; ++i)
       if (const auto one = out.try_pop()) {
         ++count;
-        mm::require((*one)[0] < 3 && (*one)[1] < 3, "a word that nobody has written");
+        mm::require(one->words[0] < 3 && one->words[1] < 3, "a word that nobody has written");
       }
   };
   mm::parallel(

@@ -40,8 +40,13 @@ class mapping {
   /// Memory without a name; its size is sealed.
   template <class Fill>
   static mapping make_anonymous(std::size_t size, Fill fill) {
+    return make_anonymous(size, size, fill);
+  }
+  /// Of which only the first `now` bytes are there at once, the others when they are used.
+  template <class Fill>
+  static mapping make_anonymous(std::size_t size, std::size_t now, Fill fill) {
     mapping made(::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING), "memfd_create");
-    made.fill(size, fill);
+    made.fill(size, now, fill);
     // Nobody can take the memory away from under the others. Kernels without seals cannot promise it.
     ::fcntl(made.file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     return made;
@@ -59,7 +64,7 @@ class mapping {
     const detail::finally gone([&] {
       if (!nameless) ::unlink(before.c_str());
     });
-    made.fill(size, fill);
+    made.fill(size, size, fill);
     const std::string from = nameless ? "/proc/self/fd/" + std::to_string(file) : before;
     if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
       const int why = errno;
@@ -102,16 +107,18 @@ class mapping {
   }
 
   template <class Fill>
-  void fill(std::size_t size, Fill fill) {
+  void fill(std::size_t size, std::size_t allocated, Fill fill) {
     // Allocated now, so that a full file system says so here and not by a signal in the middle of a push. In pieces, as
     // a signal makes some file systems give back what they have of a piece.
     constexpr std::size_t piece = std::size_t{16} << 20;
-    for (std::size_t at = 0; at < size;) {
-      const std::size_t now = std::min(piece, size - at);
+    for (std::size_t at = 0; at < allocated;) {
+      const std::size_t now = std::min(piece, allocated - at);
       const int error = ::posix_fallocate(file_, static_cast<off_t>(at), static_cast<off_t>(now));
       if (error == 0) at += now;
       else if (error != EINTR) fail(error, "no room for " + std::to_string(size) + " bytes of shared memory");
     }
+    if (allocated < size && ::ftruncate(file_, static_cast<off_t>(size)) != 0)
+      fail(errno, "no room for " + std::to_string(size) + " bytes of shared memory");
     map(size, true);
     fill(start());
   }

@@ -10,6 +10,7 @@
 //              connect PORT    to a TCP port of this machine, by its loopback address
 //              listen PORT     the same, to be connected to
 //              memory SIZE     bytes, or with K, M or G; without the rule there is no memory but what it begins with
+//              memory SIZE executable   and it may be executed: for code that loads libraries
 //              files COUNT     open at once; 64 unless it is said
 //              time SECONDS    of processor time; then it is killed
 //              refuse kill     a call that is not allowed ends it; without the rule the call fails with EPERM
@@ -101,7 +102,11 @@ class policy {
   policy& write(std::string_view path) { return add_place(path, access::write), *this; }
   policy& connect(std::uint16_t port) { return connect_.push_back(checked_port(port)), *this; }
   policy& listen(std::uint16_t port) { return listen_.push_back(checked_port(port)), *this; }
-  policy& memory(std::size_t bytes) { return memory_ = checked(bytes, "memory", least_memory), *this; }
+  policy& memory(std::size_t bytes, bool executable = false) {
+    memory_ = checked(bytes, "memory", least_memory);
+    executable_ = executable;
+    return *this;
+  }
   policy& files(unsigned count) { return files_ = checked(count, "files", 1U), *this; }
   policy& time(unsigned seconds) { return time_ = checked(seconds, "time", 1U), *this; }
   policy& on_refusal(refusal what) { return refuse_ = what, *this; }
@@ -112,6 +117,8 @@ class policy {
   const std::vector<std::uint16_t>& connects() const noexcept { return connect_; }
   const std::vector<std::uint16_t>& listens() const noexcept { return listen_; }
   std::optional<std::size_t> memory() const noexcept { return memory_; }
+  /// Whether memory may be executed.
+  bool executable() const noexcept { return executable_; }
   unsigned files() const noexcept { return files_.value_or(usual_files); }
   std::optional<unsigned> time() const noexcept { return time_; }
   refusal on_refusal() const noexcept { return refuse_.value_or(refusal::fail); }
@@ -119,6 +126,11 @@ class policy {
   /// The rule for a path, and in `rest` what is left of the path beneath its directory: "." for the directory itself.
   /// Null when there is none, or the path is not one that a rule could have. Both end with `path`.
   const place* find(std::string_view path, std::string_view& rest) const noexcept;
+
+  /// Whether the place of a rule is the path or lies beneath it.
+  bool has_place_beneath(std::string_view path) const noexcept {
+    return std::ranges::any_of(places_, [&](const place& one) { return is_beneath(one.path_, path); });
+  }
 
   /// The rules as text, from which parse() makes an equal policy.
   std::string text() const;
@@ -157,6 +169,7 @@ class policy {
   std::vector<place> places_;
   std::vector<std::uint16_t> connect_, listen_;
   std::optional<std::size_t> memory_;
+  bool executable_ = false;
   std::optional<unsigned> files_, time_;
   std::optional<refusal> refuse_;
 };
@@ -245,7 +258,8 @@ inline std::string policy::text() const {
   if (memory_) {
     unsigned units = 0;  // the largest that says it exactly
     while (units < 3 && *memory_ % (std::size_t{1024} << 10 * units) == 0) ++units;
-    all += "memory " + std::to_string(*memory_ >> (10 * units)) + std::array{"", "K", "M", "G"}[units] + '\n';
+    all += "memory " + std::to_string(*memory_ >> (10 * units)) + std::array{"", "K", "M", "G"}[units];
+    all += executable_ ? " executable\n" : "\n";
   }
   if (files_) all += "files " + std::to_string(*files_) + '\n';
   if (time_) all += "time " + std::to_string(*time_) + '\n';
@@ -341,7 +355,11 @@ class policy::reader {
       made.listen(static_cast<std::uint16_t>(number(first, second, 65535)));
     } else if (first == "memory") {
       once(made.memory_.has_value(), first);
-      made.memory(size(second));
+      const std::size_t bytes = size(second);
+      const std::optional<std::string> third = word();
+      if (third && *third != "executable")
+        fail(quoted(*third) + " is unknown here; " + needs(first) + ", and executable perhaps", *third);
+      made.memory(bytes, third.has_value());
     } else if (first == "files") {
       once(made.files_.has_value(), first);
       made.files(static_cast<unsigned>(number(first, second, 65536)));

@@ -49,8 +49,15 @@ enum class sandbox_call : std::uint32_t {
   unlink,     // path, whether it is a directory
   mkdir,      // path, mode
   rename,     // path, path
+  socket,     // -> handle of one for TCP
+  connect,    // handle, port of this machine
+  bind,       // handle, port of this machine
+  listen,     // handle, how many may wait
+  accept,     // handle -> handle
+  shutdown,   // handle, what: 0 reading, 1 writing, 2 both
+  refused,    // number of a system call that was not brokered: only to be told
 };
-inline constexpr std::uint32_t sandbox_calls = static_cast<std::uint32_t>(sandbox_call::rename) + 1;
+inline constexpr std::uint32_t sandbox_calls = static_cast<std::uint32_t>(sandbox_call::refused) + 1;
 
 /// How a file is opened, as the protocol says it.
 struct open_flags {
@@ -75,7 +82,7 @@ struct decoded_call {
   sandbox_call what = sandbox_call::getppid;
   std::uint32_t slot = 0;
   std::uint32_t handle = 0;
-  std::uint64_t flags = 0;  // of open; whence; whether a directory is meant
+  std::uint64_t flags = 0;  // of open; whence; whether a directory is meant; a port; a count; a number
   std::uint32_t mode = 0;
   std::int64_t offset = 0;
   window data;
@@ -86,6 +93,7 @@ class decoder {
  public:
   static constexpr std::uint64_t longest_path = 4095;
   static constexpr std::uint64_t bytes_of_stat = sizeof(struct stat);
+  static constexpr std::uint64_t most_waiting = 4096;  // at a socket that listens
 
   /// `slots` is how many callers the client has.
   decoder(arena_view arena, std::uint32_t slots) noexcept : arena_(arena), slots_(slots) {}
@@ -147,6 +155,22 @@ class decoder {
         take_path(made, made.path, {a[0], a[1]});
         take_path(made, made.other_path, {a[2], a[3]});
         break;
+      case sandbox_call::socket: break;
+      case sandbox_call::connect:
+      case sandbox_call::bind:
+        take_handle(made, a[0]);
+        take_number(made, a[1], 1, 65535);
+        break;
+      case sandbox_call::listen:
+        take_handle(made, a[0]);
+        take_number(made, a[1], 0, most_waiting);
+        break;
+      case sandbox_call::accept: take_handle(made, a[0]); break;
+      case sandbox_call::shutdown:
+        take_handle(made, a[0]);
+        take_number(made, a[1], 0, 2);
+        break;
+      case sandbox_call::refused: take_number(made, a[0], 0, std::numeric_limits<std::uint32_t>::max()); break;
     }
     return made;
   }
@@ -156,6 +180,10 @@ class decoder {
   /// No bits but those of permissions: no set-user-id, no sticky bit.
   static std::uint32_t mode_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word & 0777U); }
 
+  static void take_number(decoded_call& made, std::uint64_t word, std::uint64_t least, std::uint64_t most) noexcept {
+    if (word < least || word > most) made.error = EINVAL;
+    made.flags = word;
+  }
   static void take_handle(decoded_call& made, std::uint64_t word) noexcept {
     if (word > std::numeric_limits<std::uint32_t>::max()) made.error = EBADF;
     made.handle = static_cast<std::uint32_t>(word);

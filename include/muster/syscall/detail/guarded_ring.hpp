@@ -55,12 +55,13 @@ class guarded_producer {
       cells[i].rank.store(rank + 1 - many, std::memory_order_relaxed);
     }
   }
-  /// By the rules above, there is room.
-  MUSTER_HOT void push(const request& r) noexcept {
+  /// By the rules above, there is room. Returns the number that the answer will have.
+  MUSTER_HOT std::uint64_t push(const request& r) noexcept {
     cell& to = cells_[tail_ & mask_];
     for (std::size_t i = 0; i < Words; ++i) to.words[i].store(r[i], std::memory_order_relaxed);
     // (1) release: pairs with (2). With the rank the words are found.
     to.rank.store(++tail_, std::memory_order_release);
+    return tail_;
   }
 
  private:
@@ -75,12 +76,16 @@ class guarded_consumers {
  public:
   using request = std::array<std::uint64_t, Words>;
   using cell = guarded_cell<Words>;
+  struct numbered {
+    request words;
+    std::uint64_t number;  // for the answer: that of push(), if the producer keeps to the rules
+  };
 
   guarded_consumers(const cell* cells, std::size_t many, std::uint64_t first_rank = 0) noexcept
       : cells_(cells), mask_(many - 1), head_(first_rank) {}
 
   /// A copy of the next request, which is the caller's alone; nothing when there is none.
-  MUSTER_HOT std::optional<request> try_pop() noexcept {
+  MUSTER_HOT std::optional<numbered> try_pop() noexcept {
     // Relaxed: what a head tells is which rank is next, and nothing about its cell.
     std::uint64_t rank = head_.load(std::memory_order_relaxed);
     for (;;) {
@@ -92,10 +97,11 @@ class guarded_consumers {
         rank = now;
         continue;
       }
-      request copy;
-      for (std::size_t i = 0; i < Words; ++i) copy[i] = from.words[i].load(std::memory_order_relaxed);
+      numbered copy;
+      for (std::size_t i = 0; i < Words; ++i) copy.words[i] = from.words[i].load(std::memory_order_relaxed);
       // Relaxed: the copy was made before the caller has its answer, and its cell is written again after that. A copy
       // that was made too late is of a rank that has been claimed, as the claim finds out.
+      copy.number = rank + 1;
       if (head_.compare_exchange_strong(rank, rank + 1, std::memory_order_relaxed, std::memory_order_relaxed))
         return copy;
     }

@@ -26,6 +26,7 @@
 #include <unistd.h>         // syscall
 
 #include <cerrno>        // EPERM
+#include <csignal>       // SIGSYS
 #include <cstddef>       // offsetof
 #include <cstdint>       // std::uint32_t
 #include <string>        // messages
@@ -57,8 +58,8 @@ class wall {
 
   /// What muster's queues, fibers and waits need once everything is made, and to end.
   static wall pure();
-  /// And memory of its own, which cannot be executed.
-  wall& with_memory();
+  /// And memory of its own, which nobody else sees.
+  wall& with_memory(bool executable = false);
   /// And one call more.
   wall& with(long call, std::vector<check> checks = {}) {
     rules_.push_back({call, std::move(checks)});
@@ -80,9 +81,15 @@ class wall {
 inline wall wall::pure() {
   wall made;
   for (const long call : {long{SYS_exit}, long{SYS_exit_group}, long{SYS_rt_sigreturn}, long{SYS_sched_yield},
-                          long{SYS_clock_gettime}, long{SYS_clock_nanosleep}, futex_waitv_call})
+                          long{SYS_clock_gettime}, long{SYS_clock_nanosleep}, long{SYS_getrandom}, futex_waitv_call})
     made.with(call);
   made.with(SYS_restart_syscall);  // by which the kernel goes on with a timed wait after SIGSTOP and SIGCONT
+  // Handlers of its own faults, and of every other signal but the one by which the wall speaks.
+  made.with(SYS_sigaltstack);
+  check signals{0, all, {}};
+  for (std::uint32_t signal = 1; signal < _NSIG; ++signal)
+    if (signal != SIGSYS) signals.values.push_back(signal);
+  made.with(SYS_rt_sigaction, {std::move(signals)});
   // Waits and wakes, with bits or without: no requeue, no priority inheritance.
   made.with(SYS_futex, {{1,
                          ~std::uint32_t{FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME},
@@ -92,11 +99,12 @@ inline wall wall::pure() {
   return made;
 }
 
-inline wall& wall::with_memory() {
-  const check not_executable{2, PROT_EXEC, {0}};
+inline wall& wall::with_memory(bool executable) {
+  const check allowed{2, executable ? 0U : std::uint32_t{PROT_EXEC}, {0}};
   with(SYS_brk).with(SYS_munmap).with(SYS_mremap).with(SYS_madvise);
-  with(SYS_mmap, {not_executable, {3, MAP_ANONYMOUS, {MAP_ANONYMOUS}}});
-  return with(SYS_mprotect, {not_executable});
+  // No file, nothing shared, and no stack that grows: the limit of data does not count these.
+  with(SYS_mmap, {allowed, {3, MAP_ANONYMOUS | MAP_SHARED | MAP_GROWSDOWN, {MAP_ANONYMOUS}}});
+  return with(SYS_mprotect, {allowed});
 }
 
 inline std::vector<sock_filter> wall::compiled(refusal otherwise) const {

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// broker.hpp: the threads that make the system calls of a sandbox's inside, as far as its policy allows them.
+//
+// Order      calls are begun in the order in which they are asked for; with several threads they may overlap.
+// Progress   one thread for one inside serves the next request as soon as the last is done. A call that waits for the
+//            network keeps a thread: give a sandbox more of them if it is to compute meanwhile.
+// Hostile    A request is copied once and judged by the copy. Nothing that the broker decides by lies where the inside
+//            can write: what it has claimed, the client's files, sizes, counters. No loop depends on a word of the
+//            inside, no wait for it lasts longer than a second, and none is for room.
+// Idle       threads without requests sleep, and look once a second.
+// Source     Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017, sections I and V-F: calls travel through a queue to
+//            threads that may make them. What protects the broker is ours.
+#pragma once
+
+#include <muster/base/arch.hpp>                     // cycles, isolation_size
+#include <muster/base/caught.hpp>                   // caught
+#include <muster/base/finally.hpp>                  // finally
+#include <muster/syscall/detail/allowed_calls.hpp>  // allowed_calls
+#include <muster/syscall/detail/arena.hpp>          // arena_map
+#include <muster/syscall/detail/refusal_log.hpp>    // refusal_log
+
+#include <sched.h>  // sched_getcpu
+
+#include <array>       // counters
+#include <chrono>      // how long to sleep
+#include <csignal>     // pthread_sigmask
+#include <cstdint>     // std::uint64_t
+#include <functional>  // std::function
+#include <memory>      // std::unique_ptr
+#include <new>         // std::bad_alloc
+#include <optional>    // a request
+#include <thread>      // the threads
+#include <utility>     // std::move
+#include <vector>      // threads
+
+namespace muster::inline MUSTER_ABI {
+
+/// What the calls of an inside have come to so far.
+struct sandbox_usage {
+  struct of_call {
+    const char* name = "";
+    std::uint64_t calls = 0;
+    std::uint64_t cycles = 0;  ///< of the processor's counter, within the broker
+  };
+  std::uint64_t calls = 0;
+  std::uint64_t refusals = 0;
+  std::uint64_t bytes_in = 0;    ///< that the inside has been given
+  std::uint64_t bytes_out = 0;   ///< that it has written
+  std::vector<of_call> by_call;  ///< those that were made
+};
+
+namespace detail {
+
+/// The number of the processor on which the caller runs, and one more; 0 where the system does not tell.
+inline std::uint32_t processor_now() noexcept { return static_cast<std::uint32_t>(::sched_getcpu() + 1); }
+
+class broker {
+ public:
+  struct options {
+    unsigned threads = 1;
+    bool lend_standard_streams = false;
+    refusal_log::listener on_refusal;
+    std::function<void()> kill;  // the inside; for policies that end it
+  };
+
+  /// The inside has prepared the ring, or will, before serve() is called.
+  broker(const policy& rules, const arena_map& at, bool asymmetric, options how)
+      : at_(at),
+        decode_({at.data(), at.plan().data_bytes()}, at.plan().calls),
+        carry_out_(rules, at.data(), how.lend_standard_streams),
+        requests_(at.cells(), at.plan().cells()),
+        to_broker_(at.head().to_broker, asymmetric),
+        to_inside_(at.head().to_inside, asymmetric),
+        kills_(rules.on_refusal() == policy::refusal::kill),
+        log_(std::move(how.on_refusal)),
+        kill_(std::move(how.kill)),
+        counters_(std::make_unique<counters[]>(how.threads)),
+        many_(how.threads) {}
+  broker(const broker&) = delete;
+  broker& operator=(const broker&) = delete;
+  ~broker() { stop(); }
+
+  /// Begins to serve. Throws std::system_error when there are no threads.
+  void start() {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
+    const finally restore([&] { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+    threads_.reserve(many_);
+    for (unsigned i = 0; i < many_; ++i) threads_.emplace_back([this, i] { serve(counters_[i]); });
+  }
+  /// Returns when calls in flight have been made or interrupted. The inside gets no answers from now on.
+  void stop() noexcept {
+    // Relaxed: the threads look again at least once a second.
+    over_.store(true, std::memory_order_relaxed);
+    carry_out_.interrupt();
+    to_broker_.wake();
+    for (std::thread& one : threads_) one.join();
+    threads_.clear();
+  }
+
+  /// At any time.
+  sandbox_usage usage() const {
+    sandbox_usage sum;
+    std::array<sandbox_usage::of_call, sandbox_calls> all{};
+    for (unsigned i = 0; i < many_; ++i) {
+      const counters& one = counters_[i];
+      for (std::uint32_t c = 0; c < sandbox_calls; ++c) {
+        all[c].calls += one.calls[c].load(std::memory_order_relaxed);
+        all[c].cycles += one.cycles[c].load(std::memory_order_relaxed);
+      }
+      sum.refusals += one.refusals.load(std::memory_order_relaxed);
+      sum.bytes_in += one.bytes_in.load(std::memory_order_relaxed);
+      sum.bytes_out += one.bytes_out.load(std::memory_order_relaxed);
+    }
+    for (std::uint32_t c = 0; c < sandbox_calls; ++c) {
+      if (all[c].calls == 0 || c == static_cast<std::uint32_t>(sandbox_call::refused)) continue;
+      all[c].name = name_of(static_cast<sandbox_call>(c));
+      sum.calls += all[c].calls;
+      sum.by_call.push_back(all[c]);
+    }
+    return sum;
+  }
+
+ private:
+  // Written by one thread each.
+  struct alignas(isolation_size) counters {
+    using count = sync::atomic<std::uint64_t>;
+    std::array<count, sandbox_calls> calls{}, cycles{};
+    count refusals{0}, bytes_in{0}, bytes_out{0};
+    static void add(count& to, std::uint64_t more) noexcept {
+      to.store(to.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+    }
+  };
+
+  void serve(counters& own) {
+    std::uint64_t now = cycles();
+    for (;;) {
+      if (const auto request = requests_.try_pop()) {
+        now = answer_one(*request, own, now);
+        continue;
+      }
+      if (over_.load(std::memory_order_relaxed)) return;
+      to_broker_.await(
+          at_.head().to_inside, processor_now(),
+          [this] { return requests_.may_have_one() || over_.load(std::memory_order_relaxed); },
+          deadline_clock::now() + std::chrono::seconds(1));
+      now = cycles();
+    }
+  }
+
+  std::uint64_t answer_one(const guarded_consumers<request_words>::numbered& request, counters& own,
+                           std::uint64_t since) {
+    const decoded_call call = decoded(request.words);
+    std::int64_t result = -call.error;
+    if (call.error == 0) result = carried_out(call);
+    const bool has_slot = call.slot < at_.plan().calls;
+    const bool is_refused = result == -EPERM || !has_slot;
+    if (is_refused) [[unlikely]]
+      counters::add(own.refusals, 1);
+    if (has_slot) {
+      answer(at_.slots()[call.slot], request.number, result);
+      to_inside_.ring();
+    }
+    const std::uint64_t now = cycles();
+    const auto kind = static_cast<std::size_t>(call.what);
+    if (call.error == 0) {
+      counters::add(own.calls[kind], 1);
+      counters::add(own.cycles[kind], now - since);
+    }
+    if (result > 0 && call.data.size != 0) {
+      const bool writes = call.what == sandbox_call::write || call.what == sandbox_call::pwrite;
+      counters::add(writes ? own.bytes_out : own.bytes_in, static_cast<std::uint64_t>(result));
+    }
+    if (is_refused) [[unlikely]]
+      refused(call);
+    return now;
+  }
+
+  decoded_call decoded(const raw_request& words) const noexcept try {
+    return decode_(words);
+  } catch (const std::bad_alloc&) {
+    decoded_call none;
+    none.slot = static_cast<std::uint32_t>(words[0] >> 32U);
+    none.error = ENOMEM;
+    return none;
+  }
+  std::int64_t carried_out(const decoded_call& call) noexcept try {
+    return carry_out_(call);
+  } catch (const std::bad_alloc&) {
+    return -ENOMEM;
+  }
+  MUSTER_COLD void refused(const decoded_call& call) noexcept {
+    if (kills_ && kill_) kill_();
+    try {
+      log_.add(call);
+    } catch (...) {  // no memory, or the listener's own: a log must not end the program
+      static_cast<void>(caught());
+    }
+  }
+
+  const arena_map at_;
+  const decoder decode_;
+  allowed_calls carry_out_;
+  guarded_consumers<request_words> requests_;
+  const bell to_broker_, to_inside_;
+  const bool kills_;
+  refusal_log log_;
+  const std::function<void()> kill_;
+  const std::unique_ptr<counters[]> counters_;
+  const unsigned many_;
+  sync::atomic<bool> over_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace detail
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// allowed_calls.hpp: what a broker does for its client: each call that has been decoded, as far as the policy allows.
+//
+// Paths      are resolved by the kernel beneath the directory that the rule has opened, and never leave it. For
+//            reading, links are followed that stay beneath it. For writing none is, so that the rule that was found is
+//            the rule of what is changed. Nothing above a rule's own place can be renamed or removed.
+// Kept       regular files, directories and TCP sockets. A pipe or a device is closed again, and so is what belongs to
+//            the kernel's own file system of processes, where the broker's memory can be read.
+// Flags      are put together here; none is passed on.
+// Threads    any number at once; they block SIGPIPE.
+// Errors     as system calls have them: a negative errno.
+// Source     ours.
+#pragma once
+
+#include <muster/syscall/detail/decode.hpp>        // decoded_call
+#include <muster/syscall/detail/handle_table.hpp>  // handle_table
+#include <muster/syscall/policy.hpp>               // policy
+
+#include <arpa/inet.h>      // htons
+#include <fcntl.h>          // O_RDONLY
+#include <linux/magic.h>    // PROC_SUPER_MAGIC
+#include <linux/openat2.h>  // open_how
+#include <netinet/in.h>     // sockaddr_in
+#include <poll.h>           // poll
+#include <sys/eventfd.h>    // eventfd
+#include <sys/socket.h>     // socket
+#include <sys/stat.h>       // fstat
+#include <sys/syscall.h>    // SYS_openat2
+#include <sys/vfs.h>        // fstatfs
+#include <unistd.h>         // pread
+
+#include <algorithm>     // std::ranges::find
+#include <array>         // the standard streams
+#include <cerrno>        // errno
+#include <cstddef>       // std::byte
+#include <cstdint>       // std::int64_t
+#include <cstdio>        // renameat
+#include <optional>      // what open returns
+#include <string>        // paths
+#include <string_view>   // paths
+#include <system_error>  // std::system_error
+#include <utility>       // std::exchange
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// A descriptor that is closed when this ends.
+class owned_file {
+ public:
+  explicit owned_file(int number) noexcept : number_(number) {}
+  owned_file(owned_file&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  owned_file& operator=(owned_file&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~owned_file() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const noexcept { return number_; }
+  int release() noexcept { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+struct close_file {
+  void operator()(int file) const noexcept { ::close(file); }
+};
+
+class allowed_calls {
+ public:
+  /// `data` is the client's memory for data, here. Handles 0, 1 and 2 are copies of this process's own standard
+  /// streams, or stand for nothing. Throws std::system_error where the kernel is too old.
+  allowed_calls(const policy& rules, std::byte* data, bool lend_standard_streams)
+      : rules_(rules), data_(data), files_(table_size(rules, lend_standard_streams)) {
+    if (over_.get() < 0) throw std::system_error(errno, std::generic_category(), "a broker needs an eventfd");
+    const owned_file root(::open("/", O_PATH | O_CLOEXEC));
+    const owned_file probe(open_beneath(root.get(), ".", O_PATH, 0, RESOLVE_BENEATH));
+    if (probe.get() == -ENOSYS || probe.get() == -EPERM)
+      throw std::system_error(-probe.get(), std::generic_category(),
+                              "a broker needs openat2(2), which keeps paths beneath a directory: Linux 5.6 or newer, "
+                              "and a container that lets its programs use it");
+    begin(lend_standard_streams);
+  }
+
+  /// The result, or a negative error number.
+  std::int64_t operator()(const decoded_call& call);
+
+  /// Ends calls that wait for a network, now and from now on. From any thread.
+  void interrupt() const noexcept {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(over_.get(), &one, sizeof one));
+  }
+
+ private:
+  using table = handle_table<close_file>;
+
+  static unsigned table_size(const policy& rules, bool lend) {
+    return std::min(rules.files(), table::most_places - standard) + (lend ? standard : 0);
+  }
+  /// A number that is closed here is never given to a file.
+  void begin(bool lend) noexcept {
+    std::array<bool, standard> keeps{};
+    for (unsigned i = 0; i < standard; ++i) {
+      const int copy = lend ? ::fcntl(static_cast<int>(i), F_DUPFD_CLOEXEC, 3) : -1;
+      keeps[i] = copy >= 0;
+      files_.open(copy);
+    }
+    for (unsigned i = 0; i < standard; ++i)
+      if (!keeps[i]) files_.close(i);
+  }
+
+  /// A descriptor, or a negative error number.
+  static int open_beneath(int directory, const std::string& path, int flags, unsigned mode, unsigned resolve) noexcept {
+    open_how how{};
+    how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
+    if ((flags & O_CREAT) != 0) how.mode = mode;
+    how.resolve = resolve | RESOLVE_NO_MAGICLINKS;
+    // Another process may be moving what lies on the way: the kernel asks to try again.
+    for (int tries = 0;; ++tries) {
+      const long file = ::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how);
+      if (file >= 0) return static_cast<int>(file);
+      if ((errno == EAGAIN || errno == EINTR) && tries < 16) continue;
+      return errno == EXDEV || errno == ELOOP ? -EACCES : -errno;
+    }
+  }
+  /// Of the rule for a path, opened for reading or as a place; links stay beneath it.
+  static owned_file look_at(const policy::place& rule, std::string_view rest, int flags) {
+    return owned_file(open_beneath(rule.directory(), std::string(rest), flags, 0, RESOLVE_BENEATH));
+  }
+  static owned_file open_to_change(const policy::place& rule, std::string_view rest, int flags, unsigned mode = 0) {
+    return owned_file(
+        open_beneath(rule.directory(), std::string(rest), flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
+  }
+  /// Whether it may be kept: 0 or a negative error number.
+  static int judge(int file) noexcept {
+    struct stat found{};
+    if (::fstat(file, &found) != 0) return -errno;
+    if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) return -EACCES;
+    struct statfs where{};
+    if (::fstatfs(file, &where) != 0) return -errno;
+    return where.f_type == PROC_SUPER_MAGIC ? -EACCES : 0;
+  }
+
+  std::int64_t keep(owned_file file) {
+    const std::optional<std::uint32_t> number = files_.open(file.get());
+    if (!number) return -EMFILE;
+    file.release();
+    return *number;
+  }
+
+  std::int64_t open(const decoded_call& call);
+  std::int64_t stat(const decoded_call& call);
+  /// The directory in which a path that may be changed lies, and its name there.
+  struct entry {
+    owned_file directory;
+    std::string name;
+  };
+  entry entry_to_change(const std::string& path, bool exists) const;
+  std::int64_t remove(const decoded_call& call) const;
+  std::int64_t make_directory(const decoded_call& call) const;
+  std::int64_t rename(const decoded_call& call) const;
+
+  std::int64_t read_or_write(const decoded_call& call, int file);
+  std::int64_t make_socket();
+  std::int64_t connect(const decoded_call& call, int file);
+  std::int64_t bind(const decoded_call& call, int file);
+  static std::int64_t listen(const decoded_call& call, int file);
+  std::int64_t accept(int file);
+  /// Until the socket is ready, or the sandbox ends.
+  int await(int file, short events) const noexcept;
+
+  static std::int64_t result_of(long done) noexcept { return done < 0 ? -errno : done; }
+  static sockaddr_in here(std::uint64_t port) noexcept {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+  }
+
+  static constexpr unsigned standard = 3;
+
+  const policy& rules_;
+  std::byte* const data_;
+  const owned_file over_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  table files_;
+};
+
+inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
+  switch (call.what) {
+    case sandbox_call::getppid: return ::syscall(SYS_getppid);
+    case sandbox_call::open: return open(call);
+    case sandbox_call::stat: return stat(call);
+    case sandbox_call::unlink: return remove(call);
+    case sandbox_call::mkdir: return make_directory(call);
+    case sandbox_call::rename: return rename(call);
+    case sandbox_call::socket: return make_socket();
+    case sandbox_call::close: return files_.close(call.handle) ? 0 : -EBADF;
+    case sandbox_call::refused: return -EPERM;
+    default: break;
+  }
+  const table::use used = files_.get(call.handle);
+  if (!used) return -EBADF;
+  const int file = used.file();
+  std::byte* const data = data_ + call.data.at;
+  switch (call.what) {
+    case sandbox_call::read:
+    case sandbox_call::write: return read_or_write(call, file);
+    case sandbox_call::pread: return result_of(::pread(file, data, call.data.size, call.offset));
+    case sandbox_call::pwrite: return result_of(::pwrite(file, data, call.data.size, call.offset));
+    case sandbox_call::lseek: return result_of(::lseek(file, call.offset, static_cast<int>(call.flags)));
+    case sandbox_call::fstat: return result_of(::fstat(file, reinterpret_cast<struct stat*>(data)));
+    case sandbox_call::fsync: return result_of(::fsync(file));
+    case sandbox_call::ftruncate: return result_of(::ftruncate(file, call.offset));
+    case sandbox_call::getdents: return result_of(::syscall(SYS_getdents64, file, data, call.data.size));
+    case sandbox_call::connect: return connect(call, file);
+    case sandbox_call::bind: return bind(call, file);
+    case sandbox_call::listen: return listen(call, file);
+    case sandbox_call::accept: return accept(file);
+    case sandbox_call::shutdown: return result_of(::shutdown(file, static_cast<int>(call.flags)));
+    default: return -ENOSYS;
+  }
+}
+
+inline std::int64_t allowed_calls::open(const decoded_call& call) {
+  std::string_view rest;
+  const policy::place* const rule = rules_.find(call.path, rest);
+  if (rule == nullptr) return -EPERM;
+  const bool writes = (call.flags & ~(open_flags::read | open_flags::directory)) != 0;
+  if (writes && rule->may() != policy::access::write) return -EPERM;
+  // Not waiting for a pipe's other end, and no terminal becomes the broker's.
+  int flags = O_NONBLOCK | O_NOCTTY;
+  if ((call.flags & open_flags::write) == 0) flags |= O_RDONLY;
+  else flags |= (call.flags & open_flags::read) != 0 ? O_RDWR : O_WRONLY;
+  if ((call.flags & open_flags::append) != 0) flags |= O_APPEND;
+  if ((call.flags & open_flags::create) != 0) flags |= O_CREAT;
+  if ((call.flags & open_flags::exclusive) != 0) flags |= O_EXCL;
+  if ((call.flags & open_flags::truncate) != 0) flags |= O_TRUNC;
+  if ((call.flags & open_flags::directory) != 0) flags |= O_DIRECTORY;
+  owned_file file = writes ? open_to_change(*rule, rest, flags, call.mode) : look_at(*rule, rest, flags);
+  if (file.get() < 0) return file.get();
+  if (const int error = judge(file.get()); error != 0) return error;
+  return keep(std::move(file));
+}
+
+inline std::int64_t allowed_calls::stat(const decoded_call& call) {
+  std::string_view rest;
+  const policy::place* const rule = rules_.find(call.path, rest);
+  if (rule == nullptr) return -EPERM;
+  const owned_file file = look_at(*rule, rest, O_PATH);
+  if (file.get() < 0) return file.get();
+  struct statfs where{};
+  if (::fstatfs(file.get(), &where) == 0 && where.f_type == PROC_SUPER_MAGIC) return -EACCES;
+  return result_of(::fstat(file.get(), reinterpret_cast<struct stat*>(data_ + call.data.at)));
+}
+
+/// In `directory`, a negative error number when it is not allowed or not there.
+inline allowed_calls::entry allowed_calls::entry_to_change(const std::string& path, bool exists) const {
+  std::string_view rest;
+  const policy::place* const rule = rules_.find(path, rest);
+  if (rule == nullptr || rule->may() != policy::access::write) return {owned_file(-EPERM), {}};
+  // A rule's own place stays where it is, and so does all above it: else what lies there would get another rule.
+  if (rest == "." || (exists && rules_.has_place_beneath(path))) return {owned_file(-EBUSY), {}};
+  const std::size_t slash = rest.rfind('/');
+  const std::string_view parent = slash == rest.npos ? "." : rest.substr(0, slash);
+  return {open_to_change(*rule, parent, O_PATH | O_DIRECTORY),
+          std::string(slash == rest.npos ? rest : rest.substr(slash + 1))};
+}
+
+inline std::int64_t allowed_calls::remove(const decoded_call& call) const {
+  const entry at = entry_to_change(call.path, true);
+  if (at.directory.get() < 0) return at.directory.get();
+  return result_of(::unlinkat(at.directory.get(), at.name.c_str(), call.flags != 0 ? AT_REMOVEDIR : 0));
+}
+
+inline std::int64_t allowed_calls::make_directory(const decoded_call& call) const {
+  const entry at = entry_to_change(call.path, false);
+  if (at.directory.get() < 0) return at.directory.get();
+  return result_of(::mkdirat(at.directory.get(), at.name.c_str(), call.mode));
+}
+
+inline std::int64_t allowed_calls::rename(const decoded_call& call) const {
+  const entry from = entry_to_change(call.path, true), to = entry_to_change(call.other_path, true);
+  if (from.directory.get() < 0) return from.directory.get();
+  if (to.directory.get() < 0) return to.directory.get();
+  return result_of(::renameat(from.directory.get(), from.name.c_str(), to.directory.get(), to.name.c_str()));
+}
+
+// -------------------------------------------------------------------------------------------------------- the network
+
+inline int allowed_calls::await(int file, short events) const noexcept {
+  pollfd both[2] = {{file, events, 0}, {over_.get(), POLLIN, 0}};
+  for (;;) {
+    if (::poll(both, 2, -1) < 0) {
+      if (errno == EINTR) continue;
+      return -errno;
+    }
+    if (both[1].revents != 0) return -EINTR;
+    return 0;
+  }
+}
+
+inline std::int64_t allowed_calls::read_or_write(const decoded_call& call, int file) {
+  std::byte* const data = data_ + call.data.at;
+  const bool reads = call.what == sandbox_call::read;
+  const short ready = reads ? POLLIN : POLLOUT;
+  // A stream that has been lent may be one that waits.
+  for (bool may_wait = call.handle < standard;; may_wait = true) {
+    if (may_wait)
+      if (const int error = await(file, ready); error != 0) return error;
+    const ssize_t done = reads ? ::read(file, data, call.data.size) : ::write(file, data, call.data.size);
+    if (done >= 0 || errno != EAGAIN) return result_of(done);
+  }
+}
+
+inline std::int64_t allowed_calls::make_socket() {
+  if (rules_.connects().empty() && rules_.listens().empty()) return -EPERM;
+  owned_file made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (made.get() < 0) return -errno;
+  const int on = 1;
+  ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  return keep(std::move(made));
+}
+
+inline std::int64_t allowed_calls::connect(const decoded_call& call, int file) {
+  if (std::ranges::find(rules_.connects(), call.flags) == rules_.connects().end()) return -EPERM;
+  const sockaddr_in to = here(call.flags);
+  if (::connect(file, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return 0;
+  if (errno != EINPROGRESS) return -errno;
+  if (const int error = await(file, POLLOUT); error != 0) return error;
+  int why = 0;
+  socklen_t size = sizeof why;
+  if (::getsockopt(file, SOL_SOCKET, SO_ERROR, &why, &size) != 0) return -errno;
+  return -why;
+}
+
+inline std::int64_t allowed_calls::bind(const decoded_call& call, int file) {
+  if (std::ranges::find(rules_.listens(), call.flags) == rules_.listens().end()) return -EPERM;
+  const sockaddr_in at = here(call.flags);
+  return result_of(::bind(file, reinterpret_cast<const sockaddr*>(&at), sizeof at));
+}
+
+/// Only where it has been bound: the kernel would choose an address, and one that others can reach.
+inline std::int64_t allowed_calls::listen(const decoded_call& call, int file) {
+  sockaddr_in at{};
+  socklen_t size = sizeof at;
+  if (::getsockname(file, reinterpret_cast<sockaddr*>(&at), &size) != 0) return -errno;
+  if (at.sin_family != AF_INET || at.sin_port == 0 || at.sin_addr.s_addr != htonl(INADDR_LOOPBACK)) return -EINVAL;
+  return result_of(::listen(file, static_cast<int>(call.flags)));
+}
+
+inline std::int64_t allowed_calls::accept(int file) {
+  for (;;) {
+    owned_file made(::accept4(file, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (made.get() >= 0) return keep(std::move(made));
+    if (errno != EAGAIN) return -errno;
+    if (const int error = await(file, POLLIN); error != 0) return error;
+  }
+}
+
+}  // namespace muster::inline MUSTER_ABI::detail

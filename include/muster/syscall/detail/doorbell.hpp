@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// doorbell.hpp: how the two sides of a sandbox wake each other. It lies in memory that both can write.
+//
+// Progress   ring is wait-free. await returns when it is ready, or at its deadline.
+// Hostile    Each word is a hint. The inside can keep a thread of the outside asleep until its deadline, or make it
+//            look or wake in vain; so the outside always has a deadline.
+// Where      a side that waits looks for a while before it sleeps, unless the other was on the same processor when it
+//            last waited: there the other can only run when this one sleeps.
+// Fence      the one who sleeps makes a heavy fence, so that the one who rings needs none (base/futex.hpp).
+// Source     ours.
+#pragma once
+
+#include <muster/base/arch.hpp>  // line_size
+#include <muster/base/sync.hpp>  // sync::atomic
+#include <muster/base/wait.hpp>  // siblings, waiter
+
+#include <climits>  // INT_MAX
+#include <cstdint>  // std::uint32_t
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// Zeros when it is made.
+struct alignas(line_size) doorbell {
+  sync::atomic<std::uint32_t> rings{0};
+  sync::atomic<std::uint32_t> asleep{0};     // somebody may sleep; set before a last look, cleared by who rings
+  sync::atomic<std::uint32_t> processor{0};  // and one more, on which the last one has waited
+};
+
+/// The sides are on different processors, or on the same one.
+struct wait_apart {
+  static constexpr bool parks = true;
+  static constexpr unsigned pauses = 512;
+  static constexpr unsigned yields = 0;
+};
+using wait_together = wait::park;
+
+/// A doorbell as one side sees it. Both sides must agree on `asymmetric`: whether sleepers make the fence.
+class bell {
+ public:
+  bell(doorbell& at, bool asymmetric) noexcept : at_(&at), asymmetric_(asymmetric) {}
+
+  /// After an event that somebody may wait for.
+  MUSTER_HOT void ring() const noexcept {
+    // The event's store is seen by the sleeper's last look, or we see that somebody sleeps.
+    if (asymmetric_) {
+      // (1) light_fence: pairs with (2).
+      sync::light_fence();
+    } else {
+      // (5) full_fence: pairs with (6).
+      sync::full_fence();
+    }
+    if (at_->asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake();
+  }
+  /// Also those who are about to sleep look again.
+  void wake() const noexcept {
+    // Before the count: one who says after this that he sleeps finds the count changed, or has looked later.
+    at_->asleep.store(0, std::memory_order_relaxed);
+    // (3) release: pairs with (4). One who has read the new count sees the event in his last look.
+    at_->rings.fetch_add(1, std::memory_order_release);
+    sync::futex_wake(at_->rings, INT_MAX, any, futex_scope::shared);
+  }
+
+  /// Returns true when ready() is true, false at the deadline. `processor` is the caller's and one more, or 0, and
+  /// `other` the doorbell at which the other side waits.
+  template <class Ready>
+  bool await(const doorbell& other, std::uint32_t processor, Ready ready, deadline until) const noexcept {
+    // Only when it has changed: the other side reads this line at every event.
+    if (at_->processor.load(std::memory_order_relaxed) != processor)
+      at_->processor.store(processor, std::memory_order_relaxed);
+    if (processor == 0 || other.processor.load(std::memory_order_relaxed) != processor)
+      return await_by<wait_apart>(ready, until);
+    return await_by<wait_together>(ready, until);
+  }
+
+ private:
+  static constexpr std::uint32_t any = ~std::uint32_t{0};
+
+  template <class Policy, class Ready>
+  bool await_by(Ready& ready, deadline until) const noexcept {
+    if (siblings* const others = siblings::of_caller(); others != nullptr) {
+      fiber_waiter<Ready> one(Policy{}, *this, ready, until);
+      return others->wait(one);
+    }
+    for (unsigned looks = 0; looks < Policy::pauses; ++looks) {
+      if (ready()) return true;
+      sync::relax();
+    }
+    for (;;) {
+      const std::uint32_t seen = announce();
+      // (2) heavy_fence: pairs with (1).
+      if (asymmetric_) sync::heavy_fence(futex_scope::shared);
+      if (ready()) return true;
+      if (sync::futex_wait(at_->rings, seen, any, until, futex_scope::shared) == futex_reason::timed_out)
+        return ready();
+    }
+  }
+  /// Returns the count on which to sleep.
+  std::uint32_t announce() const noexcept {
+    // (4) acquire: pairs with (3).
+    const std::uint32_t seen = at_->rings.load(std::memory_order_acquire);
+    at_->asleep.store(1, std::memory_order_relaxed);
+    // (6) full_fence: pairs with (5).
+    if (!asymmetric_) sync::full_fence();
+    return seen;
+  }
+
+  template <class Ready>
+  class fiber_waiter final : public waiter {
+   public:
+    template <class Policy>
+    fiber_waiter(const Policy& policy, const bell& of, Ready& ready, deadline end) noexcept
+        : waiter(policy, end), bell_(of), ready_(ready) {}
+    bool ready() noexcept override { return ready_(); }
+    void announce(futex_words& words) noexcept override {
+      const std::uint32_t seen = bell_.announce();
+      words.add({&bell_.at_->rings, seen, any, futex_scope::shared}, bell_.asymmetric_);
+    }
+
+   private:
+    const bell& bell_;
+    Ready& ready_;
+  };
+
+  doorbell* at_;
+  bool asymmetric_;
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

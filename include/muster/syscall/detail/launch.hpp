@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// launch.hpp: what a new process does until it is the inside of a sandbox, and what it does then: jobs.
+//
+// Before the wall, in this order: it dies with its parent; it has no signal handlers and no open files but those of the
+// sandbox; memory, processor time and everything else that the kernel counts are limited; Landlock allows no file, and
+// new name spaces hold no network and nobody else, where the kernel has these. Then all that needs memory is made. Then
+// the wall.
+// Layers     the wall must stand, or there is no sandbox. The others are second lines; arena_head tells the outside
+//            which of them are there.
+// Jobs       run on fibers, so that many overlap when they wait.
+// Source     ours.
+#pragma once
+
+#include <muster/base/process.hpp>         // read_start
+#include <muster/fiber/fiber.hpp>          // fiber
+#include <muster/syscall/detail/trap.hpp>  // trap
+#include <muster/syscall/detail/wall.hpp>  // wall
+#include <muster/syscall/inside.hpp>       // inside
+
+#include <linux/landlock.h>  // landlock_ruleset_attr
+#include <sched.h>           // unshare
+#include <sys/prctl.h>       // prctl
+#include <sys/resource.h>    // setrlimit
+#include <sys/syscall.h>     // SYS_close_range
+
+#include <algorithm>  // std::min
+#include <array>      // what a job returns
+#include <charconv>   // std::from_chars
+#include <cstddef>    // std::byte
+#include <cstdint>    // std::uint32_t
+#include <cstdio>     // the size of the process
+#include <exception>  // what a job throws
+#include <span>       // windows
+#include <vector>     // fibers
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// Where the making of an inside has got to, for the error message.
+enum class launch_step : std::uint32_t { none, orphan, limits, files, fences, memory, handler, wall, program };
+
+inline const char* what_failed(launch_step step) noexcept {
+  switch (step) {
+    case launch_step::orphan: return "its parent ended at once";
+    case launch_step::limits: return "the kernel takes no limits for it";
+    case launch_step::files: return "its files cannot be closed, which needs close_range(2) of Linux 5.9";
+    case launch_step::fences: return "membarrier(2) does not work in it, though it does in the parent";
+    case launch_step::memory: return "it has not enough memory";
+    case launch_step::handler: return "the kernel takes no handler of SIGSYS";
+    case launch_step::wall:
+      return "the kernel takes no filter of system calls: it must be built with them, and a container must let its "
+             "programs use seccomp(2)";
+    case launch_step::program: return "its program cannot be loaded";
+    case launch_step::none: break;
+  }
+  return "it ended before it was ready";
+}
+
+/// A second line behind the wall, and why it is missing when it is.
+enum class layer : std::uint32_t { landlock, name_spaces };
+inline constexpr std::uint32_t layers = 2;
+
+/// What an inside is to be like. Trivially copyable: it may travel to the process that makes it.
+struct launch_plan {
+  arena_plan arena;
+  std::uint64_t stack_bytes = 0;   // of a job's fiber
+  std::uint64_t memory_bytes = 0;  // beyond what it begins with; 0: none
+  std::uint64_t seconds = 0;       // of processor time; 0: not limited
+  std::int32_t parent = 0;         // its process
+  bool asymmetric = false;
+  bool executable = false;  // memory may be
+  bool kills = false;       // a call that is not allowed ends it
+  bool name_spaces = true;
+};
+
+/// How a job begins: with its closure and a place for its result.
+using job_function = void (*)(muster::inside&, std::span<std::byte> window, const void* closure, void* result);
+
+class launch {
+ public:
+  /// In a new process with one thread, which this does not leave.
+  [[noreturn]] static void become_inside(const launch_plan& plan, unsigned char* arena) noexcept {
+    launch here(plan, arena_map(plan.arena, arena));
+    try {
+      here.leave_behind();
+      here.raise_and_live();
+    } catch (const std::bad_alloc&) {
+      here.fail(launch_step::memory, ENOMEM);
+    } catch (const std::exception&) {
+      here.fail(here.step_, errno);
+    }
+  }
+
+ private:
+  launch(const launch_plan& plan, const arena_map& at) noexcept
+      : plan_(plan), at_(at), to_outside_(at.head().to_outside, plan.asymmetric) {}
+
+  [[noreturn]] void fail(launch_step step, int error) const noexcept {
+    at_.head().error.store(error, std::memory_order_relaxed);
+    at_.head().step.store(static_cast<std::uint32_t>(step), std::memory_order_relaxed);
+    arrive(inside_stage::failed);
+    for (;;) ::_exit(1);
+  }
+  void arrive(inside_stage stage) const noexcept {
+    // (1) release: pairs with sandbox.hpp (1). With the stage, what has been said before it is there.
+    at_.head().stage.store(static_cast<std::uint32_t>(stage), std::memory_order_release);
+    to_outside_.wake();
+  }
+
+  void leave_behind() {
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != plan_.parent) fail(launch_step::orphan, ESRCH);
+    for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);  // two of them cannot have handlers
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    set_limits();
+    if (::syscall(SYS_close_range, 0, ~0U, 0) != 0) fail(launch_step::files, errno);
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    note(layer::landlock, allow_no_file());
+    if (plan_.name_spaces) note(layer::name_spaces, enter_name_spaces());
+    if (plan_.asymmetric && !join_heavy_fences(futex_scope::shared)) fail(launch_step::fences, errno);
+    join_heavy_fences(futex_scope::process);  // for what the jobs use; where it is missing, it was in the parent
+  }
+
+  /// 0 or an error number.
+  void note(layer which, int error) const noexcept {
+    at_.head().layer_errors[static_cast<std::size_t>(which)].store(error, std::memory_order_relaxed);
+  }
+
+  void set_limits() const {
+    const auto limit = [this](int what, rlim_t most) {
+      const rlimit both{most, most};
+      if (::setrlimit(static_cast<decltype(RLIMIT_AS)>(what), &both) != 0) fail(launch_step::limits, errno);
+    };
+    for (const int what : {RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING})
+      limit(what, 0);
+    if (plan_.seconds != 0) limit(RLIMIT_CPU, plan_.seconds);
+    if (plan_.memory_bytes != 0) {
+      const sizes now = sizes_now();
+      // Memory that it writes; and addresses for all that can only be read, which needs page tables at least.
+      constexpr rlim_t more_addresses = rlim_t{1} << 30U;
+      limit(RLIMIT_DATA, now.data + plan_.memory_bytes);
+      limit(RLIMIT_AS, now.all + plan_.memory_bytes + more_addresses);
+    }
+  }
+  struct sizes {
+    rlim_t all = 0, data = 0;
+  };
+  static sizes sizes_now() noexcept {
+    std::array<char, 256> text;
+    const std::string_view found = read_start("/proc/self/statm", text);
+    std::array<rlim_t, 7> pages{};
+    const char* at = found.data();
+    for (rlim_t& one : pages) {
+      const auto [end, error] = std::from_chars(at, found.data() + found.size(), one);
+      if (error != std::errc()) break;
+      at = end + 1;
+    }
+    const auto page = static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+    return {pages[0] * page, pages[5] * page};  // the sixth is of data and stack together
+  }
+
+  static int allow_no_file() noexcept {
+    // The kernel's numbers, written out because Debian's headers are older than what the kernel may have.
+    constexpr long create_ruleset = 444, restrict_self = 446;
+    struct {
+      std::uint64_t files, network, scopes;
+    } handled{};
+    const long version = ::syscall(create_ruleset, nullptr, 0, 1);
+    if (version < 1) return errno;
+    handled.files = version >= 5 ? 0xffff : version >= 3 ? 0x7fff : version == 2 ? 0x3fff : 0x1fff;
+    if (version >= 4) handled.network = 3;
+    if (version >= 6) handled.scopes = 3;
+    const std::size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
+    const int rules = static_cast<int>(::syscall(create_ruleset, &handled, size, 0));
+    if (rules < 0) return errno;
+    const int error = ::syscall(restrict_self, rules, 0) == 0 ? 0 : errno;
+    ::close(rules);
+    return error;
+  }
+  static int enter_name_spaces() noexcept {
+    return ::unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0 ? 0 : errno;
+  }
+
+  [[noreturn]] void raise_and_live() {
+    step_ = launch_step::memory;
+    static muster::inside* calls = new muster::inside(at_, plan_.asymmetric);  // neither is ever destroyed
+    new trap(*calls, plan_.memory_bytes != 0);
+    // What is looked up once, by calls that the wall would trap.
+    try {
+      throw 0;
+    } catch (int) {  // NOLINT(bugprone-empty-catch)
+    }
+    static_cast<void>(std::chrono::steady_clock::now());
+    std::vector<fiber> runners;
+    runners.reserve(plan_.arena.jobs);
+    for (std::uint32_t i = 0; i < plan_.arena.jobs; ++i)
+      runners.emplace_back(stack_options{.size = plan_.stack_bytes}, [this, i] { run_jobs(*calls, i); });
+    wall allowed = wall::pure();
+    if (plan_.memory_bytes != 0) allowed.with_memory(plan_.executable);
+    std::vector<sock_filter> code = allowed.compiled(wall::refusal::trap);
+    if (!trap::listen()) fail(launch_step::handler, errno);
+    step_ = launch_step::wall;
+    wall::raise(code);
+    arrive(inside_stage::ready);
+    for (;;) runners.front().join();
+  }
+
+  /// One job after another, of one place.
+  [[noreturn]] void run_jobs(muster::inside& calls, std::uint32_t number) noexcept {
+    job_slot& slot = at_.jobs()[number];
+    const std::span<std::byte> window(at_.data() + plan_.arena.window_of(number), plan_.arena.window_bytes);
+    const bell mine(at_.head().to_inside, plan_.asymmetric);
+    for (std::uint64_t done = 0;;) {
+      // (2) acquire: pairs with sandbox.hpp (2).
+      const auto ready = [&] { return slot.given.load(std::memory_order_acquire) != done; };
+      mine.await(at_.head().to_broker, 0, ready, no_deadline);
+      run_one(calls, slot, window);
+      done = slot.given.load(std::memory_order_relaxed);
+      // (3) release: pairs with sandbox.hpp (3).
+      slot.done.store(done, std::memory_order_release);
+      to_outside_.ring();
+    }
+  }
+  static void run_one(muster::inside& calls, job_slot& slot, std::span<std::byte> window) noexcept {
+    alignas(std::max_align_t) std::array<std::byte, job_slot::closure_bytes> closure;
+    alignas(std::max_align_t) std::array<std::byte, job_slot::result_bytes> result{};
+    get_words(closure.data(), slot.closure, closure.size());
+    slot.threw.store(0, std::memory_order_relaxed);
+    const auto threw = [&slot](std::string_view what) {
+      std::array<char, job_slot::message_bytes> text{};
+      std::memcpy(text.data(), what.data(), std::min(what.size(), text.size() - 1));
+      put_words(slot.message, text.data(), text.size());
+      slot.threw.store(1, std::memory_order_relaxed);
+    };
+    try {
+      const auto function = reinterpret_cast<job_function>(slot.function.load(std::memory_order_relaxed));
+      function(calls, window, closure.data(), result.data());
+    } catch (const std::exception& error) {
+      threw(error.what());
+    } catch (...) {
+      threw("something that is no std::exception");
+    }
+    put_words(slot.result, result.data(), result.size());
+  }
+
+  const launch_plan plan_;
+  const arena_map at_;
+  const bell to_outside_;
+  launch_step step_ = launch_step::none;
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// inside.hpp: system calls for code in a sandbox, by their POSIX names. Each goes to the sandbox's broker and comes
+// back as the kernel's answer, or as the policy's.
+//
+// Results    what the system call returns, or a negative error number, as the kernel has them. EPERM: the policy does
+//            not allow it. EACCES: it does, but the path leaves its rule's directory, or leads to what is neither a
+//            file nor a directory. EIO and others as usual.
+// Handles    are numbers of the broker's: for these calls, and for unmodified code that makes the same calls.
+// Data       that lies in a job's window goes to the kernel without a copy; other data is copied in pieces, so that a
+//            read may see a file that has changed in between.
+// Waiting    a fiber that waits lets the others of its thread run; so the calls of many fibers overlap, and each costs
+//            a fraction of what one alone does.
+// Threads    for the sandbox's one thread and its fibers.
+// Order      calls of one fiber are made one after another.
+// Errors     none are thrown.
+// Source     ours, after section V-F of Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017.
+#pragma once
+
+#include <muster/syscall/broker.hpp>        // processor_now
+#include <muster/syscall/detail/arena.hpp>  // arena_map
+
+#include <fcntl.h>     // O_RDONLY
+#include <sys/stat.h>  // struct stat
+#include <unistd.h>    // SEEK_CUR
+
+#include <algorithm>    // std::min
+#include <cerrno>       // EINVAL
+#include <cstddef>      // std::byte
+#include <cstdint>      // std::int64_t
+#include <cstring>      // std::memcpy
+#include <span>         // data
+#include <string_view>  // paths
+#include <vector>       // places for calls
+
+namespace muster::inline MUSTER_ABI {
+
+class inside {
+ public:
+  static constexpr std::uint64_t longest_path = detail::decoder::longest_path;
+
+  /// Prepares the inside's part of the arena. Before the wall, as it allocates.
+  inside(const detail::arena_map& at, bool asymmetric)
+      : at_(at),
+        requests_(at.cells(), at.plan().cells()),
+        to_broker_(at.head().to_broker, asymmetric),
+        to_inside_(at.head().to_inside, asymmetric),
+        free_(at.plan().calls) {
+    for (std::uint32_t i = 0; i < free_.size(); ++i) free_[i] = i;
+    many_free_ = static_cast<std::uint32_t>(free_.size());
+  }
+  inside(const inside&) = delete;
+  inside& operator=(const inside&) = delete;
+
+  // --- Files. `flags`, `mode` and `whence` are POSIX's.
+
+  std::int64_t open(std::string_view path, int flags = O_RDONLY, unsigned mode = 0666) {
+    const std::int64_t translated = flags_of(flags);
+    if (translated < 0) return translated;
+    return on_path(call::open, path, [&](std::uint64_t at) {
+      return words{at, path.size(), static_cast<std::uint64_t>(translated), mode};
+    });
+  }
+  std::int64_t close(std::int64_t handle) { return ask(call::close, {word(handle)}); }
+  /// Returns the number of bytes; 0 at the file's end.
+  std::int64_t read(std::int64_t handle, std::span<std::byte> to) { return get(call::read, handle, to, 0); }
+  std::int64_t write(std::int64_t handle, std::span<const std::byte> from) { return put(call::write, handle, from, 0); }
+  std::int64_t pread(std::int64_t handle, std::span<std::byte> to, std::int64_t offset) {
+    return get(call::pread, handle, to, offset);
+  }
+  std::int64_t pwrite(std::int64_t handle, std::span<const std::byte> from, std::int64_t offset) {
+    return put(call::pwrite, handle, from, offset);
+  }
+  std::int64_t lseek(std::int64_t handle, std::int64_t offset, int whence) {
+    return ask(call::lseek, {word(handle), word(offset), word(whence)});
+  }
+  std::int64_t fstat(std::int64_t handle, struct stat& to) {
+    const place here(*this);
+    const std::int64_t result = here.ask(call::fstat, {word(handle), here.copy_at()});
+    if (result == 0) std::memcpy(&to, here.copy(), sizeof to);
+    return result;
+  }
+  std::int64_t stat(std::string_view path, struct stat& to) {
+    if (path.size() > longest_path) return -ENAMETOOLONG;
+    const place here(*this);
+    std::memcpy(here.copy() + sizeof to, path.data(), path.size());
+    const std::int64_t result = here.ask(call::stat, {here.copy_at() + sizeof to, path.size(), here.copy_at()});
+    if (result == 0) std::memcpy(&to, here.copy(), sizeof to);
+    return result;
+  }
+  std::int64_t fsync(std::int64_t handle) { return ask(call::fsync, {word(handle)}); }
+  std::int64_t ftruncate(std::int64_t handle, std::int64_t size) {
+    return ask(call::ftruncate, {word(handle), word(size)});
+  }
+  /// As getdents64(2) has them.
+  std::int64_t getdents(std::int64_t handle, std::span<std::byte> to) { return get(call::getdents, handle, to, 0); }
+  std::int64_t unlink(std::string_view path) { return remove(path, false); }
+  std::int64_t rmdir(std::string_view path) { return remove(path, true); }
+  std::int64_t mkdir(std::string_view path, unsigned mode = 0777) {
+    return on_path(call::mkdir, path, [&](std::uint64_t at) { return words{at, path.size(), mode}; });
+  }
+  std::int64_t rename(std::string_view from, std::string_view to) {
+    if (std::max(from.size(), to.size()) > longest_path) return -ENAMETOOLONG;
+    const place here(*this);
+    std::memcpy(here.copy(), from.data(), from.size());
+    std::memcpy(here.copy() + from.size(), to.data(), to.size());
+    return here.ask(call::rename, {here.copy_at(), from.size(), here.copy_at() + from.size(), to.size()});
+  }
+
+  // --- TCP on this machine. read() and write() work on what is connected.
+
+  std::int64_t socket() { return ask(call::socket, {}); }
+  std::int64_t connect(std::int64_t handle, std::uint16_t port) { return ask(call::connect, {word(handle), port}); }
+  std::int64_t bind(std::int64_t handle, std::uint16_t port) { return ask(call::bind, {word(handle), port}); }
+  std::int64_t listen(std::int64_t handle, unsigned most_waiting) {
+    return ask(call::listen, {word(handle), std::min<std::uint64_t>(most_waiting, detail::decoder::most_waiting)});
+  }
+  std::int64_t accept(std::int64_t handle) { return ask(call::accept, {word(handle)}); }
+  std::int64_t shutdown(std::int64_t handle, int how) { return ask(call::shutdown, {word(handle), word(how)}); }
+
+  // --- Others.
+
+  /// Of the process that holds the broker.
+  std::int64_t getppid() { return ask(call::getppid, {}); }
+  /// Tells the broker of a system call that cannot be asked for; returns -EPERM.
+  std::int64_t refuse(std::uint64_t number) { return ask(call::refused, {number & 0xffffffffU}); }
+
+ private:
+  friend class inside_jobs;
+  using call = detail::sandbox_call;
+  using words = std::array<std::uint64_t, detail::request_words - 1>;
+
+  template <class Number>
+  static std::uint64_t word(Number n) noexcept {
+    return static_cast<std::uint64_t>(std::int64_t{n});
+  }
+
+  /// The flags of a request, or -EINVAL. What does not matter here is left out.
+  static std::int64_t flags_of(int flags) noexcept {
+    using detail::open_flags;
+    constexpr int known = O_ACCMODE | O_APPEND | O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_CLOEXEC | O_NOCTTY |
+                          O_NONBLOCK | O_NOFOLLOW | O_NOATIME | O_LARGEFILE | 0100000;
+    if ((flags & ~known) != 0) return -EINVAL;
+    std::uint64_t made = 0;
+    switch (flags & O_ACCMODE) {
+      case O_RDONLY: made = open_flags::read; break;
+      case O_WRONLY: made = open_flags::write; break;
+      case O_RDWR: made = open_flags::read | open_flags::write; break;
+      default: return -EINVAL;
+    }
+    if ((flags & O_APPEND) != 0) made |= open_flags::append;
+    if ((flags & O_CREAT) != 0) made |= open_flags::create;
+    if ((flags & O_EXCL) != 0) made |= open_flags::exclusive;
+    if ((flags & O_TRUNC) != 0) made |= open_flags::truncate;
+    if ((flags & O_DIRECTORY) != 0) made |= open_flags::directory;
+    return static_cast<std::int64_t>(made);
+  }
+
+  /// A place among the calls in flight, and its part of the arena.
+  class place {
+   public:
+    explicit place(inside& of) noexcept : of_(of), number_(of.take_place()) {}
+    place(const place&) = delete;
+    place& operator=(const place&) = delete;
+    ~place() { of_.free_[of_.many_free_++] = number_; }
+
+    std::uint64_t copy_at() const noexcept { return of_.at_.plan().copy_of(number_); }
+    std::byte* copy() const noexcept { return of_.at_.data() + copy_at(); }
+    std::size_t copy_bytes() const noexcept { return of_.at_.plan().copy_bytes; }
+    MUSTER_HOT std::int64_t ask(call what, const words& a) const noexcept {
+      const std::uint64_t first = static_cast<std::uint64_t>(what) | std::uint64_t{number_} << 32U;
+      const std::uint64_t number = of_.requests_.push({first, a[0], a[1], a[2], a[3], a[4]});
+      of_.to_broker_.ring();
+      const detail::guarded_slot& own = of_.at_.slots()[number_];
+      std::int64_t result = 0;
+      const auto ready = [&] { return detail::is_answered(own, number, result); };
+      of_.to_inside_.await(of_.at_.head().to_broker, detail::processor_now(), ready, no_deadline);
+      return result;
+    }
+
+   private:
+    inside& of_;
+    const std::uint32_t number_;
+  };
+
+  std::uint32_t take_place() noexcept {
+    // There are as many as fibers may call at once; with more fibers, some wait for the answers of others. Another may
+    // have taken the place before this one runs.
+    while (many_free_ == 0) [[unlikely]]
+      to_inside_.await(at_.head().to_broker, 0, [this] { return many_free_ != 0; }, no_deadline);
+    return free_[--many_free_];
+  }
+
+  std::int64_t ask(call what, const words& a) { return place(*this).ask(what, a); }
+
+  template <class Words>
+  std::int64_t on_path(call what, std::string_view path, Words with) {
+    if (path.size() > longest_path) return -ENAMETOOLONG;
+    const place here(*this);
+    std::memcpy(here.copy(), path.data(), path.size());
+    return here.ask(what, with(here.copy_at()));
+  }
+  std::int64_t remove(std::string_view path, bool directory) {
+    return on_path(call::unlink, path, [&](std::uint64_t at) { return words{at, path.size(), word(directory)}; });
+  }
+
+  /// Where it lies in the arena; the arena's size if it does not.
+  std::uint64_t place_of(const std::byte* data, std::size_t size) const noexcept {
+    const auto begin = reinterpret_cast<std::uintptr_t>(at_.data()), it = reinterpret_cast<std::uintptr_t>(data);
+    const std::uint64_t all = at_.plan().data_bytes();
+    return it >= begin && it - begin <= all && size <= all - (it - begin) ? it - begin : all;
+  }
+
+  std::int64_t get(call what, std::int64_t handle, std::span<std::byte> to, std::int64_t offset) {
+    const place here(*this);
+    if (const std::uint64_t at = place_of(to.data(), to.size()); at != at_.plan().data_bytes() || to.empty())
+      return here.ask(what, {word(handle), to.empty() ? 0 : at, to.size(), word(offset)});
+    return in_pieces(here, to.size(), [&](std::size_t done, std::size_t now) -> std::int64_t {
+      // What is no file, or a directory, has more only when there is more: not asked for, so that nobody waits for it.
+      if (done != 0 && what != call::pread && here.ask(call::lseek, {word(handle), 0, word(SEEK_CUR)}) < 0) return 0;
+      const std::int64_t got = here.ask(what, {word(handle), here.copy_at(), now, word(offset) + done});
+      if (got > 0) std::memcpy(to.data() + done, here.copy(), std::min(static_cast<std::size_t>(got), now));
+      return got;
+    });
+  }
+  std::int64_t put(call what, std::int64_t handle, std::span<const std::byte> from, std::int64_t offset) {
+    const place here(*this);
+    if (const std::uint64_t at = place_of(from.data(), from.size()); at != at_.plan().data_bytes() || from.empty())
+      return here.ask(what, {word(handle), from.empty() ? 0 : at, from.size(), word(offset)});
+    return in_pieces(here, from.size(), [&](std::size_t done, std::size_t now) {
+      std::memcpy(here.copy(), from.data() + done, now);
+      return here.ask(what, {word(handle), here.copy_at(), now, word(offset) + done});
+    });
+  }
+  /// Until a piece is not whole, or fails: then what has been done before counts.
+  template <class Piece>
+  static std::int64_t in_pieces(const place& here, std::size_t size, Piece piece) {
+    std::size_t done = 0;
+    while (done < size) {
+      const std::size_t now = std::min(size - done, here.copy_bytes());
+      const std::int64_t result = piece(done, now);
+      if (result < 0) return done != 0 ? static_cast<std::int64_t>(done) : result;
+      done += static_cast<std::size_t>(result);
+      if (static_cast<std::size_t>(result) != now) break;
+    }
+    return static_cast<std::int64_t>(done);
+  }
+
+  const detail::arena_map at_;
+  detail::guarded_producer<detail::request_words> requests_;
+  const detail::bell to_broker_, to_inside_;
+  std::vector<std::uint32_t> free_;  // places; the first many_free_ of them
+  std::uint32_t many_free_ = 0;
+};
+
+}  // namespace muster::inline MUSTER_ABI

@@ -1,0 +1,493 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// sandbox.hpp: code that nobody has to trust, in a process of its own that makes no system calls. It computes, and what
+// it needs from the system it asks a broker for, which does what a policy allows.
+//
+// Jobs       functions of this program, with arguments that can be copied byte by byte. They see the memory of the
+//            program as it was when the sandbox was made, and change their copy of it only. Several overlap: each runs
+//            on a fiber of the inside's one thread, and while it waits for a call the others run.
+// Window     memory that a job and its caller both see: for data, in and out.
+// Results    are bytes from code that is not trusted: judge them before you use them.
+// Progress   run() returns when the job has ended, or the inside has; a job that never ends is ended by stop(), or by
+//            the policy's time.
+// Threads    any may use a sandbox at the same time.
+// Ends       the inside ends with the program, with the sandbox, or by its own fault, and takes its jobs with it: their
+//            results say how. Its memory, files and threads of the broker are given back.
+// Cost       a process, two threads that mostly sleep, and the memory that is used of windows.
+// Errors     from the constructor: std::invalid_argument for options, std::system_error where the kernel lacks what the
+//            wall needs (it says what). Second lines that the kernel lacks are told by missing_layers().
+// Source     ours; the calls go as in Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017.
+#pragma once
+
+#include <muster/base/library.hpp>           // keep_library_of
+#include <muster/syscall/broker.hpp>         // broker
+#include <muster/syscall/detail/launch.hpp>  // launch
+#include <muster/syscall/policy.hpp>         // policy
+
+#include <sys/resource.h>  // rusage
+#include <sys/syscall.h>   // SYS_pidfd_open
+#include <sys/wait.h>      // wait4
+
+#include <algorithm>           // std::min
+#include <chrono>              // waiting
+#include <condition_variable>  // a free place
+#include <csignal>             // SIGKILL
+#include <cstddef>             // std::byte
+#include <cstdint>             // std::uint64_t
+#include <cstring>             // strsignal
+#include <functional>          // std::function
+#include <memory>              // std::unique_ptr
+#include <mutex>               // places for jobs
+#include <optional>            // a value
+#include <span>                // windows
+#include <stdexcept>           // std::invalid_argument
+#include <string>              // messages
+#include <system_error>        // std::system_error
+#include <thread>              // the keeper
+#include <type_traits>         // std::is_trivially_copyable_v
+#include <utility>             // std::exchange
+#include <variant>             // std::monostate
+#include <vector>              // places
+
+namespace muster::inline MUSTER_ABI {
+
+struct sandbox_options {
+  unsigned jobs = 8;                                 ///< that overlap; more wait for a place
+  unsigned calls = 64;                               ///< of fibers in flight at once
+  std::size_t window_bytes = std::size_t{1} << 20U;  ///< of each job; memory when it is used
+  std::size_t stack_bytes = std::size_t{1} << 20U;   ///< of each job
+  unsigned broker_threads = 1;                       ///< more, where calls wait for the network
+  bool standard_streams = false;                     ///< handles 0, 1 and 2 are copies of this program's own
+  bool name_spaces = true;                           ///< without network and other processes, where the kernel can
+  std::function<void(const sandbox_refusal&)>
+      on_refusal{};  ///< called by a thread of the broker, seldom when it goes on
+};
+
+/// How an inside has ended.
+struct sandbox_end {
+  enum class reason {
+    running,      ///< it has not
+    exited,       ///< by itself; `code` is its status
+    by_signal,    ///< `code` is the signal: a fault of its own, or the kernel's for a call that is never allowed
+    out_of_time,  ///< by the policy's limit
+    refused,      ///< by the policy, for a call that is not allowed
+    stopped,      ///< by stop(), or the destructor
+    unknown,      ///< somebody else has waited for the process: the program ignores SIGCHLD, or waits for any child
+  };
+  reason why = reason::running;
+  int code = 0;
+
+  std::string text() const {
+    switch (why) {
+      case reason::running: return "the sandbox is running";
+      case reason::exited: return "the code in the sandbox has ended its process with status " + std::to_string(code);
+      case reason::by_signal: return std::string("the code in the sandbox has ended by a signal: ") + ::strsignal(code);
+      case reason::out_of_time: return "the code in the sandbox has used the processor time that its policy allows";
+      case reason::refused: return "the code in the sandbox has made a call that its policy ends it for";
+      case reason::stopped: return "the sandbox has been stopped";
+      case reason::unknown: break;
+    }
+    return "the sandbox has ended, and its status went to somebody else; let SIGCHLD not be ignored, and no thread "
+           "wait "
+           "for any child";
+  }
+};
+
+/// What a job has not returned.
+class sandbox_error : public std::runtime_error {
+ public:
+  sandbox_error(const std::string& what, const sandbox_end& how) : std::runtime_error(what), end_(how) {}
+  /// Of the inside; running when it is only the job that has thrown.
+  const sandbox_end& end() const noexcept { return end_; }
+
+ private:
+  sandbox_end end_;
+};
+
+/// What a job has returned, or why it has not.
+template <class T>
+class sandbox_result {
+ public:
+  explicit sandbox_result(T value) : value_(std::move(value)) {}
+  sandbox_result(std::string why, const sandbox_end& how) : why_(std::move(why)), end_(how) {}
+
+  explicit operator bool() const noexcept { return value_.has_value(); }
+  /// Throws sandbox_error when there is none.
+  const T& value() const {
+    if (!value_) throw sandbox_error(why_, end_);
+    return *value_;
+  }
+  /// Why there is no value: what the job has thrown (the text is the sandbox's own), or how the inside has ended.
+  const std::string& why() const noexcept { return why_; }
+  const sandbox_end& end() const noexcept { return end_; }
+
+ private:
+  std::optional<T> value_;
+  std::string why_;
+  sandbox_end end_;
+};
+
+class sandbox {
+ public:
+  /// A job that has been begun.
+  template <class T>
+  class job;
+
+  explicit sandbox(policy rules, sandbox_options options = {});
+  /// Stops the inside.
+  ~sandbox() { stop(); }
+  sandbox(const sandbox&) = delete;
+  sandbox& operator=(const sandbox&) = delete;
+
+  /// Calls function(inside&, window) in the sandbox, or function(inside&), and returns its result. Waits for a place
+  /// when all are taken.
+  template <class F>
+  auto run(const F& function) {
+    return submit(function).get();
+  }
+  /// Begins it, and goes on. `input` is copied to where the window begins.
+  template <class F>
+  auto submit(const F& function, std::span<const std::byte> input = {});
+
+  /// Kills the inside, and returns when it has ended and its calls in flight are over. Not from on_refusal.
+  sandbox_end stop();
+  /// Whether it runs, or how it has ended.
+  sandbox_end end() const {
+    const std::lock_guard lock(mutex_);
+    return end_;
+  }
+  sandbox_usage usage() const { return broker_->usage(); }
+  /// Second lines behind the wall that are not there, each with the reason; empty when all are.
+  std::vector<std::string> missing_layers() const;
+  /// Of the inside, for debuggers and the like.
+  int process() const noexcept { return process_; }
+
+ private:
+  // Given to a job; whoever has submitted it gives it back.
+  struct place {
+    std::uint64_t jobs = 0;  // how many it has had
+    bool left = false;       // nobody waits for its job any more
+  };
+
+  static detail::arena_plan plan_of(const sandbox_options& o);
+  void keep(const detail::launch_plan& plan, bool time_limited);
+  void note_end(int status, bool known, bool out_of_time);
+  void await_start();
+  std::uint32_t take_place();
+  void give_back(std::uint32_t number) {
+    {
+      const std::lock_guard lock(mutex_);
+      free_.push_back(number);
+    }
+    changed_.notify_one();
+  }
+  bool is_done(std::uint32_t number, std::uint64_t job) const noexcept {
+    // (3) acquire: pairs with detail/launch.hpp (3).
+    return map_.jobs()[number].done.load(std::memory_order_acquire) == job;
+  }
+  bool has_ended() const noexcept {
+    // (4) acquire: pairs with (5).
+    return over_.load(std::memory_order_acquire);
+  }
+  void kill(sandbox_end::reason why) noexcept;
+
+  const policy rules_;
+  const mapping arena_;
+  const detail::arena_map map_;
+  const bool asymmetric_;
+  const detail::bell to_inside_, to_outside_;
+  const std::function<void(const sandbox_refusal&)> on_refusal_;
+  mutable std::mutex mutex_;
+  std::mutex stopping_;
+  std::condition_variable changed_;
+  std::vector<std::uint32_t> free_;
+  std::vector<place> places_;
+  sandbox_end end_;
+  std::optional<sandbox_end::reason> killed_for_;
+  int fork_error_ = 0;
+  int process_ = 0;
+  detail::owned_file handle_{-1};  // of the process
+  sync::atomic<bool> over_{false};
+  std::unique_ptr<detail::broker> broker_;
+  std::thread keeper_;
+};
+
+template <class T>
+class sandbox::job {
+ public:
+  job(job&& other) noexcept : of_(std::exchange(other.of_, nullptr)), place_(other.place_), number_(other.number_) {}
+  job& operator=(job&&) = delete;
+  /// Without get(): nobody will know what becomes of it, and it goes on.
+  ~job() {
+    if (of_ == nullptr) return;
+    if (done()) {
+      of_->give_back(place_);
+      return;
+    }
+    const std::lock_guard lock(of_->mutex_);
+    of_->places_[place_].left = true;
+  }
+
+  /// Whether get() returns at once.
+  bool done() const noexcept { return of_->is_done(place_, number_) || of_->has_ended(); }
+  /// What it and the job see. Its contents change as the job likes, until it has ended.
+  std::span<std::byte> window() const noexcept {
+    const detail::arena_plan& plan = of_->map_.plan();
+    return {of_->map_.data() + plan.window_of(place_), plan.window_bytes};
+  }
+  /// Waits for the job. Once.
+  sandbox_result<T> get();
+
+ private:
+  friend sandbox;
+  job(sandbox& of, std::uint32_t place, std::uint64_t number) noexcept : of_(&of), place_(place), number_(number) {}
+
+  sandbox* of_;
+  std::uint32_t place_;
+  std::uint64_t number_;
+};
+
+namespace detail {
+
+template <class F>
+auto call_job(const F& function, muster::inside& calls, std::span<std::byte> window) {
+  if constexpr (std::is_invocable_v<const F&, muster::inside&, std::span<std::byte>>) return function(calls, window);
+  else return function(calls);
+}
+
+template <class F>
+using job_result =
+    decltype(call_job(std::declval<const F&>(), std::declval<muster::inside&>(), std::span<std::byte>{}));
+
+}  // namespace detail
+
+template <class F>
+auto sandbox::submit(const F& function, std::span<const std::byte> input) {
+  using detail::job_slot;
+  using returned = detail::job_result<F>;
+  using value = std::conditional_t<std::is_void_v<returned>, std::monostate, returned>;
+  static_assert(std::is_trivially_copyable_v<F> && sizeof(F) <= job_slot::closure_bytes,
+                "a job goes to another process byte by byte: let it capture at most 448 bytes that can be copied so "
+                "(numbers, arrays of them), and pass data in the window");
+  static_assert(
+      std::is_trivially_copyable_v<value> && sizeof(value) <= job_slot::result_bytes && !std::is_pointer_v<value>,
+      "a job's result comes from another process byte by byte: at most 64 bytes that can be copied so and "
+      "mean something here; more data goes through the window");
+  const detail::arena_plan& plan = map_.plan();
+  if (input.size() > plan.window_bytes)
+    throw std::invalid_argument("sandbox::submit: " + std::to_string(input.size()) +
+                                " bytes of input do not fit into "
+                                "a window of " +
+                                std::to_string(plan.window_bytes) + "; raise sandbox_options::window_bytes");
+  const detail::job_function entry = [](inside& calls, std::span<std::byte> window, const void* closure, void* result) {
+    const F& called = *static_cast<const F*>(closure);
+    if constexpr (std::is_void_v<returned>) {
+      detail::call_job(called, calls, window);
+    } else {
+      const returned made = detail::call_job(called, calls, window);
+      std::memcpy(result, &made, sizeof made);
+    }
+  };
+  const std::uint32_t number = take_place();
+  job_slot& slot = map_.jobs()[number];
+  if (!input.empty()) std::memcpy(map_.data() + plan.window_of(number), input.data(), input.size());
+  detail::put_words(slot.closure, &function, sizeof function);
+  slot.function.store(reinterpret_cast<std::uintptr_t>(entry), std::memory_order_relaxed);
+  const std::uint64_t job_number = ++places_[number].jobs;
+  // (2) release: pairs with detail/launch.hpp (2).
+  slot.given.store(job_number, std::memory_order_release);
+  to_inside_.ring();
+  return job<value>(*this, number, job_number);
+}
+
+template <class T>
+sandbox_result<T> sandbox::job<T>::get() {
+  if (of_ == nullptr) throw std::logic_error("sandbox::job::get: the result has been taken");
+  while (!done())
+    of_->to_outside_.await(
+        of_->map_.head().to_inside, detail::processor_now(), [this] { return done(); },
+        deadline_clock::now() + std::chrono::seconds(1));
+  sandbox& from = *std::exchange(of_, nullptr);
+  if (!from.is_done(place_, number_)) {
+    const sandbox_end how = from.end();
+    return {how.text(), how};
+  }
+  const detail::job_slot& slot = from.map_.jobs()[place_];
+  const detail::finally back([&] { from.give_back(place_); });
+  if (slot.threw.load(std::memory_order_relaxed) != 0) {
+    std::array<char, detail::job_slot::message_bytes> text;
+    detail::get_words(text.data(), slot.message, text.size());
+    text.back() = '\0';
+    return {std::string("the job has thrown: ") + text.data(), {}};
+  }
+  if constexpr (std::is_same_v<T, std::monostate>) {
+    return sandbox_result<T>(T{});
+  } else if constexpr (std::is_same_v<T, bool>) {
+    unsigned char byte = 0;  // any, where a bool has two values
+    detail::get_words(&byte, slot.result, sizeof byte);
+    return sandbox_result<T>(byte != 0);
+  } else {
+    T value;
+    detail::get_words(&value, slot.result, sizeof value);
+    return sandbox_result<T>(value);
+  }
+}
+
+inline detail::arena_plan sandbox::plan_of(const sandbox_options& o) {
+  const auto check = [](std::size_t given, std::size_t least, std::size_t most, const char* what) {
+    if (given < least || given > most)
+      throw std::invalid_argument(std::string("sandbox_options::") + what + " is " + std::to_string(given) +
+                                  "; it must be " + std::to_string(least) + " to " + std::to_string(most));
+  };
+  check(o.jobs, 1, 256, "jobs");
+  check(o.calls, 1, 4096, "calls");
+  check(o.window_bytes, 0, std::size_t{1} << 34U, "window_bytes");
+  check(o.stack_bytes, stack_pool::least_size, std::size_t{1} << 34U, "stack_bytes");
+  check(o.broker_threads, 1, 64, "broker_threads");
+  constexpr std::uint64_t copy_bytes = std::uint64_t{64} << 10U;
+  return {o.calls, o.jobs, copy_bytes, detail::arena_plan::up(o.window_bytes)};
+}
+
+inline sandbox::sandbox(policy rules, sandbox_options options)
+    : rules_(std::move(rules)),
+      arena_(detail::make_arena(plan_of(options))),
+      map_(plan_of(options), arena_.start()),
+      asymmetric_(sync::asymmetric_fences(futex_scope::shared)),
+      to_inside_(map_.head().to_inside, asymmetric_),
+      to_outside_(map_.head().to_outside, asymmetric_),
+      on_refusal_(std::move(options.on_refusal)),
+      places_(options.jobs) {
+  for (std::uint32_t i = options.jobs; i-- > 0;) free_.push_back(i);
+  broker_ = std::make_unique<detail::broker>(
+      rules_, map_, asymmetric_,
+      detail::broker::options{options.broker_threads, options.standard_streams, on_refusal_,
+                              [this] { kill(sandbox_end::reason::refused); }});
+  detail::launch_plan plan;
+  plan.arena = map_.plan();
+  plan.stack_bytes = options.stack_bytes;
+  plan.memory_bytes = rules_.memory().value_or(0);
+  plan.seconds = rules_.time().value_or(0);
+  plan.asymmetric = asymmetric_;
+  plan.executable = rules_.executable();
+  plan.name_spaces = options.name_spaces;
+  // The inside dies with the thread that makes it, so that is one that lives as long as it.
+  keeper_ = std::thread([this, plan] { keep(plan, plan.seconds != 0); });
+  try {
+    await_start();
+    broker_->start();
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+/// Makes the inside and waits until it ends.
+inline void sandbox::keep(const detail::launch_plan& given, bool time_limited) {
+  detail::launch_plan plan = given;
+  plan.parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child == 0) detail::launch::become_inside(plan, arena_.start());
+  const int error = errno;
+  {
+    const std::lock_guard lock(mutex_);
+    fork_error_ = child < 0 ? error : 0;
+    process_ = child;
+    if (child > 0) handle_ = detail::owned_file(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  }
+  changed_.notify_all();
+  int status = 0;
+  rusage used{};
+  pid_t ended = -1;
+  if (child > 0) do
+      ended = ::wait4(child, &status, 0, &used);
+    while (ended < 0 && errno == EINTR);
+  note_end(
+      status, ended == child,
+      time_limited && static_cast<std::uint64_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1 >= given.seconds);
+}
+
+inline void sandbox::note_end(int status, bool known, bool out_of_time) {
+  {
+    const std::lock_guard lock(mutex_);
+    using reason = sandbox_end::reason;
+    if (killed_for_) end_ = {*killed_for_, 0};
+    else if (!known) end_ = {reason::unknown, 0};
+    else if (WIFEXITED(status)) end_ = {reason::exited, WEXITSTATUS(status)};
+    else if (out_of_time && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGXCPU))
+      end_ = {reason::out_of_time, 0};
+    else end_ = {reason::by_signal, WTERMSIG(status)};
+  }
+  // (5) release: pairs with (4). Whoever sees that it is over sees how.
+  over_.store(true, std::memory_order_release);
+  changed_.notify_all();
+  to_outside_.wake();
+}
+
+inline void sandbox::await_start() {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return process_ != 0; });
+    if (process_ < 0)
+      throw std::system_error(fork_error_, std::generic_category(), "a sandbox needs a process of its own");
+    if (handle_.get() < 0)
+      throw std::system_error(ENOSYS, std::generic_category(), "a sandbox needs pidfd_open(2): Linux 5.3 or newer");
+  }
+  const auto stage = [this] {
+    // (1) acquire: pairs with detail/launch.hpp (1).
+    return static_cast<detail::inside_stage>(map_.head().stage.load(std::memory_order_acquire));
+  };
+  const auto ready = [&] { return stage() != detail::inside_stage::begun || has_ended(); };
+  while (!ready())
+    to_outside_.await(map_.head().to_inside, 0, ready, deadline_clock::now() + std::chrono::milliseconds(100));
+  if (stage() == detail::inside_stage::ready) return;
+  const auto step = static_cast<detail::launch_step>(map_.head().step.load(std::memory_order_relaxed));
+  const int error = map_.head().error.load(std::memory_order_relaxed);
+  throw std::system_error(error, std::generic_category(),
+                          std::string("cannot make a sandbox: ") + detail::what_failed(step));
+}
+
+inline std::uint32_t sandbox::take_place() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    for (std::uint32_t i = 0; i < places_.size(); ++i)
+      if (places_[i].left && is_done(i, places_[i].jobs)) {
+        places_[i].left = false;
+        free_.push_back(i);
+      }
+    if (end_.why != sandbox_end::reason::running) throw sandbox_error("sandbox::submit: " + end_.text(), end_);
+    if (!free_.empty()) {
+      const std::uint32_t number = free_.back();
+      free_.pop_back();
+      return number;
+    }
+    // Jobs that nobody waits for tell nobody that they have ended.
+    changed_.wait_for(lock, std::chrono::milliseconds(10));
+  }
+}
+
+inline void sandbox::kill(sandbox_end::reason why) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (end_.why != sandbox_end::reason::running || handle_.get() < 0) return;
+  if (!killed_for_) killed_for_ = why;
+  ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
+}
+
+inline sandbox_end sandbox::stop() {
+  kill(sandbox_end::reason::stopped);
+  const std::lock_guard one_at_a_time(stopping_);
+  if (keeper_.joinable()) keeper_.join();
+  broker_->stop();
+  return end();
+}
+
+inline std::vector<std::string> sandbox::missing_layers() const {
+  constexpr std::array<const char*, detail::layers> names{"Landlock", "name spaces"};
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const int error = map_.head().layer_errors[i].load(std::memory_order_relaxed); error != 0)
+      all.push_back(std::string(names[i]) + ": " + std::generic_category().message(error));
+  return all;
+}
+
+}  // namespace muster::inline MUSTER_ABI

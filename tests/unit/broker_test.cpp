@@ -1,0 +1,503 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a broker does for its client: files beneath a rule's directory and nothing else, ports of this machine, handles
+// that mean nothing elsewhere; and that a client who lies costs itself only. Both sides are in one process here.
+#include <gtest/gtest.h>
+#include <muster/fiber.hpp>
+
+#include "brokered.hpp"
+#include "scale.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using muster::policy;
+using muster_test::brokered;
+using muster_test::bytes_of;
+using muster_test::scaled;
+
+std::string content_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A directory with may/ and other/, each with a file.
+class broker_test : public ::testing::Test {
+ protected:
+  broker_test() {
+    std::string made = (fs::temp_directory_path() / "broker-XXXXXX").string();
+    root_ = ::mkdtemp(made.data());
+    for (const char* name : {"may", "other"}) {
+      fs::create_directory(root_ / name);
+      std::ofstream(root_ / name / "file") << name << ": some text";
+    }
+  }
+  ~broker_test() override { fs::remove_all(root_); }
+
+  std::string path(const std::string& rest) const { return (root_ / rest).string(); }
+  policy reads() const { return policy().read(path("may")); }
+  policy writes() const { return policy().write(path("may")); }
+
+  fs::path root_;
+};
+
+TEST_F(broker_test, reads_what_is_allowed) {
+  brokered box(reads());
+  const std::int64_t file = box.in.open(path("may/file"));
+  ASSERT_GE(file, 3) << "0, 1 and 2 stand for streams";
+  EXPECT_EQ(box.in.read(file, box.window()), 14);
+  EXPECT_EQ(box.text(14), "may: some text");
+  EXPECT_EQ(box.in.read(file, box.window()), 0) << "its end";
+  EXPECT_EQ(box.in.lseek(file, -4, SEEK_END), 10);
+  EXPECT_EQ(box.in.read(file, box.window().first(3)), 3);
+  EXPECT_EQ(box.text(3), "tex");
+  EXPECT_EQ(box.in.pread(file, box.window(), 5), 9);
+  EXPECT_EQ(box.text(9), "some text");
+  struct stat found{};
+  EXPECT_EQ(box.in.fstat(file, found), 0);
+  EXPECT_EQ(found.st_size, 14);
+  EXPECT_EQ(box.in.stat(path("may"), found), 0);
+  EXPECT_TRUE(S_ISDIR(found.st_mode));
+  EXPECT_EQ(box.in.write(file, box.window().first(1)), -EBADF) << "opened for reading";
+  EXPECT_EQ(box.in.close(file), 0);
+  EXPECT_EQ(box.in.close(file), -EBADF);
+  EXPECT_EQ(box.in.read(file, box.window()), -EBADF);
+  EXPECT_EQ(box.in.getppid(), ::getppid());
+}
+
+TEST_F(broker_test, refuses_what_is_not) {
+  brokered box(reads());
+  struct stat found{};
+  EXPECT_EQ(box.in.open(path("other/file")), -EPERM);
+  EXPECT_EQ(box.in.open(path("maybe")), -EPERM) << "a name that begins like a rule's";
+  EXPECT_EQ(box.in.open(path("may/file"), O_RDWR), -EPERM);
+  EXPECT_EQ(box.in.open(path("may/new"), O_WRONLY | O_CREAT), -EPERM);
+  EXPECT_EQ(box.in.open(path("may/file"), O_RDONLY | O_TRUNC), -EPERM);
+  EXPECT_EQ(box.in.stat(path("other/file"), found), -EPERM);
+  EXPECT_EQ(box.in.unlink(path("may/file")), -EPERM);
+  EXPECT_EQ(box.in.mkdir(path("may/new")), -EPERM);
+  EXPECT_EQ(box.in.rename(path("may/file"), path("may/new")), -EPERM);
+  EXPECT_EQ(box.in.socket(), -EPERM);
+  EXPECT_EQ(box.in.open(path("may/absent")), -ENOENT);
+  EXPECT_EQ(content_of(path("may/file")), "may: some text");
+  EXPECT_EQ(box.usage().refusals, 10U);
+}
+
+TEST_F(broker_test, keeps_paths_beneath_the_rule) {
+  brokered box(writes());
+  fs::create_symlink("../other/file", path("may/out"));
+  fs::create_symlink(path("other/file"), path("may/absolute"));
+  fs::create_symlink("file", path("may/within"));
+  fs::create_directory_symlink("../other", path("may/directory"));
+  fs::create_symlink("loop", path("may/loop"));
+  for (const char* one : {"may/../other/file", "may/./file", "may//file", "may/"})
+    EXPECT_EQ(box.in.open(path(one)), -EPERM) << one;
+  EXPECT_EQ(box.in.open("file"), -EPERM) << "relative";
+  EXPECT_EQ(box.in.open(""), -ENOENT);
+  EXPECT_EQ(box.in.open(std::string("/a\0b", 4)), -EINVAL);
+  for (const char* one : {"may/out", "may/absolute", "may/directory/file", "may/loop"})
+    EXPECT_EQ(box.in.open(path(one)), -EACCES) << one;
+  EXPECT_GE(box.in.open(path("may/within")), 0) << "a link that stays, to read";
+  EXPECT_EQ(box.in.open(path("may/within"), O_WRONLY), -EACCES) << "and to write";
+  EXPECT_EQ(box.in.open(path("may/out"), O_WRONLY | O_CREAT), -EACCES);
+  EXPECT_EQ(box.in.unlink(path("may/directory/file")), -EACCES);
+  EXPECT_EQ(box.in.mkdir(path("may/directory/new")), -EACCES);
+  const std::string longest = path("may/") + std::string(4095 - path("may/").size(), 'x');
+  EXPECT_EQ(box.in.open(longest), -ENAMETOOLONG);
+  EXPECT_EQ(box.in.open(longest + 'x'), -ENAMETOOLONG);
+  EXPECT_EQ(content_of(path("other/file")), "other: some text");
+}
+
+TEST_F(broker_test, keeps_files_and_directories_only) {
+  brokered box(policy(writes()).read("/dev").read("/proc"));
+  ASSERT_EQ(::mkfifo(path("may/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(box.in.open(path("may/pipe")), -EACCES);
+  EXPECT_EQ(box.in.open(path("may/pipe"), O_RDWR), -EACCES);
+  EXPECT_EQ(box.in.open("/dev/null"), -EACCES);
+  EXPECT_EQ(box.in.open("/proc/" + std::to_string(::getpid()) + "/mem"), -EACCES) << "the broker's own memory";
+  EXPECT_EQ(box.in.open("/proc/self/environ"), -EACCES);
+  struct stat found{};
+  EXPECT_EQ(box.in.stat("/proc/self/exe", found), -EACCES);
+}
+
+TEST_F(broker_test, writes_what_is_allowed) {
+  brokered box(writes());
+  const std::int64_t file = box.in.open(path("may/new"), O_RDWR | O_CREAT | O_EXCL, 0640);
+  ASSERT_GE(file, 3);
+  EXPECT_EQ(box.in.open(path("may/new"), O_RDWR | O_CREAT | O_EXCL), -EEXIST);
+  EXPECT_EQ(box.in.write(file, bytes_of("one two three")), 13);
+  EXPECT_EQ(box.in.pwrite(file, bytes_of("2"), 4), 1);
+  EXPECT_EQ(box.in.fsync(file), 0);
+  EXPECT_EQ(content_of(path("may/new")), "one 2wo three");
+  EXPECT_EQ(box.in.ftruncate(file, 3), 0);
+  const std::int64_t more = box.in.open(path("may/new"), O_WRONLY | O_APPEND);
+  EXPECT_EQ(box.in.write(more, bytes_of("!")), 1);
+  EXPECT_EQ(content_of(path("may/new")), "one!");
+  EXPECT_EQ(fs::status(path("may/new")).permissions() & fs::perms::mask, fs::perms(0640));
+  EXPECT_EQ(box.in.mkdir(path("may/a")), 0);
+  EXPECT_EQ(box.in.mkdir(path("may/a/b")), 0);
+  EXPECT_EQ(box.in.rename(path("may/new"), path("may/a/b/old")), 0);
+  EXPECT_EQ(content_of(path("may/a/b/old")), "one!");
+  EXPECT_EQ(box.in.rmdir(path("may/a/b")), -ENOTEMPTY);
+  EXPECT_EQ(box.in.unlink(path("may/a/b/old")), 0);
+  EXPECT_EQ(box.in.rmdir(path("may/a/b")), 0);
+  EXPECT_EQ(box.in.unlink(path("may")), -EBUSY) << "the rule's own place";
+  EXPECT_EQ(box.in.rename(path("may/file"), path("other/file")), -EPERM);
+  const std::int64_t directory = box.in.open(path("may"), O_RDONLY | O_DIRECTORY);
+  std::set<std::string> names;
+  std::vector<std::byte> entries(1000);
+  for (std::int64_t size = 0; (size = box.in.getdents(directory, entries)) > 0;)
+    for (std::int64_t at = 0; at < size;) {
+      std::uint16_t length = 0;  // of an entry, which has 18 bytes before the name
+      std::memcpy(&length, entries.data() + at + 16, sizeof length);
+      names.insert(reinterpret_cast<const char*>(entries.data()) + at + 19);
+      at += length;
+    }
+  EXPECT_EQ(names, (std::set<std::string>{".", "..", "file", "a"}));
+}
+
+TEST_F(broker_test, keeps_the_places_of_rules) {
+  fs::create_directories(path("may/deep/kept"));
+  std::ofstream(path("may/deep/kept/file")) << "kept";
+  std::ofstream(path("may/single")) << "single";
+  brokered box(policy(writes()).read(path("may/deep/kept")).read(path("may/single")));
+  EXPECT_EQ(box.in.open(path("may/deep/kept/file"), O_WRONLY), -EPERM);
+  EXPECT_EQ(box.in.rename(path("may/deep"), path("may/moved")), -EBUSY) << "there it could be written";
+  EXPECT_EQ(box.in.rename(path("may/single"), path("may/moved")), -EPERM);
+  EXPECT_EQ(box.in.unlink(path("may/single")), -EPERM);
+  EXPECT_EQ(box.in.rename(path("may/file"), path("may/deep")), -EBUSY);
+  EXPECT_GE(box.in.open(path("may/deep/kept/file")), 0);
+  EXPECT_GE(box.in.open(path("may/single")), 0);
+}
+
+TEST_F(broker_test, copies_data_that_is_not_in_a_window) {
+  std::string all;
+  for (std::size_t i = 0; i < 100'000; ++i) all += static_cast<char>('a' + i * i % 26);
+  brokered box(writes());  // copies 16 KiB at a time
+  const std::int64_t file = box.in.open(path("may/large"), O_RDWR | O_CREAT);
+  EXPECT_EQ(box.in.write(file, bytes_of(all)), 100'000);
+  EXPECT_EQ(content_of(path("may/large")), all);
+  std::vector<std::byte> got(200'000);
+  EXPECT_EQ(box.in.pread(file, got, 0), 100'000);
+  EXPECT_EQ(std::memcmp(got.data(), all.data(), all.size()), 0);
+  EXPECT_EQ(box.in.lseek(file, 0, SEEK_SET), 0);
+  EXPECT_EQ(box.in.read(file, got), 100'000);
+  EXPECT_EQ(box.in.read(file, std::span<std::byte>{}), 0);
+  EXPECT_EQ(box.usage().bytes_in, 200'000U);
+  EXPECT_EQ(box.usage().bytes_out, 100'000U);
+}
+
+TEST_F(broker_test, keeps_as_many_files_as_the_policy_says) {
+  brokered box(policy(reads()).files(3));
+  std::set<std::int64_t> handles;
+  for (unsigned i = 0; i < 3; ++i) handles.insert(box.in.open(path("may/file")));
+  EXPECT_EQ(handles.size(), 3U);
+  EXPECT_GE(*handles.begin(), 3);
+  EXPECT_EQ(box.in.open(path("may/file")), -EMFILE);
+  EXPECT_EQ(box.in.close(*handles.begin()), 0);
+  const std::int64_t again = box.in.open(path("may/file"));
+  EXPECT_GE(again, 3);
+  EXPECT_FALSE(handles.contains(again)) << "a number is never another file's";
+  EXPECT_EQ(box.in.read(*handles.begin(), box.window()), -EBADF);
+}
+
+TEST_F(broker_test, opens_and_closes_for_ever) {
+  brokered box(policy(reads()).files(2));
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < scaled(20'000); ++i) {
+    const std::int64_t file = box.in.open(path("may/file"));
+    ASSERT_GE(file, 3);
+    ASSERT_NE(file, last);
+    ASSERT_EQ(box.in.close(file), 0);
+    last = file;
+  }
+}
+
+TEST_F(broker_test, never_leaves_a_link_that_is_swapped) {
+  // A link that is now one to what may be read, now one to what may not.
+  fs::create_symlink("file", path("may/one"));
+  fs::create_symlink("../other/file", path("may/two"));
+  std::atomic<bool> over{false};
+  std::thread swaps([&] {
+    while (!over) {
+      std::rename(path("may/one").c_str(), path("may/link").c_str());
+      std::rename(path("may/link").c_str(), path("may/one").c_str());
+      std::rename(path("may/two").c_str(), path("may/link").c_str());
+      std::rename(path("may/link").c_str(), path("may/two").c_str());
+    }
+  });
+  brokered box(reads());
+  std::size_t opened = 0;
+  for (std::size_t i = 0; i < scaled(20'000); ++i) {
+    const std::int64_t file = box.in.open(path("may/link"));
+    ASSERT_TRUE(file >= 0 || file == -EACCES || file == -ENOENT || file == -EAGAIN) << file;
+    if (file < 0) continue;
+    ++opened;
+    const std::int64_t size = box.in.read(file, box.window());
+    ASSERT_EQ(box.text(static_cast<std::size_t>(size)), "may: some text");
+    box.in.close(file);
+  }
+  over = true;
+  swaps.join();
+  RecordProperty("opened", std::to_string(opened));
+}
+
+TEST_F(broker_test, tells_of_refusals_with_the_rule_that_would_allow) {
+  brokered box(policy(reads()).connect(9));
+  box.in.open(path("other/file"));
+  box.in.open(path("other/new"), O_WRONLY | O_CREAT);
+  const std::int64_t socket = box.in.socket();
+  box.in.connect(socket, 10);
+  box.in.bind(socket, 11);
+  box.in.refuse(56);
+  for (unsigned i = 0; i < 100; ++i) box.in.open(path("other/file"));
+  const auto all = box.refusals();
+  ASSERT_GE(all.size(), 5U);
+  EXPECT_EQ(all[0].call, "open");
+  EXPECT_EQ(all[0].what, path("other/file"));
+  EXPECT_EQ(all[0].rule, "read " + path("other/file"));
+  EXPECT_EQ(all[0].times, 1U);
+  EXPECT_EQ(all[1].rule, "write " + path("other"));
+  EXPECT_EQ(all[2].rule, "connect 10");
+  EXPECT_EQ(all[3].rule, "listen 11");
+  EXPECT_EQ(all[4].rule, "");
+  EXPECT_TRUE(all[4].what.starts_with("56"));
+  EXPECT_LT(all.size(), 10U) << "what is repeated is told once a second";
+  EXPECT_EQ(box.usage().refusals, 105U);
+  // A rule that was suggested is one.
+  for (const auto& one : all)
+    if (!one.rule.empty()) {
+      EXPECT_NO_THROW(policy::parse(one.rule)) << one.rule;
+    }
+  EXPECT_EQ(box.kills(), 0U);
+}
+
+TEST_F(broker_test, ends_a_client_whose_policy_says_so) {
+  brokered box(policy(reads()).on_refusal(policy::refusal::kill));
+  EXPECT_GE(box.in.open(path("may/file")), 0);
+  EXPECT_EQ(box.in.open(path("may/absent")), -ENOENT);
+  EXPECT_EQ(box.kills(), 0U);
+  EXPECT_EQ(box.in.open(path("other/file")), -EPERM);
+  while (box.kills() == 0) std::this_thread::yield();
+  EXPECT_EQ(box.kills(), 1U);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- TCP
+
+class listener {
+ public:
+  listener() {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    EXPECT_EQ(::bind(file_, reinterpret_cast<const sockaddr*>(&at), size), 0);
+    EXPECT_EQ(::listen(file_, 4), 0);
+    EXPECT_EQ(::getsockname(file_, reinterpret_cast<sockaddr*>(&at), &size), 0);
+    port_ = ntohs(at.sin_port);
+  }
+  ~listener() { ::close(file_); }
+  std::uint16_t port() const { return port_; }
+  int accept() const { return ::accept(file_, nullptr, nullptr); }
+
+ private:
+  const int file_ = ::socket(AF_INET, SOCK_STREAM, 0);
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(broker_test, connects_to_allowed_ports) {
+  const listener server;
+  std::thread echo([&] {
+    const int peer = server.accept();
+    char text[16] = {};
+    const ssize_t size = ::read(peer, text, sizeof text);
+    EXPECT_EQ(::write(peer, text, static_cast<std::size_t>(size)), size);
+    EXPECT_EQ(::read(peer, text, sizeof text), 0) << "it has said that it will write no more";
+    ::close(peer);
+  });
+  brokered box(policy().connect(server.port()));
+  const std::int64_t socket = box.in.socket();
+  EXPECT_EQ(box.in.connect(socket, static_cast<std::uint16_t>(server.port() ^ 1)), -EPERM);
+  ASSERT_EQ(box.in.connect(socket, server.port()), 0);
+  EXPECT_EQ(box.in.write(socket, bytes_of("hello")), 5);
+  EXPECT_EQ(box.in.read(socket, box.window()), 5);
+  EXPECT_EQ(box.text(5), "hello");
+  EXPECT_EQ(box.in.shutdown(socket, SHUT_WR), 0);
+  EXPECT_EQ(box.in.read(socket, box.window()), 0);
+  echo.join();
+  EXPECT_EQ(box.in.write(socket, bytes_of("x")), -EPIPE) << "and no signal";
+  EXPECT_EQ(box.in.bind(socket, server.port()), -EPERM);
+  const std::int64_t other = box.in.socket();
+  EXPECT_EQ(box.in.listen(other, 4), -EINVAL) << "the kernel would choose where";
+}
+
+TEST_F(broker_test, listens_at_allowed_ports) {
+  std::uint16_t port = 0;
+  {
+    const listener free_now;
+    port = free_now.port();
+  }
+  brokered box(policy().listen(port));
+  const std::int64_t socket = box.in.socket();
+  EXPECT_EQ(box.in.bind(socket, static_cast<std::uint16_t>(port ^ 1)), -EPERM);
+  ASSERT_EQ(box.in.bind(socket, port), 0);
+  ASSERT_EQ(box.in.listen(socket, 4), 0);
+  std::thread client([&] {
+    const int peer = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(peer, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    EXPECT_EQ(::write(peer, "from outside", 12), 12);
+    ::close(peer);
+  });
+  const std::int64_t accepted = box.in.accept(socket);
+  ASSERT_GE(accepted, 3);
+  EXPECT_EQ(box.in.read(accepted, box.window()), 12);
+  EXPECT_EQ(box.text(12), "from outside");
+  client.join();
+}
+
+TEST_F(broker_test, stops_while_a_call_waits) {
+  std::uint16_t port = 0;
+  {
+    const listener free_now;
+    port = free_now.port();
+  }
+  brokered box(policy().listen(port));
+  const std::int64_t socket = box.in.socket();
+  ASSERT_EQ(box.in.bind(socket, port), 0);
+  ASSERT_EQ(box.in.listen(socket, 4), 0);
+  std::atomic<std::int64_t> result{0};
+  std::thread waits([&] { result = box.in.accept(socket); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  box.stop();
+  waits.join();
+  EXPECT_EQ(result, -EINTR);
+}
+
+// ------------------------------------------------------------------------------------------------------ many callers
+
+TEST_F(broker_test, serves_fibers_at_once) {
+  for (const unsigned threads : {1U, 3U}) {
+    brokered box(reads(), {.calls = 4, .threads = threads});
+    std::vector<muster::fiber> fibers;
+    std::size_t right = 0;
+    const std::size_t each = scaled(2'000);
+    for (unsigned f = 0; f < 16; ++f)  // more than may call at once
+      fibers.emplace_back([&, f] {
+        const std::int64_t file = box.in.open(path("may/file"));
+        for (std::size_t i = 0; i < each; ++i) {
+          std::byte one{};
+          const auto at = static_cast<std::int64_t>((f + i) % 14);
+          if (box.in.pread(file, std::span(&one, 1), at) == 1)
+            right += static_cast<char>(one) == "may: some text"[at] ? 1 : 0;
+        }
+      });
+    fibers.clear();
+    EXPECT_EQ(right, 16 * each);
+    EXPECT_EQ(box.usage().bytes_in, 16 * each);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------ who lies
+
+/// Requests of any words: what is plausible more often than what is not.
+TEST_F(broker_test, survives_any_requests) {
+  fs::create_directory(path("may/sub"));
+  brokered box(policy(writes()).files(8));
+  const std::string before = content_of(path("other/file"));
+  using muster::detail::sandbox_call;
+  muster::detail::guarded_producer<muster::detail::request_words> raw(box.at.cells(), box.at.plan().cells());
+  std::mt19937_64 random(20261127);  // NOLINT(cert-msc51-cpp): the same each time
+  const std::vector<std::string> paths{path("may/file"),          path("may/a"),         path("may/sub/b"),
+                                       path("may/../other/file"), path("other/file"),    "/proc/self/mem",
+                                       path("may/sub"),           std::string(5000, '/')};
+  const std::uint64_t data_bytes = box.at.plan().data_bytes();
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < scaled(100'000); ++i) {
+    const std::string& one = paths[random() % paths.size()];
+    std::memcpy(box.at.data(), one.data(), one.size());
+    const auto word = [&]() -> std::uint64_t {
+      switch (random() % 8) {
+        case 0: return 0;
+        case 1: return one.size();
+        case 2: return random() % 8;
+        case 3: return random() % data_bytes;
+        case 4: return data_bytes - random() % 3;
+        case 5: return 4096 * (random() % 4) + random() % 11;  // a handle perhaps
+        case 6: return random();
+        default: return 1;
+      }
+    };
+    auto call = static_cast<sandbox_call>(random() % (muster::detail::sandbox_calls + 1));
+    if (call == sandbox_call::ftruncate) call = sandbox_call::open;  // a large file takes its time
+    const std::uint64_t slot = random() % 8 == 0 ? random() % 16 : i % 8;
+    number =
+        raw.push({static_cast<std::uint64_t>(call) | slot << 32U, word(), word(), word(), word() % 100'000, word()});
+    if (slot < 8) {
+      std::int64_t result = 0;
+      while (!muster::detail::is_answered(box.at.slots()[slot], number, result)) {
+        muster::detail::bell(box.at.head().to_broker, brokered::asymmetric()).ring();
+        std::this_thread::yield();
+      }
+    }
+  }
+  EXPECT_EQ(content_of(path("other/file")), before);
+  std::set<std::string> there;
+  for (const auto& one : fs::directory_iterator(root_)) there.insert(one.path().filename());
+  EXPECT_EQ(there, (std::set<std::string>{"may", "other"}));
+}
+
+/// A client that writes every word of the arena all the time, while it asks for something as well.
+TEST_F(broker_test, survives_memory_that_changes) {
+  brokered box(writes(), {.threads = 2});
+  const std::string before = content_of(path("other/file"));
+  std::atomic<bool> over{false};
+  // Words that are read as words. Data is written by the kernel, and nobody looks at it.
+  auto* const words = reinterpret_cast<std::atomic<std::uint64_t>*>(box.at.cells());
+  const std::size_t many = box.at.plan().cells() * sizeof(muster::detail::arena_plan::cell) / 8;
+  auto* const head = reinterpret_cast<std::atomic<std::uint32_t>*>(&box.at.head());
+  std::thread flips([&] {
+    std::mt19937_64 random(7);  // NOLINT(cert-msc51-cpp): the same each time
+    for (std::uint64_t round = 0; !over; ++round) {
+      const std::uint64_t value = random() % 4 == 0 ? random() : random() % 64;
+      words[random() % many].store(value, std::memory_order_relaxed);
+      if (round % 16 == 0) head[random() % 48].store(static_cast<std::uint32_t>(value), std::memory_order_relaxed);
+    }
+  });
+  muster::detail::guarded_producer<muster::detail::request_words> raw(box.at.cells(), box.at.plan().cells());
+  const std::string file = path("may/file");
+  std::memcpy(box.at.data(), file.data(), file.size());
+  const muster::detail::bell bell(box.at.head().to_broker, brokered::asymmetric());
+  for (std::size_t i = 0; i < scaled(200'000); ++i) {
+    raw.push({i % muster::detail::sandbox_calls | (i % 8) << 32U, 0, file.size(), 1 + i % 3, 0, 0});
+    bell.ring();
+  }
+  over = true;
+  flips.join();
+  box.stop();  // whatever its words say
+  EXPECT_EQ(content_of(path("other/file")), before);
+}
+
+}  // namespace

@@ -1,0 +1,524 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sandboxes as a whole: processes with a wall, jobs in them, code that knows nothing of it, and every way to end. The
+// sanitizers make calls of their own behind the wall; broker_test has what they can look at.
+#include <gtest/gtest.h>
+#include <muster/fiber.hpp>
+#include <muster/syscall/sandbox.hpp>
+
+#include "scale.hpp"
+
+#include <dirent.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <new>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using muster::inside;
+using muster::policy;
+using muster::sandbox;
+using muster::sandbox_end;
+using muster::sandbox_options;
+using reason = sandbox_end::reason;
+using window = std::span<std::byte>;
+
+class sandbox_test : public ::testing::Test {
+ protected:
+  sandbox_test() {
+    std::string made = (fs::temp_directory_path() / "sandbox-XXXXXX").string();
+    root_ = ::mkdtemp(made.data());
+    std::ofstream(root_ / "file") << "one\ntwo\nthree\n";
+  }
+  ~sandbox_test() override { fs::remove_all(root_); }
+  void SetUp() override {
+    if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers make system calls of their own";
+  }
+
+  /// What a job is told of a path.
+  struct text {
+    char at[128] = {};
+    operator const char*() const { return at; }
+  };
+  text path(const std::string& rest = {}) const {
+    text made;
+    const std::string all = rest.empty() ? root_.string() : (root_ / rest).string();
+    std::memcpy(made.at, all.data(), std::min(all.size(), sizeof made.at - 1));
+    return made;
+  }
+  policy reads() const { return policy().read(root_.string()).memory(64U << 20U); }
+  policy writes() const { return policy().write(root_.string()).memory(64U << 20U); }
+
+  fs::path root_;
+};
+
+std::size_t files_open() {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator{}));
+}
+
+TEST_F(sandbox_test, runs_jobs) {
+  sandbox box{policy()};
+  EXPECT_EQ(box.run([](inside&) { return 6 * 7; }).value(), 42);
+  EXPECT_TRUE(box.run([](inside&) { return true; }).value());
+  EXPECT_FALSE(box.run([](inside&) { return false; }).value());
+  struct pair {
+    double a;
+    std::uint64_t b;
+  };
+  const auto both = box.run([](inside&) { return pair{0.5, ~std::uint64_t{0}}; }).value();
+  EXPECT_EQ(both.a, 0.5);
+  EXPECT_EQ(both.b, ~std::uint64_t{0});
+  EXPECT_TRUE(box.run([](inside&) {}));
+  const std::uint64_t captured[3] = {1, 20, 300};
+  EXPECT_EQ(box.run([captured](inside&) { return captured[0] + captured[1] + captured[2]; }).value(), 321U);
+  EXPECT_EQ(box.run([](inside& in) { return in.getppid(); }).value(), ::getppid());
+  EXPECT_NE(box.process(), ::getpid());
+  EXPECT_EQ(box.end().why, reason::running);
+}
+
+int seen_by_jobs = 1;
+
+TEST_F(sandbox_test, has_a_copy_of_the_programs_memory) {
+  seen_by_jobs = 2;
+  sandbox box{policy()};
+  seen_by_jobs = 3;
+  EXPECT_EQ(box.run([](inside&) { return seen_by_jobs++; }).value(), 2) << "as it was when the sandbox was made";
+  EXPECT_EQ(box.run([](inside&) { return seen_by_jobs; }).value(), 3) << "its own copy";
+  EXPECT_EQ(seen_by_jobs, 3);
+}
+
+TEST_F(sandbox_test, shares_windows) {
+  sandbox box{policy()};
+  const std::string input = "abcdefgh";
+  auto job = box.submit(
+      [](inside&, window w) {
+        for (std::size_t i = 0; i < 8; ++i) w[8 + i] = static_cast<std::byte>(std::toupper(static_cast<int>(w[i])));
+        return w.size();
+      },
+      std::as_bytes(std::span(input)));
+  while (!job.done()) std::this_thread::yield();
+  const std::string both(reinterpret_cast<const char*>(job.window().data()), 16);
+  EXPECT_EQ(both, "abcdefghABCDEFGH");
+  EXPECT_EQ(job.get().value(), std::size_t{1} << 20U);
+  const std::vector<std::byte> too_much((std::size_t{1} << 20U) + 1);
+  EXPECT_THROW(box.submit([](inside&) {}, too_much), std::invalid_argument);
+}
+
+TEST_F(sandbox_test, overlaps_jobs) {
+  sandbox box(reads(), {.jobs = 4});
+  std::vector<sandbox::job<std::int64_t>> first;
+  const text name = path("file");
+  const auto body = [name](inside& in, window w) {
+    const std::int64_t file = in.open(name.at);
+    std::int64_t sum = 0;
+    for (int i = 0; i < 200; ++i) sum += in.pread(file, w, i % 14);
+    in.close(file);
+    return sum;
+  };
+  std::int64_t expected = 0;
+  for (int i = 0; i < 200; ++i) expected += 14 - i % 14;
+  for (int i = 0; i < 4; ++i) first.push_back(box.submit(body));
+  std::vector<std::thread> others;  // which wait for places
+  std::atomic<unsigned> right{0};
+  for (int i = 0; i < 4; ++i)
+    others.emplace_back([&] {
+      for (int n = 0; n < 5; ++n)
+        if (box.run(body).value() == expected) ++right;
+    });
+  for (auto& one : first) EXPECT_EQ(one.get().value(), expected);
+  for (std::thread& one : others) one.join();
+  EXPECT_EQ(right, 20U);
+  EXPECT_EQ(box.usage().bytes_in, 24U * static_cast<std::uint64_t>(expected));
+}
+
+TEST_F(sandbox_test, takes_back_the_places_of_jobs_that_nobody_waits_for) {
+  sandbox box(policy(), {.jobs = 2});
+  for (int i = 0; i < 50; ++i) static_cast<void>(box.submit([](inside&) { seen_by_jobs += 10; }));
+  EXPECT_GE(box.run([](inside&) { return seen_by_jobs; }).value(), 10);
+}
+
+// ------------------------------------------------------------------------------------- code that knows nothing of it
+
+TEST_F(sandbox_test, lets_unmodified_code_read) {
+  sandbox box(reads());
+  const text name = path("file"), directory = path();
+  EXPECT_EQ(box.run([name](inside&) {
+                 std::ifstream file(name.at);
+                 int lines = 0;
+                 for (std::string line; std::getline(file, line);) ++lines;
+                 return lines;
+               })
+                .value(),
+            3);
+  EXPECT_EQ(box.run([name](inside&) {
+                 std::FILE* const file = std::fopen(name, "r");
+                 int sum = 0;
+                 for (int c = 0; (c = std::fgetc(file)) != EOF;) sum += c;
+                 std::fseek(file, 4, SEEK_SET);
+                 char word[4] = {};
+                 const bool got = std::fread(word, 1, 3, file) == 3 && std::strcmp(word, "two") == 0;
+                 std::fclose(file);
+                 return got ? sum : -1;
+               })
+                .value(),
+            'o' + 'n' + 'e' + 't' + 'w' + 'o' + 't' + 'h' + 'r' + 'e' + 'e' + 3 * '\n');
+  EXPECT_EQ(box.run([directory](inside&) {
+                 int files = 0;
+                 DIR* const open = ::opendir(directory);
+                 while (const dirent* const one = ::readdir(open)) files += std::strcmp(one->d_name, "file") == 0;
+                 ::closedir(open);
+                 struct stat found{};
+                 if (::chdir(directory) != 0 || ::stat("file", &found) != 0 || ::access("./file", R_OK) != 0) return -1;
+                 char here[200];
+                 if (::getcwd(here, sizeof here) == nullptr || std::strcmp(here, directory) != 0) return -2;
+                 return files * 100 + static_cast<int>(found.st_size);
+               })
+                .value(),
+            114);
+  EXPECT_EQ(box.run([name](inside&) {
+                 const int file = ::open(name, O_RDONLY);
+                 void* const at = ::mmap(nullptr, 14, PROT_READ, MAP_PRIVATE, file, 0);
+                 return at != MAP_FAILED && std::memcmp(at, "one\ntwo", 7) == 0;
+               })
+                .value(),
+            true);
+}
+
+TEST_F(sandbox_test, lets_unmodified_code_write) {
+  sandbox box(writes());
+  const text name = path("new"), other = path("renamed"), folder = path("folder");
+  EXPECT_EQ(box.run([name, other, folder](inside&) {
+                 {
+                   std::ofstream file(name.at);
+                   for (int i = 0; i < 10'000; ++i) file << i << '\n';
+                 }
+                 return std::rename(name, other) + ::mkdir(folder, 0755) * 10;
+               })
+                .value(),
+            0);
+  std::ifstream file(other.at);
+  int expected = 0;
+  for (int i = 0; file >> i;) ASSERT_EQ(i, expected++);
+  EXPECT_EQ(expected, 10'000);
+  EXPECT_TRUE(fs::is_directory(folder.at));
+}
+
+TEST_F(sandbox_test, refuses_everything_else_to_unmodified_code) {
+  sandbox box(reads());
+  EXPECT_EQ(box.run([](inside&) { return ::open("/etc/passwd", O_RDONLY) == -1 ? errno : 0; }).value(), EPERM);
+  EXPECT_EQ(box.run([](inside&) { return ::fork() == -1 ? errno : 0; }).value(), EPERM);
+  EXPECT_EQ(box.run([](inside&) { return ::kill(1, SIGKILL) == -1 ? errno : 0; }).value(), EPERM);
+  EXPECT_EQ(box.run([](inside&) { return ::socket(AF_UNIX, SOCK_STREAM, 0) == -1 ? errno : 0; }).value(), EPERM);
+  EXPECT_EQ(box.run([](inside&) { return ::execl("/bin/true", "true", nullptr) == -1 ? errno : 0; }).value(), EPERM);
+  EXPECT_EQ(box.run([](inside&) {
+                 try {
+                   std::thread([] {}).join();
+                 } catch (const std::system_error&) {
+                   return 1;
+                 }
+                 return 0;
+               })
+                .value(),
+            1);
+  EXPECT_EQ(box.run([](inside&) { return ::signal(SIGSYS, SIG_DFL) == SIG_ERR ? errno : 0; }).value(), EPERM);
+  EXPECT_EQ(box.run([](inside&) { return ::write(2, "x", 1) == -1 ? errno : 0; }).value(), EBADF);
+  EXPECT_NE(box.run([](inside&) { return std::system("true"); }).value(), 0);
+  EXPECT_EQ(box.end().why, reason::running) << box.end().text();
+  EXPECT_GE(box.usage().refusals, 6U);
+}
+
+TEST_F(sandbox_test, traps_calls_of_many_fibers) {
+  sandbox box(reads());
+  const text name = path("file");
+  EXPECT_EQ(box.run([name](inside&) {
+                 int right = 0;
+                 std::vector<muster::fiber> fibers;
+                 for (int f = 0; f < 20; ++f)
+                   fibers.emplace_back([&right, &name] {
+                     for (int i = 0; i < 50; ++i) {
+                       std::ifstream file(name.at);
+                       std::string line, last;
+                       while (std::getline(file, line)) last = line;
+                       right += last == "three" ? 1 : 0;
+                     }
+                   });
+                 fibers.clear();
+                 return right;
+               })
+                .value(),
+            1000);
+}
+
+// ------------------------------------------------------------------------------------------------------------- limits
+
+TEST_F(sandbox_test, limits_memory) {
+  const auto most = [](inside&) {
+    std::size_t all = 0;
+    try {
+      for (;;) {
+        char* const more = new char[1U << 20U];
+        std::memset(more, 1, 1U << 20U);
+        all += 1U << 20U;
+        if (all > std::size_t{1} << 30U) break;
+      }
+    } catch (const std::bad_alloc&) {
+    }
+    return all >> 20U;
+  };
+  sandbox some(policy().memory(64U << 20U));
+  EXPECT_GE(some.run(most).value(), 48U);
+  EXPECT_LE(some.run(most).value(), 64U);
+  sandbox none{policy()};
+  EXPECT_LE(none.run(most).value(), 1U) << "what malloc had left when the sandbox was made";
+  EXPECT_EQ(some.run([](inside&) {
+                  return ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+                })
+                .value(),
+            true);
+  sandbox executes(policy().memory(64U << 20U, true));
+  EXPECT_EQ(executes
+                .run([](inside&) {
+                  return ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+                })
+                .value(),
+            false);
+}
+
+TEST_F(sandbox_test, limits_processor_time) {
+  sandbox box(policy().time(1));
+  const auto never = box.run([](inside&) {
+    for (std::atomic<bool> go{true}; go;) {
+    }
+  });
+  EXPECT_FALSE(never);
+  EXPECT_EQ(never.end().why, reason::out_of_time) << never.why();
+  EXPECT_NE(never.why().find("time"), std::string::npos);
+}
+
+// --------------------------------------------------------------------------------------------------------------- ends
+
+TEST_F(sandbox_test, tells_how_jobs_end) {
+  {
+    sandbox box{policy()};
+    const auto threw = box.run([](inside&) -> int { throw std::runtime_error("nothing found"); });
+    EXPECT_EQ(threw.why(), "the job has thrown: nothing found");
+    EXPECT_EQ(threw.end().why, reason::running);
+    EXPECT_THROW(static_cast<void>(threw.value()), muster::sandbox_error);
+    EXPECT_EQ(box.run([](inside&) { return 1; }).value(), 1) << "and the next goes on";
+  }
+  struct row {
+    void (*job)(inside&);
+    reason why;
+    int code;
+  };
+  for (const row& one : {row{[](inside&) { ::_exit(3); }, reason::exited, 3},
+                         row{[](inside&) { *reinterpret_cast<volatile int*>(8) = 1; }, reason::by_signal, SIGSEGV},
+                         row{[](inside&) { __builtin_trap(); }, reason::by_signal, SIGILL}}) {
+    sandbox box{policy()};
+    auto other = box.submit([](inside& in) {
+      for (;;) in.getppid();
+    });
+    const auto result = box.run(one.job);
+    EXPECT_FALSE(result);
+    EXPECT_EQ(result.end().why, one.why) << result.why();
+    EXPECT_EQ(result.end().code, one.code);
+    EXPECT_EQ(other.get().end().why, one.why) << "the others end with it";
+    EXPECT_THROW(box.run([](inside&) {}), muster::sandbox_error);
+    EXPECT_EQ(box.stop().why, one.why) << "as it has ended, not as it has been stopped";
+  }
+}
+
+int deeper(volatile char* above, unsigned levels) {
+  volatile char here[4096];
+  here[0] = above == nullptr ? '\0' : above[0];
+  return levels == 0 ? 0 : deeper(here, levels - 1) + here[0];
+}
+
+TEST_F(sandbox_test, ends_by_abort_and_by_a_full_stack) {
+  sandbox aborts{policy()};
+  EXPECT_EQ(aborts.run([](inside&) { std::abort(); }).end().why, reason::by_signal);
+  sandbox overflows{policy()};
+  EXPECT_EQ(overflows.run([](inside&) { return deeper(nullptr, 1U << 30U); }).end().why, reason::by_signal);
+}
+
+TEST_F(sandbox_test, stops_at_any_time) {
+  for (int i = 0; i < 20; ++i) {
+    sandbox box(reads());
+    const text name = path("file");
+    auto busy = box.submit([name](inside& in, window w) {
+      for (;;) {
+        const std::int64_t file = in.open(name.at);
+        in.read(file, w);
+        in.close(file);
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(200 * i));
+    std::thread other([&] { box.stop(); });  // both may
+    EXPECT_EQ(box.stop().why, reason::stopped);
+    other.join();
+    EXPECT_EQ(busy.get().end().why, reason::stopped);
+    EXPECT_THROW(box.run([](inside&) {}), muster::sandbox_error);
+  }
+}
+
+TEST_F(sandbox_test, ends_by_refusal_when_the_policy_says_so) {
+  sandbox box(reads().on_refusal(policy::refusal::kill));
+  const auto result = box.run([](inside& in) {
+    in.open("/etc/passwd");
+    for (;;) in.getppid();
+  });
+  EXPECT_EQ(result.end().why, reason::refused) << result.why();
+  sandbox unmodified(reads().on_refusal(policy::refusal::kill));
+  EXPECT_EQ(unmodified
+                .run([](inside& in) {
+                  ::fork();
+                  for (;;) in.getppid();
+                })
+                .end()
+                .why,
+            reason::refused);
+}
+
+TEST_F(sandbox_test, ends_with_the_process_that_made_it) {
+  int words[2];
+  ASSERT_EQ(::pipe(words), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sandbox box{policy()};
+    const int process = box.process();
+    if (::write(words[1], &process, sizeof process) != sizeof process) ::_exit(1);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int process = 0, status = 0;
+  ASSERT_EQ(::read(words[0], &process, sizeof process), static_cast<ssize_t>(sizeof process));
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  const auto is_there = [&] {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    std::string line;
+    return std::getline(file, line) && line.find(") Z ") == line.npos;
+  };
+  while (is_there()) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // or the test's own limit
+  ::close(words[0]);
+  ::close(words[1]);
+}
+
+TEST_F(sandbox_test, gives_everything_back) {
+  {
+    sandbox first{policy()};
+  }
+  const std::size_t before = files_open();
+  for (int i = 0; i < 20; ++i) {
+    sandbox box(reads());
+    const text name = path("file");
+    EXPECT_GE(box.run([name](inside& in) { return in.open(name.at); }).value(), 0) << "not closed";
+    EXPECT_GT(files_open(), before);
+  }
+  EXPECT_EQ(files_open(), before);
+}
+
+TEST_F(sandbox_test, is_made_by_many_threads_and_within_fibers) {
+  std::vector<std::thread> threads;
+  std::atomic<int> sum{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&sum, t] {
+      for (int i = 0; i < 4; ++i) {
+        sandbox box{policy()};
+        sum += box.run([t, i](inside&) { return 10 * t + i; }).value();
+      }
+    });
+  for (std::thread& one : threads) one.join();
+  EXPECT_EQ(sum, 4 * (0 + 10 + 20 + 30) + 4 * 6);
+  int by_fibers = 0;
+  {
+    std::vector<muster::fiber> fibers;
+    for (int f = 0; f < 4; ++f)
+      fibers.emplace_back([&by_fibers, f] {
+        sandbox box{policy()};
+        by_fibers += box.run([f](inside&) { return f; }).value();
+      });
+  }
+  EXPECT_EQ(by_fibers, 6);
+}
+
+TEST_F(sandbox_test, says_what_is_wrong_with_options) {
+  const auto why = [](sandbox_options o) {
+    try {
+      sandbox box(policy(), std::move(o));
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(why({.jobs = 0}), "sandbox_options::jobs is 0; it must be 1 to 256");
+  EXPECT_NE(why({.calls = 5000}).find("calls is 5000"), std::string::npos);
+  EXPECT_NE(why({.stack_bytes = 1000}).find("stack_bytes"), std::string::npos);
+  EXPECT_NE(why({.broker_threads = 0}).find("broker_threads"), std::string::npos);
+}
+
+TEST_F(sandbox_test, sleeps_when_it_has_nothing_to_do) {
+  sandbox box{policy()};
+  box.run([](inside&) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto used = [&box] {
+    std::ifstream file("/proc/" + std::to_string(box.process()) + "/stat");
+    std::string all((std::istreambuf_iterator<char>(file)), {});
+    std::istringstream rest(all.substr(all.rfind(") ") + 2));
+    std::string word;
+    long ticks = 0;
+    for (int field = 3; rest >> word; ++field)
+      if (field == 14 || field == 15) ticks += std::stol(word);
+    return ticks;
+  };
+  const long before = used();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_EQ(used(), before) << "ticks of the inside";
+}
+
+// -------------------------------------------------------------------------------------------------------- who attacks
+
+/// Code that writes anything over all that both sides see. Its outside goes on, and ends it when it likes.
+TEST_F(sandbox_test, survives_an_inside_that_writes_everywhere) {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    sandbox box(reads(), {.jobs = 2, .window_bytes = 4096});
+    auto attack = box.submit([seed](inside& in, window w) {
+      // The arena begins somewhere before the window, at a page.
+      std::byte* const end = w.data() + w.size();
+      std::byte* begin = w.data() - 64 * (std::size_t{64} << 10U);
+      begin -= 5 * 4096;
+      std::mt19937_64 random(seed);
+      for (std::uint64_t i = 0;; ++i) {
+        const std::size_t at = i % 4 != 0 ? random() % (5 * 4096) : random() % static_cast<std::size_t>(end - begin);
+        reinterpret_cast<std::atomic<std::uint64_t>*>(begin + at / 8 * 8)
+            ->store(random() % 4 == 0 ? random() : random() % 64, std::memory_order_relaxed);
+        if (i % 1024 == 0) in.refuse(1);
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    const sandbox_end how = box.stop();
+    EXPECT_TRUE(how.why == reason::stopped || how.why == reason::by_signal) << how.text();
+    EXPECT_FALSE(attack.get());
+  }
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(std::ifstream(root_ / "file").rdbuf()), {}),
+            "one\ntwo\nthree\n");
+}
+
+}  // namespace
