@@ -71,15 +71,11 @@ class bell {
     if (at_->processor.load(std::memory_order_relaxed) != processor)
       at_->processor.store(processor, std::memory_order_relaxed);
     if (processor == 0 || other.processor.load(std::memory_order_relaxed) != processor)
-      return await_by<wait_apart>(ready, until);
-    return await_by<wait_together>(ready, until);
+      return await<wait_apart>(ready, until);
+    return await<wait_together>(ready, until);
   }
-
- private:
-  static constexpr std::uint32_t any = ~std::uint32_t{0};
-
   template <class Policy, class Ready>
-  bool await_by(Ready& ready, deadline until) const noexcept {
+  bool await(Ready ready, deadline until) const noexcept {
     if (siblings* const others = siblings::of_caller(); others != nullptr) {
       fiber_waiter<Ready> one(Policy{}, *this, ready, until);
       return others->wait(one);
@@ -97,6 +93,9 @@ class bell {
         return ready();
     }
   }
+ private:
+  static constexpr std::uint32_t any = ~std::uint32_t{0};
+
   /// Returns the count on which to sleep.
   std::uint32_t announce() const noexcept {
     // (4) acquire: pairs with (3).

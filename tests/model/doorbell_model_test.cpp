@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The doorbell between a sandbox's sides under the checker: whoever rings after an event is heard by everybody who
+// waits for it, with both kinds of fence; and one who writes the doorbell's words keeps nobody past a deadline.
+#include <gtest/gtest.h>
+#include <muster/fiber.hpp>
+#include <muster/syscall/detail/doorbell.hpp>
+
+#include "expect_right.hpp"
+#include "muster_model/explore.hpp"
+#include "mutant_search.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace muster_model_test;
+namespace sync = muster::sync;
+constexpr auto relaxed = std::memory_order_relaxed;
+using muster::detail::bell;
+using muster::detail::doorbell;
+
+bool asymmetric() { return sync::asymmetric_fences(muster::futex_scope::shared); }
+
+/// Something that happens, and a wait for it without end.
+class event {
+ public:
+  explicit event(const bell& by) : by_(by) {}
+  void happen() {
+    happened_.store(1, relaxed);
+    by_.ring();
+  }
+  void await() {
+    mm::require(by_.await<muster::wait::park>([this] { return happened_.load(relaxed) == 1; }, muster::no_deadline),
+                "a wait without an end has ended");
+  }
+
+ private:
+  const bell& by_;
+  sync::atomic<unsigned> happened_{0};
+};
+
+void one_waits() {
+  doorbell shared;
+  const bell by(shared, asymmetric());
+  event one(by);
+  mm::parallel([&] { one.happen(); }, [&] { one.await(); });
+}
+
+void two_wait() {
+  doorbell shared;
+  const bell by(shared, asymmetric());
+  event one(by);
+  mm::parallel([&] { one.happen(); }, [&] { one.await(); }, [&] { one.await(); });
+}
+
+/// One rings for the one, another for the other; each may clear what was set for the other's.
+void two_ring_for_two() {
+  doorbell shared;
+  const bell by(shared, asymmetric());
+  event one(by), other(by);
+  mm::parallel([&] { one.happen(); }, [&] { other.happen(); }, [&] { one.await(); }, [&] { other.await(); });
+}
+
+/// One after the other: the second event may find that the first ring has cleared the word.
+void two_events() {
+  doorbell shared;
+  const bell by(shared, asymmetric());
+  event one(by), other(by);
+  mm::parallel(
+      [&] {
+        one.happen();
+        other.happen();
+      },
+      [&] { one.await(); }, [&] { other.await(); });
+}
+
+void fibers_wait() {
+  doorbell shared;
+  const bell by(shared, asymmetric());
+  event one(by), other(by);
+  mm::parallel(
+      [&] {
+        one.happen();
+        other.happen();
+      },
+      [&] {
+        muster::fiber first([&] { one.await(); });
+        other.await();
+      });
+}
+
+/// Who can write the words keeps others from being woken. They come back all the same.
+void words_that_change() {
+  doorbell shared;
+  const bell by(shared, asymmetric());
+  sync::atomic<unsigned> happened{0};
+  mm::parallel(
+      [&] {
+        shared.asleep.store(0, relaxed);
+        shared.rings.store(7, relaxed);
+        shared.rings.store(0, relaxed);
+      },
+      [&] {
+        happened.store(1, relaxed);
+        by.ring();
+      },
+      [&] {
+        by.await<muster::wait::park>([&] { return happened.load(relaxed) == 1; },
+                                     muster::deadline_clock::now() + std::chrono::hours(1));
+      });
+}
+
+struct row {
+  const char* name;
+  void (*run)();
+  search_bounds within;
+};
+
+const row programs[] = {
+    {"one_waits", one_waits, {-1, -1}},
+    {"two_wait", two_wait, {1, 2}},
+    {"two_ring_for_two", two_ring_for_two, {0, 2}},
+    {"two_events", two_events, {1, 2}},
+    {"fibers_wait", fibers_wait, {2, 2}},
+    {"words_that_change", words_that_change, {2, 2}},
+};
+
+/// What an execution allocates is gone when it ends: what its fibers leave behind for others is made before.
+void prepare() {
+  muster::stack_overflow::watch();
+  const muster::stack_memory stack = muster::stack_pool::shared().take({});
+  muster::stack_pool::shared().give_back(stack);
+}
+
+class doorbell_model : public ::testing::TestWithParam<row> {
+ protected:
+  void SetUp() override { prepare(); }
+};
+
+TEST_P(doorbell_model, is_heard) {
+  const row& r = GetParam();
+  for (const bool asymmetric : {true, false}) {
+    mm::settings().asymmetric_fences = asymmetric;
+    expect_right(r.within, r.name, r.run);
+    expect_right(mm::limits{.how = mm::strategy::priorities, .executions = 10'000, .depth = 4}, r.name, r.run);
+  }
+  mm::settings().asymmetric_fences = true;
+}
+
+INSTANTIATE_TEST_SUITE_P(of, doorbell_model, ::testing::ValuesIn(programs),
+                         [](const auto& at) { return std::string(at.param.name); });
+
+TEST(doorbell_mutants, are_noticed_or_explained) {
+  prepare();
+  mutant_search search;
+  for (const row& r : programs)
+    for (const bool asymmetric : {true, false})
+      search.programs.push_back(
+          {r.name + std::string(asymmetric ? "" : ", without the asymmetric fence"), asymmetric, r.run, {}});
+  search.survivors = {{"bell::wake: store skipped #1", true, "a word that stays set costs wakes in vain"}};
+  search.files = {"detail/doorbell"};
+  search.prefix = "bell";
+  search.run();
+}
+
+}  // namespace
