@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// muster.hpp: everything but muster/gpu.hpp, which is for kernels, muster/queue/shared.hpp, the queue between processes,
-// and muster/syscall.hpp, the sandbox, which both need Linux.
+// muster.hpp: everything but muster/gpu.hpp, which is for kernels, muster/queue/shared.hpp, the queue between
+// processes, and muster/syscall.hpp, the sandbox.
 #pragma once
 
 #include <muster/base/parallelism.hpp>  // IWYU pragma: export

@@ -64,6 +64,13 @@ struct sandbox_options {
       on_refusal{};  ///< called by a thread of the broker, seldom when it goes on
 };
 
+/// Another program, for a sandbox.
+struct sandbox_program {
+  std::string path;                    ///< absolute, as the policy allows it to be read
+  std::vector<std::string> arguments;  ///< the first is what it is called
+  std::vector<std::string> environment;
+};
+
 /// How an inside has ended.
 struct sandbox_end {
   enum class reason {
@@ -73,6 +80,7 @@ struct sandbox_end {
     out_of_time,  ///< by the policy's limit
     refused,      ///< by the policy, for a call that is not allowed
     stopped,      ///< by stop(), or the destructor
+    not_loaded,   ///< the other program could not be; `code` is the error number
     unknown,      ///< somebody else has waited for the process: the program ignores SIGCHLD, or waits for any child
   };
   reason why = reason::running;
@@ -86,6 +94,10 @@ struct sandbox_end {
       case reason::out_of_time: return "the code in the sandbox has used the processor time that its policy allows";
       case reason::refused: return "the code in the sandbox has made a call that its policy ends it for";
       case reason::stopped: return "the sandbox has been stopped";
+      case reason::not_loaded:
+        return "the program for the sandbox cannot be loaded: " + std::generic_category().message(code) +
+               "; it must be an ELF file of this machine, which the policy allows to be read, and so must its "
+               "interpreter; and memory must be executable";
       case reason::unknown: break;
     }
     return "the sandbox has ended, and its status went to somebody else; let SIGCHLD not be ignored, and no thread "
@@ -134,7 +146,11 @@ class sandbox {
   template <class T>
   class job;
 
-  explicit sandbox(policy rules, sandbox_options options = {});
+  explicit sandbox(policy rules, sandbox_options options = {}) : sandbox(std::move(rules), std::move(options), {}) {}
+  /// Runs another program instead of jobs, with the arguments after its own name. Its file, its interpreter's and its
+  /// libraries' are read as the policy allows; memory must be executable. end() and wait() tell what becomes of it.
+  sandbox(policy rules, sandbox_program program, sandbox_options options = {})
+      : sandbox(std::move(rules), std::move(options), std::optional(std::move(program))) {}
   /// Stops the inside.
   ~sandbox() { stop(); }
   sandbox(const sandbox&) = delete;
@@ -150,6 +166,13 @@ class sandbox {
   template <class F>
   auto submit(const F& function, std::span<const std::byte> input = {});
 
+  /// Returns when the inside has ended.
+  sandbox_end wait() {
+    while (!has_ended())
+      to_outside_.await(
+          map_.head().to_inside, 0, [this] { return has_ended(); }, deadline_clock::now() + std::chrono::seconds(1));
+    return end();
+  }
   /// Kills the inside, and returns when it has ended and its calls in flight are over. Not from on_refusal.
   sandbox_end stop();
   /// Whether it runs, or how it has ended.
@@ -170,8 +193,9 @@ class sandbox {
     bool left = false;       // nobody waits for its job any more
   };
 
+  sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program);
   static detail::arena_plan plan_of(const sandbox_options& o);
-  void keep(const detail::launch_plan& plan, bool time_limited);
+  void keep(const detail::launch_plan& plan, detail::program* instead_of_jobs);
   void note_end(int status, bool known, bool out_of_time);
   void await_start();
   std::uint32_t take_place();
@@ -191,6 +215,11 @@ class sandbox {
     return over_.load(std::memory_order_acquire);
   }
   void kill(sandbox_end::reason why) noexcept;
+  /// An error number, as the inside says.
+  int not_loaded() const noexcept {
+    const auto step = static_cast<detail::launch_step>(map_.head().step.load(std::memory_order_relaxed));
+    return step == detail::launch_step::program ? map_.head().error.load(std::memory_order_relaxed) : 0;
+  }
 
   const policy rules_;
   const mapping arena_;
@@ -210,6 +239,7 @@ class sandbox {
   detail::owned_file handle_{-1};  // of the process
   sync::atomic<bool> over_{false};
   std::unique_ptr<detail::broker> broker_;
+  std::optional<detail::program> program_;
   std::thread keeper_;
 };
 
@@ -349,7 +379,7 @@ inline detail::arena_plan sandbox::plan_of(const sandbox_options& o) {
   return {o.calls, o.jobs, copy_bytes, detail::arena_plan::up(o.window_bytes)};
 }
 
-inline sandbox::sandbox(policy rules, sandbox_options options)
+inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program)
     : rules_(std::move(rules)),
       arena_(detail::make_arena(plan_of(options))),
       map_(plan_of(options), arena_.start()),
@@ -372,7 +402,11 @@ inline sandbox::sandbox(policy rules, sandbox_options options)
   plan.executable = rules_.executable();
   plan.name_spaces = options.name_spaces;
   // The inside dies with the thread that makes it, so that is one that lives as long as it.
-  keeper_ = std::thread([this, plan] { keep(plan, plan.seconds != 0); });
+  if (program) {
+    program_.emplace(std::move(program->path), std::move(program->arguments), std::move(program->environment));
+    program_->follow_links();
+  }
+  keeper_ = std::thread([this, plan] { keep(plan, program_ ? &*program_ : nullptr); });
   try {
     await_start();
     broker_->start();
@@ -383,11 +417,11 @@ inline sandbox::sandbox(policy rules, sandbox_options options)
 }
 
 /// Makes the inside and waits until it ends.
-inline void sandbox::keep(const detail::launch_plan& given, bool time_limited) {
+inline void sandbox::keep(const detail::launch_plan& given, detail::program* instead_of_jobs) {
   detail::launch_plan plan = given;
   plan.parent = ::getpid();
   const pid_t child = ::fork();
-  if (child == 0) detail::launch::become_inside(plan, arena_.start());
+  if (child == 0) detail::launch::become_inside(plan, arena_.start(), instead_of_jobs);
   const int error = errno;
   {
     const std::lock_guard lock(mutex_);
@@ -402,9 +436,9 @@ inline void sandbox::keep(const detail::launch_plan& given, bool time_limited) {
   if (child > 0) do
       ended = ::wait4(child, &status, 0, &used);
     while (ended < 0 && errno == EINTR);
-  note_end(
-      status, ended == child,
-      time_limited && static_cast<std::uint64_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1 >= given.seconds);
+  note_end(status, ended == child,
+           given.seconds != 0 &&
+               static_cast<std::uint64_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1 >= given.seconds);
 }
 
 inline void sandbox::note_end(int status, bool known, bool out_of_time) {
@@ -413,6 +447,7 @@ inline void sandbox::note_end(int status, bool known, bool out_of_time) {
     using reason = sandbox_end::reason;
     if (killed_for_) end_ = {*killed_for_, 0};
     else if (!known) end_ = {reason::unknown, 0};
+    else if (WIFEXITED(status) && not_loaded() != 0) end_ = {reason::not_loaded, not_loaded()};
     else if (WIFEXITED(status)) end_ = {reason::exited, WEXITSTATUS(status)};
     else if (out_of_time && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGXCPU))
       end_ = {reason::out_of_time, 0};

@@ -93,6 +93,7 @@ class bell {
         return ready();
     }
   }
+
  private:
   static constexpr std::uint32_t any = ~std::uint32_t{0};
 

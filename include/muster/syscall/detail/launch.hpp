@@ -13,11 +13,12 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/process.hpp>         // read_start
-#include <muster/fiber/fiber.hpp>          // fiber
-#include <muster/syscall/detail/trap.hpp>  // trap
-#include <muster/syscall/detail/wall.hpp>  // wall
-#include <muster/syscall/inside.hpp>       // inside
+#include <muster/base/process.hpp>            // read_start
+#include <muster/fiber/fiber.hpp>             // fiber
+#include <muster/syscall/detail/program.hpp>  // program
+#include <muster/syscall/detail/trap.hpp>     // trap
+#include <muster/syscall/detail/wall.hpp>     // wall
+#include <muster/syscall/inside.hpp>          // inside
 
 #include <linux/landlock.h>  // landlock_ruleset_attr
 #include <sched.h>           // unshare
@@ -80,8 +81,9 @@ using job_function = void (*)(muster::inside&, std::span<std::byte> window, cons
 class launch {
  public:
   /// In a new process with one thread, which this does not leave.
-  [[noreturn]] static void become_inside(const launch_plan& plan, unsigned char* arena) noexcept {
-    launch here(plan, arena_map(plan.arena, arena));
+  [[noreturn]] static void become_inside(const launch_plan& plan, unsigned char* arena,
+                                         program* instead_of_jobs = nullptr) noexcept {
+    launch here(plan, arena_map(plan.arena, arena), instead_of_jobs);
     try {
       here.leave_behind();
       here.raise_and_live();
@@ -93,8 +95,8 @@ class launch {
   }
 
  private:
-  launch(const launch_plan& plan, const arena_map& at) noexcept
-      : plan_(plan), at_(at), to_outside_(at.head().to_outside, plan.asymmetric) {}
+  launch(const launch_plan& plan, const arena_map& at, program* instead_of_jobs) noexcept
+      : plan_(plan), at_(at), program_(instead_of_jobs), to_outside_(at.head().to_outside, plan.asymmetric) {}
 
   [[noreturn]] void fail(launch_step step, int error) const noexcept {
     at_.head().error.store(error, std::memory_order_relaxed);
@@ -114,6 +116,7 @@ class launch {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (program_ != nullptr && !program_->reserve_stack()) fail(launch_step::memory, errno);
     set_limits();
     if (::syscall(SYS_close_range, 0, ~0U, 0) != 0) fail(launch_step::files, errno);
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -195,15 +198,22 @@ class launch {
     static_cast<void>(std::chrono::steady_clock::now());
     std::vector<fiber> runners;
     runners.reserve(plan_.arena.jobs);
-    for (std::uint32_t i = 0; i < plan_.arena.jobs; ++i)
-      runners.emplace_back(stack_options{.size = plan_.stack_bytes}, [this, i] { run_jobs(*calls, i); });
+    if (program_ == nullptr)
+      for (std::uint32_t i = 0; i < plan_.arena.jobs; ++i)
+        runners.emplace_back(stack_options{.size = plan_.stack_bytes}, [this, i] { run_jobs(*calls, i); });
     wall allowed = wall::pure();
     if (plan_.memory_bytes != 0) allowed.with_memory(plan_.executable);
+    if (program_ != nullptr) allowed.with_program();
+    thread_pointer::prepare();
     std::vector<sock_filter> code = allowed.compiled(wall::refusal::trap);
     if (!trap::listen()) fail(launch_step::handler, errno);
     step_ = launch_step::wall;
     wall::raise(code);
     arrive(inside_stage::ready);
+    if (program_ != nullptr) {
+      const int error = program_->execute(trap::expect_another_program);
+      fail(launch_step::program, error);
+    }
     for (;;) runners.front().join();
   }
 
@@ -247,6 +257,7 @@ class launch {
 
   const launch_plan plan_;
   const arena_map at_;
+  program* const program_;
   const bell to_outside_;
   launch_step step_ = launch_step::none;
 };

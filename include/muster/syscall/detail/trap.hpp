@@ -13,8 +13,9 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/system_abi.hpp>  // trapped_call, old_calls
-#include <muster/syscall/inside.hpp>   // inside
+#include <muster/base/program_entry.hpp>  // thread_pointer
+#include <muster/base/system_abi.hpp>     // trapped_call, old_calls
+#include <muster/syscall/inside.hpp>      // inside
 
 #include <netinet/in.h>    // sockaddr_in
 #include <sys/mman.h>      // mmap
@@ -62,6 +63,9 @@ class trap {
     return ::sigaction(SIGSYS, &how, nullptr) == 0;
   }
 
+  /// From now on, another program may run in this thread, with a thread pointer of its own.
+  static void expect_another_program() noexcept { own_thread() = thread_pointer::get(); }
+
   /// The result, or a negative error number.
   std::int64_t answer(long number, const arguments& a);
 
@@ -70,8 +74,24 @@ class trap {
     static constinit trap* one = nullptr;
     return one;
   }
+  /// 0 as long as the process is this program only.
+  static std::uintptr_t& own_thread() noexcept {
+    static constinit std::uintptr_t one = 0;
+    return one;
+  }
 
+  /// Uses nothing that is a thread's own: it may be another program's now.
   static void on_signal(int, siginfo_t* info, void* context) {
+    if (own_thread() == 0) {
+      handle(info, context);
+      return;
+    }
+    const std::uintptr_t theirs = thread_pointer::get();
+    thread_pointer::set(own_thread());
+    handle(info, context);
+    thread_pointer::set(theirs);
+  }
+  MUSTER_COLD static void handle(const siginfo_t* info, void* context) {
     constexpr int by_filter = 1;  // SYS_SECCOMP
     if (info->si_code != by_filter || own() == nullptr) return;
     const int error = errno;
@@ -443,7 +463,8 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case SYS_prlimit64: return limit(a[1], a[2], a[3]);
     case SYS_set_robust_list: return 0;
     case SYS_rseq: return -ENOSYS;
-    case SYS_prctl: return -EINVAL;
+    case SYS_prctl:
+    case old_calls::arch_prctl: return -EINVAL;
     case SYS_rt_sigaction: return -EPERM;  // of SIGSYS
     case SYS_nanosleep: return native(SYS_clock_nanosleep, {CLOCK_REALTIME, 0, a[0], a[1], 0, 0});
     default: return refused(static_cast<std::uint64_t>(call));

@@ -60,6 +60,8 @@ class wall {
   static wall pure();
   /// And memory of its own, which nobody else sees.
   wall& with_memory(bool executable = false);
+  /// And what another program needs that begins in the process: a thread pointer of its own.
+  wall& with_program();
   /// And one call more.
   wall& with(long call, std::vector<check> checks = {}) {
     rules_.push_back({call, std::move(checks)});
@@ -105,6 +107,12 @@ inline wall& wall::with_memory(bool executable) {
   // No file, nothing shared, and no stack that grows: the limit of data does not count these.
   with(SYS_mmap, {allowed, {3, MAP_ANONYMOUS | MAP_SHARED | MAP_GROWSDOWN, {MAP_ANONYMOUS}}});
   return with(SYS_mprotect, {allowed});
+}
+
+inline wall& wall::with_program() {
+  if (old_calls::arch_prctl < 0) return *this;  // it is an instruction there
+  constexpr std::uint32_t set = 0x1002;
+  return with(old_calls::arch_prctl, {{0, all, {set}}});
 }
 
 inline std::vector<sock_filter> wall::compiled(refusal otherwise) const {
