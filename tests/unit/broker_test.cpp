@@ -291,6 +291,53 @@ TEST_F(broker_test, tells_of_refusals_with_the_rule_that_would_allow) {
   EXPECT_EQ(box.kills(), 0U);
 }
 
+TEST_F(broker_test, tells_of_so_many_refusals_and_no_more) {
+  brokered box(reads());
+  for (std::size_t i = 0; i < 3000; ++i) box.in.open(path("other/" + std::to_string(i)));
+  EXPECT_EQ(box.usage().refusals, 3000U);
+  EXPECT_GE(box.refusals().size(), 1024U);
+  EXPECT_LE(box.refusals().size(), 1040U);
+}
+
+TEST_F(broker_test, suggests_no_rule_that_says_more) {
+  brokered box(reads());
+  box.in.open("/etc/x\nwrite /");
+  box.in.open("/etc/a b");
+  box.in.open("/etc/\x1b[2J");
+  box.in.getppid();  // what comes before it has been told of
+  const auto all = box.refusals();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].rule, "");
+  EXPECT_EQ(all[0].what, "/etc/x?write /");
+  EXPECT_EQ(all[1].rule, "read \"/etc/a b\"");
+  EXPECT_EQ(all[2].what, "/etc/?[2J");
+}
+
+TEST_F(broker_test, leaves_pipes_and_their_writers_alone) {
+  ASSERT_EQ(::mkfifo(path("may/pipe").c_str(), 0600), 0);
+  brokered box(writes());
+  std::atomic<bool> over{false};
+  std::thread writer([&] {
+    while (!over) {
+      const int file = ::open(path("may/pipe").c_str(), O_WRONLY | O_NONBLOCK);
+      EXPECT_EQ(file, -1) << "somebody has opened the other end";
+      if (file >= 0) ::close(file);
+    }
+  });
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(box.in.open(path("may/pipe")), -EACCES);
+  over = true;
+  writer.join();
+}
+
+TEST_F(broker_test, takes_a_rule_for_a_file_as_one_for_that_file) {
+  std::ofstream(path("may/conf")) << "conf";
+  brokered box(policy().read(path("may/conf")));
+  EXPECT_GE(box.in.open(path("may/conf")), 0);
+  fs::remove(path("may/conf"));
+  fs::create_symlink("file", path("may/conf"));
+  EXPECT_EQ(box.in.open(path("may/conf")), -EACCES);
+}
+
 TEST_F(broker_test, ends_a_client_whose_policy_says_so) {
   brokered box(policy(reads()).on_refusal(policy::refusal::kill));
   EXPECT_GE(box.in.open(path("may/file")), 0);

@@ -307,4 +307,22 @@ TEST_F(policies, quote_what_must_be_quoted) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(again.places()[i].path(), made.places()[i].path());
 }
 
+/// A place has one name, where something may be written.
+TEST_F(policies, know_places_by_one_name) {
+  std::filesystem::create_directory_symlink(in("data"), in("link"));
+  const auto why = [](const auto& make) {
+    try {
+      make();
+    } catch (const policy_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(why([&] { policy().write(in("link")); }).find("leads over a link to '" + in("data")), std::string::npos);
+  EXPECT_NE(why([&] { policy().write(in("data")).read(in("link/deep")); }).find("name that"), std::string::npos);
+  EXPECT_NE(why([&] { policy().read(in("link/deep")).write(in("data")); }).find("name that"), std::string::npos);
+  EXPECT_EQ(why([&] { policy().write(in("data")).read(in("data/deep")); }), "");
+  EXPECT_EQ(why([&] { policy().read(in("link")).read(in("data")); }), "");
+}
+
 }  // namespace

@@ -136,6 +136,25 @@ TEST_F(decoding, of_offsets) {
   EXPECT_EQ(error_of(sandbox_call::unlink, {0, 7, 2}), EINVAL);
 }
 
+TEST_F(decoding, of_ports_and_counts) {
+  for (const sandbox_call call : {sandbox_call::connect, sandbox_call::bind}) {
+    EXPECT_EQ(decode(call, {7, 65535}).flags, 65535U);
+    EXPECT_EQ(error_of(call, {7, 1}), 0);
+    EXPECT_EQ(error_of(call, {7, 0}), EINVAL);
+    EXPECT_EQ(error_of(call, {7, 65536}), EINVAL);
+    EXPECT_EQ(error_of(call, {7, most}), EINVAL);
+    EXPECT_EQ(error_of(call, {most, 1}), EBADF);
+  }
+  EXPECT_EQ(error_of(sandbox_call::listen, {7, decoder::most_waiting}), 0);
+  EXPECT_EQ(error_of(sandbox_call::listen, {7, decoder::most_waiting + 1}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::shutdown, {7, 2}), 0);
+  EXPECT_EQ(error_of(sandbox_call::shutdown, {7, 3}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::accept, {7}), 0);
+  EXPECT_EQ(error_of(sandbox_call::accept, {most}), EBADF);
+  EXPECT_EQ(decode(sandbox_call::refused, {56}).flags, 56U);
+  EXPECT_EQ(error_of(sandbox_call::refused, {most}), EINVAL);
+}
+
 /// All that comes out lies within its bounds.
 void expect_within_bounds(const decoded_call& one, const raw_request& words) {
   ASSERT_LT(static_cast<std::uint32_t>(one.what), muster::detail::sandbox_calls);
@@ -144,7 +163,16 @@ void expect_within_bounds(const decoded_call& one, const raw_request& words) {
   ASSERT_LE(one.data.at, arena_bytes);
   ASSERT_LE(one.data.size, arena_bytes - one.data.at);
   ASSERT_LE(one.mode, 0777U);
-  ASSERT_LE(one.flags, open_flags::all);
+  switch (one.what) {
+    case sandbox_call::connect:
+    case sandbox_call::bind:
+      ASSERT_GE(one.flags, 1U);
+      ASSERT_LE(one.flags, 65535U);
+      break;
+    case sandbox_call::listen: ASSERT_LE(one.flags, decoder::most_waiting); break;
+    case sandbox_call::refused: ASSERT_LE(one.flags, std::numeric_limits<std::uint32_t>::max()); break;
+    default: ASSERT_LE(one.flags, open_flags::all);
+  }
   ASSERT_LE(one.path.size(), decoder::longest_path);
   ASSERT_EQ(one.path.find('\0'), one.path.npos);
   ASSERT_EQ(one.other_path.find('\0'), one.other_path.npos);

@@ -24,6 +24,7 @@
 #include <fstream>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -493,7 +494,114 @@ TEST_F(sandbox_test, sleeps_when_it_has_nothing_to_do) {
   EXPECT_EQ(used(), before) << "ticks of the inside";
 }
 
+TEST_F(sandbox_test, waits_for_places_in_fibers) {
+  sandbox box(policy(), {.jobs = 2});
+  int sum = 0;
+  std::vector<muster::fiber> fibers;
+  for (int f = 0; f < 10; ++f)
+    fibers.emplace_back([&sum, &box, f] { sum += box.run([f](inside&) { return 1 << f; }).value(); });
+  fibers.clear();
+  EXPECT_EQ(sum, 1023);
+}
+
+TEST_F(sandbox_test, is_only_a_copy_in_a_child_of_the_program) {
+  std::optional<sandbox> box;
+  box.emplace(policy());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    box.reset();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(box->run([](inside&) { return 5; }).value(), 5) << box->end().text();
+}
+
+TEST_F(sandbox_test, fits_into_little_memory) {
+  sandbox box(policy().memory(64U << 10U));
+  EXPECT_EQ(box.run([](inside&) { return 5; }).value(), 5);
+}
+
+TEST_F(sandbox_test, stops_while_a_stream_that_is_lent_is_full) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const int before = ::dup(1);
+  std::fflush(stdout);
+  ::dup2(pipe[1], 1);
+  {
+    sandbox box(policy(), {.standard_streams = true});
+    auto job = box.submit([](inside& in, window w) {
+      std::int64_t all = 0;
+      for (;;) all += in.write(1, w);
+      return all;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(box.stop().why, reason::stopped);
+  }
+  ::dup2(before, 1);
+  for (const int file : {pipe[0], pipe[1], before}) ::close(file);
+}
+
 // -------------------------------------------------------------------------------------------------------- who attacks
+
+TEST_F(sandbox_test, has_nothing_that_the_program_shares_with_others) {
+  const std::string name = (root_ / "file").string();
+  const int file = ::open(name.c_str(), O_RDWR);
+  void* const shared = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  sandbox other{writes()};
+  sandbox box(policy().memory(1U << 20U));
+  const auto result = box.run([shared](inside&) {
+    *static_cast<volatile char*>(shared) = 'X';
+    return 1;
+  });
+  EXPECT_EQ(result.end().why, reason::by_signal) << result.why();
+  EXPECT_EQ(*static_cast<char*>(shared), 'o');
+  ::munmap(shared, 4096);
+  ::close(file);
+  EXPECT_EQ(other.run([](inside&) { return 2; }).value(), 2);
+}
+
+TEST_F(sandbox_test, counts_memory_that_is_not_to_be_written_any_more) {
+  sandbox box(policy().memory(16U << 20U));
+  EXPECT_LE(box.run([](inside&) {
+                 constexpr std::size_t piece = 1U << 20U;
+                 std::size_t all = 0;
+                 for (; all < 64 * piece; all += piece) {
+                   void* const more =
+                       ::mmap(nullptr, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                   if (more == MAP_FAILED) break;
+                   std::memset(more, 1, piece);
+                   ::mprotect(more, piece, PROT_READ);
+                 }
+                 return all >> 20U;
+               })
+                .value(),
+            16U);
+}
+
+TEST_F(sandbox_test, tells_of_its_layers_as_they_were) {
+  sandbox box{policy()};
+  const auto before = box.missing_layers();
+  static_cast<void>(box.run([](inside&, window w) {
+    std::byte* const begin = w.data() - w.size() % 4096;
+    // All that lies before the windows, byte for byte.
+    for (std::byte* at = begin - 64 * (std::size_t{64} << 10U); at != begin; ++at) *at = std::byte{38};
+    return 1;
+  }));
+  EXPECT_EQ(box.missing_layers(), before);
+}
+
+TEST_F(sandbox_test, sees_no_clocks_of_others) {
+  sandbox box{policy()};
+  EXPECT_EQ(box.run([outside = ::getpid()](inside&) {
+                 timespec now{};
+                 return ::clock_gettime((~static_cast<clockid_t>(outside) << 3) | 2, &now);
+               })
+                .value(),
+            -1);
+}
 
 /// Code that writes anything over all that both sides see. Its outside goes on, and ends it when it likes.
 TEST_F(sandbox_test, survives_an_inside_that_writes_everywhere) {

@@ -72,9 +72,9 @@ std::set<long> let_pass(const wall& behind, const std::vector<long>& arguments) 
   return all;
 }
 
-const std::set<long> pure_calls{SYS_sched_yield, SYS_clock_gettime, SYS_clock_nanosleep, SYS_restart_syscall,
+const std::set<long> pure_calls{SYS_sched_yield, SYS_getrandom, SYS_sigaltstack, SYS_restart_syscall,
                                 muster::detail::futex_waitv_call};
-const std::set<long> memory_calls{SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise};
+const std::set<long> memory_calls{SYS_brk, SYS_munmap, SYS_madvise};
 
 std::set<long> both(std::set<long> some, const std::set<long>& others) {
   some.insert(others.begin(), others.end());
@@ -99,6 +99,19 @@ TEST_F(wall_test, looks_at_what_a_futex_is_to_do) {
   // The kernel looks at the low half only, and so does the wall.
   EXPECT_EQ(outcome_of(wall::pure(), SYS_futex, {0, FUTEX_WAKE | 1L << 40}), passes);
   EXPECT_EQ(outcome_of(wall::pure(), SYS_futex, {0, FUTEX_REQUEUE | 1L << 40}), refused);
+}
+
+TEST_F(wall_test, lets_clocks_of_the_machine_pass_and_its_own) {
+  for (long clock = -16; clock < 16; ++clock)
+    EXPECT_EQ(outcome_of(wall::pure(), SYS_clock_gettime, {clock}), clock >= 0 && clock <= 11 ? passes : refused)
+        << clock;
+}
+
+TEST_F(wall_test, lets_no_handler_of_its_own_signal_pass) {
+  for (long signal = 0; signal < 70; ++signal)
+    EXPECT_EQ(outcome_of(wall::pure(), SYS_rt_sigaction, {signal}),
+              signal >= 1 && signal <= 64 && signal != SIGSYS ? passes : refused)
+        << signal;
 }
 
 TEST_F(wall_test, lets_quick_fences_pass_and_no_others) {

@@ -101,7 +101,13 @@ class broker {
     threads_.clear();
   }
 
-  /// At any time.
+  /// In a child of fork(2), which has none of the threads.
+  void abandon() noexcept {
+    for (std::thread& one : threads_) one.detach();
+    threads_.clear();
+  }
+
+  /// At any time. What a call has come to is counted before its caller has the answer.
   sandbox_usage usage() const {
     sandbox_usage sum;
     std::array<sandbox_usage::of_call, sandbox_calls> all{};
@@ -138,11 +144,11 @@ class broker {
   void serve(counters& own) {
     std::uint64_t now = cycles();
     for (;;) {
+      if (over_.load(std::memory_order_relaxed)) return;
       if (const auto request = requests_.try_pop()) {
         now = answer_one(*request, own, now);
         continue;
       }
-      if (over_.load(std::memory_order_relaxed)) return;
       to_broker_.await(
           at_.head().to_inside, processor_now(),
           [this] { return requests_.may_have_one() || over_.load(std::memory_order_relaxed); },
@@ -157,13 +163,10 @@ class broker {
     std::int64_t result = -call.error;
     if (call.error == 0) result = carried_out(call);
     const bool has_slot = call.slot < at_.plan().calls;
-    const bool is_refused = result == -EPERM || !has_slot;
+    const bool is_refused = result == allowed_calls::not_allowed || !has_slot;
+    if (is_refused) result = -EPERM;
     if (is_refused) [[unlikely]]
       counters::add(own.refusals, 1);
-    if (has_slot) {
-      answer(at_.slots()[call.slot], request.number, result);
-      to_inside_.ring();
-    }
     const std::uint64_t now = cycles();
     const auto kind = static_cast<std::size_t>(call.what);
     if (call.error == 0) {
@@ -173,6 +176,10 @@ class broker {
     if (result > 0 && call.data.size != 0) {
       const bool writes = call.what == sandbox_call::write || call.what == sandbox_call::pwrite;
       counters::add(writes ? own.bytes_out : own.bytes_in, static_cast<std::uint64_t>(result));
+    }
+    if (has_slot) {
+      answer(at_.slots()[call.slot], request.number, result);
+      to_inside_.ring();
     }
     if (is_refused) [[unlikely]]
       refused(call);

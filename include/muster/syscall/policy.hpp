@@ -5,8 +5,8 @@
 // machine it may use, and how much memory, time and how many open files it gets. Without a rule it may do nothing.
 //
 // Text       one rule a line:
-//              read PATH       a file, or everything beneath a directory, in which no link is followed
-//              write PATH      the same, and it may be changed, made and removed
+//              read PATH       a file, or everything beneath a directory; links are followed that stay beneath it
+//              write PATH      the same, and it may be changed, made and removed; to write, no link is followed
 //              connect PORT    to a TCP port of this machine, by its loopback address
 //              listen PORT     the same, to be connected to
 //              memory SIZE     bytes, or with K, M or G; without the rule there is no memory but what it begins with
@@ -34,6 +34,7 @@
 #include <charconv>      // std::from_chars
 #include <cstddef>       // std::size_t
 #include <cstdint>       // std::uint16_t
+#include <cstdlib>       // realpath
 #include <limits>        // the largest size
 #include <memory>        // std::shared_ptr
 #include <optional>      // limits
@@ -85,7 +86,7 @@ class policy {
       descriptor& operator=(const descriptor&) = delete;
       const int number;
     };
-    std::string path_;
+    std::string path_, real_;  // as it is written; without links
     access may_ = access::read;
     std::shared_ptr<const descriptor> directory_;
     std::string name_;
@@ -132,6 +133,8 @@ class policy {
     return std::ranges::any_of(places_, [&](const place& one) { return is_beneath(one.path_, path); });
   }
 
+  /// A path as a rule has it, in quotes where it needs them; empty when no rule can have it.
+  static std::string word_for(const std::string& path);
   /// The rules as text, from which parse() makes an equal policy.
   std::string text() const;
 
@@ -165,6 +168,7 @@ class policy {
     return given;
   }
   void add_place(std::string_view path, access may);
+  void check_links(place& made) const;
 
   std::vector<place> places_;
   std::vector<std::uint16_t> connect_, listen_;
@@ -204,6 +208,7 @@ inline void policy::add_place(std::string_view path, access may) {
              "; a rule is for something that is there: name the directory in which it will be made",
          path);
   made.directory_ = std::make_shared<const place::descriptor>(there);
+  check_links(made);
   struct stat found{};
   if (::fstat(there, &found) == 0 && S_ISDIR(found.st_mode)) {
     places_.push_back(std::move(made));
@@ -223,6 +228,27 @@ inline void policy::add_place(std::string_view path, access may) {
   places_.push_back(std::move(made));
 }
 
+/// Rules go by names. So the names of what may be written are those without links, and what lies in it by another
+/// rule's name must have that name here too: else a place would have two rules.
+inline void policy::check_links(place& made) const {
+  char* const real = ::realpath(made.path_.c_str(), nullptr);
+  made.real_ = real != nullptr ? real : made.path_;
+  std::free(real);
+  if (made.may_ == access::write && made.real_ != made.path_)
+    fail(quoted(made.path_) + " leads over a link to " + quoted(made.real_) + "; name that in a rule to write",
+         made.path_);
+  const auto check = [&](const place& writes, const place& reads) {
+    if (writes.may_ == access::write && is_beneath(reads.real_, writes.path_) && !is_beneath(reads.path_, writes.path_))
+      fail(quoted(reads.path_) + " leads over a link to " + quoted(reads.real_) + ", which the rule for " +
+               quoted(writes.path_) + " lets be written; name that",
+           made.path_);
+  };
+  for (const place& other : places_) {
+    check(made, other);
+    check(other, made);
+  }
+}
+
 inline const policy::place* policy::find(std::string_view path, std::string_view& rest) const noexcept {
   if (!is_plain(path)) return nullptr;
   const place* longest = nullptr;
@@ -240,19 +266,20 @@ inline const policy::place* policy::find(std::string_view path, std::string_view
   return longest;
 }
 
+inline std::string policy::word_for(const std::string& path) {
+  if (!is_plain(path)) return {};
+  if (path.find_first_of(" \t\r\"#*?[") == path.npos) return path;
+  std::string all = "\"";
+  for (const char c : path) {
+    if (c == '"' || c == '\\') all += '\\';
+    all += c;
+  }
+  return all + '"';
+}
+
 inline std::string policy::text() const {
-  const auto as_written = [](const std::string& path) {
-    if (path.find_first_of(" \t\r\"#*?[") == path.npos) return path;
-    std::string all = "\"";
-    for (const char c : path) {
-      if (c == '"' || c == '\\') all += '\\';
-      all += c;
-    }
-    return all + '"';
-  };
   std::string all;
-  for (const place& one : places_)
-    all += (one.may_ == access::read ? "read " : "write ") + as_written(one.path_) + '\n';
+  for (const place& one : places_) all += (one.may_ == access::read ? "read " : "write ") + word_for(one.path_) + '\n';
   for (const std::uint16_t port : connect_) all += "connect " + std::to_string(port) + '\n';
   for (const std::uint16_t port : listen_) all += "listen " + std::to_string(port) + '\n';
   if (memory_) {

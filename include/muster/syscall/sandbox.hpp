@@ -5,13 +5,16 @@
 // it needs from the system it asks a broker for, which does what a policy allows.
 //
 // Jobs       functions of this program, with arguments that can be copied byte by byte. They see the memory of the
-//            program as it was when the sandbox was made, and change their copy of it only. Several overlap: each runs
-//            on a fiber of the inside's one thread, and while it waits for a call the others run.
-// Window     memory that a job and its caller both see: for data, in and out.
+//            program as it was when the sandbox was made, all of it, and change their copy of it only; what the program
+//            shares with others (MAP_SHARED) is not there. Several overlap: each runs on a fiber of the inside's one
+//            thread, and while it waits for a call the others run. A job's library must have been loaded before.
+// Window     memory that a job and its caller both see: for data, in and out. All jobs of a sandbox can see and change
+//            all windows at any time, also when they have ended: copy what you judge before you judge it.
 // Results    are bytes from code that is not trusted: judge them before you use them.
 // Progress   run() returns when the job has ended, or the inside has; a job that never ends is ended by stop(), or by
 //            the policy's time.
-// Threads    any may use a sandbox at the same time.
+// Threads    any may use a sandbox at the same time. Results are taken before it is destroyed. A thread that begins
+//            more jobs than there are places, and takes no results, waits for ever.
 // Ends       the inside ends with the program, with the sandbox, or by its own fault, and takes its jobs with it: their
 //            results say how. Its memory, files and threads of the broker are given back.
 // Cost       a process, two threads that mostly sleep, and the memory that is used of windows.
@@ -151,8 +154,15 @@ class sandbox {
   /// libraries' are read as the policy allows; memory must be executable. end() and wait() tell what becomes of it.
   sandbox(policy rules, sandbox_program program, sandbox_options options = {})
       : sandbox(std::move(rules), std::move(options), std::optional(std::move(program))) {}
-  /// Stops the inside.
-  ~sandbox() { stop(); }
+  /// Stops the inside. In a child of fork(2), where it is a copy, it stops nothing.
+  ~sandbox() {
+    if (made_in_ == ::getpid()) {
+      stop();
+      return;
+    }
+    if (keeper_.joinable()) keeper_.detach();
+    broker_->abandon();
+  }
   sandbox(const sandbox&) = delete;
   sandbox& operator=(const sandbox&) = delete;
 
@@ -206,9 +216,9 @@ class sandbox {
     }
     changed_.notify_one();
   }
-  bool is_done(std::uint32_t number, std::uint64_t job) const noexcept {
+  bool is_done(std::uint32_t number, std::uint64_t which) const noexcept {
     // (3) acquire: pairs with detail/launch.hpp (3).
-    return map_.jobs()[number].done.load(std::memory_order_acquire) == job;
+    return map_.jobs()[number].done.load(std::memory_order_acquire) == which;
   }
   bool has_ended() const noexcept {
     // (4) acquire: pairs with (5).
@@ -234,6 +244,8 @@ class sandbox {
   std::vector<place> places_;
   sandbox_end end_;
   std::optional<sandbox_end::reason> killed_for_;
+  std::array<int, detail::layers> layer_errors_{};  // as they were before a job began
+  const int made_in_ = ::getpid();
   int fork_error_ = 0;
   int process_ = 0;
   detail::owned_file handle_{-1};  // of the process
@@ -261,7 +273,7 @@ class sandbox::job {
 
   /// Whether get() returns at once.
   bool done() const noexcept { return of_->is_done(place_, number_) || of_->has_ended(); }
-  /// What it and the job see. Its contents change as the job likes, until it has ended.
+  /// What it and the job see. Its contents may change at any time.
   std::span<std::byte> window() const noexcept {
     const detail::arena_plan& plan = of_->map_.plan();
     return {of_->map_.data() + plan.window_of(place_), plan.window_bytes};
@@ -427,7 +439,13 @@ inline void sandbox::keep(const detail::launch_plan& given, detail::program* ins
     const std::lock_guard lock(mutex_);
     fork_error_ = child < 0 ? error : 0;
     process_ = child;
-    if (child > 0) handle_ = detail::owned_file(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+    if (child > 0) {
+      handle_ = detail::owned_file(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+      if (handle_.get() < 0) {
+        fork_error_ = errno;
+        ::kill(child, SIGKILL);  // nobody has waited for it yet
+      }
+    }
   }
   changed_.notify_all();
   int status = 0;
@@ -466,16 +484,26 @@ inline void sandbox::await_start() {
     if (process_ < 0)
       throw std::system_error(fork_error_, std::generic_category(), "a sandbox needs a process of its own");
     if (handle_.get() < 0)
-      throw std::system_error(ENOSYS, std::generic_category(), "a sandbox needs pidfd_open(2): Linux 5.3 or newer");
+      throw std::system_error(fork_error_, std::generic_category(),
+                              "a sandbox needs a descriptor of its process, by pidfd_open(2) of Linux 5.3");
   }
   const auto stage = [this] {
     // (1) acquire: pairs with detail/launch.hpp (1).
     return static_cast<detail::inside_stage>(map_.head().stage.load(std::memory_order_acquire));
   };
   const auto ready = [&] { return stage() != detail::inside_stage::begun || has_ended(); };
-  while (!ready())
+  // Another thread may have held a lock of the C library's or a user's when the process was made, which the inside then
+  // waits for without end.
+  const deadline latest = deadline_clock::now() + std::chrono::seconds(30);
+  while (!ready() && deadline_clock::now() < latest)
     to_outside_.await(map_.head().to_inside, 0, ready, deadline_clock::now() + std::chrono::milliseconds(100));
+  for (std::size_t i = 0; i < layer_errors_.size(); ++i)
+    layer_errors_[i] = map_.head().layer_errors[i].load(std::memory_order_relaxed);
   if (stage() == detail::inside_stage::ready) return;
+  if (!ready())
+    throw std::system_error(ETIMEDOUT, std::generic_category(),
+                            "cannot make a sandbox: it has not begun within half a minute; make it before the program "
+                            "has other threads");
   const auto step = static_cast<detail::launch_step>(map_.head().step.load(std::memory_order_relaxed));
   const int error = map_.head().error.load(std::memory_order_relaxed);
   throw std::system_error(error, std::generic_category(),
@@ -496,14 +524,20 @@ inline std::uint32_t sandbox::take_place() {
       free_.pop_back();
       return number;
     }
-    // Jobs that nobody waits for tell nobody that they have ended.
-    changed_.wait_for(lock, std::chrono::milliseconds(10));
+    if (detail::siblings* const others = detail::siblings::of_caller(); others != nullptr) {
+      lock.unlock();
+      others->run();  // one of them may give a place back
+      lock.lock();
+    } else {
+      // Jobs that nobody waits for tell nobody that they have ended.
+      changed_.wait_for(lock, std::chrono::milliseconds(10));
+    }
   }
 }
 
 inline void sandbox::kill(sandbox_end::reason why) noexcept {
   const std::lock_guard lock(mutex_);
-  if (end_.why != sandbox_end::reason::running || handle_.get() < 0) return;
+  if (end_.why != sandbox_end::reason::running || handle_.get() < 0 || made_in_ != ::getpid()) return;
   if (!killed_for_) killed_for_ = why;
   ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
 }
@@ -520,7 +554,7 @@ inline std::vector<std::string> sandbox::missing_layers() const {
   constexpr std::array<const char*, detail::layers> names{"Landlock", "name spaces"};
   std::vector<std::string> all;
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (const int error = map_.head().layer_errors[i].load(std::memory_order_relaxed); error != 0)
+    if (const int error = layer_errors_[i]; error != 0)
       all.push_back(std::string(names[i]) + ": " + std::generic_category().message(error));
   return all;
 }

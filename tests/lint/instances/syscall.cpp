@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // syscall.cpp: the parts of the sandbox for clang-tidy. See queue.cpp.
+#include <muster/syscall.hpp>
 #include <muster/syscall/detail/decode.hpp>
 #include <muster/syscall/detail/guarded_ring.hpp>
 #include <muster/syscall/detail/guarded_slots.hpp>

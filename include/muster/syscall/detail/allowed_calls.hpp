@@ -34,6 +34,7 @@
 #include <algorithm>     // std::ranges::find
 #include <array>         // the standard streams
 #include <cerrno>        // errno
+#include <climits>       // PIPE_BUF
 #include <cstddef>       // std::byte
 #include <cstdint>       // std::int64_t
 #include <cstdio>        // renameat
@@ -84,7 +85,10 @@ class allowed_calls {
     begin(lend_standard_streams);
   }
 
-  /// The result, or a negative error number.
+  /// What the policy does not allow. The caller is told EPERM, which the kernel may say for reasons of its own.
+  static constexpr std::int64_t not_allowed = -(std::int64_t{1} << 32U);
+
+  /// The result, a negative error number, or not_allowed.
   std::int64_t operator()(const decoded_call& call);
 
   /// Ends calls that wait for a network, now and from now on. From any thread.
@@ -127,7 +131,8 @@ class allowed_calls {
   }
   /// Of the rule for a path, opened for reading or as a place; links stay beneath it.
   static owned_file look_at(const policy::place& rule, std::string_view rest, int flags) {
-    return owned_file(open_beneath(rule.directory(), std::string(rest), flags, 0, RESOLVE_BENEATH));
+    const unsigned links = rule.name().empty() ? 0 : RESOLVE_NO_SYMLINKS;  // a file is the one that it names
+    return owned_file(open_beneath(rule.directory(), std::string(rest), flags, 0, RESOLVE_BENEATH | links));
   }
   static owned_file open_to_change(const policy::place& rule, std::string_view rest, int flags, unsigned mode = 0) {
     return owned_file(
@@ -158,6 +163,9 @@ class allowed_calls {
     std::string name;
   };
   entry entry_to_change(const std::string& path, bool exists) const;
+  static std::int64_t error_of(const entry& one) noexcept {
+    return one.directory.get() == refused_entry ? not_allowed : one.directory.get();
+  }
   std::int64_t remove(const decoded_call& call) const;
   std::int64_t make_directory(const decoded_call& call) const;
   std::int64_t rename(const decoded_call& call) const;
@@ -181,6 +189,7 @@ class allowed_calls {
   }
 
   static constexpr unsigned standard = 3;
+  static constexpr int refused_entry = -(1 << 20);  // in place of a descriptor
 
   const policy& rules_;
   std::byte* const data_;
@@ -198,9 +207,13 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
     case sandbox_call::rename: return rename(call);
     case sandbox_call::socket: return make_socket();
     case sandbox_call::close: return files_.close(call.handle) ? 0 : -EBADF;
-    case sandbox_call::refused: return -EPERM;
+    case sandbox_call::refused: return not_allowed;
     default: break;
   }
+  // The streams that are lent are others' too: one to read, two to write, and nothing else.
+  if (call.handle < standard && call.what != sandbox_call::fstat &&
+      call.what != (call.handle == 0 ? sandbox_call::read : sandbox_call::write))
+    return call.what == sandbox_call::lseek ? -ESPIPE : -EBADF;
   const table::use used = files_.get(call.handle);
   if (!used) return -EBADF;
   const int file = used.file();
@@ -227,28 +240,40 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
 inline std::int64_t allowed_calls::open(const decoded_call& call) {
   std::string_view rest;
   const policy::place* const rule = rules_.find(call.path, rest);
-  if (rule == nullptr) return -EPERM;
+  if (rule == nullptr) return not_allowed;
   const bool writes = (call.flags & ~(open_flags::read | open_flags::directory)) != 0;
-  if (writes && rule->may() != policy::access::write) return -EPERM;
+  if (writes && rule->may() != policy::access::write) return not_allowed;
   // Not waiting for a pipe's other end, and no terminal becomes the broker's.
   int flags = O_NONBLOCK | O_NOCTTY;
   if ((call.flags & open_flags::write) == 0) flags |= O_RDONLY;
   else flags |= (call.flags & open_flags::read) != 0 ? O_RDWR : O_WRONLY;
   if ((call.flags & open_flags::append) != 0) flags |= O_APPEND;
-  if ((call.flags & open_flags::create) != 0) flags |= O_CREAT;
-  if ((call.flags & open_flags::exclusive) != 0) flags |= O_EXCL;
   if ((call.flags & open_flags::truncate) != 0) flags |= O_TRUNC;
   if ((call.flags & open_flags::directory) != 0) flags |= O_DIRECTORY;
-  owned_file file = writes ? open_to_change(*rule, rest, flags, call.mode) : look_at(*rule, rest, flags);
-  if (file.get() < 0) return file.get();
-  if (const int error = judge(file.get()); error != 0) return error;
-  return keep(std::move(file));
+  const bool creates = (call.flags & open_flags::create) != 0, only_new = (call.flags & open_flags::exclusive) != 0;
+  // First as a place, which does nothing to what is there: to open a pipe or a device would.
+  for (int tries = 0; tries < 16; ++tries) {
+    const owned_file there = writes ? open_to_change(*rule, rest, O_PATH) : look_at(*rule, rest, O_PATH);
+    if (there.get() == -ENOENT && creates) {
+      owned_file made = open_to_change(*rule, rest, flags | O_CREAT | O_EXCL, call.mode);
+      if (made.get() == -EEXIST && !only_new) continue;  // somebody else has made it
+      return made.get() < 0 ? made.get() : keep(std::move(made));
+    }
+    if (there.get() < 0) return there.get();
+    if (creates && only_new) return -EEXIST;
+    if (const int error = judge(there.get()); error != 0) return error;
+    const std::string again = "/proc/self/fd/" + std::to_string(there.get());
+    owned_file file(::open(again.c_str(), flags | O_CLOEXEC));
+    if (file.get() < 0) return -errno;
+    return keep(std::move(file));
+  }
+  return -EAGAIN;
 }
 
 inline std::int64_t allowed_calls::stat(const decoded_call& call) {
   std::string_view rest;
   const policy::place* const rule = rules_.find(call.path, rest);
-  if (rule == nullptr) return -EPERM;
+  if (rule == nullptr) return not_allowed;
   const owned_file file = look_at(*rule, rest, O_PATH);
   if (file.get() < 0) return file.get();
   struct statfs where{};
@@ -260,7 +285,7 @@ inline std::int64_t allowed_calls::stat(const decoded_call& call) {
 inline allowed_calls::entry allowed_calls::entry_to_change(const std::string& path, bool exists) const {
   std::string_view rest;
   const policy::place* const rule = rules_.find(path, rest);
-  if (rule == nullptr || rule->may() != policy::access::write) return {owned_file(-EPERM), {}};
+  if (rule == nullptr || rule->may() != policy::access::write) return {owned_file(refused_entry), {}};
   // A rule's own place stays where it is, and so does all above it: else what lies there would get another rule.
   if (rest == "." || (exists && rules_.has_place_beneath(path))) return {owned_file(-EBUSY), {}};
   const std::size_t slash = rest.rfind('/');
@@ -271,20 +296,20 @@ inline allowed_calls::entry allowed_calls::entry_to_change(const std::string& pa
 
 inline std::int64_t allowed_calls::remove(const decoded_call& call) const {
   const entry at = entry_to_change(call.path, true);
-  if (at.directory.get() < 0) return at.directory.get();
+  if (at.directory.get() < 0) return error_of(at);
   return result_of(::unlinkat(at.directory.get(), at.name.c_str(), call.flags != 0 ? AT_REMOVEDIR : 0));
 }
 
 inline std::int64_t allowed_calls::make_directory(const decoded_call& call) const {
   const entry at = entry_to_change(call.path, false);
-  if (at.directory.get() < 0) return at.directory.get();
+  if (at.directory.get() < 0) return error_of(at);
   return result_of(::mkdirat(at.directory.get(), at.name.c_str(), call.mode));
 }
 
 inline std::int64_t allowed_calls::rename(const decoded_call& call) const {
   const entry from = entry_to_change(call.path, true), to = entry_to_change(call.other_path, true);
-  if (from.directory.get() < 0) return from.directory.get();
-  if (to.directory.get() < 0) return to.directory.get();
+  if (from.directory.get() < 0) return error_of(from);
+  if (to.directory.get() < 0) return error_of(to);
   return result_of(::renameat(from.directory.get(), from.name.c_str(), to.directory.get(), to.name.c_str()));
 }
 
@@ -310,13 +335,15 @@ inline std::int64_t allowed_calls::read_or_write(const decoded_call& call, int f
   for (bool may_wait = call.handle < standard;; may_wait = true) {
     if (may_wait)
       if (const int error = await(file, ready); error != 0) return error;
-    const ssize_t done = reads ? ::read(file, data, call.data.size) : ::write(file, data, call.data.size);
+    // A pipe that is ready takes so much without a wait.
+    const std::size_t size = may_wait && !reads ? std::min<std::size_t>(call.data.size, PIPE_BUF) : call.data.size;
+    const ssize_t done = reads ? ::read(file, data, size) : ::write(file, data, size);
     if (done >= 0 || errno != EAGAIN) return result_of(done);
   }
 }
 
 inline std::int64_t allowed_calls::make_socket() {
-  if (rules_.connects().empty() && rules_.listens().empty()) return -EPERM;
+  if (rules_.connects().empty() && rules_.listens().empty()) return not_allowed;
   owned_file made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (made.get() < 0) return -errno;
   const int on = 1;
@@ -325,7 +352,7 @@ inline std::int64_t allowed_calls::make_socket() {
 }
 
 inline std::int64_t allowed_calls::connect(const decoded_call& call, int file) {
-  if (std::ranges::find(rules_.connects(), call.flags) == rules_.connects().end()) return -EPERM;
+  if (std::ranges::find(rules_.connects(), call.flags) == rules_.connects().end()) return not_allowed;
   const sockaddr_in to = here(call.flags);
   if (::connect(file, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return 0;
   if (errno != EINPROGRESS) return -errno;
@@ -337,7 +364,7 @@ inline std::int64_t allowed_calls::connect(const decoded_call& call, int file) {
 }
 
 inline std::int64_t allowed_calls::bind(const decoded_call& call, int file) {
-  if (std::ranges::find(rules_.listens(), call.flags) == rules_.listens().end()) return -EPERM;
+  if (std::ranges::find(rules_.listens(), call.flags) == rules_.listens().end()) return not_allowed;
   const sockaddr_in at = here(call.flags);
   return result_of(::bind(file, reinterpret_cast<const sockaddr*>(&at), sizeof at));
 }

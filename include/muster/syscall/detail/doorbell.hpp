@@ -89,8 +89,9 @@ class bell {
       // (2) heavy_fence: pairs with (1).
       if (asymmetric_) sync::heavy_fence(futex_scope::shared);
       if (ready()) return true;
-      if (sync::futex_wait(at_->rings, seen, any, until, futex_scope::shared) == futex_reason::timed_out)
-        return ready();
+      const futex_reason why = sync::futex_wait(at_->rings, seen, any, until, futex_scope::shared);
+      // Also when the count changes all the time.
+      if (why == futex_reason::timed_out || (until != no_deadline && deadline_clock::now() >= until)) return ready();
     }
   }
 

@@ -3,10 +3,10 @@
 //
 // launch.hpp: what a new process does until it is the inside of a sandbox, and what it does then: jobs.
 //
-// Before the wall, in this order: it dies with its parent; it has no signal handlers and no open files but those of the
-// sandbox; memory, processor time and everything else that the kernel counts are limited; Landlock allows no file, and
-// new name spaces hold no network and nobody else, where the kernel has these. Then all that needs memory is made. Then
-// the wall.
+// Before the wall, in this order: it dies with its parent; it has no signal handlers, no special priority, and none of
+// the memory that the program shares with others; all that needs memory is made; memory, processor time and everything
+// else that the kernel counts are limited; no file stays open; Landlock allows no file, and new name spaces hold no
+// network and nobody else, where the kernel has these. Then the wall.
 // Layers     the wall must stand, or there is no sandbox. The others are second lines; arena_head tells the outside
 //            which of them are there.
 // Jobs       run on fibers, so that many overlap when they wait.
@@ -31,19 +31,23 @@
 #include <charconv>   // std::from_chars
 #include <cstddef>    // std::byte
 #include <cstdint>    // std::uint32_t
-#include <cstdio>     // the size of the process
+#include <cstdio>     // what it has mapped
+#include <cstring>    // std::strchr
 #include <exception>  // what a job throws
 #include <span>       // windows
+#include <utility>    // std::pair
 #include <vector>     // fibers
 
 namespace muster::inline MUSTER_ABI::detail {
 
 /// Where the making of an inside has got to, for the error message.
-enum class launch_step : std::uint32_t { none, orphan, limits, files, fences, memory, handler, wall, program };
+enum class launch_step : std::uint32_t { none, orphan, sharing, limits, files, fences, memory, handler, wall, program };
 
 inline const char* what_failed(launch_step step) noexcept {
   switch (step) {
     case launch_step::orphan: return "its parent ended at once";
+    case launch_step::sharing:
+      return "it cannot find out which memory it shares with others, which /proc/self/maps tells";
     case launch_step::limits: return "the kernel takes no limits for it";
     case launch_step::files: return "its files cannot be closed, which needs close_range(2) of Linux 5.9";
     case launch_step::fences: return "membarrier(2) does not work in it, though it does in the parent";
@@ -86,7 +90,9 @@ class launch {
     launch here(plan, arena_map(plan.arena, arena), instead_of_jobs);
     try {
       here.leave_behind();
-      here.raise_and_live();
+      here.prepare();
+      here.shut();
+      here.live();
     } catch (const std::bad_alloc&) {
       here.fail(launch_step::memory, ENOMEM);
     } catch (const std::exception&) {
@@ -116,7 +122,39 @@ class launch {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    if (program_ != nullptr && !program_->reserve_stack()) fail(launch_step::memory, errno);
+    const sched_param usual{};
+    ::sched_setscheduler(0, SCHED_OTHER, &usual);
+    hide_shared_memory();
+  }
+
+  /// Puts nothing in the place of all memory that is others' as well: files that the program has mapped to write, the
+  /// memory of other sandboxes, queues of the kernel.
+  void hide_shared_memory() {
+    step_ = launch_step::sharing;
+    const auto own = reinterpret_cast<std::uintptr_t>(&at_.head()), own_end = own + plan_.arena.bytes();
+    std::FILE* const maps = std::fopen("/proc/self/maps", "re");
+    if (maps == nullptr) fail(launch_step::sharing, errno);
+    std::vector<std::pair<std::uintptr_t, std::size_t>> shared;
+    std::array<char, 512> line{};
+    bool begins = true;  // a line; one that is longer comes in pieces
+    while (std::fgets(line.data(), line.size(), maps) != nullptr) {
+      unsigned long start = 0, end = 0;
+      std::array<char, 5> how{};
+      if (begins && std::sscanf(line.data(), "%lx-%lx %4s", &start, &end, how.data()) != 3)
+        fail(launch_step::sharing, EINVAL);
+      if (begins && how[3] == 's' && (start < own || start >= own_end)) shared.emplace_back(start, end - start);
+      begins = std::strchr(line.data(), '\n') != nullptr;
+    }
+    std::fclose(maps);
+    for (const auto& [start, size] : shared)
+      if (::mmap(reinterpret_cast<void*>(start), size, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+        fail(launch_step::sharing, errno);
+  }
+
+  /// After what needs memory has been made.
+  void shut() {
+    step_ = launch_step::limits;
     set_limits();
     if (::syscall(SYS_close_range, 0, ~0U, 0) != 0) fail(launch_step::files, errno);
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -133,19 +171,19 @@ class launch {
 
   void set_limits() const {
     const auto limit = [this](int what, rlim_t most) {
-      const rlimit both{most, most};
+      rlimit both{};
+      ::getrlimit(static_cast<decltype(RLIMIT_AS)>(what), &both);
+      both.rlim_cur = both.rlim_max = std::min(most, both.rlim_max);  // there may be a lower one
       if (::setrlimit(static_cast<decltype(RLIMIT_AS)>(what), &both) != 0) fail(launch_step::limits, errno);
     };
-    for (const int what : {RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING})
+    const sizes now = sizes_now();
+    // The stack of the program's first thread, which nobody uses here, would grow.
+    for (const int what : {RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_STACK})
       limit(what, 0);
     if (plan_.seconds != 0) limit(RLIMIT_CPU, plan_.seconds);
-    if (plan_.memory_bytes != 0) {
-      const sizes now = sizes_now();
-      // Memory that it writes; and addresses for all that can only be read, which needs page tables at least.
-      constexpr rlim_t more_addresses = rlim_t{1} << 30U;
-      limit(RLIMIT_DATA, now.data + plan_.memory_bytes);
-      limit(RLIMIT_AS, now.all + plan_.memory_bytes + more_addresses);
-    }
+    // Addresses as well: memory that is not to be written any more does not count as data, and is there all the same.
+    limit(RLIMIT_DATA, now.data + plan_.memory_bytes);
+    limit(RLIMIT_AS, now.all + plan_.memory_bytes);
   }
   struct sizes {
     rlim_t all = 0, data = 0;
@@ -186,35 +224,34 @@ class launch {
     return ::unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0 ? 0 : errno;
   }
 
-  [[noreturn]] void raise_and_live() {
+  void prepare() {
     step_ = launch_step::memory;
-    static muster::inside* calls = new muster::inside(at_, plan_.asymmetric);  // neither is ever destroyed
-    new trap(*calls, plan_.memory_bytes != 0);
+    if (program_ != nullptr && !program_->reserve_stack()) fail(launch_step::memory, errno);
+    calls_ = new muster::inside(at_, plan_.asymmetric);  // neither is ever destroyed
+    trap_ = new trap(*calls_, plan_.memory_bytes != 0);
     // What is looked up once, by calls that the wall would trap.
     try {
       throw 0;
     } catch (int) {  // NOLINT(bugprone-empty-catch)
     }
     static_cast<void>(std::chrono::steady_clock::now());
-    std::vector<fiber> runners;
-    runners.reserve(plan_.arena.jobs);
-    if (program_ == nullptr)
-      for (std::uint32_t i = 0; i < plan_.arena.jobs; ++i)
-        runners.emplace_back(stack_options{.size = plan_.stack_bytes}, [this, i] { run_jobs(*calls, i); });
+    runners_.reserve(plan_.arena.jobs);
+    for (std::uint32_t i = 0; program_ == nullptr && i < plan_.arena.jobs; ++i)
+      runners_.emplace_back(stack_options{.size = plan_.stack_bytes}, [this, i] { run_jobs(*calls_, i); });
     wall allowed = wall::pure();
     if (plan_.memory_bytes != 0) allowed.with_memory(plan_.executable);
     if (program_ != nullptr) allowed.with_program();
+    code_ = allowed.compiled(wall::refusal::trap);
     thread_pointer::prepare();
-    std::vector<sock_filter> code = allowed.compiled(wall::refusal::trap);
     if (!trap::listen()) fail(launch_step::handler, errno);
+  }
+
+  [[noreturn]] void live() {
     step_ = launch_step::wall;
-    wall::raise(code);
+    wall::raise(code_);
     arrive(inside_stage::ready);
-    if (program_ != nullptr) {
-      const int error = program_->execute(trap::expect_another_program);
-      fail(launch_step::program, error);
-    }
-    for (;;) runners.front().join();
+    if (program_ != nullptr) fail(launch_step::program, program_->execute(trap::expect_another_program));
+    for (;;) runners_.front().join();
   }
 
   /// One job after another, of one place.
@@ -260,6 +297,10 @@ class launch {
   program* const program_;
   const bell to_outside_;
   launch_step step_ = launch_step::none;
+  muster::inside* calls_ = nullptr;
+  trap* trap_ = nullptr;
+  std::vector<fiber> runners_;
+  std::vector<sock_filter> code_;
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// program.hpp: how the inside of a sandbox becomes another program, behind the wall: by reading it, as the kernel would,
-// through the broker. So a policy decides about the program's own files as about all others, and nothing of it has run
-// before the wall stands.
+// program.hpp: how the inside of a sandbox becomes another program, behind the wall: by reading it, as the kernel
+// would, through the broker. So a policy decides about the program's own files as about all others, and nothing of it
+// has run before the wall stands.
 //
 // Reads      ELF files of this machine: static ones and, with their interpreter, dynamic ones.
 // Errors     as exec has them: ENOEXEC, ENOENT, EACCES, ENOMEM, or EPERM from the policy.

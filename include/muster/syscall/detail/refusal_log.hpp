@@ -76,33 +76,44 @@ inline const char* name_of_system_call(std::uint64_t number) noexcept {
   }
 }
 
+/// A path as it can be shown: it may hold what moves a terminal's cursor, or begins a new line of a log.
+inline std::string printable(const std::string& path) {
+  std::string all;
+  for (const char c : path) all += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+  return all;
+}
+
 /// What a refused call says to a user.
 inline sandbox_refusal describe(const decoded_call& call) {
   sandbox_refusal made;
   made.call = name_of(call.what);
+  const auto rule_for = [](const char* kind, const std::string& path) {
+    const std::string word = policy::word_for(path);
+    return word.empty() ? word : std::string(kind) + ' ' + word;
+  };
   const auto directory_of = [](const std::string& path) {
     const std::size_t slash = path.rfind('/');
     return slash == path.npos || slash == 0 ? std::string("/") : path.substr(0, slash);
   };
   switch (call.what) {
     case sandbox_call::open:
-      made.what = call.path;
-      if ((call.flags & ~(open_flags::read | open_flags::directory)) == 0) made.rule = "read " + call.path;
-      else if ((call.flags & open_flags::create) != 0) made.rule = "write " + directory_of(call.path);
-      else made.rule = "write " + call.path;
+      made.what = printable(call.path);
+      if ((call.flags & ~(open_flags::read | open_flags::directory)) == 0) made.rule = rule_for("read", call.path);
+      else if ((call.flags & open_flags::create) != 0) made.rule = rule_for("write", directory_of(call.path));
+      else made.rule = rule_for("write", call.path);
       break;
     case sandbox_call::stat:
-      made.what = call.path;
-      made.rule = "read " + call.path;
+      made.what = printable(call.path);
+      made.rule = rule_for("read", call.path);
       break;
     case sandbox_call::unlink:
     case sandbox_call::mkdir:
-      made.what = call.path;
-      made.rule = "write " + directory_of(call.path);
+      made.what = printable(call.path);
+      made.rule = rule_for("write", directory_of(call.path));
       break;
     case sandbox_call::rename:
-      made.what = call.path + " to " + call.other_path;
-      made.rule = "write " + directory_of(call.path);
+      made.what = printable(call.path) + " to " + printable(call.other_path);
+      made.rule = rule_for("write", directory_of(call.path));
       break;
     case sandbox_call::socket: made.rule = "connect PORT, or listen PORT"; break;
     case sandbox_call::connect:
@@ -133,14 +144,14 @@ class refusal_log {
     sandbox_refusal made = describe(call);
     const std::lock_guard lock(mutex_);
     const clock::time_point now = clock::now();
-    std::string key = made.call + ' ' + made.what;
+    std::size_t key = key_of(made);
     auto known = known_.find(key);
     if (known == known_.end()) {
-      if (known_.size() == most_known) {  // from here on, all others together
+      if (known_.size() >= most_known) {  // from here on, all others together
         made.call = "others";
         made.what.clear();
         made.rule.clear();
-        key = "others";
+        key = key_of(made);
       }
       known = known_.try_emplace(key).first;
     }
@@ -153,6 +164,7 @@ class refusal_log {
  private:
   using clock = std::chrono::steady_clock;
   static constexpr std::size_t most_known = 1024;
+  static std::size_t key_of(const sandbox_refusal& one) { return std::hash<std::string>{}(one.call + ' ' + one.what); }
   struct entry {
     std::uint64_t times = 0;
     clock::time_point next{};
@@ -160,7 +172,7 @@ class refusal_log {
 
   const listener tell_;
   std::mutex mutex_;
-  std::unordered_map<std::string, entry> known_;
+  std::unordered_map<std::size_t, entry> known_;  // by a hash, as paths may be long
 };
 
 }  // namespace detail

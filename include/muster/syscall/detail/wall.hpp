@@ -29,6 +29,7 @@
 #include <csignal>       // SIGSYS
 #include <cstddef>       // offsetof
 #include <cstdint>       // std::uint32_t
+#include <ctime>         // CLOCK_TAI
 #include <string>        // messages
 #include <system_error>  // std::system_error
 #include <utility>       // std::move
@@ -83,9 +84,13 @@ class wall {
 inline wall wall::pure() {
   wall made;
   for (const long call : {long{SYS_exit}, long{SYS_exit_group}, long{SYS_rt_sigreturn}, long{SYS_sched_yield},
-                          long{SYS_clock_gettime}, long{SYS_clock_nanosleep}, long{SYS_getrandom}, futex_waitv_call})
+                          long{SYS_getrandom}, futex_waitv_call})
     made.with(call);
   made.with(SYS_restart_syscall);  // by which the kernel goes on with a timed wait after SIGSTOP and SIGCONT
+  // The machine's clocks and its own, not those of other processes.
+  check clocks{0, all, {}};
+  for (std::uint32_t clock = CLOCK_REALTIME; clock <= CLOCK_TAI; ++clock) clocks.values.push_back(clock);
+  made.with(SYS_clock_gettime, {clocks}).with(SYS_clock_nanosleep, {clocks});
   // Handlers of its own faults, and of every other signal but the one by which the wall speaks.
   made.with(SYS_sigaltstack);
   check signals{0, all, {}};
@@ -103,7 +108,8 @@ inline wall wall::pure() {
 
 inline wall& wall::with_memory(bool executable) {
   const check allowed{2, executable ? 0U : std::uint32_t{PROT_EXEC}, {0}};
-  with(SYS_brk).with(SYS_munmap).with(SYS_mremap).with(SYS_madvise);
+  // Not mremap: it would show more of a file that the process has mapped before.
+  with(SYS_brk).with(SYS_munmap).with(SYS_madvise);
   // No file, nothing shared, and no stack that grows: the limit of data does not count these.
   with(SYS_mmap, {allowed, {3, MAP_ANONYMOUS | MAP_SHARED | MAP_GROWSDOWN, {MAP_ANONYMOUS}}});
   return with(SYS_mprotect, {allowed});

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// muster-sandbox: runs a program that it does not trust. The program makes no system calls; a policy says what is done
+// for it.
+#include <muster/syscall.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using muster::policy;
+using muster::sandbox_end;
+using muster::sandbox_refusal;
+
+/// Of the command itself, where the program's own status would be misleading: as env, nice and the like have them.
+enum status : int { failed = 125, not_executable = 126, not_found = 127, by_signal = 128 };
+
+/// What a program gets without a policy of its own: what the system has installed, to be read, and memory.
+constexpr std::string_view usual_policy =
+    "read /usr\n"
+    "memory 1G executable\n";
+
+policy read_policy(const std::string& file) {
+  if (file.empty()) return policy::parse(usual_policy, "the usual policy");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot read the policy " + file);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  return policy::parse(text, file);
+}
+
+/// Where the shell would find it.
+std::string found(const std::string& program) {
+  if (program.find('/') != program.npos) return fs::absolute(program).string();
+  const char* const path = std::getenv("PATH");
+  const std::string all = path != nullptr ? path : "/usr/bin:/bin";
+  for (std::size_t at = 0; at <= all.size();) {
+    const std::size_t end = std::min(all.find(':', at), all.size());
+    const fs::path here = fs::path(all.substr(at, end - at)) / program;
+    if (::access(here.c_str(), X_OK) == 0 && fs::is_regular_file(here)) return fs::absolute(here).string();
+    at = end + 1;
+  }
+  return program;
+}
+
+std::string quoted(const std::string& path) {
+  if (path.find_first_of(" \t\"#*?[") == path.npos) return path;
+  std::string all = "\"";
+  for (const char c : path) {
+    if (c == '"' || c == '\\') all += '\\';
+    all += c;
+  }
+  return all + '"';
+}
+
+/// What was refused, for a person and as rules.
+class refusals {
+ public:
+  refusals(bool learns, const std::string& log) : learns_(learns) {
+    if (log.empty()) return;
+    log_.reset(std::fopen(log.c_str(), "w"));
+    if (log_ == nullptr) throw std::runtime_error("cannot write the log " + log);
+  }
+  void add(const sandbox_refusal& one) {
+    const std::lock_guard lock(mutex_);
+    if (log_ != nullptr) {
+      std::fprintf(log_.get(), "%s %s%s%s (%llu in all)\n", one.call.c_str(), one.what.c_str(),
+                   one.rule.empty() ? "" : ": ", one.rule.c_str(), static_cast<unsigned long long>(one.times));
+      std::fflush(log_.get());
+    }
+    if (one.rule.empty()) {
+      if (one.times == 1) calls_.insert(one.call + ' ' + one.what);
+    } else {
+      rules_.insert(one.rule);
+    }
+  }
+  /// Rules that would have changed something: of what is there.
+  void tell() const {
+    if (!learns_) return;
+    std::fprintf(stderr, "# rules that would have allowed what was refused:\n");
+    for (const std::string& rule : rules_) {
+      const std::size_t space = rule.find(' ');
+      const std::string kind = rule.substr(0, space), path = rule.substr(space + 1);
+      if (kind != "read" && kind != "write") std::fprintf(stderr, "%s\n", rule.c_str());
+      else if (fs::exists(path)) std::fprintf(stderr, "%s %s\n", kind.c_str(), quoted(path).c_str());
+    }
+    for (const std::string& call : calls_) std::fprintf(stderr, "# no rule allows: %s\n", call.c_str());
+  }
+
+ private:
+  struct close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  const bool learns_;
+  std::mutex mutex_;
+  std::set<std::string> rules_, calls_;
+  std::unique_ptr<std::FILE, close> log_;
+};
+
+struct arguments {
+  std::string policy, log;
+  bool learns = false;
+  std::vector<std::string> program;
+};
+
+int run(const arguments& given) {
+  policy rules = read_policy(given.policy);
+  refusals told(given.learns, given.log);
+  muster::sandbox_options options;
+  options.standard_streams = true;
+  options.on_refusal = [&told](const sandbox_refusal& one) { told.add(one); };
+  muster::sandbox_program program;
+  program.path = found(given.program.front());
+  if (!fs::exists(program.path)) {
+    std::fprintf(stderr, "muster-sandbox: there is no program %s\n", program.path.c_str());
+    return not_found;
+  }
+  const std::string path = fs::canonical(program.path).string();
+  program.arguments = given.program;
+  for (char** one = environ; *one != nullptr; ++one) program.environment.emplace_back(*one);
+  muster::sandbox box(std::move(rules), std::move(program), std::move(options));
+  const sandbox_end how = box.wait();
+  box.stop();
+  told.tell();
+  switch (how.why) {
+    case sandbox_end::reason::exited: return how.code;
+    case sandbox_end::reason::not_loaded:
+      std::fprintf(stderr, "muster-sandbox: %s: %s\n", path.c_str(), how.text().c_str());
+      return not_executable;
+    case sandbox_end::reason::by_signal:
+      std::fprintf(stderr, "muster-sandbox: %s\n", how.text().c_str());
+      return by_signal + how.code;
+    default: std::fprintf(stderr, "muster-sandbox: %s\n", how.text().c_str()); return failed;
+  }
+}
+
+void explain(const policy& rules) {
+  if (rules.places().empty()) std::printf("No file can be opened.\n");
+  for (const policy::place& one : rules.places())
+    std::printf("%s %s can be %s.\n", one.name().empty() ? "What is beneath" : "The file", one.path().c_str(),
+                one.may() == policy::access::read ? "read" : "read, changed, made and removed");
+  for (const auto port : rules.connects()) std::printf("It can connect to port %u of this machine.\n", unsigned{port});
+  for (const auto port : rules.listens()) std::printf("It can listen at port %u of this machine.\n", unsigned{port});
+  if (rules.connects().empty() && rules.listens().empty()) std::printf("It has no network.\n");
+  if (rules.memory())
+    std::printf("It gets %zu bytes of memory, which %s be executed.\n", *rules.memory(),
+                rules.executable() ? "can" : "cannot");
+  else std::printf("It gets no memory but what it begins with.\n");
+  std::printf("It can have %u files open at once.\n", rules.files());
+  if (rules.time()) std::printf("It is ended after %u seconds of processor time.\n", *rules.time());
+  std::printf("A call that is not allowed %s.\n",
+              rules.on_refusal() == policy::refusal::kill ? "ends it" : "fails with EPERM");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  arguments given;
+  CLI::App app("Runs a program that makes no system calls, and does for it what a policy allows.");
+  app.require_subcommand(1);
+  CLI::App* const running = app.add_subcommand("run", "run a program: muster-sandbox run [OPTIONS] -- PROGRAM ARG...");
+  running->add_option("--policy", given.policy, "a file of rules; without it: read /usr, and 1 GiB of memory");
+  running->add_flag("--learn", given.learns, "print the rules that would have allowed what was refused");
+  running->add_option("--log", given.log, "a file for what was refused, as it happens");
+  running->add_option("PROGRAM", given.program, "and its arguments")->required();
+  CLI::App* const checking = app.add_subcommand("check", "tell whether a policy is right");
+  checking->add_option("FILE", given.policy, "of rules")->required();
+  CLI::App* const explaining = app.add_subcommand("explain", "tell in words what a policy allows");
+  explaining->add_option("FILE", given.policy, "of rules; without it: the usual policy");
+  CLI11_PARSE(app, argc, argv);
+  if (running->parsed()) return run(given);
+  const policy rules = read_policy(given.policy);
+  if (explaining->parsed()) explain(rules);
+  else std::printf("%s: right\n", given.policy.c_str());
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "muster-sandbox: %s\n", error.what());
+  return failed;
+}
