@@ -57,7 +57,7 @@ class thread_pointer {
       "jmp *%1"
       :
       : "r"(stack), "r"(entry)
-      : "memory");
+      : "memory", "rdx");
   __builtin_unreachable();
 }
 

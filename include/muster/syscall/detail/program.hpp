@@ -211,9 +211,9 @@ class program {
       words.push_back(kind);
       words.push_back(value);
     };
-    for (const unsigned long kind :
+    for (const int kind :
          {AT_SYSINFO_EHDR, AT_HWCAP, AT_HWCAP2, AT_PAGESZ, AT_CLKTCK, AT_UID, AT_EUID, AT_GID, AT_EGID, AT_MINSIGSTKSZ})
-      if (const unsigned long value = ::getauxval(kind); value != 0) add(kind, value);
+      if (const auto which = static_cast<unsigned long>(kind); ::getauxval(which) != 0) add(which, ::getauxval(which));
     add(AT_PHDR, own.headers);
     add(AT_PHENT, sizeof(Elf64_Phdr));
     add(AT_PHNUM, own.header_count);
