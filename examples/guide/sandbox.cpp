@@ -167,6 +167,22 @@ void ends() {
   expect(fault.end().why == muster::sandbox_end::reason::by_signal);
 }
 
+void programs(const workplace& place) {
+  const std::string in = place.in();
+  // [program]
+  muster::policy rules = muster::policy().read(in).memory(256U << 20U, true).time(10);
+  for (const char* where : {"/usr", "/lib", "/lib64", "/etc/ld.so.cache"})  // it, its loader and libraries
+    if (std::filesystem::exists(where)) rules.read(where);
+  muster::sandbox_options options;
+  options.standard_streams = true;
+  muster::sandbox box(rules, muster::sandbox_program{"/usr/bin/grep", {"grep", "-q", "aaa7", in + "/7"}, {}}, options);
+  const muster::sandbox_end end = box.wait();
+  const bool found = end.why == muster::sandbox_end::reason::exited && end.code == 0;
+  // [/program]
+  std::printf("%s\n", end.text().c_str());
+  expect(found);
+}
+
 void refusals(const workplace& place) {
   const std::string in = place.in(), out = place.out();
   // [refusals]
@@ -214,6 +230,7 @@ int main() {
   calls(place);
   many(place);
   ends();
+  if (std::filesystem::exists("/usr/bin/grep")) programs(place);
   refusals(place);
   usage(place);
 }
