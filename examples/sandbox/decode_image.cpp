@@ -74,6 +74,7 @@ std::vector<std::byte> decode_within_sandbox(const std::string& path) {
   // The size is a claim of code that is not trusted. Each factor first: their product may wrap.
   if (size.width > largest || size.height > largest || size.bytes() > window.size())
     throw std::runtime_error("the decoder claims more pixels than it can have");
+  // No other job has been submitted, so the window is still this one's.
   std::vector<std::byte> pixels(window.begin(), window.begin() + static_cast<std::ptrdiff_t>(size.bytes()));
   std::printf("%s: %u x %u pixels, %llu system calls through the broker\n", path.c_str(), size.width, size.height,
               static_cast<unsigned long long>(box.usage().calls));
