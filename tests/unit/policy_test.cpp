@@ -199,7 +199,7 @@ TEST_F(policies, name_what_is_wrong_with_them) {
        "99999999999G"},
       {"memory 1M\nmemory 2M", "there are two rules 'memory'; leave one", "memory", 2},
       {"files 0", "files 0 is too little; it must be 1 at least", "0"},
-      {"files many", "'many' is no number from 1 to 65536; after files comes a number, as in: files 32", "many"},
+      {"files many", "'many' is no number from 1 to 4000; after files comes a number, as in: files 32", "many"},
       {"time 1s", "'1s' is no number from 1 to 1000000000; after time comes a number of seconds, as in: time 10", "1s"},
       {"refuse all", "'all' is unknown here; after refuse comes kill or fail", "all"},
   };

@@ -115,7 +115,8 @@ TEST_F(sandbox_test, shares_windows) {
         return w.size();
       },
       std::as_bytes(std::span(input)));
-  while (!job.done()) std::this_thread::yield();
+  job.wait();
+  EXPECT_TRUE(job.done());
   const std::string both(reinterpret_cast<const char*>(job.window().data()), 16);
   EXPECT_EQ(both, "abcdefghABCDEFGH");
   EXPECT_EQ(job.get().value(), std::size_t{1} << 20U);
@@ -355,7 +356,9 @@ int deeper(volatile char* above, unsigned levels) {
 
 TEST_F(sandbox_test, ends_by_abort_and_by_a_full_stack) {
   sandbox aborts{policy()};
-  EXPECT_EQ(aborts.run([](inside&) { std::abort(); }).end().why, reason::by_signal);
+  const auto aborted = aborts.run([](inside&) { std::abort(); });
+  EXPECT_EQ(aborted.end().why, reason::by_signal);
+  EXPECT_EQ(aborted.end().code, SIGABRT);
   sandbox overflows{policy()};
   EXPECT_EQ(overflows.run([](inside&) { return deeper(nullptr, 1U << 30U); }).end().why, reason::by_signal);
 }

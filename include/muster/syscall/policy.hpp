@@ -108,7 +108,11 @@ class policy {
     executable_ = executable;
     return *this;
   }
-  policy& files(unsigned count) { return files_ = checked(count, "files", 1U), *this; }
+  policy& files(unsigned count) {
+    files_ = checked(count, "files", 1U);
+    if (count > most_files) fail("files are 4000 at most", std::to_string(count));
+    return *this;
+  }
   policy& time(unsigned seconds) { return time_ = checked(seconds, "time", 1U), *this; }
   policy& on_refusal(refusal what) { return refuse_ = what, *this; }
 
@@ -139,7 +143,7 @@ class policy {
   std::string text() const;
 
  private:
-  static constexpr unsigned usual_files = 64;
+  static constexpr unsigned usual_files = 64, most_files = 4000;
   static constexpr std::size_t least_memory = std::size_t{1} << 16U;
   static constexpr std::array<std::string_view, 8> words{"read",   "write", "connect", "listen",
                                                          "memory", "files", "time",    "refuse"};
@@ -389,7 +393,7 @@ class policy::reader {
       made.memory(bytes, third.has_value());
     } else if (first == "files") {
       once(made.files_.has_value(), first);
-      made.files(static_cast<unsigned>(number(first, second, 65536)));
+      made.files(static_cast<unsigned>(number(first, second, most_files)));
     } else if (first == "time") {
       once(made.time_.has_value(), first);
       made.time(static_cast<unsigned>(number(first, second, 1'000'000'000)));

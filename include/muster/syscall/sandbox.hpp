@@ -278,7 +278,9 @@ class sandbox::job {
     const detail::arena_plan& plan = of_->map_.plan();
     return {of_->map_.data() + plan.window_of(place_), plan.window_bytes};
   }
-  /// Waits for the job. Once.
+  /// Waits for the job, whose window can be looked at then.
+  void wait() const;
+  /// Waits for the job, and gives its place back. Once.
   sandbox_result<T> get();
 
  private:
@@ -331,6 +333,7 @@ auto sandbox::submit(const F& function, std::span<const std::byte> input) {
       std::memcpy(result, &made, sizeof made);
     }
   };
+  if (program_) throw std::logic_error("sandbox::submit: this sandbox runs a program, and has no jobs");
   const std::uint32_t number = take_place();
   job_slot& slot = map_.jobs()[number];
   if (!input.empty()) std::memcpy(map_.data() + plan.window_of(number), input.data(), input.size());
@@ -344,12 +347,17 @@ auto sandbox::submit(const F& function, std::span<const std::byte> input) {
 }
 
 template <class T>
-sandbox_result<T> sandbox::job<T>::get() {
-  if (of_ == nullptr) throw std::logic_error("sandbox::job::get: the result has been taken");
+void sandbox::job<T>::wait() const {
+  if (of_ == nullptr) throw std::logic_error("sandbox::job: the result has been taken");
   while (!done())
     of_->to_outside_.await(
         of_->map_.head().to_inside, detail::processor_now(), [this] { return done(); },
         deadline_clock::now() + std::chrono::seconds(1));
+}
+
+template <class T>
+sandbox_result<T> sandbox::job<T>::get() {
+  wait();
   sandbox& from = *std::exchange(of_, nullptr);
   if (!from.is_done(place_, number_)) {
     const sandbox_end how = from.end();

@@ -241,6 +241,8 @@ class launch {
     wall allowed = wall::pure();
     if (plan_.memory_bytes != 0) allowed.with_memory(plan_.executable);
     if (program_ != nullptr) allowed.with_program();
+    // Signals to itself: by which abort() ends.
+    allowed.with(SYS_tgkill, {{0, ~std::uint32_t{0}, {static_cast<std::uint32_t>(::getpid())}}});
     code_ = allowed.compiled(wall::refusal::trap);
     thread_pointer::prepare();
     if (!trap::listen()) fail(launch_step::handler, errno);
