@@ -166,4 +166,8 @@ int main() {
   long leaves = pool.run([](muster::context here) { return count(here, 12); });
   // [/run]
   expect(leaves == 4096);
+  // [substitutes]
+  muster::pool patient({.workers = 4, .substitutes = 4});  // four work, also while four others sleep in joins
+  // [/substitutes]
+  expect(patient.run([](muster::context here) { return count(here, 12); }) == 4096);
 }

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -29,6 +30,7 @@ using muster::detail::fork_record;
 using muster::detail::open_count;
 using muster::detail::parking_place;
 using muster::detail::sleepers;
+using muster::detail::theft;
 
 /// What the owner does: trees, one after another. A tree is '(' first half second half ')', or a leaf '.', or a leaf
 /// that goes on until something has been executed by somebody else: 'w' forks meanwhile, 'l' does not; at 'a' the owner
@@ -105,12 +107,18 @@ class game {
       if (at % 2 == 0) {
         while (!second.is_done()) sync::yield();
       } else {
-        if (second.may_sleep(places_[0])) places_[0].park();
+        sleep_for(second);
         if (!second.is_done()) fail("woken before the second half is done");
       }
       if (second.thief() == 0 || second.thief() > script_.thieves.size()) fail("stolen by nobody");
       second.joined();
     }
+  }
+  /// As a join that looks again before it goes on sleeping.
+  void sleep_for(fork_record& second) {
+    if (!second.may_sleep(places_[0])) return;
+    if (second.withdraw() && !second.may_sleep(places_[0])) return;
+    places_[0].park();
   }
   void executed_by_thief(std::size_t at) {
     if (script_.tree[at] != '(') {
@@ -140,16 +148,20 @@ class game {
     }
   }
 
+  fork_record* steal_any(unsigned self) {
+    theft unused;
+    return deque_.steal(self, unused, any);
+  }
   void finish(fork_record* r) {
     if (r != nullptr) r->run();
   }
   void steal(unsigned self, const std::string& commands) {
     for (const char c : commands) switch (c) {
-        case 's': finish(deque_.steal(self, any)); break;
+        case 's': finish(steal_any(self)); break;
         case 'a': deque_.ask(); break;
         case 'u':
           deque_.answer_for_owner();
-          finish(deque_.steal(self, any));
+          finish(steal_any(self));
           break;
         case 'z': steal_or_sleep(self); break;
         default: fail("no such command");
@@ -158,7 +170,7 @@ class game {
   void steal_or_sleep(unsigned self) {
     while (over_.load(std::memory_order_relaxed) == 0) {
       while (deque_.offers()) {
-        if (fork_record* r = deque_.steal(self, any)) return finish(r);
+        if (fork_record* r = steal_any(self)) return finish(r);
         sync::yield();
       }
       asleep_.announce(places_[self]);
@@ -182,11 +194,22 @@ class game {
 };
 
 /// Worker 0 forks, and while it waits for its second half, steals out of it. Worker 1 steals that half while it has a
-/// fork of its own, which worker 0 must not execute, and forks within it.
+/// fork of its own, which worker 0 must not execute, and forks within it. Or, far: worker 1 has no fork of its own, and
+/// worker 2, which has, steals the one within that half, and forks within that.
 class leapfrog {
  public:
+  explicit leapfrog(bool far) : far_(far) {}
+
   void play() {
-    const unsigned other = mm::spawn([this] { steal_and_fork(); });
+    const unsigned other = mm::spawn([this] {
+      if (far_) {
+        steal_from(0, 1);
+      } else {
+        fork_one(1, executions_[2], false, [this] { steal_from(0, 1); });
+      }
+    });
+    unsigned third = 0;
+    if (far_) third = mm::spawn([this] { fork_one(2, executions_[2], false, [this] { steal_from(1, 2); }); });
     half second(executions_[0], true);
     deques_[0].push(second, &half::run_alone);
     if (deques_[0].pop(second) || deques_[0].take_back(second)) {
@@ -194,20 +217,24 @@ class leapfrog {
     } else {
       unsigned looks = 0;
       do {
-        const std::uint64_t outer = deques_[0].enter();
-        if (fork_record* r = deques_[1].steal_out_of(second, 0)) {
+        theft now;
+        fork_record* r = deques_[1].steal_part_of(&second, 0, 0, now);
+        if (r == nullptr && far_) r = deques_[2].steal_part_of(&second, 0, 0, now);
+        if (r != nullptr) {
           if (!static_cast<half*>(r)->of_stolen) mm::engine::running().fail("executes what it does not wait for");
+          deques_[0].enter(now);
           r->run();
+          deques_[0].leave(now);
         } else if (++looks == 2) {
           if (second.may_sleep(places_[0])) places_[0].park();
         } else {
           sync::yield();
         }
-        deques_[0].leave(outer);
       } while (!second.is_done());
       second.joined();
     }
     mm::join(other);
+    if (far_) mm::join(third);
     for (const auto& one : executions_)
       if (one.get() > 1) mm::engine::running().fail("executed twice");
     if (executions_[0].get() != 1 || executions_[2].get() != 1) mm::engine::running().fail("not executed");
@@ -225,35 +252,39 @@ class leapfrog {
     const bool of_stolen;
   };
   template <class First>
-  void fork_one(sync::cell<unsigned>& count, bool stolen, First first) {
+  void fork_one(unsigned self, sync::cell<unsigned>& count, bool stolen, First first) {
     half inner(count, stolen);
-    deques_[1].push(inner, &half::run_alone);
+    deques_[self].push(inner, &half::run_alone);
     first();
-    if (deques_[1].pop(inner) || deques_[1].take_back(inner)) return inner.executed();
-    if (inner.may_sleep(places_[1])) places_[1].park();
+    if (deques_[self].pop(inner) || deques_[self].take_back(inner)) return inner.executed();
+    if (inner.may_sleep(places_[self])) places_[self].park();
     inner.joined();
   }
-  void steal_and_fork() {
-    fork_one(executions_[2], false, [this] {
-      const std::uint64_t outer = deques_[1].enter();
-      if (fork_record* r = deques_[0].steal(1, [](const fork_record&) { return true; })) {
-        static_cast<half*>(r)->executed();
-        fork_one(executions_[1], true, [] {});
-        r->done();
-      }
-      deques_[1].leave(outer);
-    });
+  /// And forks within what it has stolen.
+  void steal_from(unsigned victim, unsigned self) {
+    theft now;
+    fork_record* const r = deques_[victim].steal(self, now, [](const fork_record&) { return true; });
+    if (r == nullptr) return;
+    deques_[self].enter(now);
+    static_cast<half*>(r)->executed();
+    fork_one(self, executions_[victim == 0 ? 1 : 3], true, [] {});
+    r->done();
+    deques_[self].leave(now);
   }
 
+  const bool far_;
   sleepers asleep_;
-  fork_deque deques_[2] = {fork_deque(asleep_, {.always = true}), fork_deque(asleep_, {.always = true})};
-  parking_place places_[2];
-  sync::cell<unsigned> executions_[3] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
+  fork_deque deques_[3] = {fork_deque(asleep_, {.always = true}), fork_deque(asleep_, {.always = true}),
+                           fork_deque(asleep_, {.always = true})};
+  parking_place places_[3];
+  sync::cell<unsigned> executions_[4] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U), sync::cell<unsigned>(0U),
+                                         sync::cell<unsigned>(0U)};
 };
 
 /// The owner keeps two things for a group. Two thieves take what they find, and the owner executes what is left; or the
-/// thieves go on until each has one. The owner sleeps until all have ended. Then the scope is gone.
-void keep_two(bool owner_helps) {
+/// thieves go on until each has one. The owner sleeps until all have ended, at once or when it has looked again. Then
+/// the scope is gone.
+void keep_two(bool owner_helps, bool looks_again) {
   struct kept : fork_record {
     kept(open_count& c, sync::cell<unsigned>& n) : open(&c), count(&n) {}
     static open_count* run_taken(fork_record& r) noexcept {
@@ -270,12 +301,14 @@ void keep_two(bool owner_helps) {
   sync::cell<unsigned> counts[2] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
   std::unique_ptr<kept> both[2];
   auto open = std::make_unique<open_count>(place);
-  const muster::detail::scope_link scope{nullptr, 0};
+  const muster::detail::scope_link scope;
   unsigned thieves[2];
   for (unsigned& t : thieves)
     t = mm::spawn([&] {
       fork_record* r = nullptr;
-      while ((r = deque.steal(1, [](const fork_record&) { return true; })) == nullptr && !owner_helps) sync::yield();
+      theft unused;
+      while ((r = deque.steal(1, unused, [](const fork_record&) { return true; })) == nullptr && !owner_helps)
+        sync::yield();
       if (r != nullptr) r->run();
     });
   for (unsigned i = 0; i < 2; ++i) {
@@ -283,13 +316,14 @@ void keep_two(bool owner_helps) {
     open->begin();
     deque.offer(*both[i], &kept::run_taken, scope);
   }
+  theft own;
   while (owner_helps && deque.offers())
-    if (fork_record* r = deque.steal(0, [&](const fork_record& one) { return one.group() == &scope; })) {
+    if (fork_record* r = deque.steal_part_of(&scope, 0, 0, own)) {
       r->run();
     } else {
       sync::yield();
     }
-  if (!open->all_ended() && open->may_sleep()) place.park();
+  if (!open->all_ended() && open->may_sleep() && (!looks_again || !open->withdraw() || open->may_sleep())) place.park();
   if (counts[0].get() != 1 || counts[1].get() != 1) mm::engine::running().fail("not executed once");
   open.reset();
   for (const unsigned t : thieves) mm::join(t);
@@ -339,15 +373,17 @@ TEST(forks, wake_who_sleeps) {
 }
 
 TEST(forks, that_come_out_of_a_stolen_half_are_told_from_others) {
-  const auto play = [] { leapfrog().play(); };
-  muster_model_test::expect_right(mm::limits{.preemptions = 2, .stale = 1}, "leapfrog", play);
-  for (const auto how : {mm::strategy::random, mm::strategy::priorities})
-    muster_model_test::expect_right(mm::limits{.how = how, .executions = 20000, .depth = 4}, "leapfrog", play);
+  for (const bool far : {false, true}) {
+    const auto play = [far] { leapfrog(far).play(); };
+    muster_model_test::expect_right(mm::limits{.preemptions = far ? 1 : 2, .stale = 1}, "leapfrog", play);
+    for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+      muster_model_test::expect_right(mm::limits{.how = how, .executions = 20000, .depth = 4}, "leapfrog", play);
+  }
 }
 
 TEST(offers, are_executed_once_and_the_scope_outlives_them) {
-  for (const bool owner_helps : {true, false}) {
-    const auto play = [=] { keep_two(owner_helps); };
+  for (const auto [owner_helps, looks_again] : {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
+    const auto play = [helps = owner_helps, again = looks_again] { keep_two(helps, again); };
     muster_model_test::expect_right(mm::limits{.preemptions = owner_helps ? 2 : 1, .stale = 1}, "keep two", play);
     for (const auto how : {mm::strategy::random, mm::strategy::priorities})
       muster_model_test::expect_right(mm::limits{.how = how, .executions = 20000, .depth = 4}, "keep two", play);
@@ -381,11 +417,14 @@ TEST(mutants, are_noticed_or_explained) {
   muster_model_test::mutant_search search;
   const script late{"(..)(l.)", {"z", "a"}};
   const auto lost = mutant_program_of("late", program(late));
-  const auto leap = mutant_program_of("leapfrog", [] { leapfrog().play(); });
+  const auto leap = mutant_program_of("leapfrog", [] { leapfrog(false).play(); });
+  const auto leap_far = mutant_program_of("leapfrog far", [] { leapfrog(true).play(); });
   for (const script& s : many) search.programs.push_back(mutant_program_of(s.tree + ' ' + s.thieves[0], program(s)));
   search.programs.push_back(leap);
+  search.programs.push_back(leap_far);
   for (const bool owner_helps : {true, false})
-    search.programs.push_back(mutant_program_of("keep two", [=] { keep_two(owner_helps); }));
+    for (const bool looks_again : {true, false})
+      search.programs.push_back(mutant_program_of("keep two", [=] { keep_two(owner_helps, looks_again); }));
   search.files = {"engine/watermark.hpp", "engine/fork_record.hpp", "impl/sleepers.hpp", "impl/open_count.hpp"};
   search.prefix = "";
   search.executions = 512;
@@ -394,12 +433,8 @@ TEST(mutants, are_noticed_or_explained) {
       {"fork_deque::is_asked: load repeated", true, "answers at the next look"},
       {"fork_deque::answer_for_owner: load repeated", true, "reads what has_records() has just read"},
       {"fork_deque::depth: load repeated", true, "the owner reads what it has written"},
-      {"fork_deque::leave: store skipped", true, "less is found that could be executed meanwhile"},
   };
-  search.needles = {{"fork_deque::leave: store release", leap},
-                    {"fork_deque::steal_out_of: load acquire", leap},
-                    {"fork_deque::raise_mark: fence seq_cst", lost},
-                    {"sleepers::announce: fence seq_cst", lost}};
+  search.needles = {{"fork_deque::raise_mark: fence seq_cst", lost}, {"sleepers::announce: fence seq_cst", lost}};
   search.run();
 }
 

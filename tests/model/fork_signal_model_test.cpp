@@ -196,16 +196,20 @@ class game {
   void finish(fork_record* r) {
     if (r != nullptr) r->run();
   }
+  auto* steal_any(unsigned self) {
+    muster::detail::theft unused;
+    return deque_.steal(self, unused, any);
+  }
   void steal(unsigned self, const std::string& commands) {
     for (const char c : commands) switch (c) {
-        case 's': finish(deque_.steal(self, any)); break;
+        case 's': finish(steal_any(self)); break;
         case 'a': deque_.ask(); break;
         case 'i':
           if (deque_.has_records()) deque_.answer_for_owner();
           break;
         case 'u':
           if (deque_.has_records()) deque_.answer_for_owner();
-          finish(deque_.steal(self, any));
+          finish(steal_any(self));
           break;
         case 'z': steal_or_sleep(self); break;
         default: fail("no such command");
@@ -215,7 +219,7 @@ class game {
   void steal_or_sleep(unsigned self) {
     while (over_.load(std::memory_order_relaxed) == 0) {
       while (deque_.offers()) {
-        if (fork_record* r = deque_.steal(self, any)) return finish(r);
+        if (fork_record* r = steal_any(self)) return finish(r);
         sync::yield();
       }
       asleep_.announce(places_[self]);

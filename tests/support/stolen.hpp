@@ -44,10 +44,10 @@ auto fork_stolen(F first, G second) {
       });
 }
 
-/// Calls f() in a thread that stands in: of three workers one waits for a half that another executes, and may execute
-/// nothing else; the third has work for a fourth.
+/// Calls f() in a substitute, of which the pool may have one at least: of three workers one waits for a half that
+/// another executes, and may execute nothing else; the third has work for a fourth.
 template <class F>
-void call_in_stand_in(pool& three, F f) {
+void call_in_substitute(pool& three, F f) {
   std::atomic<bool> begun{false}, met{false};
   three.run([&] {
     fork2(

@@ -323,10 +323,60 @@ TEST(scopes, that_wait_execute_what_scopes_within_them_keep) {
   }
 }
 
-// An async of the inner scope, which the other worker executes, ends when those of the outer one have: so another
-// thread must stand in to execute them. Whoever waits for the inner scope must not: it may hold what they need.
-TEST(scopes, that_wait_execute_nothing_of_scopes_around_them) {
+// The other worker executes an async, in which it waits until half of a fork is executed here.
+TEST(scopes, that_wait_execute_forks_of_their_asyncs) {
   pool two({.workers = 2});
+  for (std::size_t round = 0; round < scaled(20); ++round) {
+    const auto home = std::this_thread::get_id();
+    std::thread::id there;
+    std::atomic<bool> begun{false}, half_begun{false};
+    two.run([&] {
+      finish([&](auto& scope) {
+        scope.async([&] {
+          begun = true;
+          muster::fork2([&] { muster_test::await(half_begun); },
+                        [&] {
+                          there = std::this_thread::get_id();
+                          half_begun = true;
+                        });
+        });
+        muster_test::await(begun);
+      });
+    });
+    EXPECT_EQ(there, home);
+  }
+}
+
+// The other worker executes an async. It begins others late, when this one sleeps, and waits until one is taken.
+TEST(scopes, that_sleep_look_again) {
+  pool two({.workers = 2});
+  for (std::size_t round = 0; round < scaled(20); ++round) {
+    const auto home = std::this_thread::get_id();
+    std::atomic<bool> begun{false}, executed_here{false};
+    std::atomic<unsigned> executed{0};
+    two.run([&] {
+      finish([&](auto& scope) {
+        scope.async([&] {
+          begun = true;
+          std::this_thread::sleep_for(std::chrono::milliseconds(4));
+          for (int i = 0; i < 4; ++i)
+            scope.async([&] {
+              if (std::this_thread::get_id() == home) executed_here = true;
+              ++executed;
+            });
+          muster_test::await(executed_here);
+        });
+        muster_test::await(begun);
+      });
+    });
+    EXPECT_EQ(executed, 4U);
+  }
+}
+
+// An async of the inner scope, which the other worker executes, ends when those of the outer one have: so another
+// thread must execute them, a substitute. The one that waits for the inner scope must not: it may hold what they need.
+TEST(scopes, that_wait_execute_nothing_of_scopes_around_them) {
+  pool two({.workers = 2, .substitutes = 1});
   constexpr unsigned many = 4;
   for (std::size_t round = 0; round < scaled(50); ++round) {
     std::atomic<bool> begun{false};

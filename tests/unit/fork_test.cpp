@@ -252,9 +252,9 @@ TEST_P(forks, may_be_deep) {
 }
 
 // The worker has something older on offer, and executes an async whose fork this thread takes; then each waits for what
-// the other executes. (What is older may be taken by a third thread, which stands in for this one.)
-TEST(joins, execute_only_what_has_come_out_of_what_they_wait_for) {
-  pool two({.workers = 2});
+// the other executes. (What is older may be taken by a third thread, where the pool may have a substitute.)
+void join_beside_older_work(unsigned substitutes) {
+  pool two({.workers = 2, .substitutes = substitutes});
   const std::thread::id here = std::this_thread::get_id();
   std::atomic<bool> taken{false}, in_async{false}, inner_taken{false}, innermost_taken{false};
   bool is_kept = false, waits = false, is_wrong = false, older_executed = false;
@@ -287,6 +287,103 @@ TEST(joins, execute_only_what_has_come_out_of_what_they_wait_for) {
   EXPECT_TRUE(is_kept);
   EXPECT_TRUE(older_executed);
   EXPECT_FALSE(is_wrong);
+}
+TEST(joins, execute_only_what_has_come_out_of_what_they_wait_for) {
+  for (const unsigned substitutes : {0U, 1U}) join_beside_older_work(substitutes);
+}
+
+// Both halves sleep, so the holder of the mutex does, too, in the join; meanwhile others fork, and wait for the mutex.
+// If it executed one of those while it waits, it would wait for itself.
+TEST(joins, that_sleep_may_hold_a_mutex) {
+  constexpr unsigned depth = 5;
+  for (const unsigned substitutes : {0U, 1U, 4U}) {
+    pool four({.workers = 4, .substitutes = substitutes});
+    std::mutex mutex;
+    std::array<unsigned, 1U << depth> executions{};  // under the mutex
+    std::atomic<unsigned> slept{0};
+    const auto nap = [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ++slept;
+    };
+    const auto holder = [&](auto& self, unsigned left, unsigned at) -> void {
+      if (left != 0) {
+        fork2([&] { self(self, left - 1, 2 * at); }, [&] { self(self, left - 1, 2 * at + 1); });
+        return;
+      }
+      const std::lock_guard lock(mutex);
+      const std::thread::id before = std::this_thread::get_id();
+      fork2([&] { fork2(nap, nap); }, [&] { fork2(nap, nap); });
+      EXPECT_EQ(std::this_thread::get_id(), before);
+      ++executions[at];
+    };
+    four.run([&] { holder(holder, depth, 0); });
+    for (const unsigned times : executions) EXPECT_EQ(times, 1U);
+    EXPECT_EQ(slept, 4 * executions.size());
+  }
+}
+
+// The other worker executes the second half. It forks late, when this one sleeps, and waits until that is taken.
+TEST(joins, that_sleep_look_again) {
+  pool two({.workers = 2});
+  for (std::size_t round = 0; round < scaled(20); ++round) {
+    const std::thread::id here = std::this_thread::get_id();
+    std::thread::id there;
+    std::atomic<bool> taken{false};
+    const auto late = [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(4));
+      fork2([&] { await(taken); },
+            [&] {
+              there = std::this_thread::get_id();
+              taken = true;
+            });
+    };
+    two.run([&] { muster_test::fork_stolen([] {}, late); });
+    EXPECT_EQ(there, here);
+  }
+}
+
+// The second worker executes what this one waits for, the third a half of that; each waits until this one has executed a
+// half of the third's.
+TEST(joins, execute_what_has_been_stolen_of_what_they_wait_for) {
+  pool three({.workers = 3});
+  for (std::size_t round = 0; round < scaled(20); ++round) {
+    const std::thread::id here = std::this_thread::get_id();
+    std::thread::id there;
+    std::atomic<bool> begun{false}, innermost_begun{false};
+    const auto innermost = [&] {
+      there = std::this_thread::get_id();
+      innermost_begun = true;
+    };
+    const auto inner = [&] {
+      begun = true;
+      fork2([&] { await(innermost_begun); }, innermost);
+    };
+    const auto outer = [&] { fork2([&] { await(innermost_begun); }, inner); };
+    three.run([&] { fork2([&] { await(begun); }, outer); });
+    EXPECT_EQ(there, here);
+  }
+}
+
+// The other worker executes the second half, in which it waits for an async that it has kept.
+TEST(joins, execute_asyncs_of_scopes_in_what_they_wait_for) {
+  pool two({.workers = 2});
+  for (std::size_t round = 0; round < scaled(20); ++round) {
+    const std::thread::id here = std::this_thread::get_id();
+    std::atomic<bool> executed_here{false};
+    std::atomic<unsigned> executed{0};
+    const auto scope_of_four = [&] {
+      finish([&](auto& scope) {
+        for (int i = 0; i < 4; ++i)
+          scope.async([&] {
+            ++executed;
+            if (std::this_thread::get_id() == here) executed_here = true;
+          });
+        await(executed_here);
+      });
+    };
+    two.run([&] { muster_test::fork_stolen([] {}, scope_of_four); });
+    EXPECT_EQ(executed, 4U);
+  }
 }
 
 // The innermost first half does not fork. It ends when all second halves have been executed, by others.
@@ -351,12 +448,12 @@ TEST(a_worker, that_sleeps_is_woken_by_a_fork) {
   }
 }
 
-TEST(a_worker, that_waits_has_another_stand_in) {
-  pool three({.workers = 3});
+TEST(a_worker, that_waits_has_a_substitute) {
+  pool three({.workers = 3, .substitutes = 1});
   for (int round = 0; round < 20; ++round) {
     const auto caller = std::this_thread::get_id();
     bool elsewhere = false;
-    muster_test::call_in_stand_in(three, [&] { elsewhere = std::this_thread::get_id() != caller; });
+    muster_test::call_in_substitute(three, [&] { elsewhere = std::this_thread::get_id() != caller; });
     EXPECT_TRUE(elsewhere);
   }
 }

@@ -18,6 +18,8 @@
 #include <csignal>
 #include <cstdint>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -44,6 +46,9 @@ TEST(a_pool, says_how_many_workers_it_has_and_refuses_none) {
   EXPECT_EQ(pool({.workers = 3}).workers(), 3U);
   EXPECT_EQ(pool().workers(), muster::available_parallelism());
   EXPECT_THROW(pool({.workers = 0}), std::invalid_argument);
+  EXPECT_THROW(pool({.workers = 2, .substitutes = 961}), std::invalid_argument);
+  EXPECT_THROW(pool({.workers = 2, .substitutes = 0U - 1}), std::invalid_argument);
+  EXPECT_EQ(pool({.workers = 2, .substitutes = 960}).workers(), 2U);
   for (const std::size_t bytes : {std::size_t{4096}, (std::size_t{64} << 10U) - 1})
     for (const unsigned workers : {1U, 2U})
       EXPECT_THROW(pool({.workers = workers, .stack_bytes = bytes}), std::invalid_argument);
@@ -80,7 +85,59 @@ TEST(a_pool, of_one_worker_keeps_no_asyncs) {
   EXPECT_EQ(kept_in(second), 0U);
 }
 
-// Places are left to the threads that run() and to those that stand in.
+/// The threads and the numbers of workers that execute something.
+class seen_workers {
+ public:
+  void look() {
+    const std::lock_guard lock(mutex_);
+    threads_.insert(std::this_thread::get_id());
+    numbers_.insert(muster::detail::worker::current()->number);
+  }
+  std::size_t threads() const { return threads_.size(); }
+  unsigned highest_number() const { return *numbers_.rbegin(); }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::thread::id> threads_;
+  std::set<unsigned> numbers_;
+};
+
+// A list that is walked by forks, each of whose elements sleeps: many joins come to sleep, while there is work.
+TEST(a_pool, shows_no_more_threads_than_workers_and_callers_and_substitutes) {
+  constexpr unsigned workers = 4;
+  const auto many = static_cast<unsigned>(scaled(200));
+  const auto show = [&](pool& four, unsigned callers, unsigned substitutes) {
+    seen_workers seen;
+    std::atomic<unsigned> executed{0};
+    const auto walk = [&](auto& self, unsigned left) -> void {
+      seen.look();
+      if (left == 0) return;
+      fork2(
+          [&] {
+            seen.look();
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            ++executed;
+          },
+          [&] { self(self, left - 1); });
+    };
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < callers; ++i) threads.emplace_back([&] { four.run([&] { walk(walk, many); }); });
+    threads.clear();
+    EXPECT_EQ(executed, callers * many);
+    EXPECT_LE(seen.threads(), workers - 1 + callers + substitutes);
+    EXPECT_LT(seen.highest_number(), workers - 1 + callers + substitutes);
+  };
+  for (const unsigned callers : {1U, 3U}) {
+    pool four({.workers = workers});
+    show(four, callers, 0);
+    for (const unsigned substitutes : {0U, 1U, 5U}) {
+      pool bounded({.workers = workers, .substitutes = substitutes});
+      show(bounded, callers, substitutes);
+    }
+  }
+}
+
+// Places are left to the threads that run() and to substitutes.
 TEST(a_pool, of_more_workers_than_there_can_be_has_fewer) {
   if (muster_test::sanitized) GTEST_SKIP() << "so many threads are slow under a sanitizer";
   pool most({.workers = 1200, .stack_bytes = std::size_t{64} << 10U});
@@ -279,7 +336,6 @@ TEST(a_pool, sleeps_when_there_is_nothing_to_do) {
   EXPECT_EQ(several.run([] { return fib(16); }), 987U);
 }
 
-// The thread that sleeps in a join makes the one that stands in for it.
 std::size_t resident_bytes() {
   std::size_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;
@@ -311,8 +367,9 @@ TEST(a_pool, gives_back_what_its_threads_have_used_of_their_stacks) {
   }
 }
 
+// The thread that sleeps in a join makes its substitute.
 TEST(a_pool, has_threads_that_begin_as_the_pool_was_made) {
-  pool three({.workers = 3});
+  pool three({.workers = 3, .substitutes = 1});
   sigset_t one, before;
   sigemptyset(&one);
   sigaddset(&one, SIGUSR2);
@@ -324,7 +381,7 @@ TEST(a_pool, has_threads_that_begin_as_the_pool_was_made) {
   int rounding = -1;
   double third_there = 0;
   bool blocked = true;
-  muster_test::call_in_stand_in(three, [&] {
+  muster_test::call_in_substitute(three, [&] {
     sigset_t now;
     pthread_sigmask(SIG_BLOCK, nullptr, &now);
     blocked = sigismember(&now, SIGUSR2) != 0;

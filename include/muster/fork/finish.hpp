@@ -15,7 +15,8 @@
 //            when all that was begun before has ended well. What the second half of a fork begins counts as begun by
 //            the body, at that time, when another worker executes that half. Of those that one async has begun, any.
 // Stopping   when a stop is requested, asyncs that have not begun are dropped.
-// Waiting    the scope's end, and wait(), execute its own asyncs, and those of scopes within; no others.
+// Waiting    the scope's end, and wait(), execute its own asyncs, what these have forked, and asyncs of scopes opened in
+//            them; nothing else.
 // Source     Charles et al., "X10" (OOPSLA 2005), for finish and async. Running at once or keeping: Guo et al.,
 //            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided anew each time.
 #pragma once
@@ -88,11 +89,7 @@ class async_scope : detail::scope_link {
   static constexpr detail::async_index nobody{std::numeric_limits<std::uint64_t>::max(), 0};
 
   async_scope(detail::worker& owner, std::stop_token stop) noexcept
-      : scope_link(in(owner.within)), owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
-  static detail::scope_link in(const detail::async_place* place) noexcept {
-    if (place == nullptr) return {nullptr, 0};
-    return {place->scope, place->scope->level + 1};
-  }
+      : scope_link{owner.forks.newest_theft()}, owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
 
   /// The async that this call is part of, or a new number.
   detail::async_index place_of(const detail::worker* self) noexcept {

@@ -5,6 +5,8 @@
 //
 // Workers    as many as the process can run at once, or as many as asked for; the thread that calls run() is one of
 //            them. When the system has no more threads to give, there are fewer.
+// Threads    no more than the workers and the threads that call run(); and pool_options::substitutes, which take the
+//            places of workers that sleep in joins.
 // Idle       workers without work sleep after a millisecond, and are woken by work only.
 // Nesting    run() directly within run() of the same pool is a call. Several threads may run() at once: each takes
 //            part. Several pools are independent.
@@ -15,7 +17,8 @@
 //            joins what a thread of its parent has taken, it is ended with a message.
 // Signals    fork_engine::barrier uses SIGURG, and gives those that it has not sent to who has handled it before. The
 //            other engine leaves it alone.
-// Errors     std::invalid_argument for no workers, or stacks below 64 KiB, or too small for thread-local data;
+// Errors     std::invalid_argument for no workers, for more than 960 substitutes, or for stacks below 64 KiB, or too
+//            small for thread-local data;
 //            std::runtime_error for an engine that is not possible here; std::bad_alloc.
 #pragma once
 
@@ -61,6 +64,7 @@ struct pool_options {
   bool publish_always = false;                       ///< every fork can be stolen at once: slow, for tests
   fork_engine engine = fork_engine::automatic;
   steal_share share = steal_share::half;  ///< what a worker offers that is asked; others are for comparison
+  unsigned substitutes = 0;               ///< further threads that may take the places of workers that sleep in joins
 };
 
 class pool {
@@ -69,13 +73,16 @@ class pool {
       : core_({.always = options.publish_always,
                .apart = options.engine == fork_engine::watermark,
                .share = options.share},
-              options.stack_bytes) {
+              options.stack_bytes, options.substitutes) {
     if (options.engine == fork_engine::barrier)  // no_barrier() takes the signal
       if (const char* const why = no_barrier(); why != nullptr)
         throw std::runtime_error(std::string("pool_options::engine: barrier is not possible: ") + why);
     if (options.workers == 0) throw std::invalid_argument("pool_options::workers is 0; a pool needs at least one");
     if (options.stack_bytes < std::size_t{64} << 10U)
       throw std::invalid_argument("pool_options::stack_bytes is less than 64 KiB, which is too little for a thread");
+    if (constexpr unsigned most = detail::pool_core::most_threads; options.substitutes > most)
+      throw std::invalid_argument("pool_options::substitutes is " + std::to_string(options.substitutes) +
+                                  "; a pool has at most " + std::to_string(most) + " threads: ask for no more");
     for (; workers_ < options.workers; ++workers_) try {
         core_.start();
       } catch (const std::system_error& error) {

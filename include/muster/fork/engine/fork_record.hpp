@@ -15,17 +15,27 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// A scope that waits for what has been begun in it; and the scope in which it stands itself, as far as that is known.
-struct scope_link {
-  const scope_link* outer;
-  unsigned level;  // one more than that of `outer`
+/// Something that a worker has taken and executes, the second half of a fork or what a scope has kept. Lies on its
+/// stack. What is taken is part of what was executed where it was forked, or where its scope was opened: so thefts form
+/// a tree, in which none ends before those below it.
+struct theft {
+  const void* of = nullptr;       // the fork's record, or the scope; to be compared
+  const theft* around = nullptr;  // of what this is part of, or null: of nothing that has been taken
+  unsigned level = 0;             // one more than that of `around`
+  const theft* outer = nullptr;   // what the same worker has taken before, and has not ended
+  std::uint64_t floor = 0;        // what the worker forks deeper than that is part of this
 
-  /// Whether this scope is `other`, or ends before it. Looks not too far. The outer scopes do not end before this one.
-  bool is_within(const scope_link& other) const noexcept {
-    const scope_link* at = this;
-    for (unsigned steps = 64; at != nullptr && at->level > other.level && steps > 0; --steps) at = at->outer;
-    return at == &other;
+  /// Whether this is `what`, of that level, or part of it. Looks not too far.
+  bool is_part_of(const void* what, unsigned its_level) const noexcept {
+    const theft* at = this;
+    for (unsigned steps = 64; at != nullptr && at->level > its_level && steps > 0; --steps) at = at->around;
+    return at != nullptr && at->of == what;
   }
+};
+
+/// A scope that waits for what has been begun in it.
+struct scope_link {
+  const theft* around = nullptr;  // in which it was opened, or null
 };
 
 /// The second half of a fork, until it is joined. Lies in the frame that forks. Or something else to be executed, which
@@ -67,6 +77,9 @@ class fork_record {
   /// For the owner: returns true when it may sleep until `place` is given a token, which done() does; false when the
   /// record is done already.
   bool may_sleep(parking_place& place) noexcept;
+  /// For the owner, after may_sleep() has returned true and before it has the token: returns true when no token comes;
+  /// false when the record is done, and one comes.
+  bool withdraw() noexcept;
 
  private:
   friend class fork_deque;
@@ -108,6 +121,12 @@ inline bool fork_record::may_sleep(parking_place& place) noexcept {
   std::uint32_t state = taken;
   // (3) release, or acquire when it is done already: pairs with (2).
   return state_.value.compare_exchange_strong(state, awaited, std::memory_order_release, std::memory_order_acquire);
+}
+
+inline bool fork_record::withdraw() noexcept {
+  std::uint32_t state = awaited;
+  // Relaxed: when it is done, the token tells what the thief has done.
+  return state_.value.compare_exchange_strong(state, taken, std::memory_order_relaxed);
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail

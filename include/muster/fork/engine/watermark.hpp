@@ -93,35 +93,41 @@ class alignas(isolation_size) fork_deque {
     if (mark_.load(std::memory_order_relaxed) != asked) mark_.store(asked, std::memory_order_relaxed);
   }
   /// Takes the oldest of the published records for which wanted(record) is true, which is asked under the lock. The
-  /// thief runs it. Null: there is none, or somebody else is looking.
+  /// thief notes it, and runs it. Null: there is none, or somebody else is looking.
   template <class Wanted>
-  fork_record* steal(unsigned thief, Wanted wanted) noexcept;
+  fork_record* steal(unsigned thief, theft& noted, Wanted wanted) noexcept;
   /// Publishes for an owner that does not answer. Only where sync::asymmetric_fences(). Costs microseconds, and the
   /// other threads of the process an interrupt, unless there is nothing to publish. Returns true.
   MUSTER_COLD inline bool answer_for_owner() noexcept;
 
-  // --- Leapfrogging. Whoever waits for a record steals from the one who executes it, and only what has come out of it.
+  // --- Leapfrogging. A worker that waits for a fork or for a scope takes only what is part of it, wherever that is.
 
-  /// For the owner: what it pushes until leave() comes out of what it steals in between. Returns what leave() needs.
-  std::uint64_t enter() noexcept {
-    const std::uint64_t outer = floor_.load(std::memory_order_relaxed);
-    // Before the record is taken, which is done under a lock that its owner takes before it looks for what comes out.
-    floor_.store(depth(), std::memory_order_relaxed);
-    return outer;
+  /// For the owner: what it forks until leave() is part of `now`, which it has taken and not begun.
+  void enter(theft& now) noexcept { enter_at(now, depth()); }
+  void leave(const theft& now) noexcept {
+    lock_.lock();
+    newest_theft_ = now.outer;
+    lock_.unlock();
   }
-  void leave(std::uint64_t outer) noexcept {
-    // (8) release: pairs with (9). Whoever sees the lower floor sees that the record is done.
-    floor_.store(outer, std::memory_order_release);
-  }
-  /// Takes a fork that has come out of `of`, which the owner of this deque executes. Null: there is none, or somebody
-  /// else is looking.
-  fork_record* steal_out_of(const fork_record& of, unsigned thief) noexcept {
-    // (9) acquire: pairs with (8).
-    const std::uint64_t floor = floor_.load(std::memory_order_acquire);
-    // Under the lock: as long as `of` is not done, forks that are deeper than its floor have come out of it. What was
-    // offered may have been offered before.
-    return steal(thief,
-                 [&](const fork_record& r) { return r.group() == nullptr && r.depth() > floor && !of.is_done(); });
+  /// For the owner: of what it executes, the innermost that it has taken; or null.
+  const theft* newest_theft() const noexcept { return newest_theft_; }
+  /// For the owner: of what is taken of that.
+  unsigned level() const noexcept { return newest_theft_ == nullptr ? 0 : newest_theft_->level + 1; }
+  /// As steal(), what is part of a fork that has been taken, or of a scope; `level` is that of its theft, or of what is
+  /// taken out of the scope.
+  fork_record* steal_part_of(const void* what, unsigned level, unsigned thief, theft& noted) noexcept {
+    const theft* last = nullptr;
+    bool is_part = false;  // what belongs to the last one
+    return steal(thief, noted, [&](const fork_record& r) {
+      if (r.group() == what) return true;
+      // It has not ended, nor has what is around it: `r` is part of them, and can be joined under this lock only.
+      const theft* const around = theft_around(r);
+      if (around != last) {
+        last = around;
+        is_part = around->is_part_of(what, level);
+      }
+      return around != nullptr && is_part;
+    });
   }
 
   /// Asserts the invariants. Only by the owner, while nobody steals.
@@ -147,13 +153,28 @@ class alignas(isolation_size) fork_deque {
   std::uint64_t depth() const noexcept { return head_.load(std::memory_order_relaxed)->depth(); }
 
  protected:
+  void enter_at(theft& now, std::uint64_t depth) noexcept {
+    now.floor = depth;
+    lock_.lock();
+    now.outer = newest_theft_;
+    newest_theft_ = &now;
+    lock_.unlock();
+  }
+
   static constexpr std::uint64_t asked = ~std::uint64_t{0};
 
   // Under the lock. bar_ may have left the list already, when its owner is on the way to take_back().
   bool is_private(const fork_record* r) const noexcept { return r->depth() > bar_->depth(); }
   MUSTER_COLD inline void answer() noexcept;
   unsigned publish_share() noexcept;
-  void give(fork_record& r, unsigned thief) noexcept;
+  /// Of what it is part.
+  const theft* theft_around(const fork_record& r) const noexcept {
+    if (r.group() != nullptr) return r.group()->around;  // it may end later than what has begun it
+    const theft* at = newest_theft_;
+    while (at != nullptr && at->floor >= r.depth()) at = at->outer;
+    return at;
+  }
+  void give(fork_record& r, unsigned thief, theft& noted) noexcept;
   void append(fork_record& r, const scope_link* group) noexcept;
   void unlink(fork_record& r) noexcept;
   /// Where only one fork is offered, the owner stops until the thief has it.
@@ -170,8 +191,6 @@ class alignas(isolation_size) fork_deque {
   // The depth of bar_, stored under the lock; or `asked`, stored by anybody at any time: it only sends the owner the
   // slow way.
   sync::atomic<std::uint64_t> mark_{0};
-  // The depth at which the owner has stolen what it executes. Written by the owner.
-  sync::atomic<std::uint64_t> floor_{0};
   sleepers& sleepers_;
   const deque_options options_;
   fork_record bottom_;  // older than all others, and nobody's
@@ -180,14 +199,15 @@ class alignas(isolation_size) fork_deque {
   sync::atomic<unsigned> offers_{0};  // records published and not taken: from oldest_ to newest_
   fork_record* oldest_ = nullptr;
   fork_record* newest_ = nullptr;
-  fork_record* bar_ = &bottom_;  // the newest record that is not private
+  fork_record* bar_ = &bottom_;          // the newest record that is not private
+  const theft* newest_theft_ = nullptr;  // of those that the owner executes; changed by the owner
 };
 
 /// Under the lock.
 inline void fork_deque::raise_mark() noexcept {
   // (7) release: pairs with (6).
   mark_.store(bar_->depth(), std::memory_order_release);
-  // (10) full_fence: pairs with impl/sleepers.hpp (5). A sleeper asks everybody after it has announced itself: either
+  // (8) full_fence: pairs with impl/sleepers.hpp (5). A sleeper asks everybody after it has announced itself: either
   // that comes after the store above, or the look below finds it announced.
   sync::full_fence();
   if (sleepers_.anyone() || options_.always) mark_.store(asked, std::memory_order_relaxed);
@@ -280,21 +300,27 @@ inline void fork_deque::unlink(fork_record& r) noexcept {
 }
 
 /// Under the lock.
-inline void fork_deque::give(fork_record& r, unsigned thief) noexcept {
+inline void fork_deque::give(fork_record& r, unsigned thief, theft& noted) noexcept {
+  noted.around = theft_around(r);
+  noted.level = noted.around == nullptr ? 0 : noted.around->level + 1;
+  noted.of = r.group();
   r.shared_.ref().value.thief = thief;
-  if (r.group() == nullptr) r.error_.ref().construct();
+  if (r.group() == nullptr) {
+    noted.of = &r;
+    r.error_.ref().construct();
+  }
   // Relaxed: the owner looks under the lock.
   r.state_.value.store(fork_record::taken, std::memory_order_relaxed);
 }
 
 template <class Wanted>
-fork_record* fork_deque::steal(unsigned thief, Wanted wanted) noexcept {
+fork_record* fork_deque::steal(unsigned thief, theft& noted, Wanted wanted) noexcept {
   if (!offers() || !lock_.try_lock()) return nullptr;
   fork_record* r = oldest_;
   while (r != nullptr && !wanted(std::as_const(*r))) r = r->shared_.get().value.newer;
   if (r != nullptr) {
     unlink(*r);
-    give(*r, thief);
+    give(*r, thief, noted);
   }
   lock_.unlock();
   return r;

@@ -29,7 +29,8 @@ class pool_core {
  public:
   static constexpr unsigned most_workers = 1024, most_threads = 960;  // the others are left to those who run()
 
-  pool_core(const deque_options& how, std::size_t stack_bytes) noexcept : forks(how), stack_bytes_(stack_bytes) {
+  pool_core(const deque_options& how, std::size_t stack_bytes, unsigned substitutes) noexcept
+      : forks(how), stack_bytes_(stack_bytes), most_substitutes_(substitutes) {
     sync::asymmetric_fences();  // the first call takes milliseconds, once there are threads
   }
   pool_core(const pool_core&) = delete;
@@ -45,11 +46,11 @@ class pool_core {
   void give_back(worker& one) noexcept {
     const std::lock_guard lock(mutex_);
     free_.push_back(&one);
-    go_away();
+    leave_pool();
   }
-  /// The thread of a worker enters another pool, until come_again().
-  void go_away() noexcept { here_.fetch_sub(1, std::memory_order_relaxed); }
-  void come_again() noexcept { here_.fetch_add(1, std::memory_order_relaxed); }
+  /// The thread of a worker enters another pool, until reenter_pool().
+  void leave_pool() noexcept { here_.fetch_sub(1, std::memory_order_relaxed); }
+  void reenter_pool() noexcept { here_.fetch_add(1, std::memory_order_relaxed); }
   /// Whether there is another worker than the caller's.
   bool has_others() const noexcept { return here_.load(std::memory_order_relaxed) > 1; }
 
@@ -86,14 +87,15 @@ class pool_core {
     return false;
   }
 
-  // --- Standing in. A worker that sleeps in a join leaves its processor to another thread. When it wakes up there are
-  // more threads than workers, until one of those that look for work retires.
+  // --- Substitutes, where the pool may have some. A worker that sleeps in a join leaves its processor to another
+  // thread. When it wakes up there are more threads than workers, until one of those that look for work retires.
 
-  /// Returns whether another thread stands in now; then call come_back(). It does not when there are no more threads.
-  inline bool leave() noexcept;
-  void come_back() noexcept { surplus_.fetch_add(1, std::memory_order_relaxed); }
+  /// Returns whether another thread takes the caller's place now; then call substitute_done(). None does when the pool
+  /// has as many as it may have, or the system has no more threads.
+  inline bool add_substitute() noexcept;
+  void substitute_done() noexcept { surplus_.fetch_add(1, std::memory_order_relaxed); }
   /// For a worker that looks for work: sleeps until it is needed, if there are too many. Returns whether it has slept.
-  inline bool retire(worker& one) noexcept;
+  inline bool retire_surplus(worker& one) noexcept;
 
   const deque_options forks;  // how workers keep them
   sleepers asleep;
@@ -105,11 +107,13 @@ class pool_core {
   // As the library has it that makes the pool: another, which makes a thread start, may be unloaded before.
   void* (*const run_)(void* as) noexcept = &run_thread;
   const std::size_t stack_bytes_;
-  const inheritance inheritance_;  // of the thread that makes the pool: for all its threads, whoever makes them
+  const unsigned most_substitutes_;  // threads that may be made beside those that start() has made for the pool
+  const inheritance inheritance_;    // of the thread that makes the pool: for all its threads, whoever makes them
   const unsigned made_in_ = process_generation();
   std::mutex mutex_;
   std::vector<worker*> free_;
   std::vector<parking_place*> spare_;  // of those that have retired
+  unsigned substitutes_ = 0;           // made so far; under the lock
   sync::atomic<unsigned> surplus_{0};  // falls under the lock
   sync::atomic<unsigned> here_{0};     // workers that have a thread, which is not in another pool
   std::vector<kernel_thread> threads_;
@@ -137,7 +141,7 @@ class entered_pool {
     real::own_place() = outer_;
     if (worker* const outer = worker::current(); runs_ && outer != nullptr) {
       outer->forks.go_on();
-      outer->pool.come_again();
+      outer->pool.reenter_pool();
     }
     self->pool.give_back(*self);
   }
@@ -156,7 +160,7 @@ class entered_pool {
           "at once, or use several pools");
     if (worker* const outer = worker::current()) {
       outer->forks.pause();
-      outer->pool.go_away();
+      outer->pool.leave_pool();
     }
     return *self;
   }
@@ -187,13 +191,13 @@ inline worker* pool_core::take() {
   if (!free_.empty()) {
     worker* const one = free_.back();
     free_.pop_back();
-    come_again();
+    reenter_pool();
     return one;
   }
   const unsigned n = made();
   if (n == most_workers) return nullptr;
   free_.reserve(n + 1);   // so that give_back does not allocate
-  spare_.reserve(n + 1);  // nor retire
+  spare_.reserve(n + 1);  // nor retire_surplus
   auto* const one = new worker(*this, n, asleep, forks);
   workers_[n] = one;
   // (1) release: pairs with (2). Who sees the number finds the worker.
@@ -201,7 +205,7 @@ inline worker* pool_core::take() {
   // (5) full_fence: pairs with sleepers.hpp (5). Whoever is about to sleep has not asked this one.
   sync::full_fence();
   if (asleep.anyone()) one->forks.ask();
-  come_again();
+  reenter_pool();
   return one;
 }
 
@@ -231,7 +235,8 @@ inline void pool_core::start() {
   }
 }
 
-inline bool pool_core::leave() noexcept {
+inline bool pool_core::add_substitute() noexcept {
+  if (most_substitutes_ == 0) return false;
   {
     const std::lock_guard lock(mutex_);
     if (surplus_.load(std::memory_order_relaxed) != 0) {
@@ -243,10 +248,14 @@ inline bool pool_core::leave() noexcept {
       spare_.pop_back();
       return true;
     }
+    if (substitutes_ == most_substitutes_) return false;
+    ++substitutes_;
   }
   try {
     start();
   } catch (...) {
+    const std::lock_guard lock(mutex_);
+    --substitutes_;
     return false;
   }
   return true;
@@ -258,7 +267,7 @@ inline void worker::sleep_deeply() noexcept {
   place.park();
 }
 
-inline bool pool_core::retire(worker& one) noexcept {
+inline bool pool_core::retire_surplus(worker& one) noexcept {
   if (surplus_.load(std::memory_order_relaxed) == 0) return false;
   {
     const std::lock_guard lock(mutex_);

@@ -31,12 +31,15 @@ class open_count {
     // (2) acquire: pairs with (1).
     return open_.load(std::memory_order_acquire) == 0;
   }
-  /// For the owner, once: returns true when it may sleep until its place is given a token, which end() does; false when
-  /// all have ended already.
+  /// For the owner, once, or again after withdraw(): returns true when it may sleep until its place is given a token,
+  /// which end() does; false when all have ended already.
   bool may_sleep() noexcept {
     // (3) acquire: pairs with (1).
     return open_.fetch_add(awaited, std::memory_order_acquire) != 0;
   }
+  /// For the owner, after may_sleep() has returned true and before it has the token: returns true when no token comes;
+  /// false when all have ended, and one comes. Relaxed: then that token tells what they have done.
+  bool withdraw() noexcept { return open_.fetch_sub(awaited, std::memory_order_relaxed) != awaited; }
   /// For the owner, when all have ended and it has been given its token: it may sleep once more. Relaxed: nobody else
   /// knows of it.
   void begin_anew() noexcept { open_.store(0, std::memory_order_relaxed); }

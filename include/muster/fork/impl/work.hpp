@@ -13,8 +13,7 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// Spins, for a join; or lets the thread's other fibers run. To be woken takes 50 to 100 microseconds on a machine
-/// whose processors sleep or are shared, and whoever stands in must be woken first; so a join spins as long as that
-/// takes.
+/// whose processors sleep or are shared, and a substitute must be woken first; so a join spins as long as that takes.
 class waiting_time {
  public:
   /// Waits a little. Returns true from time to time, first after 50 microseconds.
@@ -40,41 +39,48 @@ class waiting_time {
   unsigned looks_ = 0;
 };
 
-/// `steal` returns a record of `from` that is this worker's now, or null.
+/// `steal` notes and returns a record of `from` that is this worker's now, or returns null.
 template <class Steal>
 bool worker::execute(const deque& from, Steal steal) noexcept {
-  const std::uint64_t outer = forks.enter();
   const std::uint64_t since = cycles();
-  fork_record* const r = steal();
-  if (r != nullptr) {
-    // Whoever was woken may have slept until now: there may be work for another.
-    if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
-    const async_place* const here = std::exchange(within, nullptr);
-    if (&from != &forks) {
-      steal_counts::add(forks.counts.thefts, 1);
-      steal_counts::add(forks.counts.taking, cycles() - since);
-    }
-    forks.runs(true);
-    const std::uintptr_t outer_floor = allow_depth();
-    r->run();
-    floor = outer_floor;
-    forks.runs(false);
-    within = here;
+  theft now;
+  fork_record* const r = steal(now);
+  if (r == nullptr) return false;
+  forks.enter(now);
+  // Whoever was woken may have slept until now: there may be work for another.
+  if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
+  const async_place* const here = std::exchange(within, nullptr);
+  if (&from != &forks) {
+    steal_counts::add(forks.counts.thefts, 1);
+    steal_counts::add(forks.counts.taking, cycles() - since);
   }
-  forks.leave(outer);
-  return r != nullptr;
+  forks.runs(true);
+  const std::uintptr_t outer_floor = allow_depth();
+  r->run();
+  floor = outer_floor;
+  forks.runs(false);
+  within = here;
+  forks.leave(now);
+  return true;
 }
 
-/// From anybody, beginning with anybody.
-template <class Wanted>
-bool worker::steal_and_execute(Wanted wanted) noexcept {
+/// From anybody, beginning with anybody. `steal` takes from a deque, as in execute().
+template <class Steal>
+bool worker::steal_and_execute(Steal steal) noexcept {
   const unsigned many = pool.made();
   const unsigned first = roll(many);
   for (unsigned i = 0; i < many; ++i) {
     deque& victim = pool.at(first + i < many ? first + i : first + i - many).forks;
-    if (victim.offers() && execute(victim, [&] { return victim.steal(number, wanted); })) return true;
+    if (victim.offers() && execute(victim, [&](theft& noted) { return steal(victim, noted); })) return true;
   }
   return false;
+}
+
+inline bool worker::answer_for_anybody() noexcept {
+  if (!can_make_owners_answer()) return false;
+  deque& victim = pool.at(roll(pool.made())).forks;
+  if (&victim != &forks && victim.has_records()) victim.answer_for_owner();
+  return victim.offers();
 }
 
 /// Until there is work: sleeps only when no other worker has a record that nobody has taken. A worker that forks later
@@ -111,14 +117,15 @@ inline void worker::work() noexcept {
   clock::duration nap = first_nap;
   // (2)
   while (!pool.over.load(std::memory_order_acquire)) {
-    if (pool.retire(*this)) {
+    if (pool.retire_surplus(*this)) {
       hungry_since = took_unanswered = clock::now();
       continue;
     }
     if (siblings* const others = siblings::of_caller(); others != nullptr) [[unlikely]]
       others->run();  // that a body has left behind
     const auto found = clock::now();
-    if (steal_and_execute([](const fork_record&) { return true; })) {
+    const auto anything = [](const fork_record&) { return true; };
+    if (steal_and_execute([&](deque& of, theft& noted) { return of.steal(number, noted, anything); })) {
       hungry_since = took_unanswered = clock::now();
       nap = first_nap;
       // What takes less than a microsecond is hardly worth the way.
@@ -131,11 +138,9 @@ inline void worker::work() noexcept {
       asked = found;
       interval = std::max<clock::duration>(interval, 5us);
     }
-    if (can_make_owners_answer() && found - took_unanswered > 50us) {
+    if (found - took_unanswered > 50us) {
       took_unanswered = found;
-      deque& victim = pool.at(roll(pool.made())).forks;
-      if (&victim != &forks && victim.has_records()) victim.answer_for_owner();
-      if (victim.offers()) continue;
+      if (answer_for_anybody()) continue;
     }
     if (found - hungry_since > 1ms) {
       if (sleep(nap)) {
@@ -151,55 +156,78 @@ inline void worker::work() noexcept {
   }
 }
 
-/// Until its place has been given a token, which will come. Another thread stands in, unless some have nothing to do;
-/// when these have found work, from then on.
-inline void worker::sleep_in_join() noexcept {
+/// Until its place has been given a token: for `nap` at most, after which it may find something to execute; or, when a
+/// substitute takes its place, for as long as it takes. It needs none while some have nothing to do. Returns whether it
+/// has the token.
+inline bool worker::sleep_in_join(clock::duration nap) noexcept {
   if (forks.by_frames() || !sync::asymmetric_fences()) forks.publish_all();
-  bool replaced = !pool.asleep.anyone() && pool.leave();
-  for (clock::duration patience = first_nap; !replaced; patience = std::min(2 * patience, longest_nap)) {
-    if (place.park_until(clock::now() + patience)) return;
-    replaced = !pool.asleep.anyone() && pool.leave();
-  }
+  if (pool.asleep.anyone() || !pool.add_substitute()) return place.park_until(clock::now() + nap);
   place.park();
-  pool.come_back();
+  pool.substitute_done();
+  return true;
 }
 
 void worker::await(fork_record& r) noexcept {
   const timed waiting(forks.counts.waiting);
   deque& thief = pool.at(r.thief()).forks;
-  const auto steal = [&] { return thief.steal_out_of(r, number); };
+  const auto steal = [&, level = forks.level()](deque& of, theft& noted) {
+    return of.steal_part_of(&r, level, number, noted);
+  };
+  const auto steal_from_thief = [&](theft& noted) { return steal(thief, noted); };
   waiting_time waited;
+  clock::duration nap = first_nap;
   for (unsigned looks = 0; !r.is_done(); ++looks) {
-    if (execute(thief, steal)) {
+    if (execute(thief, steal_from_thief) || (looks % 16 == 15 && steal_and_execute(steal))) {
       waited = {};
+      nap = first_nap;
       continue;
     }
     if (looks % 16 == 0) thief.ask();
     if (!waited.is_long()) continue;
     pool.end_child_that_waits();
+    pool.ask_others(*this);
     if (can_make_owners_answer()) thief.answer_for_owner();
-    if (execute(thief, steal)) {
+    answer_for_anybody();
+    if (execute(thief, steal_from_thief) || steal_and_execute(steal)) {
       waited = {};
+      nap = first_nap;
     } else if (waited.is_too_long()) {
-      if (r.may_sleep(place)) sleep_in_join();
-      return;
+      if (!r.may_sleep(place) || sleep_in_join(nap)) return;
+      if (!r.withdraw()) return place.park();
+      nap = std::min(2 * nap, longest_nap);
     }
   }
 }
 
 void worker::await(const scope_link& scope, open_count& open) noexcept {
-  const auto wanted = [&](const fork_record& one) { return one.group() != nullptr && one.group()->is_within(scope); };
-  waiting_time waited;
-  while (!open.all_ended()) {
+  const auto steal = [&, level = forks.level()](deque& of, theft& noted) {
+    return of.steal_part_of(&scope, level, number, noted);
+  };
+  const auto execute_some = [&] {
     ++own_stock_;
-    const bool own = execute(forks, [&] { return forks.steal(number, wanted); });
+    const bool own = execute(forks, [&](theft& noted) { return steal(forks, noted); });
     --own_stock_;
-    if (own || steal_and_execute(wanted)) {
+    return own || steal_and_execute(steal);
+  };
+  waiting_time waited;
+  clock::duration nap = first_nap;
+  while (!open.all_ended()) {
+    if (execute_some()) {
       waited = {};
-    } else if (waited.is_long() && waited.is_too_long()) {
-      pool.end_child_that_waits();
-      if (open.may_sleep()) sleep_in_join();
-      return;
+      nap = first_nap;
+      continue;
+    }
+    if (!waited.is_long()) continue;
+    pool.end_child_that_waits();
+    pool.ask_others(*this);
+    answer_for_anybody();
+    if (execute_some()) {
+      waited = {};
+      nap = first_nap;
+    } else if (waited.is_too_long()) {
+      if (!open.may_sleep() || sleep_in_join(nap)) return;
+      if (!open.withdraw()) return place.park();
+      nap = std::min(2 * nap, longest_nap);
     }
   }
 }

@@ -5,12 +5,14 @@
 //
 // A worker without work looks at what the others offer and asks them, more and more seldom when what it gets is hardly
 // worth the way. After fifty microseconds without an answer it takes unanswered; after a millisecond it sleeps.
-// A worker that waits for a stolen half steals from the thief, and only what has come out of that half (leapfrogging):
-// so it never runs anything that could wait for what it holds itself. When there has been nothing for a fifth of a
-// millisecond, it sleeps, and another thread stands in for it.
+// A worker that waits for a stolen half, or for a scope, executes only parts of it (leapfrogging), the thief's or those
+// that others have stolen of it: so it never runs anything that could wait for what it holds itself. When there has
+// been nothing for a fifth of a millisecond, it sleeps, and looks again after 1, 2, 4, 8, 8, ... ms. If the pool may
+// have substitutes, another thread takes its place meanwhile, and it sleeps until what it waits for is done.
 //
-// Source     leapfrogging: Wagner and Calder, "Leapfrogging" (PPoPP 1993). Standing in: ours; a thread keeps its
-//            stack, its thread-local data and its locks, which a stack that is parked and resumed by others would not.
+// Source     leapfrogging: Wagner and Calder, "Leapfrogging" (PPoPP 1993), which steals from the thief only.
+//            Substitutes: Java's ForkJoinPool calls it compensation; a thread keeps its stack, its thread-local data and
+//            its locks, which a stack that is parked and resumed by others would not.
 #pragma once
 
 #include <muster/base/thread.hpp>           // own_place
@@ -86,9 +88,11 @@ class worker {
   MUSTER_COLD inline bool is_too_deep() noexcept;
   template <class Steal>
   bool execute(const deque& from, Steal steal) noexcept;
-  template <class Wanted>
-  bool steal_and_execute(Wanted wanted) noexcept;
-  void sleep_in_join() noexcept;
+  template <class Steal>
+  bool steal_and_execute(Steal steal) noexcept;
+  /// Somebody, who may not answer himself. Returns whether there is something to take now.
+  bool answer_for_anybody() noexcept;
+  bool sleep_in_join(clock::duration nap) noexcept;
   bool sleep(clock::duration nap) noexcept;
   unsigned roll(unsigned sides) noexcept {
     dice_ ^= dice_ << 13U;

@@ -141,11 +141,7 @@ class basic_frame_deque : public fork_deque {
   };
   std::uint64_t depth() const noexcept { return by_frames_ ? Stack::depth() : fork_deque::depth(); }
   /// See fork_deque.
-  std::uint64_t enter() noexcept {
-    const std::uint64_t outer = floor_.load(std::memory_order_relaxed);
-    floor_.store(depth(), std::memory_order_relaxed);
-    return outer;
-  }
+  void enter(theft& now) noexcept { enter_at(now, depth()); }
 
   // --- Thieves.
 
