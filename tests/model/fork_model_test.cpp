@@ -18,7 +18,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -382,12 +381,13 @@ TEST(forks, that_come_out_of_a_stolen_half_are_told_from_others) {
 }
 
 TEST(offers, are_executed_once_and_the_scope_outlives_them) {
-  for (const auto [owner_helps, looks_again] : {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
-    const auto play = [helps = owner_helps, again = looks_again] { keep_two(helps, again); };
-    muster_model_test::expect_right(mm::limits{.preemptions = owner_helps ? 2 : 1, .stale = 1}, "keep two", play);
-    for (const auto how : {mm::strategy::random, mm::strategy::priorities})
-      muster_model_test::expect_right(mm::limits{.how = how, .executions = 20000, .depth = 4}, "keep two", play);
-  }
+  for (const bool owner_helps : {true, false})
+    for (const bool looks_again : {true, false}) {
+      const auto play = [=] { keep_two(owner_helps, looks_again); };
+      muster_model_test::expect_right(mm::limits{.preemptions = owner_helps ? 2 : 1, .stale = 1}, "keep two", play);
+      for (const auto how : {mm::strategy::random, mm::strategy::priorities})
+        muster_model_test::expect_right(mm::limits{.how = how, .executions = 20000, .depth = 4}, "keep two", play);
+    }
 }
 
 const std::vector<script> many = {{"(((..).)(..))", {"asas", "as"}},

@@ -342,8 +342,8 @@ TEST(joins, that_sleep_look_again) {
   }
 }
 
-// The second worker executes what this one waits for, the third a half of that; each waits until this one has executed a
-// half of the third's.
+// The second worker executes what this one waits for, the third a half of that; both wait until this one has executed
+// a half of the third's.
 TEST(joins, execute_what_has_been_stolen_of_what_they_wait_for) {
   pool three({.workers = 3});
   for (std::size_t round = 0; round < scaled(20); ++round) {

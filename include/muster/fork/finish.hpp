@@ -15,7 +15,7 @@
 //            when all that was begun before has ended well. What the second half of a fork begins counts as begun by
 //            the body, at that time, when another worker executes that half. Of those that one async has begun, any.
 // Stopping   when a stop is requested, asyncs that have not begun are dropped.
-// Waiting    the scope's end, and wait(), execute its own asyncs, what these have forked, and asyncs of scopes opened in
+// Waiting    the scope's end, and wait(), execute its own asyncs, what these have forked, and those of scopes opened in
 //            them; nothing else.
 // Source     Charles et al., "X10" (OOPSLA 2005), for finish and async. Running at once or keeping: Guo et al.,
 //            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided anew each time.

@@ -106,13 +106,13 @@ class alignas(isolation_size) fork_deque {
   void enter(theft& now) noexcept { enter_at(now, depth()); }
   void leave(const theft& now) noexcept {
     lock_.lock();
-    newest_theft_ = now.outer;
+    newest_theft_.ref() = now.outer;
     lock_.unlock();
   }
   /// For the owner: of what it executes, the innermost that it has taken; or null.
-  const theft* newest_theft() const noexcept { return newest_theft_; }
+  const theft* newest_theft() const noexcept { return newest_theft_.get(); }
   /// For the owner: of what is taken of that.
-  unsigned level() const noexcept { return newest_theft_ == nullptr ? 0 : newest_theft_->level + 1; }
+  unsigned level() const noexcept { return newest_theft() == nullptr ? 0 : newest_theft()->level + 1; }
   /// As steal(), what is part of a fork that has been taken, or of a scope; `level` is that of its theft, or of what is
   /// taken out of the scope.
   fork_record* steal_part_of(const void* what, unsigned level, unsigned thief, theft& noted) noexcept {
@@ -156,8 +156,8 @@ class alignas(isolation_size) fork_deque {
   void enter_at(theft& now, std::uint64_t depth) noexcept {
     now.floor = depth;
     lock_.lock();
-    now.outer = newest_theft_;
-    newest_theft_ = &now;
+    now.outer = newest_theft_.get();
+    newest_theft_.ref() = &now;
     lock_.unlock();
   }
 
@@ -170,7 +170,7 @@ class alignas(isolation_size) fork_deque {
   /// Of what it is part.
   const theft* theft_around(const fork_record& r) const noexcept {
     if (r.group() != nullptr) return r.group()->around;  // it may end later than what has begun it
-    const theft* at = newest_theft_;
+    const theft* at = newest_theft();
     while (at != nullptr && at->floor >= r.depth()) at = at->outer;
     return at;
   }
@@ -199,8 +199,8 @@ class alignas(isolation_size) fork_deque {
   sync::atomic<unsigned> offers_{0};  // records published and not taken: from oldest_ to newest_
   fork_record* oldest_ = nullptr;
   fork_record* newest_ = nullptr;
-  fork_record* bar_ = &bottom_;          // the newest record that is not private
-  const theft* newest_theft_ = nullptr;  // of those that the owner executes; changed by the owner
+  fork_record* bar_ = &bottom_;                     // the newest record that is not private
+  sync::cell<const theft*> newest_theft_{nullptr};  // of those that the owner executes; changed by the owner
 };
 
 /// Under the lock.

@@ -11,8 +11,8 @@
 // have substitutes, another thread takes its place meanwhile, and it sleeps until what it waits for is done.
 //
 // Source     leapfrogging: Wagner and Calder, "Leapfrogging" (PPoPP 1993), which steals from the thief only.
-//            Substitutes: Java's ForkJoinPool calls it compensation; a thread keeps its stack, its thread-local data and
-//            its locks, which a stack that is parked and resumed by others would not.
+//            Substitutes: Java's ForkJoinPool calls it compensation. A thread keeps its stack, its thread-local data
+//            and its locks, which a stack that is parked and resumed by others would not.
 #pragma once
 
 #include <muster/base/thread.hpp>           // own_place
