@@ -135,7 +135,7 @@ MUTANTS = (
      "unit/pool", "*shows_no_more_threads*"),
     ("fork-pool-does-not-know-that-a-substitute-is-done", WORK,
      "  pool.substitute_done();\n", "",
-     "unit/fork", "a_worker.that_waits_has_a_substitute"),
+     "unit/pool", "*goes_back_to_as_many_workers*"),
     ("fork-pool-accepts-too-many-substitutes", POOL,
      "options.substitutes > most)", "options.substitutes > most + 1)",
      "unit/pool", "*says_how_many_workers*"),

@@ -137,6 +137,31 @@ TEST(a_pool, shows_no_more_threads_than_workers_and_callers_and_substitutes) {
   }
 }
 
+/// Whether four bodies are executed at the same time; each waits a while for the others.
+bool four_meet(pool& in) {
+  std::atomic<unsigned> here{0};
+  std::atomic<bool> met{false};
+  const auto body = [&] {
+    if (++here == 4) met = true;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+    while (!met && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --here;
+  };
+  in.run([&] { muster::parallel_invoke(body, body, body, body); });
+  return met;
+}
+
+// When the worker that had a substitute is back, one of the four looks for work and retires. If none ever does, the
+// test times out.
+TEST(a_pool, goes_back_to_as_many_workers_when_a_substitute_is_done) {
+  pool three({.workers = 3, .stack_bytes = small_stack, .substitutes = 1});
+  bool called = false;
+  muster_test::call_in_substitute(three, [&] { called = true; });
+  EXPECT_TRUE(called);
+  while (four_meet(three)) {
+  }
+}
+
 // Places are left to the threads that run() and to substitutes.
 TEST(a_pool, of_more_workers_than_there_can_be_has_fewer) {
   if (muster_test::sanitized) GTEST_SKIP() << "so many threads are slow under a sanitizer";
