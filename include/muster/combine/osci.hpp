@@ -94,8 +94,8 @@ class osci {
     node* own = nullptr;  // a spare until it is published, then the node it was announced in, which is the next spare
     unsigned count = 0;
     unsigned posted = 0;    // of these: results that nobody will fetch
-    unsigned readers = 0;   // since it is published: fibers and tickets that have not fetched their results
-    unsigned tickets = 0;   // of these readers, or who will be: tickets
+    unsigned tickets = 0;   // of these: for tickets that have not fetched their results
+    unsigned readers = 0;   // since it is published: calls of apply() that have not fetched their results
     bool directed = false;  // a fiber will publish it
     bool published = false;
     bool eliminated = false;  // some requests have answered each other

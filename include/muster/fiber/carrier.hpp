@@ -75,7 +75,7 @@ class carrier final : public siblings {
 
   MUSTER_HOT void yield() noexcept {
     if (absent_ != nullptr) [[unlikely]]
-      look_now_and_then();
+      return yield_beside_absent();
     if (is_alone()) return;
     run_next(current_->next);
   }
@@ -166,6 +166,11 @@ class carrier final : public siblings {
     run_next(current_->next, for_ever);
   }
 
+  /// A yield of its own, so that yield() need not read the ring again after a call that may have changed it.
+  MUSTER_COLD void yield_beside_absent() noexcept {
+    look_now_and_then();
+    if (!is_alone()) run_next(current_->next);
+  }
   void look_now_and_then() noexcept;
   bool look_after_absent(deadline now = deadline::min()) noexcept;
   void rest() noexcept;

@@ -122,7 +122,7 @@ typename osci<State, Wait>::fat& osci<State, Wait>::open_fat(group& g) {
 
 template <class State, class Wait>
 osci<State, Wait>::reading::~reading() {
-  if (--from.readers == 0) give_back(in, &from);
+  if (--from.tickets == 0 && from.readers == 0) give_back(in, &from);
 }
 
 /// The end of a call of apply() that has recorded its request in a batch. The batch stays, from before it is announced
@@ -132,9 +132,9 @@ struct osci<State, Wait>::applying {
   group& in;
   fat& from;
   MUSTER_HOT ~applying() {
-    const bool last = --from.readers == from.tickets;
-    if (from.readers == 0) give_back(in, &from);
-    if (last) in.leave();
+    if (--from.readers != 0) return;
+    if (from.tickets == 0) give_back(in, &from);
+    in.leave();
   }
 };
 
@@ -267,8 +267,8 @@ OutputIt osci<State, Wait>::apply_batch(std::span<F> functions, OutputIt results
 template <class State, class Wait>
 bool osci<State, Wait>::publish(group& g, fat& b) noexcept {
   if (g.open == &b) g.open = nullptr;
-  b.readers = b.count - b.posted;
-  if (b.readers != b.tickets) g.enter();
+  b.readers = b.count - b.posted - b.tickets;
+  if (b.readers != 0) g.enter();
   b.published = true;
   b.rows = b.requests.get();
   unsigned many = b.count;

@@ -99,7 +99,7 @@ void osci<State, Wait>::publish_and_leave(group& g, fat& b) noexcept {
   const bool is_announced = publish(g, b);
   if (b.directed) return;
   // Before it is served: when that executes operations that wait, other fibers may take the batch to its end.
-  if (b.readers == 0) {
+  if (b.readers == 0 && b.tickets == 0) {
     b.next = g.unread;
     g.unread = &b;
   }
@@ -129,7 +129,6 @@ R osci<State, Wait>::ticket<R>::get() {
   const detail::stay here(*group_);
   await();
   const reading last{*group_, *in_};
-  --in_->tickets;
   return fetch_(osci::result_row(*in_, place_).ref());
 }
 
