@@ -4,6 +4,7 @@
 // Pools and forks: every half of every fork is executed once, results and exceptions arrive, in pools of one worker, of
 // several, of more than there are processors, and with every fork published.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <muster/fork.hpp>
 
 #include <array>
@@ -158,18 +159,61 @@ TEST_P(forks, in_one_frame) {
   EXPECT_EQ(executions, 31U * scaled(3000));
 }
 
-// More than 65,535 thefts from one frame: the first half goes on when a thief has begun the second.
+/// The processors that the thread may use which makes and destroys it. In between it, and others, may keep to one.
+class usable_processors {
+ public:
+  usable_processors() {
+    CPU_ZERO(&all_);
+    ::sched_getaffinity(0, sizeof all_, &all_);
+  }
+  ~usable_processors() {
+    if (CPU_COUNT(&all_) != 0) ::sched_setaffinity(0, sizeof all_, &all_);
+  }
+  usable_processors(const usable_processors&) = delete;
+  usable_processors& operator=(const usable_processors&) = delete;
+
+  int many() const { return CPU_COUNT(&all_); }
+  /// The calling thread keeps to the first of them, or to the last.
+  bool keep_to(bool first) const {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && (!first || CPU_COUNT(&one) == 0); ++cpu) {
+      if (!CPU_ISSET(cpu, &all_)) continue;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+    }
+    return ::sched_setaffinity(0, sizeof one, &one) == 0;
+  }
+
+ private:
+  cpu_set_t all_{};
+};
+
+// More than 65,535 thefts from one frame: the first half goes on when a thief has begun the second. On a busy machine a
+// yield takes milliseconds, and thousands of thefts fit into the time that owner and thief run together. So the owner
+// does not yield at once, and a single thief has another processor.
 TEST_P(forks, are_stolen_from_one_frame_many_times) {
-  const bool by_thieves = GetParam().workers > 1 && GetParam().publish_always;
+  const unsigned workers = GetParam().workers;
+  const bool by_thieves = workers > 1 && GetParam().publish_always;
   const std::size_t many = by_thieves ? scaled(70'000) : 1000;
+  const usable_processors processors;
+  const unsigned patience = processors.many() > 1 ? 10'000 : 1;
+  const bool apart = by_thieves && workers == 2 && processors.many() > 1;
   std::atomic<std::size_t> second{0};
   workers_.run([&] {
+    if (apart) processors.keep_to(true);
     for (std::size_t i = 0; i < many; ++i)
       fork2(
           [&, i] {
-            while (by_thieves && second.load(std::memory_order_relaxed) == i) std::this_thread::yield();
+            for (unsigned turn = 1; by_thieves && second.load(std::memory_order_relaxed) == i; ++turn) {
+              if (turn % patience == 0) std::this_thread::yield();
+              else muster::pause();
+            }
           },
-          [&] { second.fetch_add(1, std::memory_order_relaxed); });
+          [&] {
+            [[maybe_unused]] thread_local const bool kept = apart && processors.keep_to(false);
+            second.fetch_add(1, std::memory_order_relaxed);
+          });
   });
   EXPECT_EQ(second, many);
 }
