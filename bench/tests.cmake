@@ -69,11 +69,11 @@ bench_expect(status.forks_repeating muster_bench_faulty 3 "leaves were executed 
 find_package(GTest QUIET)
 if(GTest_FOUND)
   add_executable(muster_bench_check_test driver/check_test.cpp)
-  target_link_libraries(muster_bench_check_test PRIVATE muster_bench_driver GTest::gtest_main)
+  target_link_libraries(muster_bench_check_test PRIVATE muster_bench_contenders GTest::gtest_main)
   target_compile_options(muster_bench_check_test PRIVATE -O1)  # it executes all programs that fork
   bench_test(check COMMAND muster_bench_check_test TIMEOUT 120)
   add_executable(muster_bench_objects_test simulate/objects_test.cpp)
-  target_link_libraries(muster_bench_objects_test PRIVATE muster_bench_driver GTest::gtest_main)
+  target_link_libraries(muster_bench_objects_test PRIVATE muster_bench_contenders GTest::gtest_main)
   bench_test(simulated_objects COMMAND muster_bench_objects_test)
   add_executable(muster_bench_simulate_test simulate/caches_test.cpp simulate/machine_test.cpp simulate/engine_test.cpp)
   bench_simulated(simulate/engine_test.cpp)

@@ -11,16 +11,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 #include <vector>
 
-namespace muster::bench {
+namespace muster::bench::inline MUSTER_ABI {
 
 /// Runs `body(index, line)` on `pus.size()` threads; each body makes its preparations, calls `line.arrive_and_wait()`
 /// once, then works. Fills seconds and CPU seconds. An exception ends the process, which the isolated run reports: the
-/// other threads may be waiting for the one that failed.
-template <class Body>
-outcome run_crew(const std::vector<int>& pus, Body body) {
+/// other threads may be waiting for the one that failed. No template, because contenders are many: each compiles only
+/// its body.
+inline outcome run_crew(const std::vector<int>& pus, const std::function<void(unsigned, start_line&)>& body) {
   using clock = std::chrono::steady_clock;
   const auto threads = static_cast<unsigned>(pus.size());
   start_line line(threads);
@@ -48,4 +49,4 @@ outcome run_crew(const std::vector<int>& pus, Body body) {
   return result;
 }
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace muster::bench::inline MUSTER_ABI {
@@ -68,8 +69,8 @@ inline std::uint64_t share_of(const team_spec& spec, unsigned carrier, unsigned 
 
 /// Calls body(carrier, fiber, gate) on every fiber. Each makes its preparations, during which it must not yield, calls
 /// gate.wait() once, and works.
-template <class Body>
-outcome run_team_crew(const team_spec& spec, Body body) {
+inline outcome run_team_crew(const team_spec& spec,
+                             const std::function<void(unsigned, unsigned, const start_gate&)>& body) {
   team_turn::crowded = shares_processors(spec.pus);
   return run_crew(spec.pus, [&](unsigned carrier, start_line& line) {
     if (spec.fibers <= 1) return body(carrier, 0U, start_gate(line));
