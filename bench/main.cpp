@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <malloc.h>
 #include <unistd.h>
 #include <algorithm>
 #include <chrono>
@@ -211,6 +212,7 @@ int run(const arguments& given) {
     }
   }
   work = todo.work;
+  malloc_trim(0);  // what preparations have used: each run is a fork, whose time grows with the memory of this process
   if (todo.steps == 0 && !given.only.empty())
     throw std::invalid_argument("none of the series named by --only takes part in these experiments");
 
@@ -238,6 +240,7 @@ int run(const arguments& given) {
   for (const std::string& id : todo.left_out) add_left_out(out, id, given.seconds);
 
   std::mt19937_64 random(given.seed);
+  shared_outcomes shared;
   bool ours_failed = false;
   std::vector<std::string> others_failed;
   const auto began = std::chrono::steady_clock::now();
@@ -250,7 +253,7 @@ int run(const arguments& given) {
         add_left_out(out, s.head.experiment, given.seconds);
         continue;
       }
-      const std::vector<result> results = measure(std::move(s), work, random, shown);
+      const std::vector<result> results = measure(std::move(s), work, random, shown, shared);
       shown.clear();
       for (const result& r : results) {
         fmt::print("{}", table(r));

@@ -86,26 +86,31 @@ bool read_all(int in, std::string& text, double limit_seconds) {
 
 }  // namespace
 
-outcome run_isolated(const std::function<outcome()>& body, double limit_seconds) {
+isolated_run::isolated_run(const std::function<outcome()>& body) {
   std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) return failure(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  const pid_t pid = fork();
-  if (pid < 0) {
-    close(ends[0]);
-    close(ends[1]);
-    return failure(fmt::format("cannot fork: {}", std::strerror(errno)));
+  if (pipe(ends.data()) != 0) {
+    why_not_ = fmt::format("cannot make a pipe: {}", std::strerror(errno));
+    return;
   }
-  if (pid == 0) {
+  child_ = fork();
+  if (child_ == 0) {
     close(ends[0]);
     child(body, ends[1]);
   }
+  if (child_ < 0) why_not_ = fmt::format("cannot fork: {}", std::strerror(errno));
   close(ends[1]);
+  out_ = ends[0];
+}
+
+outcome isolated_run::wait(double limit_seconds) {
+  if (out_ < 0) return failure(why_not_);
   std::string text;
-  const bool in_time = read_all(ends[0], text, limit_seconds);
-  close(ends[0]);
-  if (!in_time) kill(pid, SIGKILL);
+  const bool in_time = read_all(out_, text, limit_seconds);
+  close(out_);
+  if (child_ < 0) return failure(why_not_);
+  if (!in_time) kill(child_, SIGKILL);
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
   }
   if (!in_time) return failure(fmt::format("did not finish within {:.0f} s", limit_seconds));
   if (WIFSIGNALED(status))

@@ -27,9 +27,25 @@ struct outcome {
   }
 };
 
-/// Runs `body` in a forked child and returns its outcome. A crash, an uncaught exception and a run that takes
-/// longer than `limit_seconds` become the outcome's error, so that one broken contender cannot take the others'
-/// results with it, and peak memory belongs to one run. Call it only while the caller has one thread.
-outcome run_isolated(const std::function<outcome()>& body, double limit_seconds);
+/// Runs `body` in a forked child. A crash, an uncaught exception and a run that takes too long become the outcome's
+/// error, so that one broken contender cannot take the others' results with it, and peak memory belongs to one run.
+/// Start it only while the caller has one thread.
+class isolated_run {
+ public:
+  explicit isolated_run(const std::function<outcome()>& body);
+  /// Once. Ends a child that takes longer from now on.
+  outcome wait(double limit_seconds);
+  /// Readable when the outcome is there.
+  int descriptor() const { return out_; }
+
+ private:
+  int child_ = -1;
+  int out_ = -1;
+  std::string why_not_;  // it has not been started
+};
+
+inline outcome run_isolated(const std::function<outcome()>& body, double limit_seconds) {
+  return isolated_run(body).wait(limit_seconds);
+}
 
 }  // namespace muster::bench

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/study.hpp"
 
+#include "driver/topology.hpp"
+
 #include <fmt/format.h>
 
+#include <poll.h>
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -19,8 +22,10 @@ struct state {
   bool failed = false;
 };
 
-outcome attempt(const configuration& c, std::uint64_t items, double expected_seconds) {
-  return run_isolated([&] { return c.run(items); }, patience_seconds + 20 * expected_seconds);
+double limit(const effort& e) { return patience_seconds + 20 * e.seconds; }
+
+outcome attempt(const configuration& c, std::uint64_t items, const effort& e) {
+  return run_isolated([&] { return c.run(items); }, limit(e));
 }
 
 std::uint64_t scaled(std::uint64_t items, double factor) {
@@ -37,7 +42,7 @@ std::uint64_t least(const configuration& c, const effort& e) {
 outcome calibrate(const configuration& c, const effort& e, std::uint64_t& items) {
   items = least(c, e);
   for (int round = 0;; ++round) {
-    const outcome o = attempt(c, items, e.seconds);
+    const outcome o = attempt(c, items, e);
     if (!o.error.empty()) return o;
     const double factor = e.seconds / std::max(o.seconds, 1e-6);
     const bool long_enough = o.seconds > e.seconds / 4 || round == 5;
@@ -48,6 +53,27 @@ outcome calibrate(const configuration& c, const effort& e, std::uint64_t& items)
       items = std::min(c.full_items, static_cast<std::uint64_t>(rate * longest_full_seconds));
     }
     return o;
+  }
+}
+
+/// Runs `count` configurations on all processors at once, and calls use(number, outcome) as they end.
+void run_together(std::size_t count, const effort& e, const std::function<outcome(std::size_t)>& run,
+                  const std::function<void(std::size_t, const outcome&)>& use) {
+  const std::size_t together = allowed_units().size();
+  std::vector<std::pair<std::size_t, isolated_run>> under_way;
+  for (std::size_t next = 0; next < count || !under_way.empty();) {
+    if (next < count && under_way.size() < together) {
+      under_way.emplace_back(next, isolated_run([&] { return run(next); }));
+      ++next;
+      continue;
+    }
+    std::vector<pollfd> watched;
+    for (const auto& [number, one] : under_way) watched.push_back({one.descriptor(), POLLIN, 0});
+    poll(watched.data(), watched.size(), static_cast<int>(1e3 * limit(e)));
+    const auto ended = std::find_if(watched.begin(), watched.end(), [](const pollfd& p) { return p.revents != 0; });
+    const auto at = under_way.begin() + (ended == watched.end() ? 0 : ended - watched.begin());
+    use(at->first, at->second.wait(limit(e)));
+    under_way.erase(at);
   }
 }
 
@@ -92,7 +118,7 @@ std::size_t runs(const study& s, const effort& e) {
   return s.configurations.size() * (e.samples + (e.kind == profile::smoke ? 0 : 1));
 }
 
-std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, progress& bar) {
+std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, progress& bar, shared_outcomes& shared) {
   result r = s.head;
   const auto& all = s.configurations;
   for (const configuration& c : all) {
@@ -121,16 +147,32 @@ std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, p
     }
   }
 
+  std::vector<std::size_t> certain;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].once && !states[i].failed) certain.push_back(i);
+  run_together(
+      certain.size(), e, [&](std::size_t n) { return all[certain[n]].run(states[certain[n]].items); },
+      [&](std::size_t n, const outcome& o) {
+        const configuration& c = all[certain[n]];
+        bar.step(r.experiment, r.lines[c.line].name);
+        record(r.lines[c.line], point_of(c), s, o);
+      });
+
+  std::vector<std::vector<outcome>> none;
+  auto& known = s.same_runs.empty() ? none : shared[s.same_runs];
+  const bool measured_before = !known.empty();
+  known.resize(all.size());
   std::vector<std::size_t> order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (unsigned sample = 0; sample < e.samples; ++sample) {
     std::shuffle(order.begin(), order.end(), random);
     for (const std::size_t i : order) {
       const configuration& c = all[i];
+      if (c.once && sample == 0) continue;  // it has been run, above
       bar.step(r.experiment, r.lines[c.line].name);
-      if (states[i].failed) continue;  // a queue that is wrong once is wrong; its reason is kept
-      if (c.once && sample != 0) continue;
-      const outcome o = attempt(c, states[i].items, e.seconds);
+      if (c.once || states[i].failed) continue;  // a queue that is wrong once is wrong; its reason is kept
+      if (!measured_before) known[i].push_back(attempt(c, states[i].items, e));
+      const outcome& o = known[i][sample];
       states[i].failed = !o.error.empty();
       record(r.lines[c.line], point_of(c), s, o);
     }

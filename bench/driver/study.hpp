@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -37,13 +38,14 @@ struct configuration {
   std::uint64_t least_items = 0;  // for a steady state, e.g. several laps of a large ring
   std::uint64_t full_items = 0;   // in the full profile, instead of the effort's time, unless that takes over 4 s
   std::uint64_t fixed_items = 0;  // when not 0, nothing is calibrated
-  bool once = false;              // the outcome does not depend on chance: one sample, however many others have
+  bool once = false;              // the outcome does not depend on chance or on what else runs: one sample
   bool maybe_slow = false;        // an item may take a millisecond: the effort's least number of items is far too many
 };
 
 struct study {
   result head;  // everything but the points; each line is there
   std::vector<configuration> configurations;
+  std::string same_runs;  // not empty: studies with this name have these configurations, and share their outcomes
   std::function<double(const outcome&)> value;       // what becomes a sample
   std::function<void(std::vector<result>&)> finish;  // looks at the measured chart; may add others from the same runs
 
@@ -54,8 +56,12 @@ struct study {
 /// Items per second in millions.
 double mega_items(const outcome& o);
 
-/// Calibrates every configuration, then measures all of them `samples` times over, each round in a random order.
-std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, progress& bar);
+/// The outcomes of the runs that several studies share: by configuration, in the order of their sampling.
+using shared_outcomes = std::map<std::string, std::vector<std::vector<outcome>>>;
+
+/// Calibrates every configuration, then measures all of them `samples` times over, each round in a random order. What
+/// does not depend on chance comes first, on all processors at once.
+std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, progress& bar, shared_outcomes& shared);
 
 /// Runs that measure() makes, calibrations counted once.
 std::size_t runs(const study& s, const effort& e);

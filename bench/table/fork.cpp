@@ -212,6 +212,7 @@ study by_depth(const setting& s) {
   return made;
 }
 
+/// The runs of four figures: measured once when several of them are asked for.
 study policies(const setting& s, axis y, std::function<double(const outcome&)> value,
                std::function<void(std::vector<result>&)> finish) {
   study made = chart(
@@ -220,6 +221,16 @@ study policies(const setting& s, axis y, std::function<double(const outcome&)> v
       "same without replaced return addresses",
       by_program, std::move(y), std::move(value), std::move(finish));
   add_fork_lines(made, s, fork_policies, std::array{"jacobi", "jacobi fine", "lud", "heat"});
+  for (configuration& one : made.configurations) {
+    const std::string program = one.x.get<std::string>();
+    const std::uint64_t forks = serial_forks(program, fork_size(program, s.work.kind));
+    one.run = [run = one.run, forks](std::uint64_t items) {
+      outcome o = run(items);
+      o.detail["thefts per fork"] = o.told("thefts") / static_cast<double>(forks);
+      return o;
+    };
+  }
+  made.same_runs = "fork policies";
   return made;
 }
 
@@ -285,17 +296,7 @@ study speed_up(const setting& s) {
 }
 
 study steal_ratio(const setting& s) {
-  study made = policies(s, {"thefts per fork", "", "", "lower"}, told("thefts per fork"), without_single_workers);
-  for (configuration& one : made.configurations) {
-    const std::string program = one.x.get<std::string>();
-    const std::uint64_t forks = serial_forks(program, fork_size(program, s.work.kind));
-    one.run = [run = one.run, forks](std::uint64_t items) {
-      outcome o = run(items);
-      o.detail["thefts per fork"] = o.told("thefts") / static_cast<double>(forks);
-      return o;
-    };
-  }
-  return made;
+  return policies(s, {"thefts per fork", "", "", "lower"}, told("thefts per fork"), without_single_workers);
 }
 
 study steal_rate(const setting& s) {

@@ -59,8 +59,11 @@ study by_lanes(const setting& s, topic about, std::uint64_t filled, study counte
   for (const contender* c : s.contenders.about(about)) {
     if (c->on_device != timed) continue;
     const std::size_t line = made.add_line(*c);
-    for (unsigned active = 1; active <= 32; active *= 2)
-      add_point(made, *c, line, active, heap_spec{.active = active, .filled = filled}).fixed_items = threads;
+    for (unsigned active = 1; active <= 32; active *= 2) {
+      configuration& one = add_point(made, *c, line, active, heap_spec{.active = active, .filled = filled});
+      one.fixed_items = threads;
+      one.once = !timed;  // the emulation does the same each time
+    }
   }
   return made;
 }
