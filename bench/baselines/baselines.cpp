@@ -16,13 +16,7 @@ namespace muster::bench {
 namespace {
 
 contender baseline(std::string name, std::string note, unsigned topics) {
-  contender c;
-  c.name = std::move(name);
-  c.family = "baseline";
-  c.role = "baseline";
-  c.note = std::move(note);
-  c.topics = topics;
-  return c;
+  return {.name = std::move(name), .family = "baseline", .role = "baseline", .note = std::move(note), .topics = topics};
 }
 
 /// One shared word, as many fetch-adds as there are items: what a queue that claims items one by one cannot beat.

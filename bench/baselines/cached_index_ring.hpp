@@ -22,40 +22,24 @@ class cached_index_ring {
 
   cached_index_ring(std::size_t capacity, unsigned, unsigned) : slots_(capacity + 1) {}
 
-  class producer {
-   public:
-    producer(cached_index_ring& q, unsigned) : ring_(q) {}
-    MUSTER_HOT void push(item value) {
-      const std::size_t at = ring_.write_.load(std::memory_order_relaxed);
-      const std::size_t next = ring_.after(at);
-      if (next == ring_.read_seen_) {
-        until([&] { return next != (ring_.read_seen_ = ring_.read_.load(std::memory_order_acquire)); });
-      }
-      ring_.slots_[at] = value;
-      ring_.write_.store(next, std::memory_order_release);
+  MUSTER_HOT void push(item value) {
+    const std::size_t at = write_.load(std::memory_order_relaxed);
+    const std::size_t next = after(at);
+    if (next == read_seen_) until([&] { return next != (read_seen_ = read_.load(std::memory_order_acquire)); });
+    slots_[at] = value;
+    write_.store(next, std::memory_order_release);
+  }
+
+  MUSTER_HOT bool try_pop(item& value) {
+    const std::size_t at = read_.load(std::memory_order_relaxed);
+    if (at == write_seen_) {
+      write_seen_ = write_.load(std::memory_order_acquire);
+      if (at == write_seen_) return false;
     }
-
-   private:
-    cached_index_ring& ring_;
-  };
-
-  class consumer {
-   public:
-    consumer(cached_index_ring& q, unsigned) : ring_(q) {}
-    MUSTER_HOT bool try_pop(item& value) {
-      const std::size_t at = ring_.read_.load(std::memory_order_relaxed);
-      if (at == ring_.write_seen_) {
-        ring_.write_seen_ = ring_.write_.load(std::memory_order_acquire);
-        if (at == ring_.write_seen_) return false;
-      }
-      value = ring_.slots_[at];
-      ring_.read_.store(ring_.after(at), std::memory_order_release);
-      return true;
-    }
-
-   private:
-    cached_index_ring& ring_;
-  };
+    value = slots_[at];
+    read_.store(after(at), std::memory_order_release);
+    return true;
+  }
 
  private:
   std::size_t after(std::size_t index) const { return index + 1 == slots_.size() ? 0 : index + 1; }

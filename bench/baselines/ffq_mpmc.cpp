@@ -22,10 +22,7 @@ outcome run_laid_out(const exchange_spec& spec) {
 }  // namespace
 
 void add_ffq_mpmc(catalogue& to) {
-  contender c;
-  c.name = "FFQ^m as printed";
-  c.family = "ffq paper";
-  c.role = "paper";
+  contender c{.name = "FFQ^m as printed", .family = "ffq paper", .role = "paper"};
   c.note = "Algorithm 2 with erratum, cmpxchg16b, aligned cells; flow control outside";
   c.topics = fan_out | many_to_many | slow_consumer | queue_pairs;
   c.stream = run_stream<ffq_mpmc_paper<item>>;

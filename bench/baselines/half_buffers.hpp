@@ -88,23 +88,8 @@ class half_buffers_of_items {
   half_buffers_of_items(std::size_t capacity, unsigned, unsigned) : memory_(capacity), all_(memory_.data(), capacity) {}
 
   void close() { all_.close(); }
-
-  class producer {
-   public:
-    producer(half_buffers_of_items& q, unsigned) : all_(q.all_) {}
-    MUSTER_HOT void push(item value) { all_.push(value); }
-
-   private:
-    half_buffers<item, Leaves>& all_;
-  };
-  class consumer {
-   public:
-    consumer(half_buffers_of_items& q, unsigned) : all_(q.all_) {}
-    MUSTER_HOT bool pop(item& value) { return all_.pop(value); }
-
-   private:
-    half_buffers<item, Leaves>& all_;
-  };
+  MUSTER_HOT void push(item value) { all_.push(value); }
+  MUSTER_HOT bool pop(item& value) { return all_.pop(value); }
 
  private:
   std::vector<item> memory_;

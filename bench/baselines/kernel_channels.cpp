@@ -75,14 +75,12 @@ struct make_sockets {
 
 template <class Make>
 void add(catalogue& to, const char* name, const char* note) {
-  contender c;
-  c.name = name;
-  c.family = "kernel";
-  c.role = "baseline";
-  c.note = note;
-  c.topics = between_processes | from_one_process | between_many;
-  c.between = run_between<kernel_channel<Make>>;
-  to.all.push_back(c);
+  to.all.push_back({.name = name,
+                    .family = "kernel",
+                    .role = "baseline",
+                    .note = note,
+                    .topics = between_processes | from_one_process | between_many,
+                    .between = run_between<kernel_channel<Make>>});
 }
 
 }  // namespace

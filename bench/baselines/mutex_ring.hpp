@@ -29,43 +29,29 @@ class mutex_ring {
     not_empty_.notify_all();
   }
 
-  class producer {
-   public:
-    producer(mutex_ring& q, unsigned) : ring_(q) {}
-    MUSTER_HOT void push(T value) {
-      {
-        std::unique_lock lock(ring_.mutex_);
-        ring_.not_full_.wait(lock, [this] { return ring_.size_ < ring_.slots_.size(); });
-        ring_.slots_[ring_.tail_] = std::move(value);
-        ring_.step(ring_.tail_);
-        ++ring_.size_;
-      }
-      ring_.not_empty_.notify_one();
+  MUSTER_HOT void push(T value) {
+    {
+      std::unique_lock lock(mutex_);
+      not_full_.wait(lock, [this] { return size_ < slots_.size(); });
+      slots_[tail_] = std::move(value);
+      step(tail_);
+      ++size_;
     }
+    not_empty_.notify_one();
+  }
 
-   private:
-    mutex_ring& ring_;
-  };
-
-  class consumer {
-   public:
-    consumer(mutex_ring& q, unsigned) : ring_(q) {}
-    MUSTER_HOT bool pop(T& value) {
-      {
-        std::unique_lock lock(ring_.mutex_);
-        ring_.not_empty_.wait(lock, [this] { return ring_.size_ != 0 || ring_.closed_; });
-        if (ring_.size_ == 0) return false;
-        value = std::move(ring_.slots_[ring_.head_]);
-        ring_.step(ring_.head_);
-        --ring_.size_;
-      }
-      ring_.not_full_.notify_one();
-      return true;
+  MUSTER_HOT bool pop(T& value) {
+    {
+      std::unique_lock lock(mutex_);
+      not_empty_.wait(lock, [this] { return size_ != 0 || closed_; });
+      if (size_ == 0) return false;
+      value = std::move(slots_[head_]);
+      step(head_);
+      --size_;
     }
-
-   private:
-    mutex_ring& ring_;
-  };
+    not_full_.notify_one();
+    return true;
+  }
 
  private:
   void step(std::size_t& index) const {

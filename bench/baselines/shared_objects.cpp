@@ -39,18 +39,10 @@ class printed {
 class locked {
  public:
   explicit locked(const team_spec&) {}
-
-  class handle {
-   public:
-    handle(locked& o, unsigned, unsigned) : object_(o) {}
-    float multiply() {
-      const std::lock_guard lock(object_.mutex_);
-      return fetch_and_multiply{}(object_.value_);
-    }
-
-   private:
-    locked& object_;
-  };
+  float multiply() {
+    const std::lock_guard lock(mutex_);
+    return fetch_and_multiply{}(value_);
+  }
 
  private:
   alignas(isolation_size) std::mutex mutex_;
@@ -61,22 +53,14 @@ class locked {
 class spinning {
  public:
   explicit spinning(const team_spec&) {}
-
-  class handle {
-   public:
-    handle(spinning& o, unsigned, unsigned) : object_(o) {}
-    float multiply() {
-      while (object_.taken_.exchange(true, std::memory_order_acquire)) {
-        while (object_.taken_.load(std::memory_order_relaxed)) team_turn::turn();
-      }
-      const float old = fetch_and_multiply{}(object_.value_);
-      object_.taken_.store(false, std::memory_order_release);
-      return old;
+  float multiply() {
+    while (taken_.exchange(true, std::memory_order_acquire)) {
+      while (taken_.load(std::memory_order_relaxed)) team_turn::turn();
     }
-
-   private:
-    spinning& object_;
-  };
+    const float old = fetch_and_multiply{}(value_);
+    taken_.store(false, std::memory_order_release);
+    return old;
+  }
 
  private:
   alignas(isolation_size) std::atomic<bool> taken_{false};
@@ -84,14 +68,12 @@ class spinning {
 };
 
 contender one(std::string name, std::string family, std::string role, std::string note, unsigned fibers) {
-  contender c;
-  c.name = std::move(name);
-  c.family = std::move(family);
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = shared_object;
-  c.fibers = fibers;
-  return c;
+  return {.name = std::move(name),
+          .family = std::move(family),
+          .role = std::move(role),
+          .note = std::move(note),
+          .topics = shared_object,
+          .fibers = fibers};
 }
 
 }  // namespace

@@ -84,22 +84,14 @@ template <class Sequential>
 class locked {
  public:
   explicit locked(const team_spec&) {}
-
-  class handle {
-   public:
-    handle(locked& s, unsigned, unsigned) : all_(s) {}
-    void push(item value) {
-      const std::lock_guard lock(all_.mutex_);
-      all_.items_.push(value);
-    }
-    bool pop(item& value) {
-      const std::lock_guard lock(all_.mutex_);
-      return all_.items_.pop(value);
-    }
-
-   private:
-    locked& all_;
-  };
+  void push(item value) {
+    const std::lock_guard lock(mutex_);
+    items_.push(value);
+  }
+  bool pop(item& value) {
+    const std::lock_guard lock(mutex_);
+    return items_.pop(value);
+  }
 
  private:
   alignas(isolation_size) std::mutex mutex_;
@@ -107,13 +99,13 @@ class locked {
 };
 
 contender one(std::string name, unsigned topics, std::string role, std::string note) {
-  contender c;
-  c.name = std::move(name);
-  c.family = role == "paper" ? "osci paper" : role == "peer" ? "std" : "baseline";
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = topics;
-  return c;
+  return {.name = std::move(name),
+          .family = role == "paper"  ? "osci paper"
+                    : role == "peer" ? "std"
+                                     : "baseline",
+          .role = std::move(role),
+          .note = std::move(note),
+          .topics = topics};
 }
 
 template <class Structure>

@@ -139,24 +139,24 @@ enum topic : unsigned {
 };
 
 struct contender {
-  std::string name;
-  std::string family;  // the library it comes from
-  std::string role;    // ours, paper, baseline, peer or limit
-  std::string note;
+  std::string name{};
+  std::string family{};  // the library it comes from
+  std::string role{};    // ours, paper, baseline, peer or limit
+  std::string note{};
   unsigned topics = 0;
-  bool order = true;     // each consumer sees each producer's items in order: a run that breaks this has failed.
-                         // Where false, items out of order are counted and shown.
-  bool strict = true;    // one order over all producers; a peer without it is a baseline where it matters
-  std::string no_stall;  // why it cannot take part in slow_consumer, for those that cannot
-  std::function<outcome(const stream_spec&)> stream;
-  std::function<outcome(const stream_spec&)> between;  // instead: parcels, from process to process (driver/between.hpp)
-  std::function<outcome(const exchange_spec&)> exchange;
-  std::function<outcome(const stall_spec&)> stall;
+  bool order = true;       // each consumer sees each producer's items in order: a run that breaks this has failed.
+                           // Where false, items out of order are counted and shown.
+  bool strict = true;      // one order over all producers; a peer without it is a baseline where it matters
+  std::string no_stall{};  // why it cannot take part in slow_consumer, for those that cannot
+  std::function<outcome(const stream_spec&)> stream{};
+  std::function<outcome(const stream_spec&)> between{};  // instead: parcels from process to process (between.hpp)
+  std::function<outcome(const exchange_spec&)> exchange{};
+  std::function<outcome(const stall_spec&)> stall{};
   unsigned fibers = 1;  // of each carrier: what suits it best, for experiments that do not vary it
-  std::function<outcome(const team_spec&)> team;
-  std::function<outcome(const fork_spec&)> fork;
-  std::function<outcome(const heap_spec&)> heap;
-  std::function<outcome(const model_spec&)> model;
+  std::function<outcome(const team_spec&)> team{};
+  std::function<outcome(const fork_spec&)> fork{};
+  std::function<outcome(const heap_spec&)> heap{};
+  std::function<outcome(const model_spec&)> model{};
   bool on_device = false;  // a heap that is timed on a GPU; others are counted on the emulation of one
 
   // Dispatch on the kind of workload.
@@ -187,6 +187,13 @@ struct catalogue {
     return found;
   }
 };
+
+/// The handle of a thread or a fiber, or, for what all use alike, the thing itself.
+template <class Shared, class... Who>
+decltype(auto) handle_of(Shared& all, Who... who) {
+  if constexpr (requires { typename Shared::handle; }) return typename Shared::handle(all, who...);
+  else return (all);
+}
 
 /// Every contender of this build. Defined in a file that the build writes, from the list of installed peers.
 catalogue make_catalogue();

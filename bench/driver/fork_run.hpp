@@ -145,14 +145,12 @@ outcome run_fork(const fork_spec& spec) {
 template <template <class> class Style, program_set Set = program_set::forks>
 contender fork_contender(std::string name, std::string family, std::string role, unsigned topics,
                          std::string note = "") {
-  contender c;
-  c.name = std::move(name);
-  c.family = std::move(family);
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = topics;
-  c.fork = run_fork<Style, Set>;
-  return c;
+  return {.name = std::move(name),
+          .family = std::move(family),
+          .role = std::move(role),
+          .note = std::move(note),
+          .topics = topics,
+          .fork = run_fork<Style, Set>};
 }
 
 }  // namespace muster::bench

@@ -12,6 +12,7 @@
 #include "driver/stream.hpp"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace muster::bench {
@@ -27,9 +28,9 @@ class exchange_group {
 
   void produce(start_line& line) {
     constexpr std::uint64_t burst = 64;  // pushes between two looks at the answers
-    typename Requests::producer to(ask_, 0);
-    std::vector<std::unique_ptr<typename Answers::consumer>> from;
-    for (auto& q : reply_) from.push_back(std::make_unique<typename Answers::consumer>(*q, 0));
+    decltype(auto) to = producer_of(ask_, 0);
+    std::vector<std::unique_ptr<answer>> from;
+    for (auto& q : reply_) from.push_back(std::make_unique<answer>(*q));
     receipt own(1);
     line.arrive_and_wait();
     patience p;
@@ -41,7 +42,7 @@ class exchange_group {
       for (std::uint64_t i = 0; i < now; ++i) to.push(make_item(0, ++sent));
       const std::uint64_t before = back;
       for (auto& f : from) {
-        for (item value = 0; f->try_pop(value); ++back) own.add(value);
+        for (item value = 0; f->from.try_pop(value); ++back) own.add(value);
       }
       if (now != 0 || back != before) {
         p.reset();
@@ -54,8 +55,8 @@ class exchange_group {
   }
 
   void consume(unsigned index, start_line& line) {
-    typename Requests::consumer from(ask_, index);
-    typename Answers::producer to(*reply_[index], 0);
+    decltype(auto) from = consumer_of(ask_, index);
+    decltype(auto) to = producer_of(*reply_[index], 0);
     receipt own(1);
     line.arrive_and_wait();
     Take::template all<Requests, item>(from, over_, [&](item value) {
@@ -75,6 +76,11 @@ class exchange_group {
   }
 
  private:
+  struct answer {
+    explicit answer(Answers& queue) : from(consumer_of(queue, 0)) {}
+    decltype(consumer_of(std::declval<Answers&>(), 0)) from;
+  };
+
   const exchange_spec& spec_;
   const std::uint64_t items_;
   end_flag over_{false};

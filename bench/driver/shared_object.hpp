@@ -6,7 +6,7 @@
 //
 // An object takes part through an adapter:
 //   O(const team_spec&)
-//   O::handle(O&, unsigned carrier, unsigned fiber)   float multiply(): the value before
+//   O::handle(O&, unsigned carrier, unsigned fiber)   float multiply(): the value before; or this is its own
 //   and, if it has counted something, add_to(outcome&), which adds details
 // The check: each operation returns the value it has found, and all these values must be those of the same number of
 // multiplications one after another. Their bits are summed, so a result that is lost, doubled or torn changes the sum.
@@ -101,7 +101,7 @@ outcome run_object(const team_spec& spec) {
   const auto object = std::make_unique<Object>(spec);
   const hardware_events events(spec.events);
   outcome result = run_team_crew(spec, [&](unsigned carrier, unsigned fiber, const start_gate& gate) {
-    typename Object::handle mine(*object, carrier, fiber);
+    decltype(auto) mine = handle_of(*object, carrier, fiber);
     multiply_all(mine, spec, share_of(spec, carrier, fiber), std::uint64_t{carrier} << 16 | fiber, seen[carrier], gate);
   });
   events.add_to(result, spec.items);

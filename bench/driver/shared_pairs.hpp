@@ -5,7 +5,7 @@
 //
 // A structure takes part through an adapter:
 //   S(const team_spec&)
-//   S::handle(S&, unsigned carrier, unsigned fiber)   push(item); bool pop(item&)
+//   S::handle(S&, unsigned carrier, unsigned fiber)   push(item); bool pop(item&): or these are its own
 // Each fiber pushes an item and then pops one, with local work after each, on a structure that begins empty, or with
 // spec.prefilled items. So there is always something to pop, but a structure may say otherwise for as long as a push is
 // under way; it is asked again. The check: what comes out, with what is left at the end, summed and mixed, is what has
@@ -20,6 +20,7 @@
 #include <muster/base/arch.hpp>  // isolation_size
 
 #include <memory>
+#include <utility>
 
 namespace muster::bench::inline MUSTER_ABI {
 
@@ -102,14 +103,14 @@ outcome run_pairs(const team_spec& spec) {
   const auto by_one = [&](auto&& what) {
     if (spec.prefilled == 0) return;
     run_team_crew(alone, [&](unsigned carrier, unsigned fiber, const start_gate& gate) {
-      typename Structure::handle mine(*structure, carrier, fiber);
+      decltype(auto) mine = handle_of(*structure, carrier, fiber);
       gate.wait();
       what(mine, spec.prefilled, seen[0]);
     });
   };
   by_one([](auto& mine, std::uint64_t items, traffic& to) { fill(mine, items, to); });
   outcome result = run_team_crew(pairs, [&](unsigned carrier, unsigned fiber, const start_gate& gate) {
-    typename Structure::handle mine(*structure, carrier, fiber);
+    decltype(auto) mine = handle_of(*structure, carrier, fiber);
     push_and_pop(mine, pairs, share_of(pairs, carrier, fiber), carrier * spec.fibers + fiber, seen[carrier], gate);
   });
   result.peak_memory = peak_memory();
@@ -127,7 +128,8 @@ class both_ends {
 
   class handle {
    public:
-    handle(both_ends& q, unsigned carrier, unsigned) : to_(q.queue_, carrier), from_(q.queue_, carrier) {}
+    handle(both_ends& q, unsigned carrier, unsigned)
+        : to_(producer_of(q.queue_, carrier)), from_(consumer_of(q.queue_, carrier)) {}
     void push(item value) { to_.push(value); }
     bool pop(item& value) {
       if constexpr (Queue::ends_by == ending::poisoned) return value = from_.pop(), true;
@@ -136,8 +138,8 @@ class both_ends {
     }
 
    private:
-    typename Queue::producer to_;
-    typename Queue::consumer from_;
+    decltype(producer_of(std::declval<Queue&>(), 0)) to_;
+    decltype(consumer_of(std::declval<Queue&>(), 0)) from_;
   };
 
  private:

@@ -88,12 +88,12 @@ outcome run_stall(const stall_spec& spec) {
   const auto queue = std::make_unique<Q>(spec.capacity, 1, consumers);
   outcome result = run_crew(spec.pus, [&](unsigned index, start_line& line) {
     if (index == 0) {
-      typename Q::producer to(*queue, 0);
+      decltype(auto) to = producer_of(*queue, 0);
       line.arrive_and_wait();
       push_on_schedule(spec, late, [&to](item value, std::uint64_t sleep_ns) { to.push(sluggish(value, sleep_ns)); });
       finish<sluggish>(*queue, to, consumers, over);
     } else {
-      typename Q::consumer from(*queue, index - 1);
+      decltype(auto) from = consumer_of(*queue, index - 1);
       receipt own(1);
       sluggish::sleeps_in_this_thread(true);
       line.arrive_and_wait();

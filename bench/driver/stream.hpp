@@ -11,6 +11,7 @@
 //     ending::poisoned   T pop() waits; one poison item per consumer is pushed behind the last item. FIFO only
 //     ending::drained    a flag is raised; a try_pop that fails after it was seen raised means the end
 //   and pop_n(T*, std::size_t), or try_pop_n for ending::drained, where it has one.
+// Where all threads use the queue alike, it has these operations itself, and no handles.
 // An adapter's operations are always inlined: a call more would cost some contenders half their throughput. What they
 // call is inlined or not as the compiler thinks, as in programs.
 #pragma once
@@ -28,6 +29,18 @@
 namespace muster::bench {
 
 enum class ending { closed, poisoned, drained };
+
+/// The handle of a producer, or else the queue.
+template <class Q>
+decltype(auto) producer_of(Q& queue, unsigned index) {
+  if constexpr (requires { typename Q::producer; }) return typename Q::producer(queue, index);
+  else return (queue);
+}
+template <class Q>
+decltype(auto) consumer_of(Q& queue, unsigned index) {
+  if constexpr (requires { typename Q::consumer; }) return typename Q::consumer(queue, index);
+  else return (queue);
+}
 
 /// Set once all producers have finished; only queues with ending::drained, and try_pop loops, look at it.
 using end_flag = std::atomic<bool>;
@@ -144,12 +157,12 @@ outcome run_stream(const stream_spec& spec) {
   const auto queue = std::make_unique<Q>(spec.capacity, spec.producers, spec.consumers);
   outcome result = run_crew(spec.pus, [&](unsigned index, start_line& line) {
     if (index < spec.producers) {
-      typename Q::producer to(*queue, index);
+      decltype(auto) to = producer_of(*queue, index);
       line.arrive_and_wait();
       Give::all(to, index, shares[index]);
       if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1) finish<item>(*queue, to, spec.consumers, over);
     } else {
-      typename Q::consumer from(*queue, index - spec.producers);
+      decltype(auto) from = consumer_of(*queue, index - spec.producers);
       receipt own(spec.producers);  // on this thread's stack: neighbours' receipts share no line with it
       line.arrive_and_wait();
       Take::template all<Q, item>(from, over, [&own](item value) { own.add(value); });

@@ -9,14 +9,12 @@ namespace muster::bench {
 namespace {
 
 contender one(std::string name, std::string role, unsigned fibers, std::string note) {
-  contender c;
-  c.name = std::move(name);
-  c.family = "muster";
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = shared_object;
-  c.fibers = fibers;
-  return c;
+  return {.name = std::move(name),
+          .family = "muster",
+          .role = std::move(role),
+          .note = std::move(note),
+          .topics = shared_object,
+          .fibers = fibers};
 }
 
 template <template <class...> class Algorithm>

@@ -132,15 +132,13 @@ outcome run_mutex(const team_spec& spec) {
 
 void add(catalogue& to, std::string name, std::string role, unsigned fibers, std::string note,
          outcome (*run)(const team_spec&)) {
-  contender c;
-  c.name = std::move(name);
-  c.family = role == "peer" ? "std" : "muster";
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = without_waiting;
-  c.fibers = fibers;
-  c.team = run;
-  to.all.push_back(std::move(c));
+  to.all.push_back({.name = std::move(name),
+                    .family = role == "peer" ? "std" : "muster",
+                    .role = std::move(role),
+                    .note = std::move(note),
+                    .topics = without_waiting,
+                    .fibers = fibers,
+                    .team = run});
 }
 
 }  // namespace

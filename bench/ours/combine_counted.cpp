@@ -66,14 +66,12 @@ class counting {
 
 template <template <class...> class Algorithm>
 void add(catalogue& to, std::string name, std::string role, unsigned fibers) {
-  contender c;
-  c.name = std::move(name);
-  c.family = "muster";
-  c.role = std::move(role);
-  c.topics = counted;
-  c.fibers = fibers;
-  c.team = run_object<counting<Algorithm>>;
-  to.all.push_back(c);
+  to.all.push_back({.name = std::move(name),
+                    .family = "muster",
+                    .role = std::move(role),
+                    .topics = counted,
+                    .fibers = fibers,
+                    .team = run_object<counting<Algorithm>>});
 }
 
 }  // namespace

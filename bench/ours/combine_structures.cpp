@@ -19,20 +19,12 @@ template <class Structure>
 class shared {
  public:
   explicit shared(const team_spec& spec) : structure_(options_for(spec)) {}
-
-  class handle {
-   public:
-    handle(shared& s, unsigned, unsigned) : structure_(s.structure_) {}
-    void push(item value) { structure_.push(value); }
-    bool pop(item& value) {
-      const std::optional<item> found = structure_.pop();
-      if (found) value = *found;
-      return found.has_value();
-    }
-
-   private:
-    Structure& structure_;
-  };
+  void push(item value) { structure_.push(value); }
+  bool pop(item& value) {
+    const std::optional<item> found = structure_.pop();
+    if (found) value = *found;
+    return found.has_value();
+  }
 
  private:
   Structure structure_;
@@ -48,15 +40,13 @@ class without_yield : public Structure {
 
 template <class Structure>
 void add(catalogue& to, unsigned topics, std::string name, std::string role, unsigned fibers, std::string note) {
-  contender c;
-  c.name = std::move(name);
-  c.family = "muster";
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = topics;
-  c.fibers = fibers;
-  c.team = run_pairs<Structure>;
-  to.all.push_back(c);
+  to.all.push_back({.name = std::move(name),
+                    .family = "muster",
+                    .role = std::move(role),
+                    .note = std::move(note),
+                    .topics = topics,
+                    .fibers = fibers,
+                    .team = run_pairs<Structure>});
 }
 
 template <template <class...> class Algorithm>

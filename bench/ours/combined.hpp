@@ -48,15 +48,7 @@ template <template <class...> class Algorithm>
 class combined {
  public:
   explicit combined(const team_spec& spec) : object_(told<Algorithm>::options(spec), 1.0F) {}
-
-  class handle {
-   public:
-    handle(combined& o, unsigned, unsigned) : object_(o.object_) {}
-    float multiply() { return object_.apply(fetch_and_multiply{}); }
-
-   private:
-    Algorithm<float>& object_;
-  };
+  float multiply() { return object_.apply(fetch_and_multiply{}); }
 
  private:
   Algorithm<float> object_;

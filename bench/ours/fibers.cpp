@@ -105,14 +105,12 @@ outcome run_threads(const team_spec& spec) {
 }
 
 contender one(std::string name, std::string family, std::string role, std::string note) {
-  contender c;
-  c.name = std::move(name);
-  c.family = std::move(family);
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = fiber_switch;
-  c.fibers = 1024;  // the most that it is asked for
-  return c;
+  return {.name = std::move(name),
+          .family = std::move(family),
+          .role = std::move(role),
+          .note = std::move(note),
+          .topics = fiber_switch,
+          .fibers = 1024};
 }
 
 }  // namespace

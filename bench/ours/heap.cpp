@@ -118,14 +118,12 @@ struct only_buffers : with_fifos<16> {
 };
 
 contender one(std::string name, std::string role, std::string note, unsigned topics, outcome (*run)(const heap_spec&)) {
-  contender c;
-  c.name = std::move(name);
-  c.family = "muster";
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = topics;
-  c.heap = run;
-  return c;
+  return {.name = std::move(name),
+          .family = "muster",
+          .role = std::move(role),
+          .note = std::move(note),
+          .topics = topics,
+          .heap = run};
 }
 
 }  // namespace

@@ -18,12 +18,7 @@ using mpmc = ours<mpmc_queue<item>>;
 using some_lanes = ours<lanes<item>>;
 
 contender one(std::string name, unsigned topics) {
-  contender c;
-  c.name = std::move(name);
-  c.family = "muster";
-  c.role = "ours";
-  c.topics = topics;
-  return c;
+  return {.name = std::move(name), .family = "muster", .role = "ours", .topics = topics};
 }
 
 template <template <class, class, class> class Queue, class Layout>

@@ -50,15 +50,13 @@ class shared_channel {
 
 template <class Shape>
 void add(catalogue& to, unsigned topics, const char* note) {
-  contender c;
-  c.name = std::string("shared_queue, ") + Shape::name;
-  c.family = "muster";
-  c.role = "ours";
-  c.note = note;
-  c.topics = topics;
-  c.strict = !Shape::many_rings;
-  c.between = run_between<shared_channel<Shape>>;
-  to.all.push_back(c);
+  to.all.push_back({.name = std::string("shared_queue, ") + Shape::name,
+                    .family = "muster",
+                    .role = "ours",
+                    .note = note,
+                    .topics = topics,
+                    .strict = !Shape::many_rings,
+                    .between = run_between<shared_channel<Shape>>});
 }
 
 }  // namespace

@@ -30,23 +30,8 @@ class optimist {
 
   optimist(std::size_t capacity, unsigned, unsigned) : queue_(static_cast<unsigned>(capacity)) {}
 
-  class producer {
-   public:
-    producer(optimist& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT void push(T value) { queue_.push(std::move(value)); }
-
-   private:
-    Queue& queue_;
-  };
-
-  class consumer {
-   public:
-    consumer(optimist& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT T pop() { return queue_.pop(); }
-
-   private:
-    Queue& queue_;
-  };
+  MUSTER_HOT void push(T value) { queue_.push(std::move(value)); }
+  MUSTER_HOT T pop() { return queue_.pop(); }
 
  private:
   Queue queue_;
@@ -60,25 +45,10 @@ class by_try {
 
   by_try(std::size_t capacity, unsigned, unsigned) : queue_(static_cast<unsigned>(capacity)) {}
 
-  class producer {
-   public:
-    producer(by_try& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT void push(T value) {
-      until([&] { return queue_.try_push(std::move(value)); });
-    }
-
-   private:
-    Queue& queue_;
-  };
-
-  class consumer {
-   public:
-    consumer(by_try& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop(value); }
-
-   private:
-    Queue& queue_;
-  };
+  MUSTER_HOT void push(T value) {
+    until([&] { return queue_.try_push(std::move(value)); });
+  }
+  MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop(value); }
 
  private:
   Queue queue_;
@@ -102,14 +72,12 @@ using spsc_static = sized<atomic_queue::AtomicQueue<item, static_size, item{0}, 
 using spsc_static2 = sized<atomic_queue::AtomicQueue2<item, static_size, true, true, false, true>, static_size>;
 
 contender peer(std::string name, std::string note, unsigned topics) {
-  contender c;
-  c.name = std::move(name);
-  c.family = "atomic_queue";
-  c.role = "peer";
-  c.note = std::move(note);
-  c.topics = topics;
-  c.order = (topics & ~unsigned{one_to_one}) == 0;
-  return c;
+  return {.name = std::move(name),
+          .family = "atomic_queue",
+          .role = "peer",
+          .note = std::move(note),
+          .topics = topics,
+          .order = (topics & ~unsigned{one_to_one}) == 0};
 }
 
 }  // namespace

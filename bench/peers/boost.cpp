@@ -19,25 +19,10 @@ class boost_list {
 
   boost_list(std::size_t capacity, unsigned, unsigned) : queue_(capacity) {}
 
-  class producer {
-   public:
-    producer(boost_list& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT void push(item value) {
-      until([&] { return queue_.bounded_push(value); });
-    }
-
-   private:
-    boost::lockfree::queue<item>& queue_;
-  };
-
-  class consumer {
-   public:
-    consumer(boost_list& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT bool try_pop(item& value) { return queue_.pop(value); }
-
-   private:
-    boost::lockfree::queue<item>& queue_;
-  };
+  MUSTER_HOT void push(item value) {
+    until([&] { return queue_.bounded_push(value); });
+  }
+  MUSTER_HOT bool try_pop(item& value) { return queue_.pop(value); }
 
  private:
   boost::lockfree::queue<item> queue_;
@@ -49,34 +34,19 @@ class boost_ring {
 
   boost_ring(std::size_t capacity, unsigned, unsigned) : queue_(capacity) {}
 
-  class producer {
-   public:
-    producer(boost_ring& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT void push(item value) {
-      until([&] { return queue_.push(value); });
-    }
-    MUSTER_HOT void push_n(const item* first, std::size_t n) {
-      until([&] {
-        const std::size_t taken = queue_.push(first, n);
-        first += taken;
-        n -= taken;
-        return n == 0;
-      });
-    }
-
-   private:
-    boost::lockfree::spsc_queue<item>& queue_;
-  };
-
-  class consumer {
-   public:
-    consumer(boost_ring& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT bool try_pop(item& value) { return queue_.pop(value); }
-    MUSTER_HOT std::size_t try_pop_n(item* out, std::size_t n) { return queue_.pop(out, n); }
-
-   private:
-    boost::lockfree::spsc_queue<item>& queue_;
-  };
+  MUSTER_HOT void push(item value) {
+    until([&] { return queue_.push(value); });
+  }
+  MUSTER_HOT void push_n(const item* first, std::size_t n) {
+    until([&] {
+      const std::size_t taken = queue_.push(first, n);
+      first += taken;
+      n -= taken;
+      return n == 0;
+    });
+  }
+  MUSTER_HOT bool try_pop(item& value) { return queue_.pop(value); }
+  MUSTER_HOT std::size_t try_pop_n(item* out, std::size_t n) { return queue_.pop(out, n); }
 
  private:
   boost::lockfree::spsc_queue<item> queue_;
@@ -88,17 +58,10 @@ class boost_pairs {
  public:
   explicit boost_pairs(const team_spec&) : structure_(4096) {}
 
-  class handle {
-   public:
-    handle(boost_pairs& s, unsigned, unsigned) : structure_(s.structure_) {}
-    MUSTER_HOT void push(item value) {
-      until([&] { return structure_.push(value); });
-    }
-    MUSTER_HOT bool pop(item& value) { return structure_.pop(value); }
-
-   private:
-    Structure& structure_;
-  };
+  MUSTER_HOT void push(item value) {
+    until([&] { return structure_.push(value); });
+  }
+  MUSTER_HOT bool pop(item& value) { return structure_.pop(value); }
 
  private:
   Structure structure_;
@@ -107,10 +70,7 @@ class boost_pairs {
 }  // namespace
 
 void add_boost(catalogue& to) {
-  contender c;
-  c.family = "boost";
-  c.role = "peer";
-  c.name = "boost lockfree::queue";
+  contender c{.name = "boost lockfree::queue", .family = "boost", .role = "peer"};
   c.note = "bounded_push and pop, waiting outside; trivially copyable items only";
   c.topics = fan_out | many_to_many | oversubscribed | slow_consumer;
   c.no_stall = "takes only trivially copyable items, whose copy cannot be interrupted";

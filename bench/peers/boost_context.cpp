@@ -62,15 +62,13 @@ outcome run_ring(const team_spec& spec) {
 }  // namespace
 
 void add_boost_context(catalogue& to) {
-  contender c;
-  c.name = "boost::context::fiber";
-  c.family = "Boost.Context";
-  c.role = "peer";
-  c.note = "round robin by hand, no scheduler";
-  c.topics = fiber_switch;
-  c.fibers = 1024;
-  c.team = run_ring;
-  to.all.push_back(c);
+  to.all.push_back({.name = "boost::context::fiber",
+                    .family = "Boost.Context",
+                    .role = "peer",
+                    .note = "round robin by hand, no scheduler",
+                    .topics = fiber_switch,
+                    .fibers = 1024,
+                    .team = run_ring});
 }
 
 }  // namespace muster::bench

@@ -37,14 +37,12 @@ outcome run_yields(const team_spec& spec) {
 }  // namespace
 
 void add_boost_fiber(catalogue& to) {
-  contender c;
-  c.name = "boost::fibers::fiber";
-  c.family = "Boost.Fiber";
-  c.role = "peer";
-  c.topics = fiber_switch;
-  c.fibers = 1024;
-  c.team = run_yields;
-  to.all.push_back(c);
+  to.all.push_back({.name = "boost::fibers::fiber",
+                    .family = "Boost.Fiber",
+                    .role = "peer",
+                    .topics = fiber_switch,
+                    .fibers = 1024,
+                    .team = run_yields});
 }
 
 }  // namespace muster::bench

@@ -59,13 +59,11 @@ class boost_channel {
 }  // namespace
 
 void add_boost_interprocess(catalogue& to) {
-  contender c;
-  c.name = "boost::interprocess::message_queue";
-  c.family = "Boost.Interprocess";
-  c.role = "peer";
-  c.topics = between_processes | from_one_process | between_many;
-  c.between = run_between<boost_channel>;
-  to.all.push_back(c);
+  to.all.push_back({.name = "boost::interprocess::message_queue",
+                    .family = "Boost.Interprocess",
+                    .role = "peer",
+                    .topics = between_processes | from_one_process | between_many,
+                    .between = run_between<boost_channel>});
 }
 
 }  // namespace muster::bench

@@ -73,14 +73,12 @@ class used_in_pairs {
 
 template <class Structure>
 void add(catalogue& to, unsigned topics, const char* name, const char* note) {
-  contender c;
-  c.family = "libcds";
-  c.role = "peer";
-  c.name = name;
-  c.note = note;
-  c.topics = topics;
-  c.team = run_pairs<used_in_pairs<Structure>>;
-  to.all.push_back(c);
+  to.all.push_back({.name = name,
+                    .family = "libcds",
+                    .role = "peer",
+                    .note = note,
+                    .topics = topics,
+                    .team = run_pairs<used_in_pairs<Structure>>});
 }
 
 }  // namespace

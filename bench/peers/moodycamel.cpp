@@ -9,11 +9,7 @@
 namespace muster::bench {
 
 void add_moodycamel(catalogue& to) {
-  contender c;
-  c.family = "moodycamel";
-  c.role = "peer";
-  c.strict = false;
-  c.name = "moodycamel ConcurrentQueue";
+  contender c{.name = "moodycamel ConcurrentQueue", .family = "moodycamel", .role = "peer", .strict = false};
   c.note = "enqueue and try_dequeue with tokens; unbounded: its producers never wait; FIFO per producer only";
   c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs;
   c.stream = run_stream<moodycamel_tokens<item>>;

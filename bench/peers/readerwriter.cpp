@@ -17,25 +17,10 @@ class reader_writer {
 
   reader_writer(std::size_t capacity, unsigned, unsigned) : queue_(capacity) {}
 
-  class producer {
-   public:
-    producer(reader_writer& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT void push(item value) {
-      until([&] { return queue_.try_enqueue(value); });
-    }
-
-   private:
-    Queue& queue_;
-  };
-
-  class consumer {
-   public:
-    consumer(reader_writer& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT bool try_pop(item& value) { return queue_.try_dequeue(value); }
-
-   private:
-    Queue& queue_;
-  };
+  MUSTER_HOT void push(item value) {
+    until([&] { return queue_.try_enqueue(value); });
+  }
+  MUSTER_HOT bool try_pop(item& value) { return queue_.try_dequeue(value); }
 
  private:
   Queue queue_;
@@ -44,13 +29,12 @@ class reader_writer {
 }  // namespace
 
 void add_readerwriter(catalogue& to) {
-  contender c;
-  c.family = "readerwriterqueue";
-  c.role = "peer";
-  c.topics = one_to_one;
-  c.name = "readerwriterqueue";
-  c.note = "moodycamel::ReaderWriterQueue by try_enqueue and try_dequeue, waiting outside";
-  c.stream = run_stream<reader_writer<moodycamel::ReaderWriterQueue<item>>>;
+  contender c{.name = "readerwriterqueue",
+              .family = "readerwriterqueue",
+              .role = "peer",
+              .note = "moodycamel::ReaderWriterQueue by try_enqueue and try_dequeue, waiting outside",
+              .topics = one_to_one,
+              .stream = run_stream<reader_writer<moodycamel::ReaderWriterQueue<item>>>};
   to.all.push_back(c);
 
   c.name = "readerwriterqueue circular";

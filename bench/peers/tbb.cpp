@@ -20,34 +20,19 @@ class tbb_bounded {
 
   tbb_bounded(std::size_t capacity, unsigned, unsigned) { queue_.set_capacity(static_cast<std::ptrdiff_t>(capacity)); }
 
-  class producer {
-   public:
-    producer(tbb_bounded& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT void push(T value) {
-      if constexpr (Try) {
-        until([&] { return queue_.try_push(std::move(value)); });
-      } else {
-        queue_.push(std::move(value));
-      }
+  MUSTER_HOT void push(T value) {
+    if constexpr (Try) {
+      until([&] { return queue_.try_push(std::move(value)); });
+    } else {
+      queue_.push(std::move(value));
     }
-
-   private:
-    tbb::concurrent_bounded_queue<T>& queue_;
-  };
-
-  class consumer {
-   public:
-    consumer(tbb_bounded& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT T pop() {
-      T value{};
-      queue_.pop(value);
-      return value;
-    }
-    MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop(value); }
-
-   private:
-    tbb::concurrent_bounded_queue<T>& queue_;
-  };
+  }
+  MUSTER_HOT T pop() {
+    T value{};
+    queue_.pop(value);
+    return value;
+  }
+  MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop(value); }
 
  private:
   tbb::concurrent_bounded_queue<T> queue_;
@@ -56,14 +41,13 @@ class tbb_bounded {
 }  // namespace
 
 void add_tbb(catalogue& to) {
-  contender c;
-  c.name = "tbb concurrent_bounded_queue";
-  c.family = "tbb";
-  c.role = "peer";
-  c.note = "blocking push and pop";
-  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer;
-  c.stream = run_stream<tbb_bounded<item, false>>;
-  c.stall = run_stall<tbb_bounded<sluggish, false>>;
+  contender c{.name = "tbb concurrent_bounded_queue",
+              .family = "tbb",
+              .role = "peer",
+              .note = "blocking push and pop",
+              .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
+              .stream = run_stream<tbb_bounded<item, false>>,
+              .stall = run_stall<tbb_bounded<sluggish, false>>};
   to.all.push_back(c);
 
   c.name = "tbb concurrent_bounded_queue try";

@@ -26,25 +26,10 @@ class vyukov {
 
   vyukov(std::size_t capacity, unsigned, unsigned) : queue_(std::bit_ceil(capacity)) {}
 
-  class producer {
-   public:
-    producer(vyukov& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT void push(T value) {
-      until([&] { return queue_.try_push_weak(std::move(value)); });
-    }
-
-   private:
-    queue_type& queue_;
-  };
-
-  class consumer {
-   public:
-    consumer(vyukov& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop_weak(value); }
-
-   private:
-    queue_type& queue_;
-  };
+  MUSTER_HOT void push(T value) {
+    until([&] { return queue_.try_push_weak(std::move(value)); });
+  }
+  MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop_weak(value); }
 
  private:
   queue_type queue_;
@@ -59,28 +44,13 @@ class ramalhete {
 
   ramalhete(std::size_t, unsigned, unsigned) {}
 
-  class producer {
-   public:
-    producer(ramalhete& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT void push(item value) { queue_.push(reinterpret_cast<nothing*>(value)); }
-
-   private:
-    queue_type& queue_;
-  };
-
-  class consumer {
-   public:
-    consumer(ramalhete& q, unsigned) : queue_(q.queue_) {}
-    MUSTER_HOT bool try_pop(item& value) {
-      nothing* address = nullptr;
-      if (!queue_.try_pop(address)) return false;
-      value = reinterpret_cast<item>(address);
-      return true;
-    }
-
-   private:
-    queue_type& queue_;
-  };
+  MUSTER_HOT void push(item value) { queue_.push(reinterpret_cast<nothing*>(value)); }
+  MUSTER_HOT bool try_pop(item& value) {
+    nothing* address = nullptr;
+    if (!queue_.try_pop(address)) return false;
+    value = reinterpret_cast<item>(address);
+    return true;
+  }
 
  private:
   queue_type queue_;
@@ -89,16 +59,16 @@ class ramalhete {
 }  // namespace
 
 void add_xenium(catalogue& to) {
-  contender c;
-  c.family = "xenium";
-  c.role = "peer";
-  c.name = "xenium vyukov_bounded_queue";
-  c.note = "weak try_push and try_pop, waiting outside";
-  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs;
-  c.stream = run_stream<vyukov<item>>;
-  c.team = run_pairs<both_ends<vyukov<item>>>;
-  c.exchange = run_exchange<vyukov<item>, vyukov<item>>;
-  c.stall = run_stall<vyukov<sluggish>>;
+  contender c{
+      .name = "xenium vyukov_bounded_queue",
+      .family = "xenium",
+      .role = "peer",
+      .note = "weak try_push and try_pop, waiting outside",
+      .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs,
+      .stream = run_stream<vyukov<item>>,
+      .exchange = run_exchange<vyukov<item>, vyukov<item>>,
+      .stall = run_stall<vyukov<sluggish>>,
+      .team = run_pairs<both_ends<vyukov<item>>>};
   to.all.push_back(c);
 
   c.name = "xenium ramalhete_queue";

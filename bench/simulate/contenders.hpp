@@ -31,16 +31,8 @@ class modelled {
  public:
   explicit modelled(const model_spec& spec)
       : queue_(spec.capacity, queue_options{.threads = std::max<std::size_t>(64, spec.threads.size())}) {}
-
-  class handle {
-   public:
-    handle(modelled& q, unsigned) : queue_(q.queue_) {}
-    void push(item value) { queue_.push(value); }
-    item pop() { return *queue_.pop(); }
-
-   private:
-    Queue& queue_;
-  };
+  void push(item value) { queue_.push(value); }
+  item pop() { return *queue_.pop(); }
 
  private:
   Queue queue_;
@@ -80,20 +72,12 @@ class modelled_cc_queue {
  public:
   explicit modelled_cc_queue(const model_spec& spec)
       : queue_({.threads = static_cast<unsigned>(std::max<std::size_t>(64, spec.threads.size()))}) {}
-
-  class handle {
-   public:
-    handle(modelled_cc_queue& q, unsigned) : queue_(q.queue_) {}
-    void push(item value) { queue_.push(value); }
-    item pop() {
-      std::optional<item> value;
-      until([&] { return (value = queue_.pop()).has_value(); });
-      return *value;
-    }
-
-   private:
-    queue& queue_;
-  };
+  void push(item value) { queue_.push(value); }
+  item pop() {
+    std::optional<item> value;
+    until([&] { return (value = queue_.pop()).has_value(); });
+    return *value;
+  }
 
  private:
   queue queue_;
@@ -164,14 +148,14 @@ class exchanged_ffq {
 
 inline contender modelled_contender(std::string name, std::string role, unsigned topics, std::string note,
                                     outcome (*run)(const model_spec&)) {
-  contender c;
-  c.name = std::move(name);
-  c.family = role == "ours" ? "muster" : role == "paper" ? "ffq paper" : "baseline";
-  c.role = std::move(role);
-  c.note = std::move(note);
-  c.topics = topics;
-  c.model = run;
-  return c;
+  return {.name = std::move(name),
+          .family = role == "ours"    ? "muster"
+                    : role == "paper" ? "ffq paper"
+                                      : "baseline",
+          .role = std::move(role),
+          .note = std::move(note),
+          .topics = topics,
+          .model = run};
 }
 
 /// Programs of two threads that are both measured and predicted.

@@ -56,7 +56,7 @@ inline std::uint64_t sum_of_products(std::uint64_t n) {
 }
 
 /// All fibers of all threads multiply, with work between. Object(const model_spec&) with std::uint32_t rows(), and
-/// Object::handle(Object&, unsigned thread, unsigned fiber) with float multiply().
+/// Object::handle(Object&, unsigned thread, unsigned fiber), or else Object, with float multiply().
 template <class Crew, class Object>
 outcome model_multiply(const model_spec& spec) {
   Crew crew(spec);
@@ -65,7 +65,7 @@ outcome model_multiply(const model_spec& spec) {
   const auto object = std::make_unique<Object>(spec);
   outcome result = crew.run([&](unsigned index, auto& hand) {
     const auto multiply_all = [&, index](unsigned fiber) {
-      typename Object::handle mine(*object, index, fiber);
+      decltype(auto) mine = handle_of(*object, index, fiber);
       std::uint64_t sum = 0;
       for (std::uint64_t n = model_share(spec, index * spec.fibers + fiber, all); n != 0; --n) {
         sum += std::bit_cast<std::uint32_t>(mine.multiply());
@@ -94,15 +94,7 @@ class modelled_object {
   std::uint32_t rows() {
     return object_.apply([](const watched_product& state) noexcept { return state.rows(); });
   }
-
-  class handle {
-   public:
-    handle(modelled_object& o, unsigned, unsigned) : object_(o.object_) {}
-    float multiply() { return object_.apply(watched_multiply{}); }
-
-   private:
-    Algorithm& object_;
-  };
+  float multiply() { return object_.apply(watched_multiply{}); }
 
  private:
   static Options options_for(const model_spec& spec) {

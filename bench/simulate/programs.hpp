@@ -30,7 +30,7 @@ inline std::uint64_t model_share(const model_spec& spec, unsigned index, std::si
 }
 
 /// Each thread pushes an item and takes one, as in Figure 8 of the FFQ paper. Q(const model_spec&), and
-/// Q::handle(Q&, unsigned) with push(item) and item pop(), which waits.
+/// Q::handle(Q&, unsigned), or else Q, with push(item) and item pop(), which waits.
 template <class Crew, class Q>
 outcome model_pairs(const model_spec& spec) {
   Crew crew(spec);
@@ -40,7 +40,7 @@ outcome model_pairs(const model_spec& spec) {
   for (unsigned i = 0; i < threads; ++i) sent[i] = model_share(spec, i, threads);
   const auto queue = std::make_unique<Q>(spec);
   outcome result = crew.run([&](unsigned index, auto& hand) {
-    typename Q::handle mine(*queue, index);
+    decltype(auto) mine = handle_of(*queue, index);
     receipt own(threads);
     hand.start();
     for (std::uint64_t n = 1; n <= sent[index]; ++n) {
