@@ -5,9 +5,9 @@
 //
 // Exit status: 0 every run passed its own check · 1 one of ours failed it · 2 the command line is wrong, or the results
 // cannot be written · 3 only a contender that is not ours failed.
+#include "driver/contender.hpp"
 #include "driver/machine.hpp"
-#include "driver/selection.hpp"
-#include "driver/table.hpp"
+#include "driver/result.hpp"
 #include "simulate/calibrate.hpp"
 #include "table/experiment.hpp"
 

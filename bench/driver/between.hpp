@@ -12,9 +12,9 @@
 #pragma once
 
 #include "driver/contender.hpp"
+#include "driver/counters.hpp"
 #include "driver/item.hpp"
 #include "driver/placement.hpp"
-#include "driver/usage.hpp"
 #include "driver/wait.hpp"
 
 #include <muster/base/mapping.hpp>

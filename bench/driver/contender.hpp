@@ -201,4 +201,8 @@ catalogue make_catalogue();
 /// Family and Debian package of each peer compiled in, for the versions in the result file.
 std::vector<left_out> compiled_peers();
 
+/// Keeps the contenders whose name or family is among `wanted`, without regard to case; all when it is empty.
+/// Throws std::invalid_argument for a name that is not there, saying why when the peer is known but not installed.
+void keep_only(catalogue& contenders, const std::vector<std::string>& wanted);
+
 }  // namespace muster::bench

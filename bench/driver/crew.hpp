@@ -4,9 +4,9 @@
 // crew.hpp: the threads of one run: placed, started together, timed from the start to the end of the last one.
 #pragma once
 
+#include "driver/counters.hpp"
 #include "driver/outcome.hpp"
 #include "driver/placement.hpp"
-#include "driver/usage.hpp"
 #include "driver/wait.hpp"
 
 #include <algorithm>

@@ -9,9 +9,9 @@
 #pragma once
 
 #include "driver/contender.hpp"
+#include "driver/counters.hpp"
 #include "driver/fork_style.hpp"
 #include "driver/placement.hpp"
-#include "driver/usage.hpp"
 #include "programs/all.hpp"
 
 #include <fmt/format.h>

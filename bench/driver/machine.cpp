@@ -3,7 +3,7 @@
 #include "driver/machine.hpp"
 
 #include "build_facts.hpp"  // commit, compiler and flags; written by the build
-#include "driver/topology.hpp"
+#include "driver/placement.hpp"
 
 #include <fmt/format.h>
 

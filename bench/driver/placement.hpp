@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// placement.hpp: which processing unit (hardware thread) each thread of a run is pinned to.
+// placement.hpp: the machine's processing units (hardware threads) and caches, as hwloc sees them, and the unit that
+// each thread of a run is pinned to.
 //
 //   spread       round robin over the allowed units, one per core first: producers, then consumers
 //   same-thread  all on one unit (the paper's "same HT")
@@ -11,6 +12,8 @@
 //   none         the kernel decides
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -61,5 +64,27 @@ bool pin_this_thread(int unit);
 /// The calling thread, and those that it starts from now on, run on any of these units. A list that is empty, has a -1
 /// or is refused changes nothing.
 void share_units(const std::vector<int>& units);
+
+struct unit {
+  int number;  // the operating system's number
+  int core;    // equal for the hardware threads of one core
+  int l3;      // equal for units under one L3 (or under one package where no L3 is reported)
+};
+
+/// The units this process may run on, in the machine's order. Never empty.
+std::vector<unit> allowed_units();
+
+unsigned core_count();
+unsigned unit_count();
+
+/// L1 for data, L2 and L3 of the first unit.
+struct cache {
+  std::uint64_t size = 0;  // bytes; 0: there is none, or it is not known
+  int sharers = 0;         // units
+};
+std::array<cache, 3> caches();
+
+/// For example "L1d 48 KiB, L2 2 MiB, L3 32 MiB shared by 8".
+std::string describe_caches();
 
 }  // namespace muster::bench

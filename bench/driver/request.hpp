@@ -8,7 +8,7 @@
 // flow control. Several producers have queues and consumers of their own, and share nothing but the machine.
 #pragma once
 
-#include "driver/events.hpp"
+#include "driver/counters.hpp"
 #include "driver/stream.hpp"
 
 #include <memory>

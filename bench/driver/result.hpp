@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// result.hpp: what one experiment yields, and the result file (schema/result-2.schema.json).
+// result.hpp: what one experiment yields, as a table of medians and in the result file (schema/result-2.schema.json).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -92,5 +92,7 @@ class result_file {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
 };
+
+std::string table(const result& r);
 
 }  // namespace muster::bench

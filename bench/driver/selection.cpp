@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/selection.hpp"
+#include "driver/contender.hpp"
 
 #include "table/experiment.hpp"
 

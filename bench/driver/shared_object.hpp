@@ -13,7 +13,7 @@
 #pragma once
 
 #include "driver/contender.hpp"
-#include "driver/events.hpp"
+#include "driver/counters.hpp"
 #include "driver/local_work.hpp"
 #include "driver/stall.hpp"
 #include "driver/team.hpp"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/study.hpp"
 
-#include "driver/topology.hpp"
+#include "driver/placement.hpp"
 
 #include <fmt/format.h>
 

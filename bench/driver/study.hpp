@@ -6,10 +6,15 @@
 
 #include "driver/contender.hpp"
 #include "driver/placement.hpp"
-#include "driver/progress.hpp"
 #include "driver/result.hpp"
 
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <random>
@@ -51,6 +56,33 @@ struct study {
 
   /// Adds a line and returns its index.
   std::size_t add_line(const contender& c, std::string role = {}, std::string note = {});
+};
+
+/// One line on the terminal that says how far the measurement is. Silent when stderr is not a terminal.
+class progress {
+ public:
+  explicit progress(std::size_t steps) : steps_(std::max<std::size_t>(steps, 1)), shown_(isatty(STDERR_FILENO) != 0) {}
+  progress(const progress&) = delete;
+  progress& operator=(const progress&) = delete;
+  ~progress() { clear(); }
+
+  void step(const std::string& experiment, const std::string& what) {
+    ++done_;
+    if (!shown_) return;
+    const std::size_t full = std::min(done_ * width / steps_, width);
+    fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {:3}%  {}  {:.40}", "", full, "", width - full,
+               std::min<std::size_t>(done_ * 100 / steps_, 100), experiment, what);
+    std::fflush(stderr);
+  }
+  void clear() const {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  static constexpr std::size_t width = 24;
+  std::size_t steps_;
+  std::size_t done_ = 0;
+  bool shown_;
 };
 
 /// Items per second in millions.

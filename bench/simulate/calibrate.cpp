@@ -4,7 +4,7 @@
 
 #include "driver/crew.hpp"
 #include "driver/machine.hpp"
-#include "driver/topology.hpp"
+#include "driver/placement.hpp"
 
 #include <muster/base/arch.hpp>
 #include <muster/base/futex.hpp>

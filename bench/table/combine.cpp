@@ -3,7 +3,7 @@
 //
 // combine.cpp: the figures and tables of "Lock Oscillation": one object, or a queue or a stack, that carriers with many
 // fibers use together; and what an operation and a switch of fibers cost alone.
-#include "driver/events.hpp"
+#include "driver/counters.hpp"
 #include "table/points.hpp"
 
 #include <fmt/format.h>

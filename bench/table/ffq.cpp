@@ -3,9 +3,9 @@
 //
 // ffq.cpp: the figures of the FFQ paper. Its micro-benchmark (driver/request.hpp) has requests from a producer to its
 // consumers, and answers; an operation is a request and its answer.
-#include "driver/events.hpp"
+#include "driver/counters.hpp"
 #include "driver/local_work.hpp"
-#include "driver/topology.hpp"
+#include "driver/placement.hpp"
 #include "table/points.hpp"
 
 #include <fmt/format.h>

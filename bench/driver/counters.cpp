@@ -1,14 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/events.hpp"
+#include "driver/counters.hpp"
 
 #include <fmt/format.h>
 
 #include <linux/perf_event.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace muster::bench {
 namespace {
@@ -47,6 +50,14 @@ int open_counter(const event& e) {
   return static_cast<int>(syscall(SYS_perf_event_open, &wanted, 0, -1, -1, 0UL));
 }
 
+double seconds(const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; }
+
+double cpu_seconds(int whose) {
+  rusage u{};
+  getrusage(whose, &u);
+  return seconds(u.ru_utime) + seconds(u.ru_stime);
+}
+
 }  // namespace
 
 hardware_events::hardware_events(bool wanted) {
@@ -79,6 +90,25 @@ std::string hardware_events::why_not() {
   }
   if (errno == EACCES || errno == EPERM) return "the kernel does not allow it (perf_event_paranoid, or a container)";
   return fmt::format("perf_event_open: {}", std::strerror(errno));
+}
+
+double cpu_seconds() { return cpu_seconds(RUSAGE_SELF); }
+double cpu_seconds_of_children() { return cpu_seconds(RUSAGE_CHILDREN); }
+
+void reset_peak_memory() {
+  // The value 5 resets VmHWM (see proc(5)). A kernel that refuses leaves the peak since the process began.
+  std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+std::uint64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::uint64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  rusage u{};
+  getrusage(RUSAGE_SELF, &u);
+  return static_cast<std::uint64_t>(u.ru_maxrss) * 1024;
 }
 
 }  // namespace muster::bench

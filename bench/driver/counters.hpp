@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// events.hpp: instructions, cycles, cache misses and stalled cycles of a run, counted by the processor where we may ask
-// it.
+// counters.hpp: processor time, peak memory, and, where the processor may be asked, instructions, cycles, cache misses
+// and stalled cycles of a run.
 #pragma once
 
 #include "driver/outcome.hpp"
@@ -35,5 +35,16 @@ class hardware_events {
  private:
   std::array<int, kinds> files_{-1, -1, -1, -1, -1, -1};
 };
+
+/// User and system time of all threads of this process so far.
+double cpu_seconds();
+/// The same of the processes that it has started and waited for.
+double cpu_seconds_of_children();
+
+/// Makes the next peak_memory() count from now, where the kernel allows it.
+void reset_peak_memory();
+
+/// Most bytes this process had resident since reset_peak_memory() (or since its start where that is refused).
+std::uint64_t peak_memory();
 
 }  // namespace muster::bench
