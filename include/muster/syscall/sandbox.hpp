@@ -89,25 +89,41 @@ struct sandbox_end {
   reason why = reason::running;
   int code = 0;
 
-  std::string text() const {
-    switch (why) {
-      case reason::running: return "the sandbox is running";
-      case reason::exited: return "the code in the sandbox has ended its process with status " + std::to_string(code);
-      case reason::by_signal: return std::string("the code in the sandbox has ended by a signal: ") + ::strsignal(code);
-      case reason::out_of_time: return "the code in the sandbox has used the processor time that its policy allows";
-      case reason::refused: return "the code in the sandbox has made a call that its policy ends it for";
-      case reason::stopped: return "the sandbox has been stopped";
-      case reason::not_loaded:
-        return "the program for the sandbox cannot be loaded: " + std::generic_category().message(code) +
-               "; it must be an ELF file of this machine, which the policy allows to be read, and so must its "
-               "interpreter; and memory must be executable";
-      case reason::unknown: break;
+  std::string text() const;
+
+ private:
+  std::string name_of_signal() const {
+    switch (code) {
+      case SIGSEGV: return "SIGSEGV, an access to memory that is not there";
+      case SIGABRT: return "SIGABRT, by itself";
+      case SIGBUS: return "SIGBUS";
+      case SIGFPE: return "SIGFPE, wrong arithmetic";
+      case SIGILL: return "SIGILL, an instruction that does not exist";
+      case SIGKILL: return "SIGKILL, from outside or for want of memory";
+      case SIGSYS: return "SIGSYS, a system call that is never allowed";
+      case SIGTRAP: return "SIGTRAP";
+      default: return "signal " + std::to_string(code);
     }
-    return "the sandbox has ended, and its status went to somebody else; let SIGCHLD not be ignored, and no thread "
-           "wait "
-           "for any child";
   }
 };
+
+inline std::string sandbox_end::text() const {
+  switch (why) {
+    case reason::running: return "the sandbox is running";
+    case reason::exited: return "the code in the sandbox has ended its process with status " + std::to_string(code);
+    case reason::by_signal: return std::string("the code in the sandbox has ended by ") + name_of_signal();
+    case reason::out_of_time: return "the code in the sandbox has used the processor time that its policy allows";
+    case reason::refused: return "the code in the sandbox has made a call that its policy ends it for";
+    case reason::stopped: return "the sandbox has been stopped";
+    case reason::not_loaded:
+      return "the program for the sandbox cannot be loaded: " + std::generic_category().message(code) +
+             "; it must be an ELF file of this machine, which the policy allows to be read, and so must its "
+             "interpreter; and memory must be executable";
+    case reason::unknown: break;
+  }
+  return "the sandbox has ended, and its status went to somebody else; let SIGCHLD not be ignored, and no thread "
+         "wait for any child";
+}
 
 /// What a job has not returned.
 class sandbox_error : public std::runtime_error {

@@ -28,6 +28,7 @@
 
 #include <algorithm>  // std::min
 #include <array>      // what a job returns
+#include <bit>        // std::bit_cast
 #include <charconv>   // std::from_chars
 #include <cstddef>    // std::byte
 #include <cstdint>    // std::uint32_t
@@ -121,7 +122,7 @@ class launch {
     for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);  // two of them cannot have handlers
     sigset_t none;
     ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const sched_param usual{};
     ::sched_setscheduler(0, SCHED_OTHER, &usual);
     hide_shared_memory();
@@ -147,8 +148,8 @@ class launch {
     }
     std::fclose(maps);
     for (const auto& [start, size] : shared)
-      if (::mmap(reinterpret_cast<void*>(start), size, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+      if (::mmap(std::bit_cast<void*>(start), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+                 -1, 0) == MAP_FAILED)
         fail(launch_step::sharing, errno);
   }
 
@@ -284,7 +285,7 @@ class launch {
       slot.threw.store(1, std::memory_order_relaxed);
     };
     try {
-      const auto function = reinterpret_cast<job_function>(slot.function.load(std::memory_order_relaxed));
+      const auto function = std::bit_cast<job_function>(slot.function.load(std::memory_order_relaxed));
       function(calls, window, closure.data(), result.data());
     } catch (const std::exception& error) {
       threw(error.what());

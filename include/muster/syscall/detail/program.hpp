@@ -21,6 +21,7 @@
 
 #include <algorithm>  // std::min
 #include <array>      // program headers
+#include <bit>        // std::bit_cast
 #include <cerrno>     // errno
 #include <cstddef>    // std::size_t
 #include <cstdint>    // std::uintptr_t
@@ -148,7 +149,7 @@ class program {
       end = std::max(end, up(one.p_vaddr + one.p_memsz));
     }
     if (end <= lowest) return ENOEXEC;
-    void* const wanted = anywhere ? nullptr : reinterpret_cast<void*>(lowest);
+    void* const wanted = anywhere ? nullptr : std::bit_cast<void*>(lowest);
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (anywhere ? 0 : MAP_FIXED_NOREPLACE);
     void* const at = ::mmap(wanted, end - lowest, PROT_NONE, flags, -1, 0);
     if (at == MAP_FAILED) return errno == EEXIST ? ENOMEM : errno;
@@ -161,17 +162,17 @@ class program {
     const std::uintptr_t begin = made.bias + part.p_vaddr, start = down(begin);
     const std::size_t length = up(begin + part.p_memsz) - start;
     // Memory without a file, into which the file is read: what lies behind the file's part is zero.
-    if (::mmap(reinterpret_cast<void*>(start), length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-               -1, 0) == MAP_FAILED)
+    if (::mmap(std::bit_cast<void*>(start), length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+               0) == MAP_FAILED)
       return errno;
     for (std::size_t done = 0; done < part.p_filesz;) {
-      const ssize_t got = ::pread(file, reinterpret_cast<void*>(begin + done), part.p_filesz - done,
+      const ssize_t got = ::pread(file, std::bit_cast<void*>(begin + done), part.p_filesz - done,
                                   static_cast<off_t>(part.p_offset + done));
       if (got < 0) return errno;
       if (got == 0) return ENOEXEC;
       done += static_cast<std::size_t>(got);
     }
-    return ::mprotect(reinterpret_cast<void*>(start), length, protection) == 0 ? 0 : errno;
+    return ::mprotect(std::bit_cast<void*>(start), length, protection) == 0 ? 0 : errno;
   }
   static int read_interpreter(int file, const Elf64_Phdr& part, image& made) {
     constexpr std::size_t longest = 4096;
@@ -204,7 +205,7 @@ class program {
     }
     const std::uintptr_t name = put_text(path_);
     std::array<unsigned char, 16> random{};
-    std::memcpy(random.data(), reinterpret_cast<const void*>(::getauxval(AT_RANDOM)), random.size());
+    std::memcpy(random.data(), std::bit_cast<const void*>(::getauxval(AT_RANDOM)), random.size());
     for (unsigned char& one : random) one ^= 0x5a;  // not what this program's own protection is made of
     const std::uintptr_t random_at = put(random.data(), random.size());
     const auto add = [&words](unsigned long kind, std::uintptr_t value) {
@@ -226,8 +227,8 @@ class program {
     add(AT_NULL, 0);
     constexpr std::uintptr_t alignment = 16;
     const auto top = (reinterpret_cast<std::uintptr_t>(at) - words.size() * sizeof words[0]) / alignment * alignment;
-    std::memcpy(reinterpret_cast<void*>(top), words.data(), words.size() * sizeof words[0]);
-    return reinterpret_cast<void*>(top);
+    std::memcpy(std::bit_cast<void*>(top), words.data(), words.size() * sizeof words[0]);
+    return std::bit_cast<void*>(top);
   }
 
   std::string path_, interpreter_;

@@ -27,6 +27,7 @@
 #include <ucontext.h>      // ucontext_t
 
 #include <array>        // arguments
+#include <bit>          // std::bit_cast
 #include <cerrno>       // errno
 #include <csignal>      // sigaction
 #include <cstddef>      // std::byte
@@ -121,7 +122,7 @@ class trap {
 
   template <class T>
   static T* pointer(std::uint64_t word) noexcept {
-    return reinterpret_cast<T*>(word);
+    return std::bit_cast<T*>(word);
   }
   static std::span<std::byte> bytes(std::uint64_t at, std::uint64_t size) noexcept {
     return {pointer<std::byte>(at), size};
@@ -154,8 +155,8 @@ class trap {
         at = end + 1;
         if (part.empty() || part == ".") continue;
         if (part == "..") {
-          while (size_ != 0 && text_[--size_] != '/') {
-          }
+          const std::size_t slash = get().rfind('/');
+          size_ = slash == std::string_view::npos ? 0 : slash;
         } else if (size_ + 1 + part.size() > sizeof text_) {
           error_ = -ENAMETOOLONG;
           return;
