@@ -90,6 +90,14 @@ struct heap_spec {
   std::uint64_t seed = 1;
 };
 
+/// System calls that others make for their callers. A caller asks, waits for the result, and asks again.
+struct call_spec {
+  unsigned carriers = 1;      // threads with callers; each has a thread that makes calls beside it
+  unsigned fibers = 1;        // callers of each carrier; 1: the thread itself
+  std::uint64_t items = 0;    // calls in all, split evenly
+  std::vector<int> pus = {};  // carriers first, then the threads that make the calls
+};
+
 /// A program on the threads of a machine that is simulated; or on this one's, to see how good the simulation is.
 struct model_spec {
   std::size_t capacity = 4096;
@@ -157,6 +165,8 @@ struct contender {
   std::function<outcome(const fork_spec&)> fork{};
   std::function<outcome(const heap_spec&)> heap{};
   std::function<outcome(const model_spec&)> model{};
+  std::function<outcome(const call_spec&)> call{};          // within one process
+  std::function<outcome(const call_spec&)> call_between{};  // instead: from a process to another
   bool on_device = false;  // a heap that is timed on a GPU; others are counted on the emulation of one
 
   // Dispatch on the kind of workload.
@@ -167,6 +177,7 @@ struct contender {
   outcome run(const fork_spec& s) const { return fork(s); }
   outcome run(const heap_spec& s) const { return heap(s); }
   outcome run(const model_spec& s) const { return model(s); }
+  outcome run(const call_spec& s) const { return call_between ? call_between(s) : call(s); }
 };
 
 struct left_out {

@@ -46,5 +46,6 @@ std::vector<experiment> combine_rows();
 std::vector<experiment> fork_rows();
 std::vector<experiment> gpu_rows();
 std::vector<experiment> simulated_rows();
+std::vector<experiment> syscall_rows();
 
 }  // namespace muster::bench

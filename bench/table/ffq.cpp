@@ -256,6 +256,39 @@ study simulated_affinity(const setting& s) {
   return made;
 }
 
+// ------------------------------------------------------------------------------------------------------------ figure 7
+
+/// The callers are fibers of some carriers, or threads. Each carrier has a thread that makes calls beside it.
+study system_calls(const setting& s) {
+  constexpr unsigned many_carriers = 4, fibers_of_many = 16;
+  study made = chart(
+      "getppid() by threads that send it through one queue to threads that make it, and get the result through "
+      "another; a request has 48 bytes, a reply 16; a caller has one call under way; each carrier has a thread that "
+      "makes calls beside it, which waits by looking; fibers wait by letting the others run",
+      {"callers", "", "log2", ""}, {"throughput", "Mcalls/s", "", "higher"}, mega_items,
+      add_charts({{"-latency",
+                   "System calls through queues: what a caller waits for",
+                   {"time of a call", "ns", "log2", "lower"},
+                   "latency"}}));
+  for (const contender& c : s.contenders.all) {
+    if (!c.call) continue;
+    const auto add = [&](std::size_t line, unsigned carriers, unsigned fibers) {
+      add_point(made, c, line, carriers * fibers,
+                call_spec{.carriers = carriers, .fibers = fibers, .pus = s.place.assign(carriers, carriers)})
+          .maybe_slow = 2 * carriers > s.place.units();
+    };
+    const std::size_t fibers = add_line_as(made, c, c.name + ", fibers of one thread");
+    for (const unsigned n : points_of(s, {1, 2, 4, 8, 16, 32, 64}, {1, 8, 64})) add(fibers, 1, n);
+    if (c.name.starts_with("guarded")) continue;  // an inside has one thread
+    const std::size_t threads = add_line_as(made, c, c.name + ", threads");
+    for (const unsigned n : points_of(s, {1, 2, 4, 8, 16, 32, 64}, {1, 8})) add(threads, n, 1);
+    if (s.place.units() < 2 * many_carriers) continue;
+    const std::size_t many = add_line_as(made, c, c.name + ", fibers of 4 threads");
+    add(many, many_carriers, fibers_of_many);
+  }
+  return made;
+}
+
 // ------------------------------------------------------------------------------------------------------------ figure 8
 
 constexpr double least_ns = 50, most_ns = 150;  // between two operations
@@ -329,6 +362,7 @@ std::vector<experiment> ffq_rows() {
        affinity_counters},
       {"ffq/fig6-affinity-throughput", "queue", "ffq, Figure 6", "Throughput by affinity", affinity_throughput},
       {"ffq/fig6-producers", "queue", "ffq, Figure 6", "Throughput by affinity and number of producers", by_producers},
+      {"ffq/fig7-syscalls", "syscall", "ffq, Figure 7", "System calls through queues", system_calls},
       {"ffq/fig8-comparison", "queue", "ffq, Figure 8", "Comparison with other queues", comparison},
       {"ffq/fig4-simulated", "simulated", "ffq, Figure 4", "Simulated: lines that travel, by affinity",
        simulated_affinity},

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// System calls through one ring of many producers and consumers each way, and as they are, within a process.
+#include "driver/calls.hpp"
+#include "baselines/vyukov_ring.hpp"
+
+#include <atomic>
+#include <string>
+#include <utility>
+
+namespace muster::bench {
+namespace {
+
+/// One ring each way, which all carriers share.
+class two_rings {
+ public:
+  static constexpr bool shares_replies = true;
+
+  explicit two_rings(const call_spec& spec) : down_(spec.carriers * spec.fibers), up_(spec.carriers * spec.fibers) {}
+
+  class caller {
+   public:
+    caller(two_rings& all, unsigned) : all_(all) {}
+    MUSTER_HOT void push(const call_request& r) { all_.down_.push(r); }
+    MUSTER_HOT bool try_pop(call_reply& r) { return all_.up_.try_pop(r); }
+
+   private:
+    two_rings& all_;
+  };
+  class executor {
+   public:
+    executor(two_rings& all, unsigned) : all_(all) {}
+    MUSTER_HOT bool try_pop(call_request& r) { return all_.down_.try_pop(r); }
+    MUSTER_HOT void push(const call_reply& r) { all_.up_.push(r); }
+
+   private:
+    two_rings& all_;
+  };
+
+ private:
+  vyukov_ring<call_request> down_;
+  vyukov_ring<call_reply> up_;
+};
+
+outcome run_native(const call_spec& spec) {
+  reset_peak_memory();
+  const long right = ::syscall(SYS_getppid);
+  std::atomic<std::uint64_t> wrong{0}, made{0};
+  const std::vector<int> pus(spec.pus.begin(), spec.pus.begin() + spec.carriers);
+  outcome result = run_crew(pus, [&](unsigned carrier, start_line& line) {
+    run_callers(spec.fibers, line, [&](unsigned fiber) {
+      std::uint64_t mine = 0, done = 0;
+      for (const std::uint64_t n = calls_of(spec, carrier * spec.fibers + fiber); done < n; ++done)
+        if (::syscall(SYS_getppid) != right) ++mine;
+      wrong += mine;
+      made += done;
+    });
+  });
+  add_latency(result, spec);
+  if (wrong != 0 || made != spec.items) result.error = "getppid() returned something else";
+  // One after another: a caller waits for none of the others.
+  result.detail["latency"] /= spec.fibers;
+  return result;
+}
+
+}  // namespace
+
+void add_call_baselines(catalogue& to) {
+  contender c;
+  c.name = "Vyukov's ring both ways";
+  c.family = "baseline";
+  c.role = "baseline";
+  c.note = "bounded, of many producers and consumers; all carriers share both; our own code";
+  c.call = run_calls<two_rings>;
+  to.all.push_back(c);
+
+  c.name = "native getppid()";
+  c.role = "limit";
+  c.note = "no queue: each caller makes its call";
+  c.call = run_native;
+  to.all.push_back(c);
+}
+
+}  // namespace muster::bench
