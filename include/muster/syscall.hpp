@@ -7,3 +7,4 @@
 #include <muster/syscall/inside.hpp>   // IWYU pragma: export
 #include <muster/syscall/policy.hpp>   // IWYU pragma: export
 #include <muster/syscall/sandbox.hpp>  // IWYU pragma: export
+#include <muster/syscall/zygote.hpp>   // IWYU pragma: export

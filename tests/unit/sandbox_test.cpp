@@ -546,6 +546,65 @@ TEST_F(sandbox_test, stops_while_a_stream_that_is_lent_is_full) {
   for (const int file : {pipe[0], pipe[1], before}) ::close(file);
 }
 
+// -------------------------------------------------------------------------------------------------------- by a zygote
+
+TEST_F(sandbox_test, is_made_by_a_zygote) {
+  seen_by_jobs = 7;
+  muster::zygote early;
+  seen_by_jobs = 8;
+  {
+    sandbox box(early, reads());
+    EXPECT_EQ(box.run([](inside&) { return seen_by_jobs; }).value(), 7) << "as it was when the zygote was made";
+    const text name = path("file");
+    EXPECT_EQ(box.run([name](inside& in, window w) { return in.read(in.open(name.at), w); }).value(), 14);
+    EXPECT_EQ(box.run([](inside&) { return ::open("/etc/passwd", O_RDONLY); }).value(), -1);
+    EXPECT_EQ(box.stop().why, reason::stopped);
+  }
+  sandbox exits(early, policy());
+  EXPECT_EQ(exits.run([](inside&) { ::_exit(9); }).end().code, 9);
+  sandbox faults(early, policy());
+  EXPECT_EQ(faults.run([](inside&) { __builtin_trap(); }).end().code, SIGILL);
+  sandbox never(early, policy().time(1));
+  EXPECT_EQ(never
+                .run([](inside&) {
+                  for (std::atomic<bool> go{true}; go;) {
+                  }
+                })
+                .end()
+                .why,
+            reason::out_of_time);
+}
+
+TEST_F(sandbox_test, is_made_by_one_zygote_for_many_threads) {
+  muster::zygote early;
+  const std::size_t before = files_open();
+  std::vector<std::thread> threads;
+  std::atomic<int> sum{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 10; ++i) {
+        sandbox box(early, policy());
+        sum += box.run([t, i](inside&) { return 10 * t + i; }).value();
+      }
+    });
+  for (std::thread& one : threads) one.join();
+  EXPECT_EQ(sum, 10 * (0 + 10 + 20 + 30) + 4 * 45);
+  EXPECT_EQ(files_open(), before);
+}
+
+TEST_F(sandbox_test, ends_with_its_zygote) {
+  std::optional<muster::zygote> early(std::in_place);
+  sandbox box(*early, policy());
+  auto job = box.submit([](inside& in) {
+    for (;;) in.getppid();
+  });
+  early.reset();
+  const auto result = job.get();
+  EXPECT_FALSE(result);
+  EXPECT_NE(result.end().why, reason::running);
+  EXPECT_NE(box.end().why, reason::running);
+}
+
 // -------------------------------------------------------------------------------------------------------- who attacks
 
 TEST_F(sandbox_test, has_nothing_that_the_program_shares_with_others) {

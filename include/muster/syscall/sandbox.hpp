@@ -27,6 +27,7 @@
 #include <muster/syscall/broker.hpp>         // broker
 #include <muster/syscall/detail/launch.hpp>  // launch
 #include <muster/syscall/policy.hpp>         // policy
+#include <muster/syscall/zygote.hpp>         // zygote
 
 #include <sys/resource.h>  // rusage
 #include <sys/syscall.h>   // SYS_pidfd_open
@@ -84,7 +85,8 @@ struct sandbox_end {
     refused,      ///< by the policy, for a call that is not allowed
     stopped,      ///< by stop(), or the destructor
     not_loaded,   ///< the other program could not be; `code` is the error number
-    unknown,      ///< somebody else has waited for the process: the program ignores SIGCHLD, or waits for any child
+    unknown,      ///< somebody else has waited for the process: the program ignores SIGCHLD, or waits for any child;
+                  ///< or its zygote has ended
   };
   reason why = reason::running;
   int code = 0;
@@ -121,8 +123,8 @@ inline std::string sandbox_end::text() const {
              "interpreter; and memory must be executable";
     case reason::unknown: break;
   }
-  return "the sandbox has ended, and its status went to somebody else; let SIGCHLD not be ignored, and no thread "
-         "wait for any child";
+  return "the sandbox has ended, and its status went to somebody else: let SIGCHLD not be ignored, and no thread wait "
+         "for any child; or its zygote has ended";
 }
 
 /// What a job has not returned.
@@ -165,11 +167,15 @@ class sandbox {
   template <class T>
   class job;
 
-  explicit sandbox(policy rules, sandbox_options options = {}) : sandbox(std::move(rules), std::move(options), {}) {}
+  explicit sandbox(policy rules, sandbox_options options = {})
+      : sandbox(std::move(rules), std::move(options), {}, nullptr) {}
+  /// The inside is made by the zygote, which must live as long as this, and is a copy of it.
+  sandbox(zygote& from, policy rules, sandbox_options options = {})
+      : sandbox(std::move(rules), std::move(options), {}, &from) {}
   /// Runs another program instead of jobs, with the arguments after its own name. Its file, its interpreter's and its
   /// libraries' are read as the policy allows; memory must be executable. end() and wait() tell what becomes of it.
   sandbox(policy rules, sandbox_program program, sandbox_options options = {})
-      : sandbox(std::move(rules), std::move(options), std::optional(std::move(program))) {}
+      : sandbox(std::move(rules), std::move(options), std::optional(std::move(program)), nullptr) {}
   /// Stops the inside. In a child of fork(2), where it is a copy, it stops nothing.
   ~sandbox() {
     if (made_in_ == ::getpid()) {
@@ -219,9 +225,11 @@ class sandbox {
     bool left = false;       // nobody waits for its job any more
   };
 
-  sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program);
+  sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program, zygote* from);
   static detail::arena_plan plan_of(const sandbox_options& o);
   void keep(const detail::launch_plan& plan, detail::program* instead_of_jobs);
+  void keep_by(zygote& from, const detail::launch_plan& plan);
+  void note_begin(int process, detail::owned_file handle, int error);
   void note_end(int status, bool known, bool out_of_time);
   void await_start();
   std::uint32_t take_place();
@@ -415,7 +423,7 @@ inline detail::arena_plan sandbox::plan_of(const sandbox_options& o) {
   return {o.calls, o.jobs, copy_bytes, detail::arena_plan::up(o.window_bytes)};
 }
 
-inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program)
+inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program, zygote* from)
     : rules_(std::move(rules)),
       arena_(detail::make_arena(plan_of(options))),
       map_(plan_of(options), arena_.start()),
@@ -442,7 +450,10 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
     program_.emplace(std::move(program->path), std::move(program->arguments), std::move(program->environment));
     program_->follow_links();
   }
-  keeper_ = std::thread([this, plan] { keep(plan, program_ ? &*program_ : nullptr); });
+  keeper_ = std::thread([this, plan, from] {
+    if (from != nullptr) keep_by(*from, plan);
+    else keep(plan, program_ ? &*program_ : nullptr);
+  });
   try {
     await_start();
     broker_->start();
@@ -459,19 +470,14 @@ inline void sandbox::keep(const detail::launch_plan& given, detail::program* ins
   const pid_t child = ::fork();
   if (child == 0) detail::launch::become_inside(plan, arena_.start(), instead_of_jobs);
   const int error = errno;
-  {
-    const std::lock_guard lock(mutex_);
-    fork_error_ = child < 0 ? error : 0;
-    process_ = child;
-    if (child > 0) {
-      handle_ = detail::owned_file(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-      if (handle_.get() < 0) {
-        fork_error_ = errno;
-        ::kill(child, SIGKILL);  // nobody has waited for it yet
-      }
-    }
+  if (child > 0) {
+    detail::owned_file handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+    const int why = errno;
+    if (handle.get() < 0) ::kill(child, SIGKILL);  // nobody has waited for it yet
+    note_begin(child, std::move(handle), why);
+  } else {
+    note_begin(-1, detail::owned_file(-1), error);
   }
-  changed_.notify_all();
   int status = 0;
   rusage used{};
   pid_t ended = -1;
@@ -481,6 +487,36 @@ inline void sandbox::keep(const detail::launch_plan& given, detail::program* ins
   note_end(status, ended == child,
            given.seconds != 0 &&
                static_cast<std::uint64_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1 >= given.seconds);
+}
+
+inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
+  const auto no_files = [] { return std::array{detail::owned_file(-1), detail::owned_file(-1)}; };
+  auto files = no_files();
+  detail::zygote_news begun, ended;
+  bool told = false;
+  try {
+    const detail::message_socket news = from.order(plan, arena_.descriptor());
+    told = news.receive(begun, files) && begun.process > 0;
+    const int error = told ? 0 : begun.process == -1 ? ECHILD : -begun.process;
+    note_begin(told ? begun.process : -1, std::move(files[0]), error);
+    files = no_files();
+    told = told && news.receive(ended, files);
+  } catch (const std::system_error& error) {
+    note_begin(-1, detail::owned_file(-1), error.code().value());
+  }
+  constexpr std::uint64_t second = 1'000'000;
+  note_end(ended.status, told && ended.known,
+           plan.seconds != 0 && ended.microseconds + second >= plan.seconds * second);
+}
+
+inline void sandbox::note_begin(int process, detail::owned_file handle, int error) {
+  {
+    const std::lock_guard lock(mutex_);
+    process_ = process;
+    handle_ = std::move(handle);
+    fork_error_ = error;
+  }
+  changed_.notify_all();
 }
 
 inline void sandbox::note_end(int status, bool known, bool out_of_time) {

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// zygote.hpp: a process that makes the processes of sandboxes. It is a copy of the program from early on: small, with
+// one thread, without the secrets and the locks that the program has later. So sandboxes begin quickly, know little,
+// and never wait for a lock that another thread held.
+//
+// Use it     made at the beginning of main, before threads; then given to sandboxes of any thread.
+// Jobs       must be functions of libraries that had been loaded by then. They see the program's memory as it was.
+// Threads    any may make sandboxes by it at the same time.
+// Ends       with the program, or when it is destroyed, and its sandboxes with it.
+// Errors     std::system_error when there is no process or no socket for it.
+// Source     ours; the name is from process managers that do the same.
+#pragma once
+
+#include <muster/syscall/detail/allowed_calls.hpp>  // owned_file
+#include <muster/syscall/detail/launch.hpp>         // launch
+
+#include <poll.h>          // poll
+#include <sys/resource.h>  // rusage
+#include <sys/socket.h>    // sendmsg
+#include <sys/syscall.h>   // SYS_pidfd_open
+#include <sys/wait.h>      // wait4
+
+#include <algorithm>         // std::min
+#include <array>             // descriptors
+#include <cerrno>            // errno
+#include <cstddef>           // std::size_t
+#include <cstdint>           // std::int32_t
+#include <cstring>           // std::memcpy
+#include <initializer_list>  // descriptors
+#include <new>               // std::bad_alloc
+#include <system_error>      // std::system_error
+#include <vector>            // children
+
+namespace muster::inline MUSTER_ABI {
+
+class zygote;
+
+namespace detail {
+
+/// What the zygote tells of an inside that it has made, twice: when it has, and when that has ended.
+struct zygote_news {
+  std::int32_t process = -1;  // or a negative error number
+  std::int32_t status = 0;
+  std::uint64_t microseconds = 0;  // of processor time
+  bool known = false;              // whether the status is
+};
+
+/// Messages with descriptors over a socket that keeps their bounds.
+class message_socket {
+ public:
+  static constexpr std::size_t most_files = 2;
+
+  explicit message_socket(int file) noexcept : file_(file) {}
+  int get() const noexcept { return file_.get(); }
+
+  /// Returns false when the other end is gone.
+  template <class T>
+  bool send(const T& what, std::initializer_list<int> files = {}) const noexcept {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(most_files * sizeof(int))> room{};
+    iovec data{const_cast<T*>(&what), sizeof what};  // sendmsg only reads it
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    if (files.size() != 0) {
+      message.msg_control = room.data();
+      message.msg_controllen = CMSG_SPACE(files.size() * sizeof(int));
+      cmsghdr* const header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
+      std::memcpy(CMSG_DATA(header), files.begin(), files.size() * sizeof(int));
+    }
+    ssize_t done = 0;
+    do done = ::sendmsg(file_.get(), &message, MSG_NOSIGNAL);
+    while (done < 0 && errno == EINTR);
+    return done == static_cast<ssize_t>(sizeof what);
+  }
+  /// Returns false when the other end is gone, or says something else.
+  template <class T>
+  bool receive(T& what, std::array<owned_file, most_files>& files) const noexcept {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(most_files * sizeof(int))> room{};
+    iovec data{&what, sizeof what};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = room.data();
+    message.msg_controllen = room.size();
+    ssize_t done = 0;
+    do done = ::recvmsg(file_.get(), &message, MSG_CMSG_CLOEXEC);
+    while (done < 0 && errno == EINTR);
+    if (done <= 0) return false;
+    if (const cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+      std::array<int, most_files> got{-1, -1};
+      std::memcpy(got.data(), CMSG_DATA(header), std::min(header->cmsg_len - CMSG_LEN(0), sizeof got));
+      for (std::size_t i = 0; i < most_files; ++i) files[i] = owned_file(got[i]);
+    }
+    return done == static_cast<ssize_t>(sizeof what);
+  }
+
+ private:
+  owned_file file_;
+};
+
+/// Two ends. Throws std::system_error.
+inline std::array<int, 2> socket_pair() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::system_error(errno, std::generic_category(), "a zygote needs a pair of sockets");
+  return ends;
+}
+
+}  // namespace detail
+
+class zygote {
+ public:
+  zygote() : zygote(detail::socket_pair()) {}
+  ~zygote() {
+    if (made_in_ != ::getpid()) return;    // in a child of fork(2), where it is a copy
+    orders_ = detail::message_socket(-1);  // by which it ends
+    int status = 0;
+    while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  zygote(const zygote&) = delete;
+  zygote& operator=(const zygote&) = delete;
+
+ private:
+  friend class sandbox;
+
+  explicit zygote(std::array<int, 2> ends) : orders_(ends[0]), made_in_(::getpid()) {
+    process_ = ::fork();
+    const int error = errno;
+    if (process_ == 0) serve(ends[1]);
+    ::close(ends[1]);
+    if (process_ < 0) throw std::system_error(error, std::generic_category(), "a zygote needs a process of its own");
+  }
+
+  /// For sandbox: an inside with this arena. What becomes of it is told by the socket that is returned.
+  detail::message_socket order(const detail::launch_plan& plan, int arena) {
+    const std::array<int, 2> ends = detail::socket_pair();
+    detail::message_socket news(ends[0]);
+    const detail::owned_file other(ends[1]);
+    if (!orders_.send(plan, {arena, other.get()}))
+      throw std::system_error(ECHILD, std::generic_category(),
+                              "cannot make a sandbox: its zygote has ended, killed from outside perhaps");
+    return news;
+  }
+
+  // --- In the zygote.
+
+  struct child {
+    pid_t process;
+    detail::owned_file handle;  // readable when it has ended
+    detail::message_socket news;
+  };
+
+  [[noreturn]] static void serve(int orders_end) noexcept {
+    // Not the program's terminal, files, and memory that it shares with others.
+    ::setsid();
+    constexpr int kept = 3;
+    ::dup3(orders_end, kept, O_CLOEXEC);
+    for (int file = 0; file < kept; ++file) ::close(file);
+    ::syscall(SYS_close_range, kept + 1, ~0U, 0);
+    const detail::message_socket orders(kept);
+    try {
+      std::vector<child> children;
+      for (;;) {
+        std::vector<pollfd> waits{{orders.get(), POLLIN, 0}};
+        for (const child& one : children) waits.push_back({one.handle.get(), POLLIN, 0});
+        if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) break;
+        for (std::size_t i = children.size(); i-- > 0;)
+          if (waits[i + 1].revents != 0) {
+            tell_end(children[i]);
+            children.erase(children.begin() + static_cast<std::ptrdiff_t>(i));
+          }
+        if (waits[0].revents != 0 && !make_one(orders, children)) break;
+      }
+    } catch (const std::bad_alloc&) {  // the sandboxes end with this, and their owners are told
+    }
+    for (;;) ::_exit(0);
+  }
+  /// Returns false when the program has ended.
+  static bool make_one(const detail::message_socket& orders, std::vector<child>& children) {
+    detail::launch_plan plan;
+    std::array<detail::owned_file, 2> files{detail::owned_file(-1), detail::owned_file(-1)};
+    if (!orders.receive(plan, files)) return false;
+    detail::message_socket news(files[1].release());
+    void* const arena = ::mmap(nullptr, plan.arena.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, files[0].get(), 0);
+    if (arena == MAP_FAILED) {
+      news.send(detail::zygote_news{-errno, 0, 0, false});
+      return true;
+    }
+    children.reserve(children.size() + 1);
+    plan.parent = ::getpid();
+    const pid_t made = ::fork();
+    if (made == 0) detail::launch::become_inside(plan, static_cast<unsigned char*>(arena));
+    const int error = errno;
+    ::munmap(arena, plan.arena.bytes());
+    detail::owned_file handle(made < 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, made, 0)));
+    if (handle.get() < 0) {
+      const int why = made < 0 ? error : errno;
+      if (made > 0) {
+        ::kill(made, SIGKILL);
+        ::waitpid(made, nullptr, 0);
+      }
+      news.send(detail::zygote_news{-why, 0, 0, false});
+      return true;
+    }
+    news.send(detail::zygote_news{made, 0, 0, false}, {handle.get()});
+    children.push_back({made, std::move(handle), std::move(news)});
+    return true;
+  }
+  static void tell_end(const child& one) noexcept {
+    detail::zygote_news news{one.process, 0, 0, false};
+    rusage used{};
+    news.known = ::wait4(one.process, &news.status, 0, &used) == one.process;
+    constexpr std::uint64_t in_a_second = 1'000'000;
+    news.microseconds = static_cast<std::uint64_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * in_a_second +
+                        static_cast<std::uint64_t>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    one.news.send(news);
+  }
+
+  detail::message_socket orders_;
+  const int made_in_;
+  pid_t process_ = -1;
+};
+
+}  // namespace muster::inline MUSTER_ABI
