@@ -22,7 +22,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -84,7 +83,7 @@ void windows() {
       },
       std::as_bytes(std::span(input)));
 
-  while (!job.done()) std::this_thread::yield();  // or get(); but the window goes to the next job with that
+  job.wait();  // get() would give the window to the next job
   const std::span<const std::byte> window = job.window();
   std::vector<std::byte> output(window.begin(), window.begin() + static_cast<std::ptrdiff_t>(input.size()));
   const std::size_t size = job.get().value();
@@ -208,6 +207,17 @@ void refusals(const workplace& place) {
   expect(missing.size() >= 3);
 }
 
+void early_copies() {
+  static int learned = 0;
+  // [zygote]
+  muster::zygote early;  // at the beginning of main: before threads, secrets and large data
+  learned = 42;          // later
+  muster::sandbox box(early, muster::policy().memory(64U << 20U));
+  const int known = box.run([](muster::inside&) { return learned; }).value();  // 0
+  // [/zygote]
+  expect(known == 0);
+}
+
 void usage(const workplace& place) {
   const std::string in = place.in();
   // [usage]
@@ -232,5 +242,6 @@ int main() {
   ends();
   if (std::filesystem::exists("/usr/bin/grep")) programs(place);
   refusals(place);
+  early_copies();
   usage(place);
 }

@@ -164,6 +164,7 @@ class zygote {
     for (int file = 0; file < kept; ++file) ::close(file);
     ::syscall(SYS_close_range, kept + 1, ~0U, 0);
     const detail::message_socket orders(kept);
+    const int name_spaces_error = detail::launch::enter_name_spaces();  // once: a network takes time to make
     try {
       std::vector<child> children;
       for (;;) {
@@ -175,14 +176,15 @@ class zygote {
             tell_end(children[i]);
             children.erase(children.begin() + static_cast<std::ptrdiff_t>(i));
           }
-        if (waits[0].revents != 0 && !make_one(orders, children)) break;
+        if (waits[0].revents != 0 && !make_one(orders, name_spaces_error, children)) break;
       }
-    } catch (const std::bad_alloc&) {  // the sandboxes end with this, and their owners are told
+    } catch (const std::bad_alloc&) {
+      ::_exit(1);  // the sandboxes end with this, and their owners are told
     }
     for (;;) ::_exit(0);
   }
   /// Returns false when the program has ended.
-  static bool make_one(const detail::message_socket& orders, std::vector<child>& children) {
+  static bool make_one(const detail::message_socket& orders, int name_spaces_error, std::vector<child>& children) {
     detail::launch_plan plan;
     std::array<detail::owned_file, 2> files{detail::owned_file(-1), detail::owned_file(-1)};
     if (!orders.receive(plan, files)) return false;
@@ -194,6 +196,7 @@ class zygote {
     }
     children.reserve(children.size() + 1);
     plan.parent = ::getpid();
+    plan.name_spaces_error = name_spaces_error;
     const pid_t made = ::fork();
     if (made == 0) detail::launch::become_inside(plan, static_cast<unsigned char*>(arena));
     const int error = errno;

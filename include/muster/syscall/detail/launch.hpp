@@ -78,6 +78,7 @@ struct launch_plan {
   bool executable = false;  // memory may be
   bool kills = false;       // a call that is not allowed ends it
   bool name_spaces = true;
+  std::int32_t name_spaces_error = -1;  // of one who has entered them before, for all whom it makes; -1: nobody has
 };
 
 /// How a job begins: with its closure and a place for its result.
@@ -99,6 +100,11 @@ class launch {
     } catch (const std::exception&) {
       here.fail(here.step_, errno);
     }
+  }
+
+  /// Of the calling process and those that it makes: no network, nobody else. Returns 0 or an error number.
+  static int enter_name_spaces() noexcept {
+    return ::unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0 ? 0 : errno;
   }
 
  private:
@@ -160,7 +166,8 @@ class launch {
     if (::syscall(SYS_close_range, 0, ~0U, 0) != 0) fail(launch_step::files, errno);
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     note(layer::landlock, allow_no_file());
-    if (plan_.name_spaces) note(layer::name_spaces, enter_name_spaces());
+    if (plan_.name_spaces)
+      note(layer::name_spaces, plan_.name_spaces_error >= 0 ? plan_.name_spaces_error : enter_name_spaces());
     if (plan_.asymmetric && !join_heavy_fences(futex_scope::shared)) fail(launch_step::fences, errno);
     join_heavy_fences(futex_scope::process);  // for what the jobs use; where it is missing, it was in the parent
   }
@@ -221,10 +228,6 @@ class launch {
     ::close(rules);
     return error;
   }
-  static int enter_name_spaces() noexcept {
-    return ::unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0 ? 0 : errno;
-  }
-
   void prepare() {
     step_ = launch_step::memory;
     if (program_ != nullptr && !program_->reserve_stack()) fail(launch_step::memory, errno);

@@ -195,10 +195,14 @@ class trap {
   struct opened {
     int flags = 0;
     std::size_t path_size = 0;  // of a directory; 0 when it is too long to be remembered
-    char path[120];
+    char path[120] = {};
   };
   static constexpr std::size_t most_opened = 4096;  // as many places as a broker's table has
-  opened& place_of(std::uint64_t handle) noexcept { return opened_[handle % most_opened]; }
+  /// One for a process, so that it is memory when it is used.
+  static opened& place_of(std::uint64_t handle) noexcept {
+    static constinit std::array<opened, most_opened> all{};
+    return all[handle % most_opened];
+  }
 
   std::int64_t open(std::uint64_t at, std::uint64_t path, int flags, unsigned mode) {
     return with_path(at, path, [&](std::string_view full) {
@@ -350,7 +354,6 @@ class trap {
   std::uint64_t break_ = 0;
   char directory_[muster::inside::longest_path] = "/";
   std::size_t directory_size_ = 1;
-  opened opened_[most_opened];
 };
 
 inline std::int64_t trap::answer(long call, const arguments& a) {
