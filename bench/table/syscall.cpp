@@ -27,7 +27,7 @@ void add_better_placement(std::vector<result>& results) {
   for (const series& one : r.lines) {
     if (!one.name.ends_with(placements[0].name)) continue;
     series line = one;
-    line.name.resize(line.name.size() - std::string_view(placements[0].name).size());
+    line.name.erase(line.name.rfind(placements[0].name));
     const series* const other = r.named(line.name + placements[1].name);
     for (point& p : line.points) {
       const point* const there = other == nullptr ? nullptr : other->at(p.x);
