@@ -54,7 +54,7 @@ outcome run_sandbox(const call_spec& spec) {
   result.seconds = std::chrono::duration<double>(clock::now() - begin).count();
   result.items = spec.items;
 
-  box.stop();  // only now all calls have been counted
+  box.stop();  // its processor time counts when it has ended
   std::uint64_t made = 0;
   for (const auto& one : box.usage().by_call)
     if (std::string_view(one.name) == "getppid") made = one.calls;

@@ -95,7 +95,7 @@ void fibers_wait() {
       });
 }
 
-/// Who can write the words keeps others from being woken. They come back all the same.
+/// Another writes the words, and so keeps those who wait from being woken. They come back all the same.
 void words_that_change() {
   doorbell shared;
   const bell by(shared, asymmetric());

@@ -47,7 +47,7 @@ bool worker::execute(const deque& from, Steal steal) noexcept {
   fork_record* const r = steal(now);
   if (r == nullptr) return false;
   forks.enter(now);
-  // Whoever was woken may have slept until now: there may be work for another.
+  // The one that was woken may have slept until now: there may be work for another.
   if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
   const async_place* const here = std::exchange(within, nullptr);
   if (&from != &forks) {
