@@ -249,8 +249,9 @@ class sandbox {
     return over_.load(std::memory_order_acquire);
   }
   void kill(sandbox_end::reason why) noexcept;
-  /// An error number, as the inside says.
+  /// An error number, as the inside says; 0 where there are jobs.
   int not_loaded() const noexcept {
+    if (!program_) return 0;
     const auto step = static_cast<detail::launch_step>(map_.head().step.load(std::memory_order_relaxed));
     return step == detail::launch_step::program ? map_.head().error.load(std::memory_order_relaxed) : 0;
   }
@@ -531,7 +532,7 @@ inline void sandbox::note_end(int status, bool known, bool out_of_time) {
       end_ = {reason::out_of_time, 0};
     else end_ = {reason::by_signal, WTERMSIG(status)};
   }
-  // (5) release: pairs with (4). Whoever sees that it is over sees how.
+  // (5) release: pairs with (4). With the end, how it came is seen.
   over_.store(true, std::memory_order_release);
   changed_.notify_all();
   to_outside_.wake();

@@ -87,7 +87,7 @@ class sleepers {
     first_ = &place;
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     lock_.unlock();
-    // (5) full_fence: pairs with engine/watermark.hpp (8), impl/core.hpp (4, 5). Whoever has not seen the count has
+    // (5) full_fence: pairs with engine/watermark.hpp (8), impl/core.hpp (4, 5). One that has not seen the count has
     // done before what the last look sees.
     sync::full_fence();
   }
