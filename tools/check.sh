@@ -9,7 +9,7 @@
 check_names=(format lint headers device install sample tsan asan barrier model switches debug clang valgrind meaning
   random matrix)
 
-# What a step does, and about how many seconds it takes on two cores, set-up excluded.
+# The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
   case $1 in
     format) echo "2 layout of the C++ files (clang-format-19)" ;;
@@ -74,7 +74,7 @@ compile_headers() { # compiler, headers on standard input
 headers() { find include -name '*.hpp' -o -name '*.cuh'; }
 internal_header='/(base|impl|detail|engine)/'
 
-# What users include, by g++. The rest is in the step matrix: each takes as long as the standard's headers in it.
+# The headers that users include, by g++. The rest is in the step matrix: the standard's headers make each one slow.
 step_headers() { headers | grep -vE "$internal_header" | compile_headers g++; }
 
 build_and_test() {
@@ -214,7 +214,7 @@ check_steps() { # [--list | steps...]
       summary+=("$(printf '%-8s FAILED %4d s   %s' "$step" $((SECONDS - began)) "$log")")
       break
     fi
-    # What ctest says last, if the step ran tests.
+    # The last line of ctest, if the step ran tests.
     grep -E '^[0-9]+% tests passed' "$log" || true
     summary+=("$(printf '%-8s OK     %4d s' "$step" $((SECONDS - began)))")
   done

@@ -32,7 +32,7 @@ def run(*command: str) -> str:
 
 
 def resources(text: str) -> dict:
-    """What ptxas says of each kernel: registers, and bytes that are spilled."""
+    """Registers and spilled bytes of each kernel, as ptxas reports them."""
     found, kernel = {}, None
     for line in text.splitlines():
         if match := re.search(r"Compiling entry function '(\w+)'", line):

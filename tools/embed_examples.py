@@ -35,7 +35,7 @@ REGION = re.compile(r"^\s*// \[(?P<end>/?)(?P<region>[\w-]+)\]\s*$")
 
 
 class Mistake(Exception):
-    """What is wrong with a page or an example, for its author."""
+    """A mistake in a page or an example, worded for its author."""
 
 
 def region_of(root, file, region):

@@ -8,11 +8,14 @@ order     every ordering operation of the labelled rooms carries a numbered labe
           partners name it back
 wait      no loop of the library only yields the processor
 include   a room of the library includes only the rooms below it, the standard library and, in base/, the system
-source    SPDX lines, length of files and lines, conditional compilation only in base/
+source    SPDX lines, width of lines, conditional compilation only in base/
+prose     no room has more phrases of a list of stilted ones than tools/prose.txt allows; the numbers only fall
 
-Usage: tools/lint.py [ROOT]    Prints one line per finding; exit status 1 if there are any.
+Usage: tools/lint.py [ROOT]                Prints one line per finding; exit status 1 if there are any.
+       tools/lint.py [ROOT] --prose ROOM   Prints where the phrases of a room are.
 """
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -26,7 +29,7 @@ RAW = re.compile(
     r"\b(std\s*::\s*atomic\w*|__atomic_\w+|__sync_\w+|volatile|thread_local|asm|__asm__|__asm"
     r"|atomic_thread_fence|atomic_signal_fence)\b")
 
-# What each room may include, beside itself. A name that ends in .hpp is one header of another room.
+# Other rooms that each room may include. A name that ends in .hpp is one header of another room.
 ROOMS = {
     "base": (),
     "queue": ("base",),
@@ -67,6 +70,18 @@ SOURCE_NAMES = {"CMakeLists.txt", "dev", "run", "install-test", "packages.txt", 
 CXX = {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh"}
 SKIPPED = {".git", "build", "out", ".cache", "__pycache__"}
 WIDEST = 120
+
+
+# Phrases that name no actor, or that a native speaker would not write. Spelled so that they do not match themselves.
+STILTED = re.compile(
+    r"\b(?:([W]ho[m]?|[W]hose|[W]hat(?:ever)?|[W]hether)|[Ww]ho[m]?(?:so)?[e]ver"
+    r"|(?:[Nn]o|[Ss]ome|[Ee]very|[Aa]ny)[b]ody"
+    r"|[Tt]hose,? (?:who|that)|(?:he|him|they) [w]ho|for [e]ver|in [v]ain|com(?:e|es|ing) to [r]est"
+    r"|go(?:es)? [o]n(?! to\b)|(?:is|are|be|been|was|were) [t]old|(?:sits?|sat) [d]own)\b")
+BEFORE_SENTENCE = re.compile(r"(?:^|[.:;!?]\s|[/#*|>(`\"-]\s?)\s*$")  # of the words in group 1, only these count
+QUESTION = re.compile(r"[^.\n]*\?")
+PROSE_TABLE = "tools/prose.txt"
+PROSE_LINE = re.compile(r"^(\S+)\s+(\d+)$", re.M)
 
 
 class Finding(NamedTuple):
@@ -175,7 +190,7 @@ class Ordering:
         self.files.setdefault(name, []).append((where, code, comments, at))
 
     def finish(self) -> Iterator[Finding]:
-        """What can be said when every file has been read."""
+        """The findings that need all files."""
         for name, own in self.labels.items():
             files = self.files[name]
             for number in range(1, max(own, default=0)):
@@ -312,22 +327,66 @@ def check_source(path: str, lines: list[str], code: list[str] | None) -> Iterato
                 yield Finding(path, row + 1, "source", "conditional compilation outside base/: move the difference")
 
 
+def room_of(path: str) -> str:
+    """The line of tools/prose.txt that a file counts for: a part of the library, a directory at the top, or a page."""
+    parts = path.removeprefix(LIBRARY).split("/")
+    return LIBRARY + parts[0].removesuffix(".hpp") if path.startswith(LIBRARY) else parts[0]
+
+
+def stilted(text: str) -> Iterator[tuple[int, str]]:
+    """The line and the words of each phrase of the list, outside of the code blocks of pages."""
+    for match in STILTED.finditer(text):
+        if match.group(1):
+            line = text[text.rfind("\n", 0, match.start()) + 1:match.start()]
+            if not BEFORE_SENTENCE.search(line) or QUESTION.match(text, match.end()):
+                continue
+        yield text.count("\n", 0, match.start()) + 1, match.group(0)
+
+
+def without_code(text: str) -> str:
+    """A page, with the lines of its code blocks blanked."""
+    return re.sub(r"^```.*?^```", lambda block: "\n" * block.group(0).count("\n"), text, flags=re.M | re.S)
+
+
+def check_prose(root: Path, places: dict[str, list[str]], notes: list[str]) -> Iterator[Finding]:
+    table = root / PROSE_TABLE
+    text = table.read_text(encoding="utf-8") if table.is_file() else ""
+    allowed = {row.group(1): (int(row.group(2)), text.count("\n", 0, row.start()) + 1)
+               for row in PROSE_LINE.finditer(text)}
+    for room in sorted(allowed.keys() | places.keys()):
+        most, line = allowed.get(room, (0, 1))
+        found = places.get(room, [])
+        if len(found) > most:
+            yield Finding(PROSE_TABLE, line, "prose",
+                          f"{room} has {len(found)} stilted phrases, {most} allowed; `tools/lint.py --prose {room}` "
+                          f"lists them. The last is {found[-1]}")
+        elif len(found) < most:
+            notes.append(f"{PROSE_TABLE}:{line}: {room} has {len(found)} stilted phrases: lower its number from {most}")
+
+
 def sources(root: Path) -> Iterator[Path]:
     for path in sorted(root.iterdir()):
         if path.name in SKIPPED or path.is_symlink():
             continue
         if path.is_dir():
             yield from sources(path)
-        elif path.suffix in SOURCES or path.name in SOURCE_NAMES:
+        elif path.suffix in SOURCES or path.suffix == ".md" or path.name in SOURCE_NAMES:
             yield path
 
 
-def lint(root: Path) -> list[Finding]:
+def lint(root: Path, notes: list[str] | None = None, places: dict[str, list[str]] | None = None) -> list[Finding]:
+    """All findings. `notes` gets the numbers that can be lowered, `places` the stilted phrases of each room."""
     findings: list[Finding] = []
+    places = {} if places is None else places
     ordering = Ordering()
     for file in sources(root):
         path = file.relative_to(root).as_posix()
         text = file.read_text(encoding="utf-8")
+        is_page = file.suffix == ".md"
+        for line, words in stilted(without_code(text) if is_page else text):
+            places.setdefault(room_of(path), []).append(f"{path}:{line}: {words}")
+        if is_page:
+            continue
         lines = text.split("\n")
         if lines and not lines[-1]:
             lines.pop()
@@ -341,14 +400,25 @@ def lint(root: Path) -> list[Finding]:
         findings += check_includes(name, code)
         if name.startswith(LABELLED) and name not in UNLABELLED:
             findings += ordering.read(name, code, comments)
+    findings += check_prose(root, places, [] if notes is None else notes)
     return sorted([*findings, *ordering.finish()])
 
 
 def main() -> int:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
-    findings = lint(root)
+    parser = argparse.ArgumentParser(description="Checks the rules of this project; CONTRIBUTING.md explains them.")
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--prose", metavar="ROOM", help="only print where the stilted phrases of a room are")
+    options = parser.parse_args()
+    notes: list[str] = []
+    places: dict[str, list[str]] = {}
+    findings = lint(options.root, notes, places)
+    if options.prose:
+        print("\n".join(places.get(options.prose, [])))
+        return 0
     for finding in findings:
         print(finding)
+    for note in notes:
+        print(note, file=sys.stderr)
     if findings:
         print(f"lint: {len(findings)} findings", file=sys.stderr)
     return 1 if findings else 0

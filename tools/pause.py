@@ -6,9 +6,9 @@ or a virtual machine's host stops them. No test may fail because of that.
 
     tools/pause.py [--seed N] ctest --preset test --parallel 6
 
-Half of the pauses stop every process at once, the others a single one, for 10 ms to 3 s. The command itself goes on, so
-a test runner's own clock keeps running. A process that a debugger controls is left alone, and so is its debugger: a
-stop would be an event of the program under test. Exit status: the command's.
+Half of the pauses stop every process at once, the others a single one, for 10 ms to 3 s. The command itself keeps
+running, and so does a test runner's own clock. A process that a debugger controls is left alone, and so is its
+debugger: a stop would be an event of the program under test. Exit status: the command's.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ inline constexpr int million = 1'000'000;
 /* (7) acquire: a label is a line comment, so this is none. */
 
 inline bool send(mailbox& m) {
-  // (1) acquire: pairs with (3). The argument goes on
+  // (1) acquire: pairs with (3). The argument continues
   // for a line.
   if (m.state.load(std::memory_order_acquire) != 0) return false;
   // Case (1): a numbered case is no label.
@@ -221,6 +221,51 @@ class Lint(unittest.TestCase):
     def test_source_white_space(self) -> None:
         self.assertIn("white space", str(self.findings({"x.cpp": SPDX + "int a; \n"})))
         self.assertIn("a tab", str(self.findings({"x.cpp": SPDX + "\tint a;\n"})))
+
+    def prose(self, text: str, allowed: int = 0, name: str = "docs/page.md") -> tuple[list[lint.Finding], list[str]]:
+        """Findings and notes about a file with `text`, of a room that may have `allowed` phrases."""
+        with tempfile.TemporaryDirectory() as root:
+            table = f"# a comment\n{lint.room_of(name)} {allowed}\n"
+            for path, content in {name: text, "tools/prose.txt": table}.items():
+                Path(root, path).parent.mkdir(parents=True, exist_ok=True)
+                Path(root, path).write_text(content, encoding="utf-8")
+            notes: list[str] = []
+            return lint.lint(Path(root), notes), notes
+
+    def test_prose_counts_stilted_phrases(self) -> None:
+        for text in ("It wakes no@body.", "Who@ever comes first", "those wh@o wait", "of those th@at wait", "for ev@er",
+                     "in va@in", "it goes o@n", "it is to@ld", "Wha@t it holds.", "Yes. Wha@t it holds", "* Wh@o waits.",
+                     "| a | Wheth@er b |"):  # the @ keeps them out of this file's own count
+            text = text.replace("@", "")
+            with self.subTest(text):
+                findings, notes = self.prose(text + "\n")
+                self.assertEqual([(f.file, f.line, f.rule) for f in findings], [("tools/prose.txt", 2, "prose")], text)
+                self.assertIn("docs has 1 stilted phrases, 0 allowed", findings[0].text)
+                self.assertIn("docs/page.md:1", findings[0].text)
+                self.assertEqual(notes, [])
+
+    def test_prose_leaves_plain_text_alone(self) -> None:
+        for text in ("It returns what it holds, and says who and whether.", "What happens when a consumer stops?",
+                     "It goes on to the next.", "```\nNo" + "body is a user\n```"):
+            with self.subTest(text):
+                self.assertEqual(self.prose(text + "\n"), ([], []))
+
+    def test_prose_numbers_only_fall(self) -> None:
+        line = "no" + "body, some" + "body\n"
+        self.assertEqual(self.prose(line, allowed=2), ([], []))
+        self.assertEqual(len(self.prose(line, allowed=1)[0]), 1)
+        findings, notes = self.prose(line, allowed=3)
+        self.assertEqual(findings, [])
+        self.assertEqual(notes, ["tools/prose.txt:2: docs has 2 stilted phrases: lower its number from 3"])
+        self.assertIn("docs has 0 stilted phrases: lower its number from 3", self.prose("", allowed=3)[1][0])
+
+    def test_prose_counts_for_the_room(self) -> None:
+        rooms = {"include/muster/queue/detail/x.hpp": "include/muster/queue",
+                 "include/muster/fork.hpp": "include/muster/fork", "tests/unit/x.cpp": "tests", "x.md": "x.md"}
+        for name, room in rooms.items():
+            with self.subTest(name):
+                findings, _ = self.prose(SPDX + "// Wheth" + "er it is.\n", name=name)
+                self.assertEqual([finding.text.split(" has ")[0] for finding in findings], [room])
 
     def test_what_the_build_writes_is_skipped(self) -> None:
         self.assertEqual(self.findings({"build/x.cpp": "", "out/x.py": "", "notes.md": ""}), [])
