@@ -75,7 +75,7 @@ WIDEST = 120
 # Phrases that name no actor, or that a native speaker would not write. Spelled so that they do not match themselves.
 STILTED = re.compile(
     r"\b(?:([W]ho[m]?|[W]hose|[W]hat(?:ever)?|[W]hether)|[Ww]ho[m]?(?:so)?[e]ver"
-    r"|(?:[Nn]o|[Ss]ome|[Ee]very|[Aa]ny)[b]ody"
+    r"|(?:[Nn]o|[Ss]ome|[Ee]very|[Aa]ny)(?:body)"
     r"|[Tt]hose,? (?:who|that)|(?:he|him|they) [w]ho|for [e]ver|in [v]ain|com(?:e|es|ing) to [r]est"
     r"|go(?:es)? [o]n(?! to\b)|(?:is|are|be|been|was|were) [t]old|(?:sits?|sat) [d]own)\b")
 BEFORE_SENTENCE = re.compile(r"(?:^|[.:;!?]\s|[/#*|>(`\"-]\s?)\s*$")  # of the words in group 1, only these count
