@@ -625,6 +625,25 @@ TEST_F(sandbox_test, has_nothing_that_the_program_shares_with_others) {
   EXPECT_EQ(other.run([](inside&) { return 2; }).value(), 2);
 }
 
+TEST_F(sandbox_test, has_nothing_that_a_zygotes_program_shared_with_others) {
+  void* const shared = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  *static_cast<char*>(shared) = 'o';
+  muster::zygote early;
+  sandbox other(early, policy(), {.jobs = 20, .stack_bytes = 64U << 10U});
+  for (int i = 0; i < 2; ++i) {
+    sandbox box(early, policy());
+    const auto result = box.run([shared](inside&) {
+      *static_cast<volatile char*>(shared) = 'X';
+      return 1;
+    });
+    EXPECT_EQ(result.end().why, reason::by_signal) << result.why();
+    EXPECT_EQ(*static_cast<char*>(shared), 'o');
+  }
+  ::munmap(shared, 4096);
+  EXPECT_EQ(other.run([](inside&) { return 2; }).value(), 2);
+}
+
 TEST_F(sandbox_test, counts_memory_that_is_not_to_be_written_any_more) {
   sandbox box(policy().memory(16U << 20U));
   EXPECT_LE(box.run([](inside&) {

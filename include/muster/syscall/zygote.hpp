@@ -164,7 +164,9 @@ class zygote {
     for (int file = 0; file < kept; ++file) ::close(file);
     ::syscall(SYS_close_range, kept + 1, ~0U, 0);
     const detail::message_socket orders(kept);
-    const int name_spaces_error = detail::launch::enter_name_spaces();  // once: a network takes time to make
+    // Once, what each inside would do again: a network takes time to make, and so does the list of what is mapped.
+    const bool settled = detail::launch::settle() == 0;
+    const int name_spaces_error = detail::launch::enter_name_spaces();
     try {
       std::vector<child> children;
       for (;;) {
@@ -176,7 +178,7 @@ class zygote {
             tell_end(children[i]);
             children.erase(children.begin() + static_cast<std::ptrdiff_t>(i));
           }
-        if (waits[0].revents != 0 && !make_one(orders, name_spaces_error, children)) break;
+        if (waits[0].revents != 0 && !make_one(orders, settled, name_spaces_error, children)) break;
       }
     } catch (const std::bad_alloc&) {
       ::_exit(1);  // the sandboxes end with this, and their owners are told
@@ -184,7 +186,8 @@ class zygote {
     for (;;) ::_exit(0);
   }
   /// Returns false when the program has ended.
-  static bool make_one(const detail::message_socket& orders, int name_spaces_error, std::vector<child>& children) {
+  static bool make_one(const detail::message_socket& orders, bool settled, int name_spaces_error,
+                       std::vector<child>& children) {
     detail::launch_plan plan;
     std::array<detail::owned_file, 2> files{detail::owned_file(-1), detail::owned_file(-1)};
     if (!orders.receive(plan, files)) return false;
@@ -197,6 +200,8 @@ class zygote {
     children.reserve(children.size() + 1);
     plan.parent = ::getpid();
     plan.name_spaces_error = name_spaces_error;
+    plan.settled = settled;
+    detail::launch::keep_stacks(plan);
     const pid_t made = ::fork();
     if (made == 0) detail::launch::become_inside(plan, static_cast<unsigned char*>(arena));
     const int error = errno;

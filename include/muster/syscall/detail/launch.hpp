@@ -13,6 +13,8 @@
 // Source     ours.
 #pragma once
 
+#include <muster/base/caught.hpp>             // caught
+#include <muster/base/finally.hpp>            // finally
 #include <muster/base/process.hpp>            // read_start
 #include <muster/fiber/fiber.hpp>             // fiber
 #include <muster/syscall/detail/program.hpp>  // program
@@ -30,6 +32,7 @@
 #include <array>      // what a job returns
 #include <bit>        // std::bit_cast
 #include <charconv>   // std::from_chars
+#include <chrono>     // the clock
 #include <cstddef>    // std::byte
 #include <cstdint>    // std::uint32_t
 #include <cstdio>     // what it has mapped
@@ -78,7 +81,8 @@ struct launch_plan {
   bool executable = false;  // memory may be
   bool kills = false;       // a call that is not allowed ends it
   bool name_spaces = true;
-  std::int32_t name_spaces_error = -1;  // of one who has entered them before, for all whom it makes; -1: nobody has
+  std::int32_t name_spaces_error = -1;  // of the parent, which has entered them for its children; -1: it has not
+  bool settled = false;                 // its parent has: launch::settle()
 };
 
 /// How a job begins: with its closure and a place for its result.
@@ -102,7 +106,41 @@ class launch {
     }
   }
 
-  /// Of the calling process and those that it makes: no network, nobody else. Returns 0 or an error number.
+  /// Removes signal handlers, priority and the memory that the program shares with others, except `own`, from the
+  /// calling process and its future children. Everything that is looked up once has been afterwards. Returns 0 or an
+  /// error number; after an error each child must settle by itself.
+  static int settle(std::uintptr_t own = 0, std::uintptr_t own_end = 0) noexcept {
+    for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);  // two of them cannot have handlers
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+    const sched_param usual{};
+    ::sched_setscheduler(0, SCHED_OTHER, &usual);
+    // The system calls of these would be trapped by the wall.
+    try {
+      throw 0;
+    } catch (int) {  // NOLINT(bugprone-empty-catch)
+    }
+    static_cast<void>(std::chrono::steady_clock::now());
+    try {
+      return hide_shared_memory(own, own_end);
+    } catch (const std::bad_alloc&) {
+      return ENOMEM;
+    }
+  }
+  /// Maps stacks for the jobs of the children, and leaves them in the pool.
+  static void keep_stacks(const launch_plan& plan) noexcept {
+    std::vector<stack_memory> taken;
+    try {
+      taken.reserve(plan.arena.jobs);
+      while (taken.size() < plan.arena.jobs) taken.push_back(stack_pool::shared().take({.size = plan.stack_bytes}));
+    } catch (const std::exception&) {  // the inside fails likewise and says so
+      static_cast<void>(caught());
+    }
+    for (const stack_memory& one : taken) stack_pool::shared().give_back(one);
+  }
+
+  /// For the calling process and its future children: no network, no other processes. Returns 0 or an error number.
   static int enter_name_spaces() noexcept {
     return ::unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0 ? 0 : errno;
   }
@@ -125,38 +163,32 @@ class launch {
 
   void leave_behind() {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != plan_.parent) fail(launch_step::orphan, ESRCH);
-    for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);  // two of them cannot have handlers
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
-    const sched_param usual{};
-    ::sched_setscheduler(0, SCHED_OTHER, &usual);
-    hide_shared_memory();
+    if (plan_.settled) return;
+    const auto own = reinterpret_cast<std::uintptr_t>(&at_.head());
+    if (const int error = settle(own, own + plan_.arena.bytes()); error != 0) fail(launch_step::sharing, error);
   }
 
   /// Puts nothing in the place of all memory that is others' as well: files that the program has mapped to write, the
-  /// memory of other sandboxes, queues of the kernel.
-  void hide_shared_memory() {
-    step_ = launch_step::sharing;
-    const auto own = reinterpret_cast<std::uintptr_t>(&at_.head()), own_end = own + plan_.arena.bytes();
+  /// memory of other sandboxes, queues of the kernel. But for what lies from `own` on. Returns 0 or an error number.
+  static int hide_shared_memory(std::uintptr_t own, std::uintptr_t own_end) {
     std::FILE* const maps = std::fopen("/proc/self/maps", "re");
-    if (maps == nullptr) fail(launch_step::sharing, errno);
+    if (maps == nullptr) return errno;
+    const finally closed([maps] { std::fclose(maps); });
     std::vector<std::pair<std::uintptr_t, std::size_t>> shared;
     std::array<char, 512> line{};
     bool begins = true;  // a line; one that is longer comes in pieces
     while (std::fgets(line.data(), line.size(), maps) != nullptr) {
       unsigned long start = 0, end = 0;
       std::array<char, 5> how{};
-      if (begins && std::sscanf(line.data(), "%lx-%lx %4s", &start, &end, how.data()) != 3)
-        fail(launch_step::sharing, EINVAL);
+      if (begins && std::sscanf(line.data(), "%lx-%lx %4s", &start, &end, how.data()) != 3) return EINVAL;
       if (begins && how[3] == 's' && (start < own || start >= own_end)) shared.emplace_back(start, end - start);
       begins = std::strchr(line.data(), '\n') != nullptr;
     }
-    std::fclose(maps);
     for (const auto& [start, size] : shared)
       if (::mmap(std::bit_cast<void*>(start), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
                  -1, 0) == MAP_FAILED)
-        fail(launch_step::sharing, errno);
+        return errno;
+    return 0;
   }
 
   /// After what needs memory has been made.
@@ -233,15 +265,10 @@ class launch {
     if (program_ != nullptr && !program_->reserve_stack()) fail(launch_step::memory, errno);
     calls_ = new muster::inside(at_, plan_.asymmetric);  // neither is ever destroyed
     trap_ = new trap(*calls_, plan_.memory_bytes != 0);
-    // What is looked up once, by calls that the wall would trap.
-    try {
-      throw 0;
-    } catch (int) {  // NOLINT(bugprone-empty-catch)
-    }
-    static_cast<void>(std::chrono::steady_clock::now());
     runners_.reserve(plan_.arena.jobs);
     for (std::uint32_t i = 0; program_ == nullptr && i < plan_.arena.jobs; ++i)
       runners_.emplace_back(stack_options{.size = plan_.stack_bytes}, [this, i] { run_jobs(*calls_, i); });
+    stack_pool::shared().trim();  // others would be memory beyond the limit
     wall allowed = wall::pure();
     if (plan_.memory_bytes != 0) allowed.with_memory(plan_.executable);
     if (program_ != nullptr) allowed.with_program();

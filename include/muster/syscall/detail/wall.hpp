@@ -25,11 +25,13 @@
 #include <sys/syscall.h>    // SYS_futex
 #include <unistd.h>         // syscall
 
+#include <algorithm>     // std::ranges::sort
 #include <cerrno>        // EPERM
 #include <csignal>       // SIGSYS
 #include <cstddef>       // offsetof
 #include <cstdint>       // std::uint32_t
 #include <ctime>         // CLOCK_TAI
+#include <span>          // rules
 #include <string>        // messages
 #include <system_error>  // std::system_error
 #include <utility>       // std::move
@@ -46,11 +48,17 @@ class wall {
     kill = SECCOMP_RET_KILL_PROCESS,
   };
 
-  /// The low 32 bits of an argument, under `mask`, are one of `values`.
+  /// One value, or all from `least` to `most`.
+  struct range {
+    constexpr range(std::uint32_t value) noexcept : least(value), most(value) {}  // NOLINT(google-explicit-constructor)
+    constexpr range(std::uint32_t from, std::uint32_t to) noexcept : least(from), most(to) {}
+    std::uint32_t least, most;
+  };
+  /// The low 32 bits of an argument, under `mask`, are in one of `values`.
   struct check {
     unsigned argument;
     std::uint32_t mask;
-    std::vector<std::uint32_t> values;
+    std::vector<range> values;
   };
   struct rule {
     long call;
@@ -63,7 +71,7 @@ class wall {
   wall& with_memory(bool executable = false);
   /// And what another program needs that begins in the process: a thread pointer of its own.
   wall& with_program();
-  /// And one call more.
+  /// And one call more. Each stands once.
   wall& with(long call, std::vector<check> checks = {}) {
     rules_.push_back({call, std::move(checks)});
     return *this;
@@ -77,6 +85,11 @@ class wall {
 
  private:
   static constexpr std::uint32_t all = ~std::uint32_t{0};
+  using code = std::vector<sock_filter>;
+  using some_rules = std::span<const rule>;
+
+  static void append_rule(code& to, const rule& r, refusal otherwise);
+  static void append_search(code& to, some_rules sorted, refusal otherwise);
 
   std::vector<rule> rules_;
 };
@@ -88,15 +101,11 @@ inline wall wall::pure() {
     made.with(call);
   made.with(SYS_restart_syscall);  // by which the kernel goes on with a timed wait after SIGSTOP and SIGCONT
   // The machine's clocks and its own, not those of other processes.
-  check clocks{0, all, {}};
-  for (std::uint32_t clock = CLOCK_REALTIME; clock <= CLOCK_TAI; ++clock) clocks.values.push_back(clock);
+  const check clocks{0, all, {{CLOCK_REALTIME, CLOCK_TAI}}};
   made.with(SYS_clock_gettime, {clocks}).with(SYS_clock_nanosleep, {clocks});
   // Handlers of its own faults, and of every other signal but the one by which the wall speaks.
   made.with(SYS_sigaltstack);
-  check signals{0, all, {}};
-  for (std::uint32_t signal = 1; signal < _NSIG; ++signal)
-    if (signal != SIGSYS) signals.values.push_back(signal);
-  made.with(SYS_rt_sigaction, {std::move(signals)});
+  made.with(SYS_rt_sigaction, {{0, all, {{1, SIGSYS - 1}, {SIGSYS + 1, _NSIG - 1}}}});
   // Waits and wakes, with bits or without: no requeue, no priority inheritance.
   made.with(SYS_futex, {{1,
                          ~std::uint32_t{FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME},
@@ -121,36 +130,68 @@ inline wall& wall::with_program() {
   return with(old_calls::arch_prctl, {{0, all, {set}}});
 }
 
-inline std::vector<sock_filter> wall::compiled(refusal otherwise) const {
-  std::vector<sock_filter> code;
-  const auto emit = [&](std::uint16_t operation, std::uint32_t k, std::size_t if_so = 0, std::size_t if_not = 0) {
-    code.push_back({operation, static_cast<std::uint8_t>(if_so), static_cast<std::uint8_t>(if_not), k});
-  };
-  const auto answer = [&](std::uint32_t action) { emit(BPF_RET | BPF_K, action); };
-  const auto load = [&](std::size_t at) { emit(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(at)); };
-  constexpr std::uint16_t equal = BPF_JMP | BPF_JEQ | BPF_K;
-
-  load(offsetof(seccomp_data, arch));
-  emit(equal, native_calls, 1, 0);
-  answer(SECCOMP_RET_KILL_PROCESS);
-  load(offsetof(seccomp_data, nr));
-  emit(BPF_JMP | BPF_JGE | BPF_K, first_foreign_call, 0, 1);
-  answer(SECCOMP_RET_KILL_PROCESS);
-  for (const rule& r : rules_) {
-    // Of what the rule allows: the answer, and for each argument three steps and one for each value.
-    std::size_t steps = 1;
-    for (const check& c : r.checks) steps += 3 + c.values.size();
-    emit(equal, static_cast<std::uint32_t>(r.call), 0, steps);
-    for (const check& c : r.checks) {
-      load(offsetof(seccomp_data, args) + c.argument * sizeof(std::uint64_t));  // little-endian: the low half
-      emit(BPF_ALU | BPF_AND | BPF_K, c.mask);
-      for (std::size_t i = 0; i < c.values.size(); ++i) emit(equal, c.values[i], c.values.size() - i, 0);
-      answer(static_cast<std::uint32_t>(otherwise));
+/// What one rule says of a call that has its number.
+inline void wall::append_rule(code& to, const rule& r, refusal otherwise) {
+  constexpr std::uint16_t equal = BPF_JMP | BPF_JEQ | BPF_K, at_least = BPF_JMP | BPF_JGE | BPF_K;
+  for (const check& c : r.checks) {
+    // Little-endian: the low half.
+    const std::size_t argument = offsetof(seccomp_data, args) + c.argument * sizeof(std::uint64_t);
+    to.push_back({BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<std::uint32_t>(argument)});
+    if (c.mask != all) to.push_back({BPF_ALU | BPF_AND | BPF_K, 0, 0, c.mask});
+    // Each value is a jump past the refusal; how far is known when that is there.
+    std::vector<std::size_t> jumps;
+    for (const range& values : c.values) {
+      if (values.least != values.most) {
+        to.push_back({at_least, 0, 1, values.least});
+        to.push_back({BPF_JMP | BPF_JGT | BPF_K, 0, 0, values.most});
+      } else {
+        to.push_back({equal, 0, 0, values.least});
+      }
+      jumps.push_back(to.size() - 1);
     }
-    answer(SECCOMP_RET_ALLOW);
+    to.push_back({BPF_RET | BPF_K, 0, 0, static_cast<std::uint32_t>(otherwise)});
+    for (const std::size_t jump : jumps) {
+      sock_filter& one = to[jump];
+      (one.code == equal ? one.jt : one.jf) = static_cast<std::uint8_t>(to.size() - jump - 1);
+    }
   }
-  answer(static_cast<std::uint32_t>(otherwise));
-  return code;
+  to.push_back({BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW});
+}
+
+/// Halves the rules until one is left. The kernel executes this for each number when it takes a filter, and for each
+/// call that is allowed with checks.
+inline void wall::append_search(code& to, some_rules sorted, refusal otherwise) {
+  constexpr std::uint16_t at_least = BPF_JMP | BPF_JGE | BPF_K, equal = BPF_JMP | BPF_JEQ | BPF_K;
+  if (sorted.size() <= 1) {
+    if (!sorted.empty()) {
+      to.push_back({equal, 1, 0, static_cast<std::uint32_t>(sorted[0].call)});
+      to.push_back({BPF_RET | BPF_K, 0, 0, static_cast<std::uint32_t>(otherwise)});
+      append_rule(to, sorted[0], otherwise);
+    } else {
+      to.push_back({BPF_RET | BPF_K, 0, 0, static_cast<std::uint32_t>(otherwise)});
+    }
+    return;
+  }
+  const std::size_t middle = sorted.size() / 2;
+  to.push_back({at_least, 0, 1, static_cast<std::uint32_t>(sorted[middle].call)});
+  const std::size_t jump = to.size();
+  to.push_back({BPF_JMP | BPF_JA, 0, 0, 0});  // farther than the 255 steps of a comparison
+  append_search(to, sorted.first(middle), otherwise);
+  to[jump].k = static_cast<std::uint32_t>(to.size() - jump - 1);
+  append_search(to, sorted.subspan(middle), otherwise);
+}
+
+inline std::vector<sock_filter> wall::compiled(refusal otherwise) const {
+  std::vector<rule> sorted = rules_;
+  std::ranges::sort(sorted, {}, &rule::call);
+  constexpr auto load = [](std::size_t at) {
+    return sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<std::uint32_t>(at)};
+  };
+  constexpr sock_filter end_it{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS};
+  code made{load(offsetof(seccomp_data, arch)), {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, native_calls},       end_it,
+            load(offsetof(seccomp_data, nr)),   {BPF_JMP | BPF_JGE | BPF_K, 0, 1, first_foreign_call}, end_it};
+  append_search(made, sorted, otherwise);
+  return made;
 }
 
 inline void wall::raise(std::vector<sock_filter>& code) {
