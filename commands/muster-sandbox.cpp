@@ -165,8 +165,10 @@ void explain(const policy& rules) {
     std::printf("It gets %zu bytes of memory, which %s be executed.\n", *rules.memory(),
                 rules.executable() ? "can" : "cannot");
   else std::printf("It gets no memory but what it begins with.\n");
+  if (rules.disk()) std::printf("Its files can take %zu bytes of disks.\n", *rules.disk());
   std::printf("It can have %u files open at once.\n", rules.files());
-  if (rules.time()) std::printf("It is ended after %u seconds of processor time.\n", *rules.time());
+  if (rules.time())
+    std::printf("It is ended after %u seconds of processor time, of its own or of its broker.\n", *rules.time());
   std::printf("A call that is not allowed %s.\n",
               rules.on_refusal() == policy::refusal::kill ? "ends it" : "fails with EPERM");
 }

@@ -40,7 +40,7 @@ class brokered {
                                                   const std::lock_guard lock(mutex_);
                                                   refusals_.push_back(one);
                                                 },
-                                                [this] { ++kills_; }}),
+                                                [this](muster::detail::broker::end_for) { ++kills_; }}),
         in(at, asymmetric()) {
     broker_->start();
   }

@@ -348,6 +348,38 @@ TEST_F(broker_test, ends_a_client_whose_policy_says_so) {
   EXPECT_EQ(box.kills(), 1U);
 }
 
+TEST_F(broker_test, limits_the_room_that_files_take) {
+  brokered box(policy(writes()).disk(100'000), {.threads = 2});
+  const std::string much(60'000, 'x');
+  const std::int64_t file = box.in.open(path("may/new"), O_RDWR | O_CREAT);
+  EXPECT_EQ(box.in.pwrite(file, bytes_of(much), 0), 60'000);
+  EXPECT_EQ(box.in.pwrite(file, bytes_of(much), 0), 60'000) << "takes no more room";
+  std::int64_t got = box.in.pwrite(file, bytes_of(much), 60'000);
+  EXPECT_GT(got, 0) << "as much as is left";
+  EXPECT_LT(got, 40'000);
+  EXPECT_EQ(box.in.pwrite(file, bytes_of(much), 60'000 + got), -EDQUOT);
+  EXPECT_EQ(box.in.write(file, bytes_of(much)), -EDQUOT);
+  EXPECT_EQ(box.in.open(path("may/another"), O_RDWR | O_CREAT), -EDQUOT);
+  EXPECT_EQ(box.in.mkdir(path("may/directory")), -EDQUOT);
+  EXPECT_EQ(box.in.ftruncate(file, 0), 0);
+  EXPECT_EQ(box.in.write(file, bytes_of(much)), -EDQUOT) << "what was taken is not given back";
+  EXPECT_EQ(box.in.pread(file, box.window(), 0), 0);
+  EXPECT_EQ(box.usage().refusals, 0U);
+  EXPECT_FALSE(fs::exists(path("may/another")));
+
+  brokered empty(policy(writes()).disk(20'000));
+  std::int64_t made = 0;
+  while (empty.in.mkdir(path("may/d" + std::to_string(made))) == 0) ++made;
+  EXPECT_EQ(made, 3) << "entries take room, too";
+}
+
+TEST_F(broker_test, limits_the_time_of_its_threads) {
+  brokered box(reads().time(1), {.threads = 2});
+  for (int i = 0; i < 1000; ++i) box.in.getppid();
+  EXPECT_EQ(box.kills(), 0U);
+  while (box.kills() == 0) box.in.getppid();  // or the test's own limit
+}
+
 // ---------------------------------------------------------------------------------------------------------------- TCP
 
 class listener {

@@ -54,6 +54,7 @@ TEST_F(policies, allow_nothing_by_themselves) {
   EXPECT_TRUE(nothing.listens().empty());
   EXPECT_EQ(nothing.memory(), std::nullopt);
   EXPECT_EQ(nothing.time(), std::nullopt);
+  EXPECT_EQ(nothing.disk(), std::nullopt);
   EXPECT_EQ(nothing.files(), 64U);
   EXPECT_EQ(nothing.on_refusal(), policy::refusal::fail);
   EXPECT_EQ(nothing.text(), "");
@@ -63,7 +64,7 @@ TEST_F(policies, allow_nothing_by_themselves) {
 TEST_F(policies, say_what_their_text_says) {
   const policy all =
       policy::parse("read " + in("data") + "  # beneath it\n" + "write\t\"" + in("with space") + "\"\r\n" +
-                    "connect 80\nconnect 65535\nlisten 1\nmemory 256M\nfiles 3\ntime 10\nrefuse kill");
+                    "connect 80\nconnect 65535\nlisten 1\nmemory 256M\ndisk 3G\nfiles 3\ntime 10\nrefuse kill");
   ASSERT_EQ(all.places().size(), 2U);
   EXPECT_EQ(all.places()[0].path(), in("data"));
   EXPECT_EQ(all.places()[0].may(), policy::access::read);
@@ -74,6 +75,7 @@ TEST_F(policies, say_what_their_text_says) {
   EXPECT_EQ(all.connects(), (std::vector<std::uint16_t>{80, 65535}));
   EXPECT_EQ(all.listens(), std::vector<std::uint16_t>{1});
   EXPECT_EQ(all.memory(), std::size_t{256} << 20U);
+  EXPECT_EQ(all.disk(), std::size_t{3} << 30U);
   EXPECT_EQ(all.files(), 3U);
   EXPECT_EQ(all.time(), 10U);
   EXPECT_EQ(all.on_refusal(), policy::refusal::kill);
@@ -86,11 +88,12 @@ TEST_F(policies, can_be_written_in_code) {
       .connect(443)
       .listen(8080)
       .memory(1 << 20)
+      .disk(5000)
       .files(1)
       .time(2)
       .on_refusal(policy::refusal::kill);
   EXPECT_EQ(made.text(), "write " + in("data/deep") + "\nread " + in("data") +
-                             "\nconnect 443\nlisten 8080\nmemory 1M\nfiles 1\ntime 2\nrefuse kill\n");
+                             "\nconnect 443\nlisten 8080\nmemory 1M\ndisk 5000\nfiles 1\ntime 2\nrefuse kill\n");
   EXPECT_EQ(policy::parse(made.text()).text(), made.text());
 }
 
@@ -151,7 +154,7 @@ struct mistake {
 };
 
 TEST_F(policies, name_what_is_wrong_with_them) {
-  const std::string data = in("data"), rules = "read, write, connect, listen, memory, files, time or refuse";
+  const std::string data = in("data"), rules = "read, write, connect, listen, memory, disk, files, time or refuse";
   const std::string one_path = "after read comes one path, as in: read /usr/share";
   const std::vector<mistake> all{
       {"reed " + data, "unknown rule 'reed'; a line begins with " + rules, "reed"},
@@ -197,6 +200,9 @@ TEST_F(policies, name_what_is_wrong_with_them) {
        "'99999999999G' is no size; after memory comes a size in bytes, or with K, M or G, as in: "
        "memory 256M",
        "99999999999G"},
+      {"disk all", "'all' is no size; after disk comes a size in bytes, or with K, M or G, as in: disk 256M", "all"},
+      {"disk 0", "disk 0 is too little; it must be 1 at least", "0"},
+      {"disk 1M\ndisk 2M", "there are two rules 'disk'; leave one", "disk", 2},
       {"memory 1M\nmemory 2M", "there are two rules 'memory'; leave one", "memory", 2},
       {"files 0", "files 0 is too little; it must be 1 at least", "0"},
       {"files many", "'many' is no number from 1 to 4000; after files comes a number, as in: files 32", "many"},
@@ -250,6 +256,7 @@ TEST_F(policies, are_read_or_refused_whatever_their_text) {
                                         "connect ",
                                         "listen ",
                                         "memory ",
+                                        "disk ",
                                         "files ",
                                         "time ",
                                         "refuse ",

@@ -26,6 +26,7 @@
 #include <new>
 #include <optional>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -313,6 +314,66 @@ TEST_F(sandbox_test, limits_processor_time) {
   EXPECT_FALSE(never);
   EXPECT_EQ(never.end().why, reason::out_of_time) << never.why();
   EXPECT_NE(never.why().find("time"), std::string::npos);
+}
+
+TEST_F(sandbox_test, limits_the_room_that_files_take) {
+  sandbox box(writes().disk(1U << 20U));
+  const text name = path("new");
+  const auto errors = box.run([name](inside&) {
+    std::vector<char> much(100'000, 'x');
+    const int file = ::open(name, O_WRONLY | O_CREAT, 0644);
+    long all = 0, got = 0;
+    while ((got = ::write(file, much.data(), much.size())) > 0) all += got;
+    return all <= 1 << 20 ? errno : 0;
+  });
+  EXPECT_EQ(errors.value(), EDQUOT);
+  EXPECT_GT(fs::file_size(name.at), 900'000U);
+}
+
+/// A word of /proc/PID/NAME, after the one that is given.
+std::string word_of(const std::string& file, const std::string& before) {
+  std::ifstream in(file);
+  std::string word;
+  while (in >> word)
+    if (word == before && in >> word) return word;
+  return {};
+}
+
+TEST_F(sandbox_test, is_what_the_system_kills_first) {
+  muster::zygote early;
+  sandbox box{policy()}, by_zygote(early, policy());
+  for (const sandbox* one : {&box, &by_zygote}) {
+    int adjusted = 0;
+    EXPECT_TRUE(std::ifstream("/proc/" + std::to_string(one->process()) + "/oom_score_adj") >> adjusted);
+    EXPECT_EQ(adjusted, 1000);
+  }
+}
+
+TEST_F(sandbox_test, takes_no_signals_of_the_program) {
+  std::set<std::string> before;
+  const auto threads = [] {
+    std::set<std::string> all;
+    for (const auto& one : fs::directory_iterator("/proc/self/task")) all.insert(one.path().filename());
+    return all;
+  };
+  before = threads();
+  sandbox box(policy(), {.broker_threads = 3});
+  unsigned made = 0;
+  for (const std::string& one : threads()) {
+    if (before.contains(one)) continue;
+    ++made;
+    const auto mask = [&] {
+      return std::stoull(word_of("/proc/self/task/" + one + "/status", "SigBlk:"), nullptr, 16);
+    };
+    // The C library blocks all signals until a thread has begun. Its own faults are never blocked after that.
+    while ((mask() >> (SIGSEGV - 1) & 1U) != 0) std::this_thread::yield();
+    const std::uint64_t blocked = mask();
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD, SIGALRM, SIGRTMIN})
+      EXPECT_NE(blocked >> (signal - 1) & 1U, 0U) << signal;
+  }
+  EXPECT_EQ(made, 4U) << "three of the broker, and one that waits for the inside";
+  const std::string inside = "/proc/" + std::to_string(box.process()) + "/status";
+  EXPECT_EQ(word_of(inside, "SigBlk:"), "0000000000000000");
 }
 
 // --------------------------------------------------------------------------------------------------------------- ends

@@ -8,7 +8,8 @@
 //            network keeps a thread: give a sandbox more of them if it is to compute meanwhile.
 // Hostile    A request is copied once and judged by the copy. Nothing that the broker decides by lies where the inside
 //            can write: what it has claimed, the client's files, sizes, counters. No loop depends on a word of the
-//            inside, no wait for it lasts longer than a second, and none is for room.
+//            inside, no wait for it lasts longer than a second, and none is for room. Processor time that its threads
+//            spend for the inside has the policy's limit.
 // Idle       threads without requests sleep, and look once a second.
 // Source     Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017, sections I and V-F: calls travel through a queue to
 //            threads that may make them. What protects the broker is ours.
@@ -16,7 +17,6 @@
 
 #include <muster/base/arch.hpp>                     // cycles, isolation_size
 #include <muster/base/caught.hpp>                   // caught
-#include <muster/base/finally.hpp>                  // finally
 #include <muster/syscall/detail/allowed_calls.hpp>  // allowed_calls
 #include <muster/syscall/detail/arena.hpp>          // arena_map
 #include <muster/syscall/detail/refusal_log.hpp>    // refusal_log
@@ -27,6 +27,7 @@
 #include <chrono>      // how long to sleep
 #include <csignal>     // pthread_sigmask
 #include <cstdint>     // std::uint64_t
+#include <ctime>       // processor time
 #include <functional>  // std::function
 #include <memory>      // std::unique_ptr
 #include <new>         // std::bad_alloc
@@ -48,7 +49,7 @@ struct sandbox_usage {
   std::uint64_t refusals = 0;
   std::uint64_t bytes_in = 0;    ///< that the inside has been given
   std::uint64_t bytes_out = 0;   ///< that it has written
-  std::vector<of_call> by_call;  ///< those that were made
+  std::vector<of_call> by_call;  ///< the ones that were made
 };
 
 namespace detail {
@@ -56,13 +57,33 @@ namespace detail {
 /// The number of the processor on which the caller runs, and one more; 0 where the system does not tell.
 inline std::uint32_t processor_now() noexcept { return static_cast<std::uint32_t>(::sched_getcpu() + 1); }
 
+/// While this lives, threads that its thread makes get no signals but the faults of their own: signals are for the
+/// program's own threads.
+class without_signals {
+ public:
+  without_signals() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) ::sigdelset(&all, fault);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~without_signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  without_signals(const without_signals&) = delete;
+  without_signals& operator=(const without_signals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 class broker {
  public:
+  /// Why the inside must end.
+  enum class end_for { refusal, time };
   struct options {
     unsigned threads = 1;
     bool lend_standard_streams = false;
     refusal_log::listener on_refusal;
-    std::function<void()> kill;  // the inside; for policies that end it
+    std::function<void(end_for)> kill;  // the inside; for policies that end it
   };
 
   /// The inside has prepared the ring, or will, before serve() is called.
@@ -74,6 +95,7 @@ class broker {
         to_broker_(at.head().to_broker, asymmetric),
         to_inside_(at.head().to_inside, asymmetric),
         kills_(rules.on_refusal() == policy::refusal::kill),
+        most_nanoseconds_(std::uint64_t{rules.time().value_or(0)} * 1'000'000'000),
         log_(std::move(how.on_refusal)),
         kill_(std::move(how.kill)),
         counters_(std::make_unique<counters[]>(how.threads)),
@@ -84,10 +106,7 @@ class broker {
 
   /// Begins to serve. Throws std::system_error when there are no threads.
   void start() {
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
-    const finally restore([&] { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+    const without_signals here;
     threads_.reserve(many_);
     for (unsigned i = 0; i < many_; ++i) threads_.emplace_back([this, i] { serve(counters_[i]); });
   }
@@ -135,7 +154,8 @@ class broker {
   struct alignas(isolation_size) counters {
     using count = sync::atomic<std::uint64_t>;
     std::array<count, sandbox_calls> calls{}, cycles{};
-    count refusals{0}, bytes_in{0}, bytes_out{0};
+    count refusals{0}, bytes_in{0}, bytes_out{0}, nanoseconds{0};
+    std::uint64_t next_look = 0;  // at the thread's processor time, by the counter of cycles
     static void add(count& to, std::uint64_t more) noexcept {
       to.store(to.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
@@ -147,6 +167,8 @@ class broker {
       if (over_.load(std::memory_order_relaxed)) return;
       if (const auto request = requests_.try_pop()) {
         now = answer_one(*request, own, now);
+        if (most_nanoseconds_ != 0 && now >= own.next_look) [[unlikely]]
+          look_at_time(own, now);
         continue;
       }
       to_broker_.await(
@@ -186,6 +208,20 @@ class broker {
     return now;
   }
 
+  /// Each thread adds up what all have used.
+  MUSTER_COLD void look_at_time(counters& own, std::uint64_t now) noexcept {
+    constexpr std::uint64_t some_milliseconds = std::uint64_t{1} << 24U;
+    own.next_look = now + some_milliseconds;
+    timespec used{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    own.nanoseconds.store(
+        static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(used.tv_nsec),
+        std::memory_order_relaxed);
+    std::uint64_t all = 0;
+    for (unsigned i = 0; i < many_; ++i) all += counters_[i].nanoseconds.load(std::memory_order_relaxed);
+    if (all >= most_nanoseconds_ && kill_) kill_(end_for::time);
+  }
+
   decoded_call decoded(const raw_request& words) const noexcept try {
     return decode_(words);
   } catch (const std::bad_alloc&) {
@@ -200,7 +236,7 @@ class broker {
     return -ENOMEM;
   }
   MUSTER_COLD void refused(const decoded_call& call) noexcept {
-    if (kills_ && kill_) kill_();
+    if (kills_ && kill_) kill_(end_for::refusal);
     try {
       log_.add(call);
     } catch (...) {  // no memory, or the listener's own: a log must not end the program
@@ -214,8 +250,9 @@ class broker {
   guarded_consumers<request_words> requests_;
   const bell to_broker_, to_inside_;
   const bool kills_;
+  const std::uint64_t most_nanoseconds_;  // of its threads together; 0: no limit
   refusal_log log_;
-  const std::function<void()> kill_;
+  const std::function<void(end_for)> kill_;
   const std::unique_ptr<counters[]> counters_;
   const unsigned many_;
   sync::atomic<bool> over_{false};

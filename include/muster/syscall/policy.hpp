@@ -11,8 +11,9 @@
 //              listen PORT     the same, to be connected to
 //              memory SIZE     bytes, or with K, M or G; without the rule there is no memory but what it begins with
 //              memory SIZE executable   and it may be executed: for code that loads libraries
+//              disk SIZE       that files it writes may take in all, removed ones too; no limit without the rule
 //              files COUNT     open at once; 64 unless it is said
-//              time SECONDS    of processor time; then it is killed
+//              time SECONDS    of processor time, and as much of its broker's; then it is killed
 //              refuse kill     a call that is not allowed ends it; without the rule the call fails with EPERM
 //            A # and what comes after it is a comment. A path begins with / and has no . and .. in it; one with spaces,
 //            quotes, # or one of * ? [ stands in "quotes", where \" and \\ stand for " and \. There are no patterns.
@@ -113,6 +114,7 @@ class policy {
     if (count > most_files) fail("files are 4000 at most", std::to_string(count));
     return *this;
   }
+  policy& disk(std::size_t bytes) { return disk_ = checked(bytes, "disk", std::size_t{1}), *this; }
   policy& time(unsigned seconds) { return time_ = checked(seconds, "time", 1U), *this; }
   policy& on_refusal(refusal what) { return refuse_ = what, *this; }
 
@@ -125,6 +127,7 @@ class policy {
   /// Whether memory may be executed.
   bool executable() const noexcept { return executable_; }
   unsigned files() const noexcept { return files_.value_or(usual_files); }
+  std::optional<std::size_t> disk() const noexcept { return disk_; }
   std::optional<unsigned> time() const noexcept { return time_; }
   refusal on_refusal() const noexcept { return refuse_.value_or(refusal::fail); }
 
@@ -145,8 +148,8 @@ class policy {
  private:
   static constexpr unsigned usual_files = 64, most_files = 4000;
   static constexpr std::size_t least_memory = std::size_t{1} << 16U;
-  static constexpr std::array<std::string_view, 8> words{"read",   "write", "connect", "listen",
-                                                         "memory", "files", "time",    "refuse"};
+  static constexpr std::array<std::string_view, 9> words{"read", "write", "connect", "listen", "memory",
+                                                         "disk", "files", "time",    "refuse"};
 
   class reader;
 
@@ -176,7 +179,7 @@ class policy {
 
   std::vector<place> places_;
   std::vector<std::uint16_t> connect_, listen_;
-  std::optional<std::size_t> memory_;
+  std::optional<std::size_t> memory_, disk_;
   bool executable_ = false;
   std::optional<unsigned> files_, time_;
   std::optional<refusal> refuse_;
@@ -286,12 +289,13 @@ inline std::string policy::text() const {
   for (const place& one : places_) all += (one.may_ == access::read ? "read " : "write ") + word_for(one.path_) + '\n';
   for (const std::uint16_t port : connect_) all += "connect " + std::to_string(port) + '\n';
   for (const std::uint16_t port : listen_) all += "listen " + std::to_string(port) + '\n';
-  if (memory_) {
+  const auto size = [](std::size_t bytes) {
     unsigned units = 0;  // the largest that says it exactly
-    while (units < 3 && *memory_ % (std::size_t{1024} << 10 * units) == 0) ++units;
-    all += "memory " + std::to_string(*memory_ >> (10 * units)) + std::array{"", "K", "M", "G"}[units];
-    all += executable_ ? " executable\n" : "\n";
-  }
+    while (units < 3 && bytes % (std::size_t{1024} << 10 * units) == 0) ++units;
+    return std::to_string(bytes >> (10 * units)) + std::array{"", "K", "M", "G"}[units];
+  };
+  if (memory_) all += "memory " + size(*memory_) + (executable_ ? " executable\n" : "\n");
+  if (disk_) all += "disk " + size(*disk_) + '\n';
   if (files_) all += "files " + std::to_string(*files_) + '\n';
   if (time_) all += "time " + std::to_string(*time_) + '\n';
   if (refuse_) all += *refuse_ == refusal::kill ? "refuse kill\n" : "refuse fail\n";
@@ -357,7 +361,7 @@ class policy::reader {
     const auto known = std::ranges::find(words, first);
     if (is_quoted_ || known == words.end())
       fail("unknown rule " + quoted(first) +
-               "; a line begins with read, write, connect, listen, memory, files, time or "
+               "; a line begins with read, write, connect, listen, memory, disk, files, time or "
                "refuse",
            first);
     const std::optional<std::string> second = word();
@@ -386,11 +390,14 @@ class policy::reader {
       made.listen(static_cast<std::uint16_t>(number(first, second, 65535)));
     } else if (first == "memory") {
       once(made.memory_.has_value(), first);
-      const std::size_t bytes = size(second);
+      const std::size_t bytes = size(first, second);
       const std::optional<std::string> third = word();
       if (third && *third != "executable")
         fail(quoted(*third) + " is unknown here; " + needs(first) + ", and executable perhaps", *third);
       made.memory(bytes, third.has_value());
+    } else if (first == "disk") {
+      once(made.disk_.has_value(), first);
+      made.disk(size(first, second));
     } else if (first == "files") {
       once(made.files_.has_value(), first);
       made.files(static_cast<unsigned>(number(first, second, most_files)));
@@ -413,7 +420,7 @@ class policy::reader {
       fail(quoted(word) + " is no number from 1 to " + std::to_string(most) + "; " + needs(rule), word);
     return value;
   }
-  std::size_t size(const std::string& word) const {
+  std::size_t size(const std::string& rule, const std::string& word) const {
     std::size_t value = 0;
     const char* const last = word.data() + word.size();
     auto [end, error] = std::from_chars(word.data(), last, value);
@@ -423,13 +430,15 @@ class policy::reader {
       if (bits != 0) ++end;
     }
     if (error != std::errc() || end != last || value > std::numeric_limits<std::size_t>::max() >> bits)
-      fail(quoted(word) + " is no size; " + needs("memory"), word);
+      fail(quoted(word) + " is no size; " + needs(rule), word);
     return value << bits;
   }
   static std::string needs(std::string_view rule) {
     if (rule == "read" || rule == "write")
       return "after " + std::string(rule) + " comes one path, as in: read /usr/share";
-    if (rule == "memory") return "after memory comes a size in bytes, or with K, M or G, as in: memory 256M";
+    if (rule == "memory" || rule == "disk")
+      return "after " + std::string(rule) + " comes a size in bytes, or with K, M or G, as in: " + std::string(rule) +
+             " 256M";
     if (rule == "refuse") return "after refuse comes kill or fail";
     if (rule == "files") return "after files comes a number, as in: files 32";
     if (rule == "time") return "after time comes a number of seconds, as in: time 10";

@@ -81,7 +81,7 @@ struct sandbox_end {
     running,      ///< it has not
     exited,       ///< by itself; `code` is its status
     by_signal,    ///< `code` is the signal: a fault of its own, or the kernel's for a call that is never allowed
-    out_of_time,  ///< by the policy's limit
+    out_of_time,  ///< by the policy's limit, of the inside's processor time or its broker's
     refused,      ///< by the policy, for a call that is not allowed
     stopped,      ///< by stop(), or the destructor
     not_loaded,   ///< the other program could not be; `code` is the error number
@@ -434,10 +434,13 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
       on_refusal_(std::move(options.on_refusal)),
       places_(options.jobs) {
   for (std::uint32_t i = options.jobs; i-- > 0;) free_.push_back(i);
-  broker_ = std::make_unique<detail::broker>(
-      rules_, map_, asymmetric_,
-      detail::broker::options{options.broker_threads, options.standard_streams, on_refusal_,
-                              [this] { kill(sandbox_end::reason::refused); }});
+  broker_ = std::make_unique<detail::broker>(rules_, map_, asymmetric_,
+                                             detail::broker::options{options.broker_threads, options.standard_streams,
+                                                                     on_refusal_, [this](detail::broker::end_for why) {
+                                                                       kill(why == detail::broker::end_for::time
+                                                                                ? sandbox_end::reason::out_of_time
+                                                                                : sandbox_end::reason::refused);
+                                                                     }});
   detail::launch_plan plan;
   plan.arena = map_.plan();
   plan.stack_bytes = options.stack_bytes;
@@ -451,6 +454,7 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
     program_.emplace(std::move(program->path), std::move(program->arguments), std::move(program->environment));
     program_->follow_links();
   }
+  const detail::without_signals here;
   keeper_ = std::thread([this, plan, from] {
     if (from != nullptr) keep_by(*from, plan);
     else keep(plan, program_ ? &*program_ : nullptr);

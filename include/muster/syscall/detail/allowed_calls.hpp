@@ -9,6 +9,8 @@
 // Kept       regular files, directories and TCP sockets. A pipe or a device is closed again, and so is what belongs to
 //            the kernel's own file system of processes, where the broker's memory can be read.
 // Flags      are put together here; none is passed on.
+// Disk       is counted where the policy has a limit: the room by which a write makes a file larger, and a block for
+//            each entry of a directory. Removing gives nothing back.
 // Threads    any number at once; they block SIGPIPE.
 // Errors     as system calls have them: a negative errno.
 // Source     ours.
@@ -100,6 +102,34 @@ class allowed_calls {
  private:
   using table = handle_table<close_file>;
 
+  // --- Room on disks that is left. Each thread of the broker may exceed it by what one call rounds up.
+
+  static constexpr std::uint64_t block = 4096;  // counted for an entry of a directory
+
+  bool has_room() const noexcept { return !limits_disk_ || room_.load(std::memory_order_relaxed) != 0; }
+  void take_room(std::uint64_t bytes) noexcept {
+    std::uint64_t left = room_.load(std::memory_order_relaxed);
+    while (!room_.compare_exchange_weak(left, left - std::min(left, bytes), std::memory_order_relaxed,
+                                        std::memory_order_relaxed)) {
+    }
+  }
+  /// Calls write(n) for at most `size` bytes, as far as there is room, and counts what the file has grown by.
+  template <class Write>
+  std::int64_t write_within_room(int file, std::uint64_t size, Write write) {
+    struct stat before{}, after{};
+    if (!limits_disk_ || size == 0 || ::fstat(file, &before) != 0 || !S_ISREG(before.st_mode)) return write(size);
+    const std::uint64_t left = room_.load(std::memory_order_relaxed);
+    if (left == 0) return -EDQUOT;
+    const std::int64_t done = write(std::min(size, left));
+    if (done <= 0 || ::fstat(file, &after) != 0) return done;
+    constexpr std::int64_t unit = 512;  // of st_blocks
+    // Some file systems count blocks later: what lies beyond the old end counts at once.
+    const std::int64_t blocks = (after.st_blocks - before.st_blocks) * unit;
+    const std::int64_t beyond = std::min<std::int64_t>(after.st_size - before.st_size, done);
+    if (const std::int64_t more = std::max(blocks, beyond); more > 0) take_room(static_cast<std::uint64_t>(more));
+    return done;
+  }
+
   static unsigned table_size(const policy& rules, bool lend) {
     return std::min(rules.files(), table::most_places - standard) + (lend ? standard : 0);
   }
@@ -167,7 +197,7 @@ class allowed_calls {
     return one.directory.get() == refused_entry ? not_allowed : one.directory.get();
   }
   std::int64_t remove(const decoded_call& call) const;
-  std::int64_t make_directory(const decoded_call& call) const;
+  std::int64_t make_directory(const decoded_call& call);
   std::int64_t rename(const decoded_call& call) const;
 
   std::int64_t read_or_write(const decoded_call& call, int file);
@@ -192,6 +222,8 @@ class allowed_calls {
   static constexpr int refused_entry = -(1 << 20);  // in place of a descriptor
 
   const policy& rules_;
+  const bool limits_disk_ = rules_.disk().has_value();
+  sync::atomic<std::uint64_t> room_{rules_.disk().value_or(0)};
   std::byte* const data_;
   const owned_file over_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   table files_;
@@ -222,7 +254,9 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
     case sandbox_call::read:
     case sandbox_call::write: return read_or_write(call, file);
     case sandbox_call::pread: return result_of(::pread(file, data, call.data.size, call.offset));
-    case sandbox_call::pwrite: return result_of(::pwrite(file, data, call.data.size, call.offset));
+    case sandbox_call::pwrite:
+      return write_within_room(file, call.data.size,
+                               [&](std::uint64_t size) { return result_of(::pwrite(file, data, size, call.offset)); });
     case sandbox_call::lseek: return result_of(::lseek(file, call.offset, static_cast<int>(call.flags)));
     case sandbox_call::fstat: return result_of(::fstat(file, reinterpret_cast<struct stat*>(data)));
     case sandbox_call::fsync: return result_of(::fsync(file));
@@ -255,9 +289,12 @@ inline std::int64_t allowed_calls::open(const decoded_call& call) {
   for (int tries = 0; tries < 16; ++tries) {
     const owned_file there = writes ? open_to_change(*rule, rest, O_PATH) : look_at(*rule, rest, O_PATH);
     if (there.get() == -ENOENT && creates) {
+      if (!has_room()) return -EDQUOT;
       owned_file made = open_to_change(*rule, rest, flags | O_CREAT | O_EXCL, call.mode);
       if (made.get() == -EEXIST && !only_new) continue;  // somebody else has made it
-      return made.get() < 0 ? made.get() : keep(std::move(made));
+      if (made.get() < 0) return made.get();
+      take_room(block);
+      return keep(std::move(made));
     }
     if (there.get() < 0) return there.get();
     if (creates && only_new) return -EEXIST;
@@ -300,10 +337,13 @@ inline std::int64_t allowed_calls::remove(const decoded_call& call) const {
   return result_of(::unlinkat(at.directory.get(), at.name.c_str(), call.flags != 0 ? AT_REMOVEDIR : 0));
 }
 
-inline std::int64_t allowed_calls::make_directory(const decoded_call& call) const {
+inline std::int64_t allowed_calls::make_directory(const decoded_call& call) {
   const entry at = entry_to_change(call.path, false);
   if (at.directory.get() < 0) return error_of(at);
-  return result_of(::mkdirat(at.directory.get(), at.name.c_str(), call.mode));
+  if (!has_room()) return -EDQUOT;
+  const std::int64_t made = result_of(::mkdirat(at.directory.get(), at.name.c_str(), call.mode));
+  if (made == 0) take_room(2 * block);  // itself, and the entry
+  return made;
 }
 
 inline std::int64_t allowed_calls::rename(const decoded_call& call) const {
@@ -337,8 +377,10 @@ inline std::int64_t allowed_calls::read_or_write(const decoded_call& call, int f
       if (const int error = await(file, ready); error != 0) return error;
     // A pipe that is ready takes so much without a wait.
     const std::size_t size = may_wait && !reads ? std::min<std::size_t>(call.data.size, PIPE_BUF) : call.data.size;
-    const ssize_t done = reads ? ::read(file, data, size) : ::write(file, data, size);
-    if (done >= 0 || errno != EAGAIN) return result_of(done);
+    const std::int64_t done =
+        reads ? result_of(::read(file, data, size))
+              : write_within_room(file, size, [&](std::uint64_t n) { return result_of(::write(file, data, n)); });
+    if (done != -EAGAIN) return done;
   }
 }
 

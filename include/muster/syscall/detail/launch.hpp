@@ -195,6 +195,7 @@ class launch {
   void shut() {
     step_ = launch_step::limits;
     set_limits();
+    be_killed_first();
     if (::syscall(SYS_close_range, 0, ~0U, 0) != 0) fail(launch_step::files, errno);
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     note(layer::landlock, allow_no_file());
@@ -240,6 +241,13 @@ class launch {
     }
     const auto page = static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
     return {pages[0] * page, pages[5] * page};  // the sixth is of data and stack together
+  }
+
+  /// When the system is short of memory. A second line, which no container needs to have.
+  static void be_killed_first() noexcept {
+    const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    constexpr std::string_view most = "1000";
+    static_cast<void>(file >= 0 && ::write(file, most.data(), most.size()) < 0);
   }
 
   static int allow_no_file() noexcept {
