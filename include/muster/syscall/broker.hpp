@@ -6,10 +6,11 @@
 // Order      calls are begun in the order in which they are asked for; with several threads they may overlap.
 // Progress   one thread for one inside serves the next request as soon as the last is done. A call that waits for the
 //            network keeps a thread: give a sandbox more of them if it is to compute meanwhile.
-// Hostile    A request is copied once and judged by the copy. Nothing that the broker decides by lies where the inside
-//            can write: what it has claimed, the client's files, sizes, counters. No loop depends on a word of the
-//            inside, no wait for it lasts longer than a second, and none is for room. Processor time that its threads
-//            spend for the inside has the policy's limit.
+// Hostile    A request is copied once and judged by the copy. The broker keeps no address by which it could read
+//            anything twice: a ring gives it copies, to slots it only writes, and data is the kernel's. Nothing that it
+//            decides by lies where the inside can write: what it has claimed, the client's files, sizes, counters. No
+//            loop depends on a word of the inside, no wait for it lasts longer than a second, and none is for room.
+//            Processor time that its threads spend for the inside has the policy's limit.
 // Idle       threads without requests sleep, and look once a second.
 // Source     Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017, sections I and V-F: calls travel through a queue to
 //            threads that may make them. What protects the broker is ours.
@@ -88,10 +89,10 @@ class broker {
 
   /// The inside has prepared the ring, or will, before serve() is called.
   broker(const policy& rules, const arena_map& at, bool asymmetric, options how)
-      : at_(at),
-        decode_({at.data(), at.plan().data_bytes()}, at.plan().calls),
-        carry_out_(rules, at.data(), how.lend_standard_streams),
+      : decode_({at.data(), at.plan().data_bytes()}, at.plan().calls),
+        carry_out_(rules, {at.data(), at.plan().data_bytes()}, how.lend_standard_streams),
         requests_(at.cells(), at.plan().cells()),
+        answers_(at.slots(), at.plan().calls),
         to_broker_(at.head().to_broker, asymmetric),
         to_inside_(at.head().to_inside, asymmetric),
         kills_(rules.on_refusal() == policy::refusal::kill),
@@ -118,6 +119,13 @@ class broker {
     to_broker_.wake();
     for (std::thread& one : threads_) one.join();
     threads_.clear();
+  }
+
+  /// Answers the next request on the caller's thread; returns false when there is none. For tests, instead of start().
+  bool serve_next() {
+    const auto request = requests_.try_pop();
+    if (request) answer_one(*request, counters_[0], cycles());
+    return request.has_value();
   }
 
   /// In a child of fork(2), which has none of the threads.
@@ -172,7 +180,7 @@ class broker {
         continue;
       }
       to_broker_.await(
-          at_.head().to_inside, processor_now(),
+          to_inside_, processor_now(),
           [this] { return requests_.may_have_one() || over_.load(std::memory_order_relaxed); },
           deadline_clock::now() + std::chrono::seconds(1));
       now = cycles();
@@ -184,7 +192,7 @@ class broker {
     const decoded_call call = decoded(request.words);
     std::int64_t result = -call.error;
     if (call.error == 0) result = carried_out(call);
-    const bool has_slot = call.slot < at_.plan().calls;
+    const bool has_slot = answers_.has(call.slot);
     const bool is_refused = result == allowed_calls::not_allowed || !has_slot;
     if (is_refused) result = -EPERM;
     if (is_refused) [[unlikely]]
@@ -200,7 +208,7 @@ class broker {
       counters::add(writes ? own.bytes_out : own.bytes_in, static_cast<std::uint64_t>(result));
     }
     if (has_slot) {
-      answer(at_.slots()[call.slot], request.number, result);
+      answers_.give(call.slot, request.number, result);
       to_inside_.ring();
     }
     if (is_refused) [[unlikely]]
@@ -244,10 +252,10 @@ class broker {
     }
   }
 
-  const arena_map at_;
   const decoder decode_;
   allowed_calls carry_out_;
   guarded_consumers<request_words> requests_;
+  const guarded_answers answers_;
   const bell to_broker_, to_inside_;
   const bool kills_;
   const std::uint64_t most_nanoseconds_;  // of its threads together; 0: no limit

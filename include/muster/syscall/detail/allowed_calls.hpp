@@ -73,9 +73,9 @@ struct close_file {
 
 class allowed_calls {
  public:
-  /// `data` is the client's memory for data, here. Handles 0, 1 and 2 are copies of this process's own standard
-  /// streams, or stand for nothing. Throws std::system_error where the kernel is too old.
-  allowed_calls(const policy& rules, std::byte* data, bool lend_standard_streams)
+  /// Handles 0, 1 and 2 are copies of this process's own standard streams, or stand for nothing. Throws
+  /// std::system_error where the kernel is too old.
+  allowed_calls(const policy& rules, const client_data& data, bool lend_standard_streams)
       : rules_(rules), data_(data), files_(table_size(rules, lend_standard_streams)) {
     if (over_.get() < 0) throw std::system_error(errno, std::generic_category(), "a broker needs an eventfd");
     const owned_file root(::open("/", O_PATH | O_CLOEXEC));
@@ -224,7 +224,7 @@ class allowed_calls {
   const policy& rules_;
   const bool limits_disk_ = rules_.disk().has_value();
   sync::atomic<std::uint64_t> room_{rules_.disk().value_or(0)};
-  std::byte* const data_;
+  const client_data data_;
   const owned_file over_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   table files_;
 };
@@ -249,7 +249,7 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
   const table::use used = files_.get(call.handle);
   if (!used) return -EBADF;
   const int file = used.file();
-  std::byte* const data = data_ + call.data.at;
+  void* const data = data_.for_kernel(call.data);
   switch (call.what) {
     case sandbox_call::read:
     case sandbox_call::write: return read_or_write(call, file);
@@ -258,7 +258,7 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
       return write_within_room(file, call.data.size,
                                [&](std::uint64_t size) { return result_of(::pwrite(file, data, size, call.offset)); });
     case sandbox_call::lseek: return result_of(::lseek(file, call.offset, static_cast<int>(call.flags)));
-    case sandbox_call::fstat: return result_of(::fstat(file, reinterpret_cast<struct stat*>(data)));
+    case sandbox_call::fstat: return result_of(::fstat(file, static_cast<struct stat*>(data)));
     case sandbox_call::fsync: return result_of(::fsync(file));
     case sandbox_call::ftruncate: return result_of(::ftruncate(file, call.offset));
     case sandbox_call::getdents: return result_of(::syscall(SYS_getdents64, file, data, call.data.size));
@@ -315,7 +315,7 @@ inline std::int64_t allowed_calls::stat(const decoded_call& call) {
   if (file.get() < 0) return file.get();
   struct statfs where{};
   if (::fstatfs(file.get(), &where) == 0 && where.f_type == PROC_SUPER_MAGIC) return -EACCES;
-  return result_of(::fstat(file.get(), reinterpret_cast<struct stat*>(data_ + call.data.at)));
+  return result_of(::fstat(file.get(), static_cast<struct stat*>(data_.for_kernel(call.data))));
 }
 
 /// In `directory`, a negative error number when it is not allowed or not there.
@@ -368,7 +368,7 @@ inline int allowed_calls::await(int file, short events) const noexcept {
 }
 
 inline std::int64_t allowed_calls::read_or_write(const decoded_call& call, int file) {
-  std::byte* const data = data_ + call.data.at;
+  void* const data = data_.for_kernel(call.data);
   const bool reads = call.what == sandbox_call::read;
   const short ready = reads ? POLLIN : POLLOUT;
   // A stream that has been lent may be one that waits.

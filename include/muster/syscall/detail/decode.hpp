@@ -13,14 +13,13 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
-#include <muster/base/sync.hpp>    // sync::atomic
+#include <muster/base/config.hpp>                 // MUSTER_ABI
+#include <muster/syscall/detail/client_data.hpp>  // client_data, window
 
 #include <sys/stat.h>  // struct stat
 
 #include <array>        // a request
 #include <cerrno>       // EINVAL
-#include <cstddef>      // std::byte
 #include <cstdint>      // std::uint64_t
 #include <limits>       // the largest offset
 #include <string>       // paths
@@ -65,18 +64,6 @@ struct open_flags {
                                  directory = 64, all = 127;
 };
 
-/// Part of the arena.
-struct window {
-  std::uint64_t at = 0;
-  std::uint64_t size = 0;
-};
-
-/// The client's memory as its broker knows it: from here, and never from what the client says.
-struct arena_view {
-  const std::byte* start = nullptr;
-  std::uint64_t size = 0;
-};
-
 struct decoded_call {
   int error = 0;  // 0, or what is wrong; then only the slot counts
   sandbox_call what = sandbox_call::getppid;
@@ -96,26 +83,24 @@ class decoder {
   static constexpr std::uint64_t most_waiting = 4096;  // at a socket that listens
 
   /// `slots` is how many callers the client has.
-  decoder(arena_view arena, std::uint32_t slots) noexcept : arena_(arena), slots_(slots) {}
+  decoder(const client_data& data, std::uint32_t slots) noexcept : data_(data), slots_(slots) {}
 
   decoded_call operator()(const raw_request& words) const {
     decoded_call made;
     const std::uint64_t* const a = words.data() + 1;
-    const auto call = static_cast<std::uint32_t>(words[0]);
     made.slot = static_cast<std::uint32_t>(words[0] >> 32U);
     if (made.slot >= slots_) return made.error = EINVAL, made;
-    if (call >= sandbox_calls) return made.error = ENOSYS, made;
-    made.what = static_cast<sandbox_call>(call);
+    made.what = static_cast<sandbox_call>(static_cast<std::uint32_t>(words[0]));
     switch (made.what) {
-      case sandbox_call::getppid: break;
+      case sandbox_call::getppid: return made;
       case sandbox_call::open:
         if (a[2] > open_flags::all || (a[2] & (open_flags::read | open_flags::write)) == 0) made.error = EINVAL;
         made.flags = a[2];
         made.mode = mode_of(a[3]);
         take_path(made, made.path, {a[0], a[1]});
-        break;
+        return made;
       case sandbox_call::close:
-      case sandbox_call::fsync: take_handle(made, a[0]); break;
+      case sandbox_call::fsync: take_handle(made, a[0]); return made;
       case sandbox_call::pread:
       case sandbox_call::pwrite: take_offset(made, a[3]); [[fallthrough]];
       case sandbox_call::read:
@@ -123,60 +108,61 @@ class decoder {
       case sandbox_call::getdents:
         take_handle(made, a[0]);
         take_data(made, {a[1], a[2]});
-        break;
+        return made;
       case sandbox_call::lseek:
         if (a[2] > 2) made.error = EINVAL;
         made.flags = a[2];
         made.offset = static_cast<std::int64_t>(a[1]);  // it may be negative
         take_handle(made, a[0]);
-        break;
+        return made;
       case sandbox_call::fstat:
         take_handle(made, a[0]);
         take_data(made, {a[1], bytes_of_stat});
-        break;
+        return made;
       case sandbox_call::stat:
         take_path(made, made.path, {a[0], a[1]});
         take_data(made, {a[2], bytes_of_stat});
-        break;
+        return made;
       case sandbox_call::ftruncate:
         take_handle(made, a[0]);
         take_offset(made, a[1]);
-        break;
+        return made;
       case sandbox_call::unlink:
         if (a[2] > 1) made.error = EINVAL;
         made.flags = a[2];
         take_path(made, made.path, {a[0], a[1]});
-        break;
+        return made;
       case sandbox_call::mkdir:
         made.mode = mode_of(a[2]);
         take_path(made, made.path, {a[0], a[1]});
-        break;
+        return made;
       case sandbox_call::rename:
         take_path(made, made.path, {a[0], a[1]});
         take_path(made, made.other_path, {a[2], a[3]});
-        break;
-      case sandbox_call::socket: break;
+        return made;
+      case sandbox_call::socket: return made;
       case sandbox_call::connect:
       case sandbox_call::bind:
         take_handle(made, a[0]);
         take_number(made, a[1], 1, 65535);
-        break;
+        return made;
       case sandbox_call::listen:
         take_handle(made, a[0]);
         take_number(made, a[1], 0, most_waiting);
-        break;
-      case sandbox_call::accept: take_handle(made, a[0]); break;
+        return made;
+      case sandbox_call::accept: take_handle(made, a[0]); return made;
       case sandbox_call::shutdown:
         take_handle(made, a[0]);
         take_number(made, a[1], 0, 2);
-        break;
-      case sandbox_call::refused: take_number(made, a[0], 0, std::numeric_limits<std::uint32_t>::max()); break;
+        return made;
+      case sandbox_call::refused: take_number(made, a[0], 0, std::numeric_limits<std::uint32_t>::max()); return made;
     }
+    made.what = sandbox_call::getppid;
+    made.error = ENOSYS;
     return made;
   }
 
  private:
-  bool is_in_arena(const window& w) const noexcept { return w.size <= arena_.size && w.at <= arena_.size - w.size; }
   /// No bits but those of permissions: no set-user-id, no sticky bit.
   static std::uint32_t mode_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word & 0777U); }
 
@@ -193,30 +179,24 @@ class decoder {
     made.offset = static_cast<std::int64_t>(word);
   }
   void take_data(decoded_call& made, const window& w) const noexcept {
-    if (!is_in_arena(w)) made.error = EFAULT;
+    if (!data_.has(w)) made.error = EFAULT;
     else made.data = w;
   }
-  /// Copies it, byte for byte, each once. There must be one, with no zero in it.
+  /// There must be one, with no zero in it: which its copy is asked.
   void take_path(decoded_call& made, std::string& to, const window& w) const {
     if (w.size > longest_path) {
       made.error = ENAMETOOLONG;
     } else if (w.size == 0) {
       made.error = ENOENT;
-    } else if (!is_in_arena(w)) {
+    } else if (!data_.has(w)) {
       made.error = EFAULT;
     } else {
-      to.resize(w.size);
-      for (std::uint64_t i = 0; i < w.size; ++i) to[i] = byte_at(w.at + i);
+      to = data_.copied(w);
       if (to.find('\0') != to.npos) made.error = EINVAL;
     }
   }
-  /// The inside may be writing it.
-  char byte_at(std::uint64_t at) const noexcept {
-    return static_cast<char>(
-        reinterpret_cast<const sync::atomic<unsigned char>*>(arena_.start + at)->load(std::memory_order_relaxed));
-  }
 
-  const arena_view arena_;
+  const client_data data_;
   const std::uint32_t slots_;
 };
 

@@ -74,6 +74,10 @@ class bell {
       return await<wait_apart>(ready, until);
     return await<wait_together>(ready, until);
   }
+  template <class Ready>
+  bool await(const bell& other, std::uint32_t processor, Ready ready, deadline until) const noexcept {
+    return await(*other.at_, processor, ready, until);
+  }
   template <class Policy, class Ready>
   bool await(Ready ready, deadline until) const noexcept {
     if (siblings* const others = siblings::of_caller(); others != nullptr) {

@@ -34,6 +34,22 @@ MUSTER_HOT void answer(guarded_slot& to, std::uint64_t number, std::int64_t resu
   to.number.store(number, std::memory_order_release);
 }
 
+/// The slots of a client, as its broker has them: to write to.
+class guarded_answers {
+ public:
+  guarded_answers(guarded_slot* slots, std::uint32_t many) noexcept : slots_(slots), many_(many) {}
+
+  bool has(std::uint32_t slot) const noexcept { return slot < many_; }
+  /// To one that is there.
+  MUSTER_HOT void give(std::uint32_t slot, std::uint64_t number, std::int64_t result) const noexcept {
+    answer(slots_[slot], number, result);
+  }
+
+ private:
+  guarded_slot* slots_;
+  std::uint32_t many_;
+};
+
 /// For the caller: whether its answer is there, which is in `result` then.
 MUSTER_HOT bool is_answered(const guarded_slot& own, std::uint64_t number, std::int64_t& result) noexcept {
   // (2) acquire: pairs with (1).
