@@ -6,8 +6,8 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers device install sample tsan asan barrier model switches debug clang valgrind meaning
-  random matrix)
+check_names=(format lint headers coverage device install sample fuzz tsan asan barrier model switches debug clang
+  valgrind meaning random matrix)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -15,10 +15,12 @@ describe() { # step
     format) echo "2 layout of the C++ files (clang-format-19)" ;;
     lint) echo "60 our own rules, clang-tidy, shellcheck, spelling" ;;
     headers) echo "55 every header that users include compiles by itself" ;;
+    coverage) echo "10 every branch that decides about a sandbox's request is taken by a test (clang++, llvm-cov)" ;;
     device) echo "50 code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
     install) echo "40 install, then use by find_package, FetchContent and pkg-config" ;;
     sample) echo "450 the most productive tests of tsan, asan and model, and a few mutants of meaning" ;;
     model) echo "1400 every execution of small programs, under the memory model of C++" ;;
+    fuzz) echo "220 what hostile sandboxes write, under libFuzzer (MUSTER_FUZZ_SECONDS, 60 for each target)" ;;
     tsan) echo "300 thread sanitizer: build and fast tests" ;;
     asan) echo "250 address and undefined-behaviour sanitizers: build and fast tests" ;;
     barrier) echo "120 clang++, forks by return barriers" ;;
@@ -104,6 +106,43 @@ unit_tests() { # preset, programs...
   IFS='|'
   ctest --preset "$preset" --parallel "$(nproc)" --tests-regex "^unit/($*)/"
 }
+# From the seeds and what earlier runs have kept. A failure leaves its input in build/fuzz; what it has found becomes
+# a seed.
+fuzz() { # target, options of libFuzzer...
+  local name=$1
+  shift
+  echo "--- fuzz $name"
+  mkdir -p "build/fuzz/corpus/$name"
+  "build/fuzz/bin/fuzz-$name" -max_len=4096 -artifact_prefix="build/fuzz/$name-" "$@" "build/fuzz/corpus/$name" \
+    "tests/fuzz/seeds/$name"
+}
+step_fuzz() {
+  local name
+  build fuzz
+  for name in decode broker policy; do
+    fuzz "$name" -max_total_time="${MUSTER_FUZZ_SECONDS:-60}" || return 1
+  done
+}
+# All branches of the headers that turn what a sandbox's inside has written into calls.
+step_coverage() {
+  local directory=build/coverage headers=(include/muster/syscall/detail/{decode,client_data}.hpp)
+  mkdir -p "$directory"
+  clang++-19 -std=c++20 -O0 -fprofile-instr-generate -fcoverage-mapping -Iinclude -Itests/support -pthread \
+    tests/unit/sandbox_decode_test.cpp -lgtest -lgtest_main -o "$directory/decode" || return 1
+  LLVM_PROFILE_FILE=$directory/decode.profraw "$directory/decode" --gtest_brief=1 || return 1
+  llvm-profdata-19 merge "$directory/decode.profraw" -o "$directory/decode.profdata" || return 1
+  llvm-cov-19 export -summary-only -instr-profile "$directory/decode.profdata" "$directory/decode" "${headers[@]}" \
+    >"$directory/decode.json" || return 1
+  python - "$directory/decode.json" <<'END' && return
+import json, sys
+branches = json.load(open(sys.argv[1]))["data"][0]["totals"]["branches"]
+print(f"branches taken: {branches['covered']} of {branches['count']}")
+sys.exit(branches["count"] == 0 or branches["covered"] != branches["count"])
+END
+  llvm-cov-19 show -show-branches=count -instr-profile "$directory/decode.profdata" "$directory/decode" \
+    "${headers[@]}" | grep -E 'Branch .*(True|False): 0[],]'
+  return 1
+}
 # The thread sanitizer on shared state, the address sanitizer on lifetimes, and the model checker's programs for a few
 # thousand executions each. Mutants of order are left out: they test the checks, not the library. One mutant of meaning
 # for each part shows that its tests notice something.
@@ -111,7 +150,10 @@ step_sample() {
   unit_tests tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
     object_end queue_waiting thread_end xmalloc
   unit_tests asan fiber fork_exceptions fork_finish lanes object_end osci policy pool psim_structures \
-    queue_iterators queue_lifetime sandbox_decode shared_queue thread_end xmalloc xmc
+    queue_iterators queue_lifetime shared_queue thread_end xmalloc xmc
+  build fuzz fuzz-decode fuzz-broker
+  fuzz decode -runs=4000 -seed=1
+  fuzz broker -runs=4000 -seed=1
   local programs=(checker combine_model fork_model fork_signal_model guarded_ring_model handle_table_model litmus
     progress psim_model queue_model shared_queue_model shared_queue_waiting_model)
   local IFS edits=(lanes-two-producers-of-one mpmc-no-second-look spmc-lapped spsc-full-without-the-fence)

@@ -37,7 +37,7 @@
 #include <array>         // the standard streams
 #include <cerrno>        // errno
 #include <climits>       // PIPE_BUF
-#include <cstddef>       // std::byte
+#include <cstddef>       // std::size_t
 #include <cstdint>       // std::int64_t
 #include <cstdio>        // renameat
 #include <optional>      // what open returns
