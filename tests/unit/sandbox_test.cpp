@@ -444,6 +444,34 @@ TEST_F(sandbox_test, stops_at_any_time) {
   }
 }
 
+TEST_F(sandbox_test, leaves_jobs_that_outlive_it_their_results) {
+  std::optional<sandbox> box(std::in_place, policy());
+  auto done = box->submit([](inside&, window w) {
+    w[3] = std::byte{77};
+    return 13;
+  });
+  auto never = box->submit([](inside& in) -> int {
+    for (;;) in.getppid();
+  });
+  auto dropped = std::optional(box->submit([](inside& in) {
+    for (;;) in.getppid();
+  }));
+  auto waited_for = box->submit([](inside& in) -> int {
+    for (;;) in.getppid();
+  });
+  done.wait();
+  std::thread waits([&] { EXPECT_EQ(waited_for.get().end().why, reason::stopped); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  box.reset();
+  EXPECT_TRUE(never.done());
+  never.wait();
+  EXPECT_EQ(never.get().end().why, reason::stopped);
+  dropped.reset();
+  EXPECT_EQ(done.window()[3], std::byte{77});
+  EXPECT_EQ(done.get().value(), 13);
+  waits.join();
+}
+
 TEST_F(sandbox_test, ends_by_refusal_when_the_policy_says_so) {
   sandbox box(reads().on_refusal(policy::refusal::kill));
   const auto result = box.run([](inside& in) {

@@ -13,8 +13,9 @@
 // Results    are bytes from code that is not trusted: judge them before you use them.
 // Progress   run() returns when the job has ended, or the inside has; a job that never ends is ended by stop(), or by
 //            the policy's time.
-// Threads    any may use a sandbox at the same time. Results are taken before it is destroyed. A thread that begins
-//            more jobs than there are places, and takes no results, waits for ever.
+// Threads    any may use a sandbox at the same time. A thread that begins more jobs than there are places, and takes
+//            no results, waits without end. A job may outlive its sandbox, which has stopped it then; its window and
+//            its result stay.
 // Ends       the inside ends with the program, with the sandbox, or by its own fault, and takes its jobs with it: their
 //            results say how. Its memory, files and threads of the broker are given back.
 // Cost       a process, two threads that mostly sleep, and the memory that is used of windows.
@@ -199,19 +200,11 @@ class sandbox {
   auto submit(const F& function, std::span<const std::byte> input = {});
 
   /// Returns when the inside has ended.
-  sandbox_end wait() {
-    while (!has_ended())
-      to_outside_.await(
-          map_.head().to_inside, 0, [this] { return has_ended(); }, deadline_clock::now() + std::chrono::seconds(1));
-    return end();
-  }
+  sandbox_end wait();
   /// Kills the inside, and returns when it has ended and its calls in flight are over. Not from on_refusal.
   sandbox_end stop();
   /// Whether it runs, or how it has ended.
-  sandbox_end end() const {
-    const std::lock_guard lock(mutex_);
-    return end_;
-  }
+  sandbox_end end() const;
   sandbox_usage usage() const { return broker_->usage(); }
   /// Second lines behind the wall that are not there, each with the reason; empty when all are.
   std::vector<std::string> missing_layers() const;
@@ -219,11 +212,7 @@ class sandbox {
   int process() const noexcept { return process_; }
 
  private:
-  // Given to a job; whoever has submitted it gives it back.
-  struct place {
-    std::uint64_t jobs = 0;  // how many it has had
-    bool left = false;       // nobody waits for its job any more
-  };
+  struct state;
 
   sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program, zygote* from);
   static detail::arena_plan plan_of(const sandbox_options& o);
@@ -233,75 +222,97 @@ class sandbox {
   void note_end(int status, bool known, bool out_of_time);
   void await_start();
   std::uint32_t take_place();
-  void give_back(std::uint32_t number) {
-    {
-      const std::lock_guard lock(mutex_);
-      free_.push_back(number);
-    }
-    changed_.notify_one();
-  }
-  bool is_done(std::uint32_t number, std::uint64_t which) const noexcept {
-    // (3) acquire: pairs with detail/launch.hpp (3).
-    return map_.jobs()[number].done.load(std::memory_order_acquire) == which;
-  }
-  bool has_ended() const noexcept {
-    // (4) acquire: pairs with (5).
-    return over_.load(std::memory_order_acquire);
-  }
   void kill(sandbox_end::reason why) noexcept;
   /// An error number, as the inside says; 0 where there are jobs.
-  int not_loaded() const noexcept {
-    if (!program_) return 0;
-    const auto step = static_cast<detail::launch_step>(map_.head().step.load(std::memory_order_relaxed));
-    return step == detail::launch_step::program ? map_.head().error.load(std::memory_order_relaxed) : 0;
-  }
+  int not_loaded() const noexcept;
 
   const policy rules_;
-  const mapping arena_;
-  const detail::arena_map map_;
-  const bool asymmetric_;
-  const detail::bell to_inside_, to_outside_;
+  const std::shared_ptr<state> state_;
   const std::function<void(const sandbox_refusal&)> on_refusal_;
-  mutable std::mutex mutex_;
   std::mutex stopping_;
-  std::condition_variable changed_;
-  std::vector<std::uint32_t> free_;
-  std::vector<place> places_;
-  sandbox_end end_;
   std::optional<sandbox_end::reason> killed_for_;
   std::array<int, detail::layers> layer_errors_{};  // as they were before a job began
   const int made_in_ = ::getpid();
   int fork_error_ = 0;
   int process_ = 0;
   detail::owned_file handle_{-1};  // of the process
-  sync::atomic<bool> over_{false};
   std::unique_ptr<detail::broker> broker_;
   std::optional<detail::program> program_;
   std::thread keeper_;
 };
 
+/// Shared with the jobs, which may outlive the sandbox.
+struct sandbox::state {
+  // Given to a job, whose handle gives it back.
+  struct place {
+    std::uint64_t jobs = 0;  // how many it has had
+    bool left = false;       // the handle has been destroyed before the job was done
+  };
+
+  state(const detail::arena_plan& plan, unsigned jobs)
+      : arena(detail::make_arena(plan)),
+        map(plan, arena.start()),
+        asymmetric(sync::asymmetric_fences(futex_scope::shared)),
+        to_inside(map.head().to_inside, asymmetric),
+        to_outside(map.head().to_outside, asymmetric),
+        places(jobs) {
+    for (std::uint32_t i = jobs; i-- > 0;) free.push_back(i);
+  }
+
+  void give_back(std::uint32_t number) {
+    {
+      const std::lock_guard lock(mutex);
+      free.push_back(number);
+    }
+    changed.notify_one();
+  }
+  bool is_done(std::uint32_t number, std::uint64_t which) const noexcept {
+    // (3) acquire: pairs with detail/launch.hpp (3).
+    return map.jobs()[number].done.load(std::memory_order_acquire) == which;
+  }
+  bool has_ended() const noexcept {
+    // (4) acquire: pairs with (5).
+    return over.load(std::memory_order_acquire);
+  }
+  sandbox_end how_it_ended() const {
+    const std::lock_guard lock(mutex);
+    return end;
+  }
+
+  const mapping arena;
+  const detail::arena_map map;
+  const bool asymmetric;
+  const detail::bell to_inside, to_outside;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::uint32_t> free;
+  std::vector<place> places;
+  sandbox_end end;
+  sync::atomic<bool> over{false};
+};
+
 template <class T>
 class sandbox::job {
  public:
-  job(job&& other) noexcept : of_(std::exchange(other.of_, nullptr)), place_(other.place_), number_(other.number_) {}
+  job(job&& other) noexcept : of_(std::move(other.of_)), place_(other.place_), number_(other.number_) {}
   job& operator=(job&&) = delete;
-  /// Without get(): nobody will know what becomes of it, and it goes on.
+  /// Without get(), the job is still executed, and its result is lost.
   ~job() {
     if (of_ == nullptr) return;
     if (done()) {
       of_->give_back(place_);
       return;
     }
-    const std::lock_guard lock(of_->mutex_);
-    of_->places_[place_].left = true;
+    const std::lock_guard lock(of_->mutex);
+    of_->places[place_].left = true;
   }
 
   /// Whether get() returns at once.
   bool done() const noexcept { return of_->is_done(place_, number_) || of_->has_ended(); }
-  /// What it and the job see. Its contents may change at any time.
+  /// The memory that it and the job see. Its contents may change at any time.
   std::span<std::byte> window() const noexcept {
-    const detail::arena_plan& plan = of_->map_.plan();
-    return {of_->map_.data() + plan.window_of(place_), plan.window_bytes};
+    const detail::arena_plan& plan = of_->map.plan();
+    return {of_->map.data() + plan.window_of(place_), plan.window_bytes};
   }
   /// Waits for the job, whose window can be looked at then.
   void wait() const;
@@ -310,9 +321,10 @@ class sandbox::job {
 
  private:
   friend sandbox;
-  job(sandbox& of, std::uint32_t place, std::uint64_t number) noexcept : of_(&of), place_(place), number_(number) {}
+  job(std::shared_ptr<state> of, std::uint32_t place, std::uint64_t number) noexcept
+      : of_(std::move(of)), place_(place), number_(number) {}
 
-  sandbox* of_;
+  std::shared_ptr<state> of_;  // the arena and the end stay as long as a job asks for them
   std::uint32_t place_;
   std::uint64_t number_;
 };
@@ -343,7 +355,7 @@ auto sandbox::submit(const F& function, std::span<const std::byte> input) {
       std::is_trivially_copyable_v<value> && sizeof(value) <= job_slot::result_bytes && !std::is_pointer_v<value>,
       "a job's result comes from another process byte by byte: at most 64 bytes that can be copied so and "
       "mean something here; more data goes through the window");
-  const detail::arena_plan& plan = map_.plan();
+  const detail::arena_plan& plan = state_->map.plan();
   if (input.size() > plan.window_bytes)
     throw std::invalid_argument("sandbox::submit: " + std::to_string(input.size()) +
                                 " bytes of input do not fit into "
@@ -360,36 +372,36 @@ auto sandbox::submit(const F& function, std::span<const std::byte> input) {
   };
   if (program_) throw std::logic_error("sandbox::submit: this sandbox runs a program, and has no jobs");
   const std::uint32_t number = take_place();
-  job_slot& slot = map_.jobs()[number];
-  if (!input.empty()) std::memcpy(map_.data() + plan.window_of(number), input.data(), input.size());
+  job_slot& slot = state_->map.jobs()[number];
+  if (!input.empty()) std::memcpy(state_->map.data() + plan.window_of(number), input.data(), input.size());
   detail::put_words(slot.closure, &function, sizeof function);
   slot.function.store(reinterpret_cast<std::uintptr_t>(entry), std::memory_order_relaxed);
-  const std::uint64_t job_number = ++places_[number].jobs;
+  const std::uint64_t job_number = ++state_->places[number].jobs;
   // (2) release: pairs with detail/launch.hpp (2).
   slot.given.store(job_number, std::memory_order_release);
-  to_inside_.ring();
-  return job<value>(*this, number, job_number);
+  state_->to_inside.ring();
+  return job<value>(state_, number, job_number);
 }
 
 template <class T>
 void sandbox::job<T>::wait() const {
   if (of_ == nullptr) throw std::logic_error("sandbox::job: the result has been taken");
   while (!done())
-    of_->to_outside_.await(
-        of_->map_.head().to_inside, detail::processor_now(), [this] { return done(); },
+    of_->to_outside.await(
+        of_->map.head().to_inside, detail::processor_now(), [this] { return done(); },
         deadline_clock::now() + std::chrono::seconds(1));
 }
 
 template <class T>
 sandbox_result<T> sandbox::job<T>::get() {
   wait();
-  sandbox& from = *std::exchange(of_, nullptr);
-  if (!from.is_done(place_, number_)) {
-    const sandbox_end how = from.end();
+  const std::shared_ptr<state> from = std::move(of_);
+  if (!from->is_done(place_, number_)) {
+    const sandbox_end how = from->how_it_ended();
     return {how.text(), how};
   }
-  const detail::job_slot& slot = from.map_.jobs()[place_];
-  const detail::finally back([&] { from.give_back(place_); });
+  const detail::job_slot& slot = from->map.jobs()[place_];
+  const detail::finally back([&] { from->give_back(place_); });
   if (slot.threw.load(std::memory_order_relaxed) != 0) {
     std::array<char, detail::job_slot::message_bytes> text;
     detail::get_words(text.data(), slot.message, text.size());
@@ -409,6 +421,23 @@ sandbox_result<T> sandbox::job<T>::get() {
   }
 }
 
+inline sandbox_end sandbox::wait() {
+  while (!state_->has_ended())
+    state_->to_outside.await(
+        state_->map.head().to_inside, 0, [this] { return state_->has_ended(); },
+        deadline_clock::now() + std::chrono::seconds(1));
+  return end();
+}
+
+inline sandbox_end sandbox::end() const { return state_->how_it_ended(); }
+
+inline int sandbox::not_loaded() const noexcept {
+  if (!program_) return 0;
+  const detail::arena_head& head = state_->map.head();
+  const auto step = static_cast<detail::launch_step>(head.step.load(std::memory_order_relaxed));
+  return step == detail::launch_step::program ? head.error.load(std::memory_order_relaxed) : 0;
+}
+
 inline detail::arena_plan sandbox::plan_of(const sandbox_options& o) {
   const auto check = [](std::size_t given, std::size_t least, std::size_t most, const char* what) {
     if (given < least || given > most)
@@ -426,15 +455,9 @@ inline detail::arena_plan sandbox::plan_of(const sandbox_options& o) {
 
 inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program, zygote* from)
     : rules_(std::move(rules)),
-      arena_(detail::make_arena(plan_of(options))),
-      map_(plan_of(options), arena_.start()),
-      asymmetric_(sync::asymmetric_fences(futex_scope::shared)),
-      to_inside_(map_.head().to_inside, asymmetric_),
-      to_outside_(map_.head().to_outside, asymmetric_),
-      on_refusal_(std::move(options.on_refusal)),
-      places_(options.jobs) {
-  for (std::uint32_t i = options.jobs; i-- > 0;) free_.push_back(i);
-  broker_ = std::make_unique<detail::broker>(rules_, map_, asymmetric_,
+      state_(std::make_shared<state>(plan_of(options), options.jobs)),
+      on_refusal_(std::move(options.on_refusal)) {
+  broker_ = std::make_unique<detail::broker>(rules_, state_->map, state_->asymmetric,
                                              detail::broker::options{options.broker_threads, options.standard_streams,
                                                                      on_refusal_, [this](detail::broker::end_for why) {
                                                                        kill(why == detail::broker::end_for::time
@@ -442,11 +465,11 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
                                                                                 : sandbox_end::reason::refused);
                                                                      }});
   detail::launch_plan plan;
-  plan.arena = map_.plan();
+  plan.arena = state_->map.plan();
   plan.stack_bytes = options.stack_bytes;
   plan.memory_bytes = rules_.memory().value_or(0);
   plan.seconds = rules_.time().value_or(0);
-  plan.asymmetric = asymmetric_;
+  plan.asymmetric = state_->asymmetric;
   plan.executable = rules_.executable();
   plan.name_spaces = options.name_spaces;
   // The inside dies with the thread that makes it, so that is one that lives as long as it.
@@ -473,7 +496,7 @@ inline void sandbox::keep(const detail::launch_plan& given, detail::program* ins
   detail::launch_plan plan = given;
   plan.parent = ::getpid();
   const pid_t child = ::fork();
-  if (child == 0) detail::launch::become_inside(plan, arena_.start(), instead_of_jobs);
+  if (child == 0) detail::launch::become_inside(plan, state_->arena.start(), instead_of_jobs);
   const int error = errno;
   if (child > 0) {
     detail::owned_file handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
@@ -500,7 +523,7 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
   detail::zygote_news begun, ended;
   bool told = false;
   try {
-    const detail::message_socket news = from.order(plan, arena_.descriptor());
+    const detail::message_socket news = from.order(plan, state_->arena.descriptor());
     told = news.receive(begun, files) && begun.process > 0;
     const int error = told ? 0 : begun.process == -1 ? ECHILD : -begun.process;
     note_begin(told ? begun.process : -1, std::move(files[0]), error);
@@ -516,36 +539,36 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
 
 inline void sandbox::note_begin(int process, detail::owned_file handle, int error) {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(state_->mutex);
     process_ = process;
     handle_ = std::move(handle);
     fork_error_ = error;
   }
-  changed_.notify_all();
+  state_->changed.notify_all();
 }
 
 inline void sandbox::note_end(int status, bool known, bool out_of_time) {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(state_->mutex);
     using reason = sandbox_end::reason;
-    if (killed_for_) end_ = {*killed_for_, 0};
-    else if (!known) end_ = {reason::unknown, 0};
-    else if (WIFEXITED(status) && not_loaded() != 0) end_ = {reason::not_loaded, not_loaded()};
-    else if (WIFEXITED(status)) end_ = {reason::exited, WEXITSTATUS(status)};
+    if (killed_for_) state_->end = {*killed_for_, 0};
+    else if (!known) state_->end = {reason::unknown, 0};
+    else if (WIFEXITED(status) && not_loaded() != 0) state_->end = {reason::not_loaded, not_loaded()};
+    else if (WIFEXITED(status)) state_->end = {reason::exited, WEXITSTATUS(status)};
     else if (out_of_time && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGXCPU))
-      end_ = {reason::out_of_time, 0};
-    else end_ = {reason::by_signal, WTERMSIG(status)};
+      state_->end = {reason::out_of_time, 0};
+    else state_->end = {reason::by_signal, WTERMSIG(status)};
   }
   // (5) release: pairs with (4). With the end, how it came is seen.
-  over_.store(true, std::memory_order_release);
-  changed_.notify_all();
-  to_outside_.wake();
+  state_->over.store(true, std::memory_order_release);
+  state_->changed.notify_all();
+  state_->to_outside.wake();
 }
 
 inline void sandbox::await_start() {
   {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return process_ != 0; });
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait(lock, [this] { return process_ != 0; });
     if (process_ < 0)
       throw std::system_error(fork_error_, std::generic_category(), "a sandbox needs a process of its own");
     if (handle_.get() < 0)
@@ -554,39 +577,41 @@ inline void sandbox::await_start() {
   }
   const auto stage = [this] {
     // (1) acquire: pairs with detail/launch.hpp (1).
-    return static_cast<detail::inside_stage>(map_.head().stage.load(std::memory_order_acquire));
+    return static_cast<detail::inside_stage>(state_->map.head().stage.load(std::memory_order_acquire));
   };
-  const auto ready = [&] { return stage() != detail::inside_stage::begun || has_ended(); };
+  const auto ready = [&] { return stage() != detail::inside_stage::begun || state_->has_ended(); };
   // Another thread may have held a lock of the C library's or a user's when the process was made, which the inside then
   // waits for without end.
   const deadline latest = deadline_clock::now() + std::chrono::seconds(30);
   while (!ready() && deadline_clock::now() < latest)
-    to_outside_.await(map_.head().to_inside, 0, ready, deadline_clock::now() + std::chrono::milliseconds(100));
+    state_->to_outside.await(state_->map.head().to_inside, 0, ready,
+                             deadline_clock::now() + std::chrono::milliseconds(100));
   for (std::size_t i = 0; i < layer_errors_.size(); ++i)
-    layer_errors_[i] = map_.head().layer_errors[i].load(std::memory_order_relaxed);
+    layer_errors_[i] = state_->map.head().layer_errors[i].load(std::memory_order_relaxed);
   if (stage() == detail::inside_stage::ready) return;
   if (!ready())
     throw std::system_error(ETIMEDOUT, std::generic_category(),
                             "cannot make a sandbox: it has not begun within half a minute; make it before the program "
                             "has other threads");
-  const auto step = static_cast<detail::launch_step>(map_.head().step.load(std::memory_order_relaxed));
-  const int error = map_.head().error.load(std::memory_order_relaxed);
+  const auto step = static_cast<detail::launch_step>(state_->map.head().step.load(std::memory_order_relaxed));
+  const int error = state_->map.head().error.load(std::memory_order_relaxed);
   throw std::system_error(error, std::generic_category(),
                           std::string("cannot make a sandbox: ") + detail::what_failed(step));
 }
 
 inline std::uint32_t sandbox::take_place() {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(state_->mutex);
   for (;;) {
-    for (std::uint32_t i = 0; i < places_.size(); ++i)
-      if (places_[i].left && is_done(i, places_[i].jobs)) {
-        places_[i].left = false;
-        free_.push_back(i);
+    for (std::uint32_t i = 0; i < state_->places.size(); ++i)
+      if (state_->places[i].left && state_->is_done(i, state_->places[i].jobs)) {
+        state_->places[i].left = false;
+        state_->free.push_back(i);
       }
-    if (end_.why != sandbox_end::reason::running) throw sandbox_error("sandbox::submit: " + end_.text(), end_);
-    if (!free_.empty()) {
-      const std::uint32_t number = free_.back();
-      free_.pop_back();
+    if (state_->end.why != sandbox_end::reason::running)
+      throw sandbox_error("sandbox::submit: " + state_->end.text(), state_->end);
+    if (!state_->free.empty()) {
+      const std::uint32_t number = state_->free.back();
+      state_->free.pop_back();
       return number;
     }
     if (detail::siblings* const others = detail::siblings::of_caller(); others != nullptr) {
@@ -595,14 +620,14 @@ inline std::uint32_t sandbox::take_place() {
       lock.lock();
     } else {
       // Jobs that nobody waits for tell nobody that they have ended.
-      changed_.wait_for(lock, std::chrono::milliseconds(10));
+      state_->changed.wait_for(lock, std::chrono::milliseconds(10));
     }
   }
 }
 
 inline void sandbox::kill(sandbox_end::reason why) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (end_.why != sandbox_end::reason::running || handle_.get() < 0 || made_in_ != ::getpid()) return;
+  const std::lock_guard lock(state_->mutex);
+  if (state_->end.why != sandbox_end::reason::running || handle_.get() < 0 || made_in_ != ::getpid()) return;
   if (!killed_for_) killed_for_ = why;
   ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
 }
