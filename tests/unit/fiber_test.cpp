@@ -338,7 +338,7 @@ TEST(bad_input, is_told) {
 
 TEST(misuse_death, ends_with_a_message) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH({ const fiber f([] { throw refusal(1); }); }, "nobody has called join");
+  EXPECT_DEATH({ const fiber f([] { throw refusal(1); }); }, "never retrieved; call join");
   EXPECT_DEATH(
       {
         fiber a;
@@ -346,7 +346,7 @@ TEST(misuse_death, ends_with_a_message) {
         a = fiber([&] { b.join(); });
         a.join();
       },
-      "cycle of joins|two fibers join");
+      "cycle of joins|already joins");
   EXPECT_DEATH(
       {
         fiber f([] {});

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// carrier.hpp: the fibers of one kernel thread, and who of them runs next.
+// carrier.hpp: the fibers of one kernel thread, and the order in which they run.
 //
-// Order      a ring. A yield goes to the next fiber that can run and comes back after each of the others has had one
+// Order      a ring. A yield switches to the next fiber that can run, and returns after each of the others has had one
 //            turn. A new fiber, and one that has waited, has its turn after all the others.
-// Waiting    a fiber that waits for something of the library leaves the ring. Those that run look after it now and
-//            then, and when none is left, the thread looks and sleeps for all of them, as the most patient policy says.
-//            So nobody who makes an event has to tell a fiber of it whose thread is awake.
+// Waiting    a fiber that waits in an operation of the library leaves the ring. Running fibers poll it now and then.
+//            When none can run, the thread polls and sleeps for all of them, as the most patient policy requires. So an
+//            event need not notify the fibers of a thread that is awake.
 // Pinned     fibers never move to another kernel thread, so code on them may use thread-local data as usual.
 // Blocking   a system call that blocks stops all fibers of the thread.
 // Memory     a fiber's record lies at the top of its own stack.
@@ -40,14 +40,14 @@ struct fiber_place {
   saved_context context = {};
   exception_globals exceptions;
   const void* innermost = nullptr;
-  fiber_place* joined = nullptr;  // by this one, which waits for it
+  fiber_place* joined = nullptr;  // the fiber that this one joins
   real::pool_place place;
-  bool keeps = false;  // whether one of the above is not null
+  bool keeps = false;  // true if one of the above is not null
   watched_stack watched;
   std::uint64_t number = 0;
-  waiter* waits = nullptr;             // for this it has left the ring
-  fiber_place* next_absent = nullptr;  // of those who have
-  bool was_ready = false;              // when it came back
+  waiter* waits = nullptr;             // not null while the fiber is absent from the ring to wait for this
+  fiber_place* next_absent = nullptr;  // the next fiber that is absent
+  bool was_ready = false;              // the state of its waiter when the fiber returned to the ring
 };
 
 struct fiber_record : fiber_place {
@@ -56,17 +56,17 @@ struct fiber_record : fiber_place {
   virtual ~fiber_record() = default;
 
   const stack_memory stack;
-  std::exception_ptr error;  // what left run()
+  std::exception_ptr error;  // the exception that left run()
   fiber_place* joiner = nullptr;
   bool done = false;
 };
 
-/// One for each kernel thread, empty until the thread makes its first fiber.
+/// The scheduler of a kernel thread, empty until the thread creates its first fiber.
 class carrier final : public siblings {
  public:
   static carrier& own() noexcept;
 
-  /// Others that run when the current one does not, now or when what they wait for has happened.
+  /// Returns true if other fibers can run while the current one waits, now or after an event.
   bool has_siblings() const noexcept { return !is_alone() || absent_ != nullptr; }
   /// 0 is the thread itself.
   std::uint64_t current_number() const noexcept { return current_->number; }
@@ -89,8 +89,8 @@ class carrier final : public siblings {
     return {own.bottom, own.top};
   }
 
-  /// Gives a new fiber its turn after all the others. It runs on the stack from its record down. Throws std::bad_alloc,
-  /// and then nothing has happened.
+  /// Appends a new fiber to the ring. It runs on the stack below its record. Throws std::bad_alloc, and then has no
+  /// effect.
   void add(fiber_record& fiber) {
     if (current_ == &nobody_) begin();
     char* const top = reinterpret_cast<char*>(&fiber);
@@ -102,12 +102,12 @@ class carrier final : public siblings {
     insert(fiber);
   }
 
-  /// Returns when `fiber` is done.
+  /// Waits until `fiber` is done.
   void await(fiber_record& fiber) noexcept {
     if (fiber.done) return;
-    MUSTER_CHECK(fiber.joiner == nullptr, "two fibers join the same fiber");
+    MUSTER_CHECK(fiber.joiner == nullptr, "fiber::join: another fiber already joins this one; join it once");
     for (const fiber_place* at = &fiber; at != nullptr; at = at->joined)
-      MUSTER_CHECK(at != current_, "fibers of this thread wait for each other to end: a cycle of joins");
+      MUSTER_CHECK(at != current_, "fiber::join: a cycle of joins, in which each fiber waits for the next; remove one");
     if (absent_ != nullptr) [[unlikely]]
       look_now_and_then();
     fiber.joiner = current_;
@@ -124,7 +124,7 @@ class carrier final : public siblings {
  private:
   /// No other fiber is in the ring.
   bool is_alone() const noexcept { return current_->next == current_; }
-  /// After all the others that can run.
+  /// Appends a fiber to the ring.
   void insert(fiber_place& fiber) noexcept {
     fiber.next = current_;
     fiber.before = std::exchange(current_->before, &fiber);
@@ -134,7 +134,7 @@ class carrier final : public siblings {
   MUSTER_HOT void run_next(fiber_place* to, bool for_ever = false) noexcept {
     sync::switch_fiber();
     fiber_place* const from = current_;
-    // Most fibers handle no exception and are in the middle of no operation when they yield.
+    // Most fibers yield while they handle no exception and run no operation.
     if (exceptions_->any() || sync::innermost() != nullptr || to->keeps) [[unlikely]]
       exchange_kept(*from, *to);
     current_ = to;
@@ -151,7 +151,8 @@ class carrier final : public siblings {
     to.keeps = false;
   }
 
-  /// The operations that the current fiber executes wait for the one that it joins, and for those that this one joins.
+  /// Appends the current fiber's operations to the chains of the fiber that it joins, of the one which that joins, and
+  /// so forth: its operations wait for all of them.
   MUSTER_COLD static void hand_chain_on(fiber_place& to) noexcept {
     for (fiber_place* at = &to; at != nullptr; at = at->joined) {
       inside::append(at->innermost, sync::innermost());
@@ -166,7 +167,7 @@ class carrier final : public siblings {
     run_next(current_->next, for_ever);
   }
 
-  /// A yield of its own, so that yield() need not read the ring again after a call that may have changed it.
+  /// A separate function, so that yield() need not read the ring again after a call that may have changed it.
   MUSTER_COLD void yield_beside_absent() noexcept {
     look_now_and_then();
     if (!is_alone()) run_next(current_->next);
@@ -179,15 +180,15 @@ class carrier final : public siblings {
   void begin();
   [[noreturn]] static void run_body();
 
-  // What every thread is in before its first fiber: a ring of one, which is only read.
+  // The ring of every thread before its first fiber: one place, which is only read.
   static constinit fiber_place nobody_;
 
   fiber_place* current_ = &nobody_;
-  fiber_place* absent_ = nullptr;  // those who wait, in the order in which they have left the ring
+  fiber_place* absent_ = nullptr;  // waiting fibers, in the order in which they left the ring
   exception_globals* exceptions_ = nullptr;
   watched_stack* came_from_ = nullptr;
   std::uint64_t made_ = 0;
-  std::uint64_t live_ = 0;  // made and not done
+  std::uint64_t live_ = 0;  // created and not done
   fiber_place** absent_end_ = nullptr;
   unsigned yields_ = 0;  // while some were absent
   fiber_place thread_;
@@ -198,13 +199,13 @@ inline constinit fiber_place carrier::nobody_(&carrier::nobody_);
 inline carrier& carrier::own() noexcept { return sync::own<carrier>(); }
 
 inline void carrier::begin() {
-  // Looks, when the thread ends, whether it leaves fibers behind.
+  // Checks at the end of the thread that its fibers have ended.
   struct last_look {
-    ~last_look() { MUSTER_CHECK(own().live() == 0, "a thread ends while it has fibers that are not done: join them"); }
+    ~last_look() { MUSTER_CHECK(own().live() == 0, "fiber: the thread ends before its fibers are done; join them"); }
   };
   sync::at_thread_end<last_look>();
   MUSTER_CHECK(!switches_by_itself || !shadow_stack(),
-               "fibers cannot run under a shadow stack (Intel CET): start the program with "
+               "fiber: cannot run under a shadow stack (Intel CET); start the program with "
                "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection");
   stack_overflow::watch();
   stack_overflow::names() = []() noexcept -> const char* {
@@ -218,7 +219,7 @@ inline void carrier::begin() {
 
 inline bool carrier::wait(waiter& one) noexcept {
   if (one.until != no_deadline && deadline_clock::now() >= one.until) return one.ready();
-  // Most waits are short; and of those who wait for each other, each finds out for itself.
+  // Most waits are short; and fibers that wait for each other each notice the event themselves.
   constexpr unsigned in_the_ring = 8;
   for (unsigned looks = 0; looks < in_the_ring && !is_alone(); ++looks) {
     if (one.ready()) return true;
@@ -240,7 +241,7 @@ inline void carrier::look_now_and_then() noexcept {
   if (is_alone() || ++yields_ % seldom == 0) look_after_absent();
 }
 
-/// Puts those back into the ring who are ready, or whose time is over. Returns whether there was one.
+/// Returns the absent fibers that are ready, or past their deadline, to the ring. Returns true if there was one.
 inline bool carrier::look_after_absent(deadline now) noexcept {
   bool some = false;
   for (fiber_place** at = &absent_; *at != nullptr;) {
@@ -261,9 +262,9 @@ inline bool carrier::look_after_absent(deadline now) noexcept {
   return some;
 }
 
-/// The current fiber cannot go on, and no other can: returns when one of them can again.
+/// Called when no fiber can run, including the current one. Waits until one can.
 inline void carrier::rest() noexcept {
-  MUSTER_CHECK(absent_ != nullptr, "every fiber of this thread waits for another to end: a cycle of joins");
+  MUSTER_CHECK(absent_ != nullptr, "fiber::join: a cycle of joins, in which each fiber waits for the next; remove one");
   unsigned pauses = 0, yields = 0;
   bool parks = true;
   for (const fiber_place* one = absent_; one != nullptr; one = one->next_absent) {
@@ -283,7 +284,7 @@ inline void carrier::rest() noexcept {
   }
 }
 
-/// Sleeps until one of those who are absent may be ready. Returns whether one was.
+/// Sleeps until an absent fiber may be ready. Returns true if one was.
 inline bool carrier::sleep() noexcept {
   futex_words words;
   deadline until = no_deadline;

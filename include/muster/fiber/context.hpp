@@ -3,15 +3,15 @@
 //
 // context.hpp: the switch from one stack to another.
 //
-// x86-64     Inline code that says to the compiler which registers it overwrites: all of them. So the compiler saves
-//            those that are live at the switch, and no others; a function that saves the six that a callee must keep
-//            costs more. (Context-aware switching: libfringe; Photon.)
+// x86-64     Inline code that declares all registers as overwritten. So the compiler saves only the registers that are
+//            live at the switch; a function that saves the six callee-saved registers costs more. (Context-aware
+//            switching: libfringe; Photon.)
 // AArch64    The same.
-// elsewhere  and with MUSTER_BOOST_CONTEXT: Boost.Context, to be linked by the program.
+// elsewhere  and with MUSTER_BOOST_CONTEXT: Boost.Context, which the program must link.
 // Not saved  the floating-point control words (MXCSR, x87, FPCR): rounding modes and masks belong to the thread. A
-//            fiber that changes them sets them back before it yields.
-// Shadow stacks (Intel CET, -fcf-protection with a C library that turns them on) are not switched: shadow_stack() tells
-//            that the thread has one.
+//            fiber that changes them must restore them before it yields.
+// Shadow stacks (Intel CET, -fcf-protection with a C library that turns them on) are not switched; shadow_stack()
+//            returns true if the thread has one.
 #pragma once
 
 #include <muster/base/arch.hpp>  // shadow_stack
@@ -32,10 +32,10 @@ namespace muster::inline MUSTER_ABI::detail {
 
 inline constexpr bool switches_by_itself = false;
 
-/// Where a fiber that is not running goes on.
+/// The place where a suspended fiber continues.
 using saved_context = void*;
 
-inline constinit thread_local saved_context* left_context = nullptr;  // where the context that is being left is kept
+inline constinit thread_local saved_context* left_context = nullptr;  // receives the context that is being left
 
 template <void (*Body)()>
 saved_context new_context(void* top, std::size_t size) {
@@ -58,8 +58,8 @@ inline void switch_context(saved_context& from, const saved_context& to) noexcep
 
 inline constexpr bool switches_by_itself = true;
 
-/// Where a fiber that is not running goes on. The registers are those that the compiler does not let us overwrite: base
-/// and frame pointer.
+/// The place where a suspended fiber continues. It has the registers that inline code cannot declare as overwritten:
+/// base and frame pointer.
 struct saved_context {
   void* stack = nullptr;
   void* base = nullptr;   // rbx, x19
@@ -67,7 +67,7 @@ struct saved_context {
   void* go_on = nullptr;
 };
 
-/// The highest place at or below `top` where a frame may begin.
+/// The highest address at or below `top` where a frame may begin.
 inline void** aligned(void* top) noexcept {
   char* const at = static_cast<char*>(top);
   return reinterpret_cast<void**>(at - reinterpret_cast<std::uintptr_t>(at) % 16);
@@ -83,8 +83,8 @@ saved_context new_context(void* top, std::size_t) {
 }
 
 [[gnu::always_inline]] inline void switch_context(saved_context& from, const saved_context& to) noexcept {
-  // A jump and not a return: the processor predicts a return by the calls that it has seen, and these belong to another
-  // stack. Nothing is pushed, so what the compiler keeps below the stack pointer (the red zone) stays as it is.
+  // A jump, not a return: the processor predicts returns from the calls it has seen, and these belong to another stack.
+  // Nothing is pushed, so data that the compiler keeps below the stack pointer (the red zone) stays intact.
   saved_context* left = &from;
   const saved_context* entered = &to;
   asm volatile(

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// context_watchers.hpp: who must be told that a thread goes on with another stack.
+// context_watchers.hpp: tells the C++ runtime, sanitizers and Valgrind about stack switches.
 //
-// The C++ runtime     keeps the exceptions that are being handled for each thread; each fiber needs its own, or a yield
-//                     inside a catch block would hand them to another fiber.
-// Address sanitizer   must know the stack, to tell a good address from a bad one.
-// Thread sanitizer    takes each fiber for a thread whose steps are ordered by the switches.
+// The C++ runtime     keeps the exceptions being handled per thread; each fiber needs its own, or a yield in a catch
+//                     block would pass them to another fiber.
+// Address sanitizer   must know the stack, to tell a valid address from an invalid one.
+// Thread sanitizer    treats each fiber as a thread; the switches order their steps.
 // Valgrind            takes a far jump of the stack pointer for a large frame, unless the stack is registered.
-// Sanitizers and Valgrind's header are looked for when a program is compiled; without them nothing is left of this.
+// Sanitizers and Valgrind's header are detected when the program is compiled; without them this code is empty.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -45,10 +45,10 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What the Itanium C++ ABI keeps per thread (2.2.2): the exceptions being handled, and how many are being thrown.
+/// The per-thread data of the Itanium C++ ABI (2.2.2): the exceptions being handled, and the number being thrown.
 struct exception_globals {
   void* caught = nullptr;
-  std::uintptr_t uncaught = 0;  // an unsigned int, and what pads it, so that both move as one
+  std::uintptr_t uncaught = 0;  // an unsigned int and its padding, so that both move as one
 
   bool any() const noexcept { return (reinterpret_cast<std::uintptr_t>(caught) | uncaught) != 0; }
 };
@@ -57,7 +57,7 @@ inline exception_globals& thread_exceptions() noexcept {
   return *reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
 }
 
-/// A stack, as its watchers know it. All are told of the same things; sizes do not depend on who is watching.
+/// A stack, as its watchers know it. Every watcher gets the same calls; the layout does not depend on the watchers.
 class watched_stack {
  public:
   /// For a stack of our own, in [bottom, bottom + size). The kernel's stack of the thread needs no call.
@@ -71,10 +71,10 @@ class watched_stack {
     valgrind_ = VALGRIND_STACK_REGISTER(bottom, static_cast<char*>(bottom) + size);
 #endif
   }
-  /// The stack is not used any more.
+  /// The stack is no longer used.
   void end() noexcept {
 #if defined(MUSTER_ADDRESS_SANITIZER)
-    __asan_unpoison_memory_region(bottom_, size_);  // of frames that were left and not returned from
+    __asan_unpoison_memory_region(bottom_, size_);  // frames that never returned left poison behind
 #endif
 #if defined(MUSTER_THREAD_SANITIZER)
     __tsan_destroy_fiber(watcher_);
@@ -100,7 +100,7 @@ class watched_stack {
   /// On this stack, as the first thing after the switch from another.
   [[gnu::always_inline]] inline void after_coming([[maybe_unused]] watched_stack* from) noexcept {
 #if defined(MUSTER_ADDRESS_SANITIZER)
-    // What the sanitizer says of the other stack is how we learn the extent of the kernel's.
+    // The sanitizer reports the bounds of the stack that was left: the only source for those of the kernel's stack.
     const void* bottom = nullptr;
     std::size_t size = 0;
     __sanitizer_finish_switch_fiber(watcher_, &bottom, &size);

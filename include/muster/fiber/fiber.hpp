@@ -8,11 +8,11 @@
 // Progress   a fiber that never yields stops the others of its thread; the fibers of other threads do not notice.
 // Exceptions what leaves a fiber reaches join(). Yielding inside a catch block is allowed.
 // Memory     a stack of 256 KiB, of which touched pages cost memory, from a pool; nothing else is allocated.
-// Errors     std::invalid_argument, std::system_error and std::bad_alloc from the constructor, and what copying the
-//            function throws. A fiber that is joined or destroyed on another thread than its own ends the program with
-//            a message.
-// Use it     where a thread has many small waits that other work of the same thread can fill: to fill the batches of a
-//            combining object above all. Not for blocking system calls, which stop all fibers of the thread.
+// Errors     the constructor throws std::invalid_argument, std::system_error, std::bad_alloc, and exceptions from the
+//            copy of the function. Joining or destroying a fiber on another thread than its own ends the program with a
+//            message.
+// Use it     where a thread has many short waits in which it can do other work, above all to fill the batches of a
+//            combining object. Not for blocking system calls, which stop all fibers of the thread.
 #pragma once
 
 #include <muster/fiber/carrier.hpp>  // carrier
@@ -32,7 +32,7 @@ class fiber {
  public:
   /// No fiber.
   fiber() noexcept = default;
-  /// Makes a fiber of the calling thread that will call `function` with `arguments`, all of them copied or moved. It
+  /// Creates a fiber of the calling thread that will call `function` with `arguments`, all of them copied or moved. It
   /// has its first turn after all others that can run.
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, fiber> && !std::same_as<std::remove_cvref_t<F>, stack_options> &&
@@ -44,7 +44,7 @@ class fiber {
   fiber(const stack_options& stack, F&& function, Args&&... arguments);
 
   fiber(fiber&& other) noexcept : home_(other.home_), record_(std::exchange(other.record_, nullptr)) {}
-  /// Joins the fiber that was here, like the destructor.
+  /// Joins the fiber that this object held, like the destructor.
   fiber& operator=(fiber&& other) noexcept {
     if (this != &other) {
       end();
@@ -53,13 +53,13 @@ class fiber {
     }
     return *this;
   }
-  /// Joins. An exception that has left the fiber, which nobody would ever see, ends the program with a message.
+  /// Joins. If an exception has left the fiber, it would be lost: the program ends with a message.
   ~fiber() { end(); }
 
   bool joinable() const noexcept { return record_ != nullptr; }
   bool done() const noexcept { return record_ != nullptr && record_->done; }
-  /// Lets the others run until the fiber is done, and rethrows what has left it. Throws std::system_error when there is
-  /// no fiber.
+  /// Runs the other fibers until this one is done, and rethrows the exception that left it. Throws std::system_error if
+  /// there is no fiber.
   void join();
 
  private:
@@ -73,14 +73,14 @@ class fiber {
   detail::fiber_record* record_ = nullptr;
 };
 
-/// The fiber, or thread, that calls.
+/// The calling fiber, or the thread itself.
 namespace this_fiber {
 
 /// Gives every other fiber of this thread that can run one turn. Returns at once when there is none.
 MUSTER_HOT void yield() noexcept { detail::carrier::own().yield(); }
-/// Whether the thread has other fibers that run when this one does not, now or when what they wait for has happened.
+/// Returns true if the thread has other fibers that can run while this one waits, now or after an event.
 MUSTER_HOT bool has_siblings() noexcept { return detail::carrier::own().has_siblings(); }
-/// Counts the fibers of this thread from 1, in the order in which they were made; 0 is the thread itself.
+/// The number of this fiber, counted from 1 in the order of creation on this thread; 0 is the thread itself.
 inline std::uint64_t number() noexcept { return detail::carrier::own().current_number(); }
 
 }  // namespace this_fiber
@@ -100,7 +100,7 @@ template <class F, class... Args>
 fiber::fiber(const stack_options& stack, F&& function, Args&&... arguments) : home_(&detail::carrier::own()) {
   using record = with_body<std::decay_t<F>, std::decay_t<Args>...>;
   static_assert(sizeof(record) < stack_pool::least_size / 2,
-                "the function and its arguments do not fit on the fiber's stack: pass a pointer to them");
+                "fiber: the function and its arguments do not fit on the fiber's stack; pass a pointer to them");
   const stack_memory memory = stack_pool::shared().take(stack);
   record* made = nullptr;
   try {
@@ -119,7 +119,8 @@ fiber::fiber(const stack_options& stack, F&& function, Args&&... arguments) : ho
 }
 
 inline std::exception_ptr fiber::await() {
-  MUSTER_CHECK(home_ == &detail::carrier::own(), "a fiber is joined or destroyed on another thread than its own");
+  MUSTER_CHECK(home_ == &detail::carrier::own(),
+               "fiber: joined or destroyed on another thread than its own; join it on the thread that created it");
   home_->await(*record_);
   record_->watched.end();
   const stack_memory memory = record_->stack;
@@ -131,13 +132,14 @@ inline std::exception_ptr fiber::await() {
 
 inline void fiber::join() {
   if (record_ == nullptr)
-    throw std::system_error(std::make_error_code(std::errc::invalid_argument), "join: there is no fiber");
+    throw std::system_error(std::make_error_code(std::errc::invalid_argument),
+                            "fiber::join: there is no fiber; test joinable() first");
   if (const std::exception_ptr error = await()) std::rethrow_exception(error);
 }
 
 inline void fiber::end() noexcept {
   if (record_ == nullptr) return;
-  MUSTER_CHECK(await() == nullptr, "a fiber has ended by an exception, and nobody has called join() to take it");
+  MUSTER_CHECK(await() == nullptr, "fiber: ended with an exception that was never retrieved; call join()");
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -3,13 +3,13 @@
 //
 // stack.hpp: stacks for code that switches between them, kept for reuse.
 //
-// Guard      below each stack lie 64 KiB that nobody may touch: a stack that overflows ends the program with a message
-//            (base/stack_overflow.hpp) instead of writing over its neighbour. Costs a second mapping; the kernel allows
+// Guard      below each stack are 64 KiB without access: a stack that overflows ends the program with a message
+//            (base/stack_overflow.hpp) instead of overwriting its neighbour. Costs a second mapping; the kernel allows
 //            65,530 (vm.max_map_count).
-// Colour     stacks begin at different distances from the end of their pages. Without that the tops of all stacks fall
-//            into the same sets of the caches, and a switch among many costs several times as much.
+// Colour     stacks begin at different distances from the end of their pages. Otherwise the tops of all stacks would
+//            fall into the same sets of the caches, and a switch among many would cost several times as much.
 // Memory     untouched pages cost nothing. Up to `most_kept` stacks are kept for reuse, with the pages that they have
-//            touched; trim() gives them back.
+//            touched; trim() frees them.
 #pragma once
 
 #include <muster/base/arch.hpp>            // line_size
@@ -28,7 +28,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// What a stack shall be like. `size` is in bytes, rounded up to whole pages; 16 KiB at least.
+/// Options of a stack. `size` is in bytes, rounded up to whole pages; 16 KiB at least.
 struct stack_options {
   std::size_t size = std::size_t{256} << 10U;
   bool guard = true;
@@ -36,7 +36,7 @@ struct stack_options {
   bool operator==(const stack_options&) const = default;
 };
 
-/// A stack: usable from `bottom` up to `top`, which has been moved down a little from the end of the mapping.
+/// A stack, usable from `bottom` up to `top`, which is a little below the end of the mapping (the colour).
 struct stack_memory {
   char* bottom = nullptr;
   char* top = nullptr;
@@ -45,13 +45,13 @@ struct stack_memory {
   std::size_t size() const noexcept { return static_cast<std::size_t>(top - bottom); }
 };
 
-/// The stacks of the process. Any thread may take and give back.
+/// The stacks of the process. Any thread may take one and give one back.
 class stack_pool {
  public:
   static constexpr std::size_t least_size = std::size_t{16} << 10U;
   static constexpr std::size_t most_kept = 1024;
 
-  /// The pool that everybody shares. Never destroyed: threads may end after static objects.
+  /// The pool of the process. Never destroyed, because threads may end after static objects.
   static stack_pool& shared() {
     static auto* const one = new stack_pool;
     return *one;
@@ -62,11 +62,11 @@ class stack_pool {
   stack_pool(const stack_pool&) = delete;
   stack_pool& operator=(const stack_pool&) = delete;
 
-  /// Throws std::invalid_argument for a size below 16 KiB, std::system_error when the kernel has no more memory or no
-  /// more mappings.
+  /// Throws std::invalid_argument for a size below 16 KiB or above a terabyte, std::system_error if the kernel has no
+  /// more memory or mappings.
   stack_memory take(const stack_options& wanted) {
     if (wanted.size < least_size)
-      throw std::invalid_argument("stack_options::size is " + std::to_string(wanted.size) +
+      throw std::invalid_argument("stack_pool::take: stack_options::size is " + std::to_string(wanted.size) +
                                   " bytes; ask for 16384 at least");
     {
       const std::lock_guard lock(mutex_);
@@ -93,7 +93,7 @@ class stack_pool {
     unmap(stack);
   }
 
-  /// Gives every kept stack back to the system.
+  /// Returns every kept stack to the system.
   void trim() noexcept {
     const std::lock_guard lock(mutex_);
     for (const stack_memory& stack : kept_) unmap(stack);
@@ -107,9 +107,9 @@ class stack_pool {
 
  private:
   // Colours are a line apart, so that a cache of 64 sets or more holds the hot ends of many stacks. They leave a
-  // quarter of the last page, so that most frames that are in use at a switch lie in that one page. Stacks made one
-  // after another get colours far apart: a processor takes a load for dependent on a recent store when the lowest
-  // twelve bits of their addresses are the same.
+  // quarter of the last page, so that most frames in use at a switch are in that one page. Stacks created one after
+  // another get distant colours, because a processor treats a load as dependent on a recent store if the lowest twelve
+  // bits of their addresses are equal.
   static constexpr std::size_t colours = 48;
   static constexpr std::size_t colour_step = 29;
 
@@ -120,16 +120,18 @@ class stack_pool {
   static std::size_t guard_of(const stack_options& o) {
     return o.guard ? (stack_guard_bytes + page() - 1) / page() * page() : 0;
   }
-  /// Room for the colours is on top of what was asked for. The number of pages is odd, so that the hot pages of stacks
-  /// that lie side by side fall into all sets of a translation buffer: with an even number, a switch among 64 stacks
-  /// costs half as much again.
+  /// Adds room for the colours to the requested size. The number of pages is odd, so that the hot pages of neighbouring
+  /// stacks fall into all sets of a translation buffer: with an even number, a switch among 64 stacks costs 1.5 times
+  /// as much.
   static std::size_t mapped(const stack_options& o) {
     const std::size_t usable = o.size + colours * line_size + guard_of(o);
     return ((usable + page() - 1) / page() | 1U) * page();
   }
 
   stack_memory map(const stack_options& wanted) {
-    if (wanted.size > (std::size_t{1} << 40U)) throw std::invalid_argument("stack_options::size is over a terabyte");
+    if (wanted.size > (std::size_t{1} << 40U))
+      throw std::invalid_argument("stack_pool::take: stack_options::size is " + std::to_string(wanted.size) +
+                                  " bytes; ask for a terabyte at most");
     const std::size_t length = mapped(wanted);
     void* const at =
         ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
@@ -137,9 +139,8 @@ class stack_pool {
       const int why = errno;
       if (at != MAP_FAILED) ::munmap(at, length);
       throw std::system_error(why, std::generic_category(),
-                              "no memory for a fiber's stack of " + std::to_string(wanted.size) +
-                                  " bytes (many stacks: raise vm.max_map_count, or leave out the guard pages with "
-                                  "stack_options::guard)");
+                              "stack_pool::take: no memory for a stack of " + std::to_string(wanted.size) +
+                                  " bytes; with many stacks, raise vm.max_map_count or unset stack_options::guard");
     }
     std::size_t colour = 0;
     {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// team.hpp: so many threads with so many fibers each, all running the same function. Called by a fiber, it lets the
-// others of its thread run.
+// team.hpp: runs one function on several threads with several fibers each. While a fiber waits for a team, the other
+// fibers of its thread run.
 #pragma once
 
 #include <muster/base/caught.hpp>       // caught
@@ -15,6 +15,7 @@
 #include <exception>  // std::exception_ptr
 #include <mutex>      // the first exception
 #include <stdexcept>  // std::invalid_argument
+#include <string>     // messages
 #include <thread>     // the carriers
 #include <vector>     // threads and fibers
 
@@ -28,12 +29,13 @@ struct team_options {
 };
 
 /// Calls body(carrier, fiber) on every fiber of every carrier, and returns when all calls have ended. Throws
-/// std::invalid_argument for no carriers or no fibers, std::system_error when threads or stacks cannot be had, and
-/// otherwise what the first call that threw has thrown: the others run to their ends.
+/// std::invalid_argument for no carriers or no fibers, std::system_error if threads or stacks cannot be created, and
+/// otherwise the first exception of a call; the other calls run to their ends.
 template <class Body>
 void run_team(const team_options& options, Body&& body) {
   if (options.carriers == 0 || options.fibers == 0)
-    throw std::invalid_argument("a team needs at least one carrier and one fiber");
+    throw std::invalid_argument("run_team: carriers is " + std::to_string(options.carriers) + " and fibers is " +
+                                std::to_string(options.fibers) + "; both must be at least 1");
   std::mutex mutex;
   std::exception_ptr first;
   const auto guarded = [&](auto&& what) {
@@ -56,7 +58,7 @@ void run_team(const team_options& options, Body&& body) {
     event_mask ended;
     std::vector<std::jthread> threads;
     threads.reserve(options.carriers);
-    // The fibers of the calling thread run until the others only have to be joined, also when not all could be started.
+    // The fibers of the calling thread run until only joins remain, even if not all threads could be started.
     const detail::finally all_ended([&]() noexcept {
       left.fetch_sub(options.carriers - static_cast<unsigned>(threads.size()), std::memory_order_relaxed);
       ended.await<wait::park>(0, [&left] { return left.load(std::memory_order_relaxed) == 0; }, no_deadline);
@@ -64,7 +66,7 @@ void run_team(const team_options& options, Body&& body) {
     for (unsigned c = 0; c < options.carriers; ++c)
       threads.emplace_back([&, c] {
         guarded([&] { carry(c); });
-        left.fetch_sub(1, std::memory_order_relaxed);  // what they have done is seen when they are joined
+        left.fetch_sub(1, std::memory_order_relaxed);  // the join makes the thread's effects visible
         if (ended.after_event() != 0) ended.wake_all();
       });
   }

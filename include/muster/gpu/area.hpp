@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// area.hpp: one block of memory that several lanes have asked for together, cut into a compartment for each.
+// area.hpp: one block of memory that several lanes allocated together, cut into a compartment for each.
 //
-// Layout     8 bytes for the area, then the compartments, of multiples of 16 bytes each: 8 bytes of their own, and the
-//            object. So every object lies at a multiple of 16 when the area does.
+// Layout     8 bytes for the area, then the compartments, each a multiple of 16 bytes: an 8-byte header and the object.
+//            So every object is aligned to 16 if the area is.
 //
 //              +------+------+-----------+------+-----------+---
 //              | area | comp.| object    | comp.| object    |
 //              +------+------+-----------+------+-----------+---
 //              0      8      16
 //
-// Alone      what a lane has asked for by itself is an area of one compartment, with a tag that says so.
-// Tags       depend on the address, so that a compartment that has been copied, or a pointer into an object, is not
-//            taken for a compartment; but by one in 2^32. A tag changes when its compartment is freed: who frees twice
-//            is noticed until the memory is used for something else.
+// Alone      a lane that allocates by itself gets an area of one compartment, with a tag of its own.
+// Tags       depend on the address, so a copied compartment, or a pointer into an object, passes for a compartment only
+//            once in 2^32. A tag changes when its compartment is freed: a double free is noticed until the memory is
+//            used for something else.
 // Source     Huang and others, 2011 (fifo.hpp), section 5.1 and Figure 3; with alignment to 16, not 8.
 #pragma once
 
@@ -27,46 +27,46 @@
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
-/// At the beginning of the block.
+/// The header of a block.
 struct area {
   atomic<std::uint32_t> live;  // compartments that have not been freed
-  std::uint32_t size_class;    // the block's; it goes back to where it came from
+  std::uint32_t size_class;    // of the block, which returns to the FIFOs of this class
 
   static constexpr std::size_t header = 8;
 };
 
-/// What it was that somebody frees.
+/// The result of a free.
 enum class freed { together, alone, twice, invalid };
 
-/// Right before an object.
+/// The header of an object.
 class compartment {
  public:
   static constexpr std::size_t header = 8;
   static constexpr std::size_t alignment = 16;
 
-  /// With header, for an object of so many bytes.
+  /// The size of a compartment for an object of that many bytes, header included.
   static constexpr MUSTER_GPU std::size_t bytes_for(std::size_t object) {
     return (object + header + alignment - 1) / alignment * alignment;
   }
-  /// Makes the compartment that begins `offset` bytes after `begin`, and returns its object.
+  /// Creates the compartment that begins `offset` bytes after `begin`, and returns its object.
   static MUSTER_GPU void* make(char* begin, std::uint32_t offset, bool alone) {
     auto* const c = ::new (static_cast<void*>(begin + offset)) compartment;
     c->offset_ = offset;
     c->tag_.store(c->tag(alone ? alone_tag : shared_tag), std::memory_order_relaxed);
     return begin + offset + header;
   }
-  /// Of an object, if it is one. The 8 bytes before `object` must be readable, and `object` be aligned.
+  /// The compartment of an object, if it is one. The 8 bytes before `object` must be readable, and `object` aligned.
   static MUSTER_GPU compartment* of(void* object) {
     return reinterpret_cast<compartment*>(static_cast<char*>(object) - header);
   }
 
-  /// Marks it as freed, if it was alive.
+  /// Marks the compartment as freed if it was live.
   MUSTER_GPU freed free() {
     const std::uint32_t together = tag(shared_tag), alone = tag(alone_tag);
-    // Relaxed: that others have done with the object is for the caller to know.
+    // Relaxed: the caller guarantees that other lanes no longer use the object.
     std::uint32_t found = tag_.load(std::memory_order_relaxed);
     const bool alive = found == together || found == alone;
-    // Of two who free it at once, one is told by the exchange.
+    // If two lanes free it at once, the exchange of one of them fails.
     if (alive && tag_.compare_exchange_strong(found, ~found, std::memory_order_relaxed, std::memory_order_relaxed))
       return found == together ? freed::together : freed::alone;
     return found == ~together || found == ~alone ? freed::twice : freed::invalid;

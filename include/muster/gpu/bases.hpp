@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// bases.hpp: what an allocator such as xmalloc stands on: who gives it large blocks and takes them back. A base is
+// bases.hpp: the allocators below an allocator such as xmalloc, which give it large blocks and take them back. A base
+// has these functions:
 //
 //   void* allocate(std::size_t bytes)      aligned to 16; or null. Each lane calls for itself.
-//   void deallocate(void* block)           what allocate() has given
-//   bool owns(const void* p) const         false only when p cannot be in one of its blocks
-//   std::uintptr_t origin() const          blocks lie from here on, up to 2^32 granules of 2^granule_bits() bytes. What
-//   unsigned granule_bits() const          lies elsewhere, or between granules, is not kept in buffers.
+//   void deallocate(void* block)           a block from allocate()
+//   bool owns(const void* p) const         false only if p cannot be in one of its blocks
+//   std::uintptr_t origin() const          blocks begin here, and extend over 2^32 granules of 2^granule_bits() bytes.
+//   unsigned granule_bits() const          Blocks elsewhere, or between granules, are not kept in buffers.
 #pragma once
 
 #include <muster/gpu/lane.cuh>  // atomic
@@ -19,18 +20,18 @@
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
-/// As small as 2^32 of them reach over so many bytes.
+/// The size of the smallest granules of which 2^32 cover `bytes`, as a power of two.
 constexpr MUSTER_GPU unsigned granule_bits_for(std::uint64_t bytes) {
   unsigned bits = 4;
   while (bits < 32 && (bytes - 1) >> (32 + bits) != 0) ++bits;
   return bits;
 }
 
-/// CUDA's own malloc in kernels; the C library's elsewhere. Its heap lies around the first block that it gives. Made
-/// and used on one side only: what a kernel has allocated, a kernel gives back.
+/// CUDA's own malloc in kernels; the C library's elsewhere. Its heap lies around the first block that it returns.
+/// Created and used on one side only: a kernel frees what a kernel has allocated.
 class malloc_base {
  public:
-  /// `heap`: in bytes, at least as many as malloc has.
+  /// `heap`: in bytes, at least the size of malloc's heap.
   MUSTER_GPU explicit malloc_base(std::uint64_t heap) : granule_bits_(granule_bits_for(2 * heap)) {
     void* const some = ::malloc(16);
     origin_ = reinterpret_cast<std::uintptr_t>(some) - (std::uintptr_t{1} << (31 + granule_bits_));
@@ -40,7 +41,7 @@ class malloc_base {
 
   MUSTER_GPU void* allocate(std::size_t bytes) { return ::malloc(bytes); }
   MUSTER_GPU void deallocate(void* block) { ::free(block); }
-  /// Where malloc's heap lies is its secret.
+  /// Always true: malloc does not expose where its heap lies.
   MUSTER_GPU bool owns(const void*) const { return true; }
   MUSTER_GPU std::uintptr_t origin() const { return origin_; }
   MUSTER_GPU unsigned granule_bits() const { return granule_bits_; }
@@ -50,7 +51,7 @@ class malloc_base {
   unsigned granule_bits_;
 };
 
-/// Gives the bytes of a region one after another, and takes nothing back. The floor below all allocators.
+/// Hands out the bytes of a region one after another, and reclaims none. The lower bound on the cost of any allocator.
 class bump_base {
  public:
   /// The region must be aligned to 16.
@@ -61,7 +62,7 @@ class bump_base {
     const std::uint64_t granule = std::uint64_t{1} << granule_bits();
     if (bytes > bytes_) return nullptr;
     const std::uint64_t rounded = (bytes + granule - 1) / granule * granule;
-    // Who finds too little has taken it nevertheless. So look before: then only as much is lost as lanes look at once.
+    // fetch_add cannot be undone, so check for room first: then at most one request per concurrent lane is lost.
     if (next_.load(std::memory_order_relaxed) + rounded > bytes_) return nullptr;
     const std::uint64_t at = next_.fetch_add(rounded, std::memory_order_relaxed);
     return at + rounded > bytes_ ? nullptr : reinterpret_cast<void*>(begin_ + at);

@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fifo.hpp: a lock-free FIFO of 32-bit numbers, in few memory operations: XMalloc's buffer of free blocks.
+// fifo.hpp: a lock-free FIFO of 32-bit numbers with few memory operations: XMalloc's buffer of free blocks.
 //
-// Producers  any number of lanes of one device; consumers as well. The host, while no kernel uses it.
-// Capacity   a power of two, fixed. The newest message is held apart from the others, in the tail itself.
-// Cost       an empty pop: two loads. Otherwise, alone: pop two or three memory operations and one for the head; push
-//            three or four and one for the tail.
-// Progress   lock-free: somebody's change of head or tail succeeds. try_push may find the FIFO full that has just been
-//            popped from; it never finds room that there is not.
-// Orders     what was written before a push is seen after the pop of its number.
-// Numbering  messages are numbered modulo 2^32. A lane that is stopped between two operations while 2^32 messages go
-//            through the same FIFO takes an old state for the new one.
+// Producers  any number of lanes of one device; consumers likewise. The host, while no kernel uses it.
+// Capacity   a power of two, fixed. The newest message is stored apart from the others, in the tail itself.
+// Cost       an empty pop: two loads. Otherwise, uncontended: pop two or three memory operations and one on the head;
+//            push three or four and one on the tail.
+// Progress   lock-free: some lane's change of head or tail succeeds. try_push may find a FIFO full that has just been
+//            popped from; it never overfills it.
+// Orders     writes made before a push are visible after the pop of its number.
+// Numbering  messages are numbered modulo 2^32. A lane that is stopped between two operations while 2^32 messages pass
+//            through the FIFO mistakes an old state for the new one.
 // Source     Huang, Rodrigues, Jones, Buck, Hwu, "Scalable SIMD-parallel memory allocation for many-core machines"
-//            (J. Supercomputing, 2011), Figures 7 to 9. Two things are different: "full" is asked by >=, not ==, or one
-//            old look at the head overfills the FIFO, and a message is lost and another delivered twice; and the head
-//            is read before the tail, or an empty FIFO may look as if it had -1 messages, and so many.
+//            (J. Supercomputing, 2011), Figures 7 to 9, with two corrections. The test for "full" is >=, not ==, or one
+//            stale read of the head overfills the FIFO: a message is lost and another delivered twice. The head is
+//            read before the tail, or an empty FIFO may appear to hold -1 messages.
 #pragma once
 
 #include <muster/gpu/lane.cuh>  // atomic
@@ -27,45 +27,45 @@ namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
 template <unsigned Capacity>
 class fifo {
-  static_assert(Capacity != 0 && (Capacity & (Capacity - 1)) == 0, "the capacity must be a power of two");
+  static_assert(Capacity != 0 && (Capacity & (Capacity - 1)) == 0, "fifo: Capacity must be a power of two");
 
  public:
   static constexpr unsigned capacity = Capacity;
 
-  /// Empty. The first message will have the number `first`.
+  /// An empty FIFO. The first message will have the number `first`.
   MUSTER_GPU explicit fifo(std::uint32_t first = 0) : head_(first), tail_(message(first - 1, 0)) {
-    // As if so many had been there, and had been read.
+    // As if Capacity messages had been pushed and popped.
     for (std::uint32_t number = first - Capacity; number != first; ++number)
       messages_[number % Capacity].store(message(number, 0), std::memory_order_relaxed);
   }
 
-  /// Returns false when the FIFO is full, or was while the caller looked.
+  /// Returns false if the FIFO was full at some time during the call.
   MUSTER_GPU bool try_push(std::uint32_t payload) {
     for (;;) {
-      // (1) acquire: pairs with (3). Where there is room, the message that has been in the slot has been read, and was
-      // there, so that we do not find the one before. And the tail is read after the head.
+      // (1) acquire: pairs with (3). If there is room, the previous message in the slot has been stored and read, so
+      // this push cannot find an older one there. The tail is read after the head.
       const std::uint32_t head = head_.load(std::memory_order_acquire);
       std::uint64_t tail = tail_.load(std::memory_order_relaxed);
       if (number_of(tail) - head + 1 >= Capacity) return false;
-      // What was the newest message goes to its slot, unless somebody else has brought it there.
+      // Move the message that was the newest to its slot, unless another lane has done so.
       atomic<std::uint64_t>& slot = messages_[number_of(tail) % Capacity];
       std::uint64_t old = slot.load(std::memory_order_relaxed);
       if (number_of(old) + Capacity == number_of(tail))
         slot.compare_exchange_strong(old, tail, std::memory_order_relaxed, std::memory_order_relaxed);
-      // (2) release: pairs with (4). Whoever sees this tail or a later one finds the one before in its slot, and what
-      // the number stands for as it was left.
+      // (2) release: pairs with (4). A lane that reads this tail or a later one finds the message before it in its
+      // slot, and sees the block behind the number as the pushing lane left it.
       if (tail_.compare_exchange_strong(tail, message(number_of(tail) + 1, payload), std::memory_order_release,
                                         std::memory_order_relaxed))
         return true;
     }
   }
 
-  /// Returns false when the FIFO is empty, and leaves `payload` as it is.
+  /// Returns false if the FIFO is empty, and leaves `payload` unchanged.
   MUSTER_GPU bool try_pop(std::uint32_t& payload) {
     for (;;) {
       // (1)
       const std::uint32_t head = head_.load(std::memory_order_acquire);
-      // (4) acquire: pairs with (2). All that is older than the tail lies in its slot.
+      // (4) acquire: pairs with (2). Every message older than the tail is in its slot.
       const std::uint64_t tail = tail_.load(std::memory_order_acquire);
       if (number_of(tail) + 1 == head) return false;
       const std::uint64_t first =
@@ -80,7 +80,7 @@ class fifo {
     }
   }
 
-  /// Calls f(payload) for each message, the oldest first. While nobody pushes or pops.
+  /// Calls f(payload) for each message, the oldest first. No lane may push or pop meanwhile.
   template <class F>
   void each(F f) const {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -97,10 +97,10 @@ class fifo {
     return static_cast<std::uint32_t>(message >> 32U);
   }
 
-  // Head and tail are changed by different lanes.
+  // On different lines: consumers change the head, producers the tail.
   alignas(32) atomic<std::uint32_t> head_;  // the number of the oldest message
   alignas(32) atomic<std::uint64_t> tail_;  // the newest message
-  // From `head_` on, up to but without the newest: where number % Capacity says.
+  // The messages from `head_` up to the newest, which is excluded; message n is at n % Capacity.
   alignas(32) atomic<std::uint64_t> messages_[Capacity];
 };
 

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane.cuh: the one seam between the GPU's code and what executes it. All other headers of gpu/ are plain C++ on top
-// of these names. There are three sides:
+// lane.cuh: the one seam between the GPU's code and the machine that executes it. All other headers of gpu/ are plain
+// C++ on top of these names. There are three sides:
 //
 // device     compiled by nvcc: CUDA's intrinsics, and atomics in PTX, at the scope of the device and in global memory
-//            only: where an address may be anywhere, the compiler has to find out where.
-// emulated   MUSTER_SIMT, without a GPU: warps of 32 lanes on fibers, whose schedule is chosen by a seed.
-// single     otherwise: every thread of the host is a warp of one lane. It is what the model checker sees.
+//            only: for an address in unknown memory, the compiler emits code to find out which it is.
+// emulated   MUSTER_SIMT, without a GPU: warps of 32 lanes on fibers, whose schedule a seed determines.
+// single     otherwise: every thread of the host is a warp of one lane. The model checker uses this side.
 //
-// Masks      of lanes of one warp, bit n for lane n. Whoever is named in a mask must call the same function with the
-//            same mask; lanes that have ended are excused, but may not be read from. active_mask() says who is here; a
-//            mask from it may be used as long as all of its lanes come to the same calls in the same order.
+// Masks      of lanes of one warp, bit n for lane n. Every lane in a mask must call the same function with the same
+//            mask. Lanes that have ended need not, but must not be read from. active_mask() returns the lanes that
+//            execute the call; a mask from it is valid while all of its lanes make the same calls in the same order.
 // Order      match, ballot, shuffle and reduce do not order memory. sync_warp does, among the lanes of its mask.
 #pragma once
 
@@ -37,7 +37,7 @@ MUSTER_GPU unsigned many_of(lane_mask lanes) {
   return static_cast<unsigned>(__builtin_popcount(lanes));
 #endif
 }
-/// The lowest of some lanes, of which there is one.
+/// The lowest of some lanes, at least one.
 MUSTER_GPU unsigned first_of(lane_mask lanes) {
 #if defined(__CUDA_ARCH__)
   return static_cast<unsigned>(__ffs(static_cast<int>(lanes))) - 1;
@@ -45,7 +45,7 @@ MUSTER_GPU unsigned first_of(lane_mask lanes) {
   return static_cast<unsigned>(__builtin_ctz(lanes));
 #endif
 }
-/// The highest of some lanes, of which there is one.
+/// The highest of some lanes, at least one.
 MUSTER_GPU unsigned last_of(lane_mask lanes) {
 #if defined(__CUDA_ARCH__)
   return 31 - static_cast<unsigned>(__clz(static_cast<int>(lanes)));
@@ -53,11 +53,11 @@ MUSTER_GPU unsigned last_of(lane_mask lanes) {
   return 31 - static_cast<unsigned>(__builtin_clz(lanes));
 #endif
 }
-/// Those of some lanes that come before the caller's.
+/// The lanes of a mask that are lower than the caller's.
 MUSTER_GPU lane_mask before_me(lane_mask lanes) { return lanes & ((lane_mask{1} << lane_id()) - 1); }
 MUSTER_GPU bool is_first_of(lane_mask lanes) { return before_me(lanes) == 0; }
 
-/// What `from`, one of the lanes, has given; an integer, or a pointer.
+/// The value that lane `from` passed, one of `among`; an integer, or a pointer.
 template <class T>
 MUSTER_GPU T shuffle(lane_mask among, T value, unsigned from) {
   static_assert(std::is_integral_v<T>);
@@ -68,10 +68,10 @@ MUSTER_GPU T* shuffle(lane_mask among, T* value, unsigned from) {
   return reinterpret_cast<T*>(shuffle_word(among, reinterpret_cast<std::uint64_t>(value), from));
 }
 
-/// The sum of what those of the lanes have given that come before the caller's. A shuffle for each power of two that is
-/// smaller than their number.
+/// The sum of the values of the lanes that are lower than the caller's. Takes a shuffle for each power of two below the
+/// number of lanes.
 MUSTER_GPU std::uint32_t exclusive_sum(lane_mask among, std::uint32_t value) {
-  // After round r, `sum` is that of the 2^r lanes up to the caller's, and `before` the lane that comes before these.
+  // After round r, `sum` is that of the 2^r lanes up to the caller's, and `before` the lane below these.
   std::uint32_t sum = value;
   const lane_mask earlier = before_me(among);
   unsigned before = earlier == 0 ? warp_size : last_of(earlier);

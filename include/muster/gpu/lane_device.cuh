@@ -22,8 +22,8 @@
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
 // clang-format off: it does not know the colons of assembly.
-// PTX needs the order in the text of an instruction, so each is written out. The order is known when the caller is
-// compiled, and one of them remains. All have the clobber "memory", for what they touch is also made by constructors.
+// PTX has the order in the instruction's text, so each is written out. The order is a constant in the caller, so the
+// compiler keeps one of them. All have the clobber "memory", because constructors also write the same memory.
 #define MUSTER_PTX(order, word, rest, ...)                                     \
   do {                                                                         \
     if (order == std::memory_order_relaxed) {                                  \
@@ -89,8 +89,8 @@ MUSTER_PTX_ALL(std::uint64_t, "64", "l")
 #define MUSTER_GPU_EITHER(on_device, on_host) return on_host
 #endif
 
-/// As std::atomic of an unsigned integer of four or eight bytes: those operations that the library uses, none of them
-/// sequentially consistent. In a kernel it lies in global memory.
+/// Like std::atomic of an unsigned integer of four or eight bytes: the operations that the library uses, none of them
+/// sequentially consistent. In a kernel it must be in global memory.
 template <class T>
 class atomic {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);

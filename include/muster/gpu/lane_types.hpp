@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane_types.hpp: what all sides of lane.cuh speak of.
+// lane_types.hpp: the types that all sides of lane.cuh share.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -22,12 +22,13 @@ inline constexpr unsigned warp_size = 32;
 /// Lanes of one warp: bit n for lane n.
 using lane_mask = std::uint32_t;
 
-/// What CUDA calls dim3.
+/// CUDA's dim3.
 struct index3 {
   unsigned x = 1, y = 1, z = 1;
 };
 
-/// For machines whose compare-exchange has one order, whether it succeeds or fails. Neither is sequentially consistent.
+/// For machines whose compare-exchange has one order for success and failure. Neither argument is sequentially
+/// consistent.
 MUSTER_GPU_CONSTANT std::memory_order order_for_both(std::memory_order success, std::memory_order failure) {
   if (failure == std::memory_order_relaxed || success == std::memory_order_acq_rel) return success;
   return success == std::memory_order_release ? std::memory_order_acq_rel : std::memory_order_acquire;

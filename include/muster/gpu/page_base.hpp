@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// page_base.hpp: a base for xmalloc in a region of memory of one's own: pages of 4 KiB, cut into blocks of one size, or
-// taken in runs.
+// page_base.hpp: a base for xmalloc in a region of memory that the program provides: pages of 4 KiB, cut into blocks of
+// one size, or taken in runs.
 //
-// Region     any memory that all lanes can reach; what is known of it lies at its beginning, without pointers, so the
-//            region may be looked at from elsewhere.
+// Region     any memory that all lanes can reach. Its bookkeeping is at its beginning and has no pointers, so other
+//            address spaces can inspect the region.
 // Blocks     of 64 bytes to 2 KiB by powers of two, 63 or fewer in a page; larger ones are runs of whole pages. A page
 //            whose blocks are all free is free for any use.
 // Alignment  64 bytes.
-// Cost       allocate looks at pages one after another, from where it was lucky last; at all pages at most. Made to be
-//            called seldom, by those who keep blocks themselves.
-// Failure    null when one look at all pages finds nothing: then there was nothing when it looked, or others have taken
-//            and given back meanwhile.
-// Misuse     what is no block, or is free already, is noticed, counted, and ignored. But for a lane that frees a block
-//            twice and is stopped in the middle, until its page has been used for something else, and again as it was.
+// Cost       allocate looks at pages one after another, from the last successful one; at all pages at most. Intended
+//            for rare calls, by allocators that keep blocks themselves.
+// Failure    null when one look at all pages finds no block: there was none, or other lanes took and freed blocks
+//            meanwhile.
+// Misuse     a pointer to no block, or a double free, is counted and ignored. One case is missed: a lane frees a block
+//            twice and is stopped in the middle until its page has been used for something else, and again as before.
 // Progress   lock-free.
 #pragma once
 
@@ -34,12 +34,12 @@ class page_base {
   static constexpr std::size_t smallest = 64;
   static constexpr std::size_t largest_in_page = page_size / 2;
 
-  /// Makes one of a region, which is aligned to 4096 bytes; it lies at the region's beginning. Null when there is not
-  /// even room for one page. By one lane or thread.
+  /// Creates a base at the beginning of a region, which must be aligned to 4096 bytes. Returns null if the region has
+  /// no room for one page. Called by one lane or thread.
   static MUSTER_GPU page_base* make(void* region, std::uint64_t bytes) {
     constexpr std::uint64_t fixed = (sizeof(page_base) + alignof(page) - 1) / alignof(page) * alignof(page);
     if (bytes < 2 * page_size) return nullptr;
-    // Each page needs its own bytes, and what is known of it.
+    // Each page needs its own bytes and a `page`.
     std::uint64_t pages = (bytes - fixed) / (page_size + sizeof(page));
     const auto first = [&] { return (fixed + pages * sizeof(page) + page_size - 1) / page_size * page_size; };
     while (pages != 0 && first() + pages * page_size > bytes) --pages;
@@ -83,9 +83,9 @@ class page_base {
   MUSTER_GPU std::uint64_t freed_twice() const { return twice_.load(std::memory_order_relaxed); }
   MUSTER_GPU std::uint64_t freed_invalid() const { return invalid_.load(std::memory_order_relaxed); }
 
-  // --- While nobody allocates or frees.
+  // --- While no lane allocates or frees.
 
-  /// Calls f(block, bytes) for each block that is taken, by address.
+  /// Calls f(block, bytes) for each allocated block, by address.
   template <class F>
   void each_block(F f) const {
     for (std::uint32_t number = 0; number < pages_; ++number) {
@@ -105,9 +105,9 @@ class page_base {
   }
 
  private:
-  /// What is known of a page. INVARIANT: only whoever has taken a cell of it, or has closed it, may rely on `use`.
+  /// The state of a page. INVARIANT: only a lane that holds a cell of the page, or has closed it, may rely on `use`.
   struct page {
-    // What it is used for: one of these, or size class c, or run + the number of pages for the first of a run.
+    // `use` is one of these, or size class c, or run + the number of pages for the first page of a run.
     static constexpr std::uint32_t free = 0x40000000, changing = 0x40000001, inside_run = 0x40000002;
     static constexpr std::uint32_t run = 0x80000000;
     static constexpr std::uint64_t closed = std::uint64_t{1} << 63U;
@@ -126,7 +126,7 @@ class page_base {
   static MUSTER_GPU std::uint32_t size_of(std::uint32_t size_class) {
     return static_cast<std::uint32_t>(smallest) << size_class;
   }
-  /// The last cell of a page of the smallest has no bit.
+  /// In a page of the smallest cells, the last one has no bit.
   static MUSTER_GPU std::uint32_t cells_of(std::uint32_t size_class) {
     return size_class == 0 ? 63 : static_cast<std::uint32_t>(page_size) / size_of(size_class);
   }
@@ -165,17 +165,17 @@ class page_base {
     }
     return nullptr;
   }
-  /// A free page gets cells, unless somebody else takes it before.
+  /// Gives a free page cells, unless another lane takes it first.
   MUSTER_GPU void open(page& p, std::uint32_t size_class) {
     std::uint32_t use = page::free;
-    // (1) acquire: pairs with (4). What the page was used for before is over.
+    // (1) acquire: pairs with (4). The page's previous use is over.
     if (!p.use.compare_exchange_strong(use, page::changing, std::memory_order_acquire, std::memory_order_relaxed))
       return;
     p.use.store(size_class, std::memory_order_relaxed);
-    // (2) release: pairs with (3), (8). Whoever takes a cell finds the page's new use.
+    // (2) release: pairs with (3), (8). A lane that takes a cell sees the page's new use.
     p.taken.store(0, std::memory_order_release);
   }
-  /// Returns its number, or a negative one.
+  /// Returns the number of the cell, or a negative number if there is none.
   MUSTER_GPU int take_cell_of(page& p, std::uint32_t size_class) {
     std::uint64_t taken = p.taken.load(std::memory_order_relaxed);
     for (;;) {
@@ -183,36 +183,36 @@ class page_base {
       if ((taken & page::closed) != 0 || left == 0) return -1;
       const unsigned cell = lowest(left);
       const std::uint64_t bit = std::uint64_t{1} << cell;
-      // (3) acquire: pairs with (2), (5). The page's use is the newest, and the cell's last user has done with it.
+      // (3) acquire: pairs with (2), (5). The page's use is current, and the cell's last user has finished.
       if (!p.taken.compare_exchange_strong(taken, taken | bit, std::memory_order_acquire, std::memory_order_relaxed))
         continue;
       const std::uint32_t use = p.use.load(std::memory_order_relaxed);
       if (use == size_class) return static_cast<int>(cell);
-      // It has become something else meanwhile, and we have a cell of that.
+      // The page has changed its use meanwhile, and this cell belongs to the new use.
       free_cell(p, bit, use);
       return -1;
     }
   }
 
   MUSTER_GPU void free_cell(page& p, std::uint64_t bit, std::uint32_t size_class) {
-    // (8) acquire: pairs with (2). The page's use is not older than the cells that are looked at.
+    // (8) acquire: pairs with (2). The page's use is not older than the cells read here.
     std::uint64_t taken = p.taken.load(std::memory_order_acquire);
     do {
       if ((taken & bit) == 0 || p.use.load(std::memory_order_relaxed) != size_class) return note(twice_);
-      // (5) release: pairs with (3), (6). The caller has done with the cell.
+      // (5) release: pairs with (3), (6). The caller has finished with the cell.
       // (8)
     } while (
         !p.taken.compare_exchange_strong(taken, taken & ~bit, std::memory_order_release, std::memory_order_acquire));
     if ((taken & ~bit & all_of(size_class)) != 0) return;
     std::uint64_t none = 0;
-    // (6) acquire: pairs with (5). All cells' users have done with them.
+    // (6) acquire: pairs with (5). The users of all cells have finished.
     if (!p.taken.compare_exchange_strong(none, page::closed, std::memory_order_acquire, std::memory_order_relaxed))
       return;
     // (4) release: pairs with (1), (7).
     p.use.store(page::free, std::memory_order_release);
   }
 
-  /// From where the last one was found; then from the beginning.
+  /// Searches from where the last run was found, then from the beginning.
   MUSTER_GPU void* take_run(std::uint32_t many) {
     const std::uint32_t hint = lucky_[classes].load(std::memory_order_relaxed);
     void* found = take_run_between(hint, pages_, many);
@@ -224,7 +224,7 @@ class page_base {
       std::uint32_t got = 0;
       for (; got < many; ++got) {
         std::uint32_t use = at(first + got).use.load(std::memory_order_relaxed);
-        // (7) acquire: pairs with (4). What the page was used for before is over.
+        // (7) acquire: pairs with (4). The page's previous use is over.
         if (use != page::free || !at(first + got)
                                       .use.compare_exchange_strong(use, page::inside_run, std::memory_order_acquire,
                                                                    std::memory_order_relaxed))
@@ -244,7 +244,7 @@ class page_base {
     return nullptr;
   }
   MUSTER_GPU void free_run(std::uint32_t first, std::uint32_t use) {
-    // Of two who free it, one changes its first page.
+    // If two lanes free it, one of them changes its first page.
     std::uint32_t expected = use;
     if (!at(first).use.compare_exchange_strong(expected, page::changing, std::memory_order_relaxed,
                                                std::memory_order_relaxed))
@@ -256,11 +256,11 @@ class page_base {
   }
 
   const std::uint32_t pages_;
-  const std::uint64_t table_;  // from the beginning of the region, as the next
-  const std::uint64_t first_;  // the first page
+  const std::uint64_t table_;  // offset of the table of pages in the region
+  const std::uint64_t first_;  // offset of the first page
   atomic<std::uint64_t> twice_{0};
   atomic<std::uint64_t> invalid_{0};
-  atomic<std::uint32_t> lucky_[classes + 1]{};  // where a page with a free cell was found last, and a run
+  atomic<std::uint32_t> lucky_[classes + 1]{};  // the last page that had a free cell, by class; and the last run
 };
 
 }  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

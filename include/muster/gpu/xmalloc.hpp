@@ -1,25 +1,23 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// xmalloc.hpp: a layer over any allocator of the GPU that makes it many times as fast: the lanes of a warp ask for one
-// block together, and blocks that are freed are kept in FIFOs for the next who ask.
+// xmalloc.hpp: a layer over any allocator of the GPU that makes it many times as fast: the lanes of a warp allocate one
+// block together, and freed blocks are kept in FIFOs for later calls.
 //
-// Callers    any lanes of any blocks of any kernels of one device on one heap; lanes that come together are served
+// Callers    any lanes of any blocks of any kernels of one device on one heap; lanes that call together are served
 //            together. The host, where a thread is a lane, while no kernel uses the heap.
-// Sizes      any. Up to largest_coalesced together with others; larger ones, and lanes that come alone, by themselves.
-//            Blocks are kept up to 16 KiB, by powers of two from 64 bytes on; larger ones are the base's.
+// Sizes      any. Up to largest_coalesced together with others; larger ones, and lanes that call alone, separately.
+//            Blocks up to 16 KiB are kept, by powers of two from 64 bytes on; larger ones return to the base.
 // Alignment  16 bytes.
-// Failure    null for the lanes for which there is no memory, after one try at the base, and one look at all FIFOs that
-//            have blocks which are large enough; for all together, then for each. Nothing is lost. Zero bytes: null.
-// Misuse     what is freed twice, and what never was an object, is noticed, counted, and ignored; by tags in the memory
-//            before the object (area.hpp), so with the limits of tags. A base that owns() what it owns lets no foreign
-//            pointer through to them.
-// Blow-up    a block goes back when the last of its objects is freed: up to 32 objects wait for one. The FIFOs keep up
-//            to `blocks` blocks of each of nine sizes.
+// Failure    null for the lanes without memory, after one try at the base and one look at all FIFOs with blocks that
+//            are large enough; for all together, then for each. No block is lost. Zero bytes: null.
+// Misuse     a double free, or a pointer to no object, is counted and ignored, within the limits of the tags before the
+//            objects (area.hpp). A base whose owns() is exact lets no foreign pointer get that far.
+// Blow-up    a block is freed when the last of its objects is: up to 32 objects wait for one. The FIFOs keep up to
+//            `blocks` blocks of each of nine sizes.
 // Progress   lock-free, if the base is.
-// Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 5. Figure 4 counts on lanes that go
-//            in step, and so does what it adds up in shared memory; here, all is in registers, and lanes are named by
-//            masks.
+// Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 5. Figure 4, and its sums in shared
+//            memory, rely on lanes that run in lockstep; here everything is in registers, and masks name the lanes.
 #pragma once
 
 #include <muster/gpu/area.hpp>   // area, compartment
@@ -34,12 +32,12 @@
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
-/// By what a lane chooses among the FIFOs of a size: as the paper does, by a hash of thread, block and clock; or by the
+/// How a lane chooses among the FIFOs of a size: by a hash of thread, block and clock, as in the paper; or by the
 /// multiprocessor that it runs on.
 enum class fifo_choice { hash, multiprocessor };
 
-/// To be derived from, and hidden: struct one_fifo : xmalloc_options { static constexpr unsigned fifos = 1; }. (A type,
-/// because nvcc cannot launch kernels whose types depend on values of classes.)
+/// Derive from it and hide members: struct one_fifo : xmalloc_options { static constexpr unsigned fifos = 1; }. It is a
+/// type because nvcc cannot launch kernels whose types depend on values of classes.
 struct xmalloc_options {
   static constexpr bool coalesce = true;
   static constexpr bool buffer = true;
@@ -49,7 +47,7 @@ struct xmalloc_options {
   static constexpr fifo_choice choice = fifo_choice::multiprocessor;
 };
 
-/// What has been noticed since the heap began.
+/// The misuse that a heap has noticed since its creation.
 struct misuse {
   std::uint64_t twice = 0;    // objects that were freed again
   std::uint64_t invalid = 0;  // pointers to no object
@@ -57,8 +55,8 @@ struct misuse {
 
 template <class Base, class Options = xmalloc_options>
 class xmalloc {
-  static_assert(Options::fifos >= 1 && Options::fifos <= 16, "there are one to sixteen FIFOs for each size");
-  static_assert(Options::largest_coalesced <= 256, "32 objects must fit into the largest block that is kept");
+  static_assert(Options::fifos >= 1 && Options::fifos <= 16, "xmalloc: Options::fifos must be between 1 and 16");
+  static_assert(Options::largest_coalesced <= 256, "xmalloc: Options::largest_coalesced must be at most 256");
 
  public:
   static constexpr unsigned size_classes = 9;
@@ -81,13 +79,13 @@ class xmalloc {
     char* begin = nullptr;
     if (is_first_of(together)) begin = take_area(all, many_of(together));
     begin = shuffle(together, begin, first_of(together));
-    // Whoever gets one of the pointers from one of us may free it: the area is made before.
+    // A lane that receives one of the pointers may free it at once, so the area must be complete before.
     sync_warp(together);
-    // Where there is no room for all, there may be for one.
+    // If there is no room for all lanes, there may be room for one.
     return begin == nullptr ? allocate_alone(bytes) : compartment::make(begin, offset, false);
   }
 
-  /// Null is nothing.
+  /// Null has no effect.
   MUSTER_GPU void free(void* object) {
     if (object == nullptr) return;
     const auto at = reinterpret_cast<std::uintptr_t>(object);
@@ -99,12 +97,12 @@ class xmalloc {
     if (what == freed::invalid) return note(invalid_);
     area* const from = its->its_area();
     if (what == freed::alone) return give_back(from);
-    // Those who free compartments of one area are counted at once.
+    // Lanes that free compartments of the same area count them with one operation.
     const lane_mask together = match_any(active_mask(), reinterpret_cast<std::uint64_t>(from));
     sync_warp(together);
     if (!is_first_of(together)) return;
     const std::uint32_t many = many_of(together);
-    // (1) acq_rel: pairs with (1). Who gives the block back does so after all others have done with it.
+    // (1) acq_rel: pairs with (1). The lane that frees the block does so after all others have finished with it.
     if (from->live.fetch_sub(many, std::memory_order_acq_rel) == many) give_back(from);
   }
 
@@ -113,15 +111,15 @@ class xmalloc {
   }
   MUSTER_GPU Base& base() { return base_; }
 
-  // --- While nobody allocates or frees.
+  // --- While no lane allocates or frees.
 
-  /// Gives all that is kept back to the base.
+  /// Returns all kept blocks to the base.
   MUSTER_GPU void trim() {
     for (auto& of_class : kept_)
       for (auto& one : of_class)
         for (std::uint32_t number = 0; one.try_pop(number);) base_.deallocate(block_at(number));
   }
-  /// Calls f(block, bytes) for each block that is kept.
+  /// Calls f(block, bytes) for each kept block.
   template <class F>
   void each_kept(F f) const {
     for (unsigned c = 0; c < size_classes; ++c)
@@ -147,7 +145,7 @@ class xmalloc {
     return begin == nullptr ? nullptr : compartment::make(begin, area::header, true);
   }
 
-  /// A block with an area that has so many compartments, which are still to be made; or null.
+  /// A block with an area for that many compartments, which the caller must create; or null.
   MUSTER_GPU_COLD char* take_area(std::size_t bytes, std::uint32_t compartments) {
     std::uint32_t size_class = not_kept;
     void* const block = take(bytes, size_class);
@@ -164,7 +162,7 @@ class xmalloc {
     std::uint32_t number = 0;
     if (kept_[size_class][choose()].try_pop(number)) return block_at(number);
     if (void* const block = base_.allocate(block_size(size_class))) return block;
-    // Those that others have freed elsewhere, and larger ones.
+    // Take a block from another FIFO, or a larger one.
     for (; size_class < size_classes; ++size_class)
       for (auto& one : kept_[size_class])
         if (one.try_pop(number)) return block_at(number);

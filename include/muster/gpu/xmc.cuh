@@ -3,11 +3,11 @@
 //
 // xmc.cuh: XMalloc as the paper shows it: xmcInit on the host, xmcMalloc and xmcFree in kernels.
 //
-// Heap       one for the process, on CUDA's malloc, of the device that is current when it begins. Objects stay from
+// Heap       one per process, on CUDA's malloc, for the device that is current when it is created. Objects live from
 //            kernel to kernel.
-// Mixing     with malloc and free of kernels is allowed: xmcFree for what xmcMalloc has given, free for all else.
-// Files      a device program that is not relocatable has variables of its own in each file, so each file with such
-//            kernels calls xmcInit itself; all get the same heap.
+// Mixing     with malloc and free of kernels is allowed: xmcFree frees objects of xmcMalloc, free all others.
+// Files      without relocatable device code, each file has its own variables, so each file with such kernels calls
+//            xmcInit itself; all get the same heap.
 // Without a GPU (lane.cuh), the base is the C library's malloc.
 // Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 4 and Figure 1.
 #pragma once
@@ -17,7 +17,7 @@
 
 #include <cstddef>    // std::size_t
 #include <cstdint>    // std::uint64_t
-#include <mutex>      // who makes the heap
+#include <mutex>      // creation of the heap
 #include <new>        // placement
 #include <stdexcept>  // std::runtime_error
 #include <string>     // messages
@@ -28,7 +28,7 @@
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
-/// What xmcInit makes.
+/// The heap that xmcInit creates.
 struct xmc_heap {
   MUSTER_GPU explicit xmc_heap(std::uint64_t bytes) : base(bytes), heap(base) {}
   malloc_base base;
@@ -59,12 +59,12 @@ inline int xmc_device() {
 
 inline xmc_heap* new_xmc_heap(std::uint64_t bytes) {
   require_cuda(cudaDeviceSetLimit(cudaLimitMallocHeapSize, bytes),
-               "the size of the device's heap cannot be set (call xmcInit before the first kernel that uses malloc)");
+               "cannot set the size of the device's heap; call xmcInit before the first kernel that uses malloc");
   void* place = nullptr;
   require_cuda(cudaMalloc(&place, sizeof(xmc_heap)), "no memory on the device");
   make_xmc_heap<xmc_heap><<<1, 1>>>(static_cast<xmc_heap*>(place), bytes);
-  require_cuda(cudaGetLastError(), "this program has no code for this device");
-  require_cuda(cudaDeviceSynchronize(), "the heap cannot be made");
+  require_cuda(cudaGetLastError(), "the program has no code for this device; compile it for this architecture");
+  require_cuda(cudaDeviceSynchronize(), "cannot create the heap");
   return static_cast<xmc_heap*>(place);
 }
 
@@ -79,7 +79,7 @@ inline int xmc_device() { return 0; }
 
 #endif
 
-/// The heap of the process; made by the first call.
+/// The heap of the process; the first call creates it.
 inline xmc_heap* xmc_of_process(std::uint64_t bytes) {
   static std::mutex mutex;
   static xmc_heap* heap = nullptr;
@@ -92,34 +92,36 @@ inline xmc_heap* xmc_of_process(std::uint64_t bytes) {
     device = xmc_device();
   }
   if (device != xmc_device())
-    throw std::runtime_error("xmcInit: the heap is on device " + std::to_string(device) + ", and there is only one");
+    throw std::runtime_error("xmcInit: the heap of the process is on device " + std::to_string(device) +
+                             "; make that device current");
   if (size != bytes)
-    throw std::runtime_error("xmcInit: the heap has " + std::to_string(size) + " bytes already, and cannot be given " +
-                             std::to_string(bytes) + "; its size is what the first call says");
+    throw std::runtime_error("xmcInit: asked for " + std::to_string(bytes) + " bytes, but the heap has " +
+                             std::to_string(size) + "; pass the size of the first call");
   return heap;
 }
 
-/// Makes the heap, of so many bytes, or finds it. Before the file's first kernel that uses it. Throws
-/// std::runtime_error when CUDA reports an error, or when the heap has another size.
+/// Creates the heap, with a size of `bytes`, or finds it. Call it before the file's first kernel that uses the heap.
+/// Throws std::runtime_error if CUDA reports an error, or if the heap has another size.
 static inline void xmcInit(std::uint64_t bytes = std::uint64_t{500} << 20U) {
   xmc_heap* const heap = xmc_of_process(bytes);
 #if defined(__CUDACC__)
-  require_cuda(cudaMemcpyToSymbol(xmc_of_this_file, &heap, sizeof(heap)), "the device cannot be told of the heap");
+  require_cuda(cudaMemcpyToSymbol(xmc_of_this_file, &heap, sizeof(heap)),
+               "the heap's address cannot be copied to the device");
 #else
   xmc_of_this_file = heap;
 #endif
 }
 
-/// In kernels: the heap, for those who want to know what it has noticed; null before xmcInit.
+/// In kernels: the heap, for example for noticed(); null before xmcInit.
 MUSTER_XMC xmc_heap* xmcHeap() { return xmc_of_this_file; }
 
-/// In kernels: so many bytes, aligned to 16; null when there is no room, for 0, and before xmcInit.
+/// In kernels: allocates `bytes`, aligned to 16. Returns null if there is no room, for 0, and before xmcInit.
 MUSTER_XMC void* xmcMalloc(std::size_t bytes) {
   xmc_heap* const all = xmcHeap();
   return all == nullptr ? nullptr : all->heap.allocate(bytes);
 }
 
-/// In kernels: of what xmcMalloc has given; null is nothing.
+/// In kernels: frees an object of xmcMalloc; null has no effect.
 MUSTER_XMC void xmcFree(void* object) {
   xmc_heap* const all = xmcHeap();
   if (all != nullptr) all->heap.free(object);
