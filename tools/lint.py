@@ -52,6 +52,7 @@ INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.
 LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/", "gpu/", "syscall/")
+LABELLED_BASELINES = "bench/baselines/combining/"
 UNLABELLED = ("base/real.hpp", "gpu/lane_device.cuh", "gpu/lane_types.hpp")
 STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
 FENCE = re.compile(r"\bsync\s*::\s*(light_fence|heavy_fence|full_fence)\s*\(")
@@ -154,8 +155,8 @@ class Ordering:
         """Files impl/NAME.hpp and impl/NAME_PART.hpp define one structure and share its numbers."""
         return re.sub(r"(impl/[^_/]+)_[^/]*\.hpp$", r"\1.hpp", name)
 
-    def read(self, name: str, code: list[str], comments: list[str]) -> Iterator[Finding]:
-        where = LIBRARY + name
+    def read(self, where: str, code: list[str], comments: list[str]) -> Iterator[Finding]:
+        name = where.removeprefix(LIBRARY)
         name = self.structure(name)
         own = self.labels.setdefault(name, {})
         at: dict[int, set[int]] = {}  # line -> numbers of the labels and repeats there
@@ -392,14 +393,18 @@ def lint(root: Path, notes: list[str] | None = None, places: dict[str, list[str]
             lines.pop()
         code, comments = split(text) if file.suffix in CXX else (None, None)
         findings += check_source(path, lines, code)
-        if code is None or comments is None or not path.startswith(LIBRARY):
+        if code is None or comments is None:
+            continue
+        if path.startswith(LABELLED_BASELINES):
+            findings += ordering.read(path, code, comments)
+        if not path.startswith(LIBRARY):
             continue
         name = path.removeprefix(LIBRARY)
         findings += check_seam(name, code)
         findings += check_waits(name, code)
         findings += check_includes(name, code)
         if name.startswith(LABELLED) and name not in UNLABELLED:
-            findings += ordering.read(name, code, comments)
+            findings += ordering.read(path, code, comments)
     findings += check_prose(root, places, [] if notes is None else notes)
     return sorted([*findings, *ordering.finish()])
 

@@ -1,22 +1,23 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// combined.hpp: the library's combining objects in the shape that driver/shared_object.hpp wants. They share one face.
+// combined.hpp: the library's combining objects, and the techniques that they are compared with, in the shape that
+// driver/shared_object.hpp wants. They share one face.
 #pragma once
 
+#include "baselines/combining/clh.hpp"
+#include "baselines/combining/dsm_synch.hpp"
+#include "baselines/combining/h_synch.hpp"
+#include "baselines/combining/mcs.hpp"
+#include "baselines/combining/oyama.hpp"
+#include "baselines/combining/retry.hpp"
 #include "driver/shared_object.hpp"
 
 #include <muster/combine/cc_synch.hpp>
-#include <muster/combine/clh.hpp>
-#include <muster/combine/dsm_synch.hpp>
 #include <muster/combine/flat_combining.hpp>
-#include <muster/combine/h_synch.hpp>
-#include <muster/combine/mcs.hpp>
 #include <muster/combine/osci.hpp>
 #include <muster/combine/osci_shared.hpp>
-#include <muster/combine/oyama.hpp>
 #include <muster/combine/psim.hpp>
-#include <muster/combine/retry.hpp>
 
 #include <algorithm>
 #include <type_traits>

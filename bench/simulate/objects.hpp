@@ -5,17 +5,17 @@
 // text, on real ones: each thread has so many of the library's fibers (programs.hpp says what a crew is).
 #pragma once
 
+#include "baselines/combining/clh.hpp"
+#include "baselines/combining/h_synch.hpp"
+#include "baselines/combining/oyama.hpp"
+#include "baselines/combining/retry.hpp"
 #include "baselines/osci_paper.hpp"
 #include "simulate/contenders.hpp"
 
 #include <muster/combine/cc_synch.hpp>
-#include <muster/combine/clh.hpp>
 #include <muster/combine/flat_combining.hpp>
-#include <muster/combine/h_synch.hpp>
 #include <muster/combine/osci.hpp>
-#include <muster/combine/oyama.hpp>
 #include <muster/combine/psim.hpp>
-#include <muster/combine/retry.hpp>
 #include <muster/fiber/fiber.hpp>
 
 #include <algorithm>

@@ -5,17 +5,11 @@
 #pragma once
 
 #include <muster/combine/cc_synch.hpp>         // IWYU pragma: export
-#include <muster/combine/clh.hpp>              // IWYU pragma: export
 #include <muster/combine/combining_queue.hpp>  // IWYU pragma: export
 #include <muster/combine/combining_stack.hpp>  // IWYU pragma: export
-#include <muster/combine/dsm_synch.hpp>        // IWYU pragma: export
 #include <muster/combine/flat_combining.hpp>   // IWYU pragma: export
-#include <muster/combine/h_synch.hpp>          // IWYU pragma: export
-#include <muster/combine/mcs.hpp>              // IWYU pragma: export
 #include <muster/combine/osci.hpp>             // IWYU pragma: export
 #include <muster/combine/osci_shared.hpp>      // IWYU pragma: export
-#include <muster/combine/oyama.hpp>            // IWYU pragma: export
 #include <muster/combine/psim.hpp>             // IWYU pragma: export
 #include <muster/combine/psim_queue.hpp>       // IWYU pragma: export
 #include <muster/combine/psim_stack.hpp>       // IWYU pragma: export
-#include <muster/combine/retry.hpp>            // IWYU pragma: export

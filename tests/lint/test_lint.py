@@ -189,6 +189,11 @@ class Lint(unittest.TestCase):
                              "include/muster/queue/impl/other.hpp": SPDX + "#pragma once\n" + receiver}
         self.assertNotEqual([f for f in self.findings(strangers) if f.rule == "order"], [])
 
+    def test_order_of_combining_baselines(self) -> None:
+        text = SPDX + "m.state.store(1, std::memory_order_release);\n"
+        for name, expected in (("bench/baselines/combining/x.hpp", ["order"]), ("bench/baselines/x.hpp", [])):
+            self.assertEqual([f.rule for f in self.findings({name: text})], expected)
+
     def test_order_without_partner(self) -> None:
         self.breaks("order", "names no partner", "alone, because", "lonely, because")
 

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of the combining objects, and of the queues and stacks built on them: see mutants.py."""
 
-CC_SYNCH, DSM_SYNCH, H_SYNCH, FLAT, OYAMA, CLH, MCS, RETRY, PSIM_HEAD, QUEUE, STACK, PSIM_QUEUE, PSIM_STACK = (
+CC_SYNCH, FLAT, PSIM_HEAD, QUEUE, STACK, PSIM_QUEUE, PSIM_STACK = (
     f"muster/combine/{header}.hpp" for header in (
-        "cc_synch", "dsm_synch", "h_synch", "flat_combining", "oyama", "clh", "mcs", "retry", "psim", "combining_queue",
-        "combining_stack", "psim_queue", "psim_stack"))
+        "cc_synch", "flat_combining", "psim", "combining_queue", "combining_stack", "psim_queue", "psim_stack"))
+DSM_SYNCH, OYAMA, CLH, MCS, RETRY = (
+    f"baselines/combining/{header}.hpp" for header in ("dsm_synch", "oyama", "clh", "mcs", "retry"))
 OSCI, DETACHED, SHARED, PLACES, PSIM, ATTEMPT, NODES, REQUEST, LIST, WAITING, WORDS, POOL = (
     f"muster/combine/impl/{header}.hpp" for header in (
         "osci", "osci_detached", "osci_shared", "per_thread", "psim", "psim_attempt", "psim_nodes", "request",
@@ -17,7 +18,8 @@ MUTANTS = (
 
     # What is refused: options, threads that are too many, operations within operations.
     ("combine-oyama-helps-nobody", OYAMA,
-     "if (options.help == 0)", "if (options.batch == 0)", "unit/combine", "combiners.refuse_to_help_nobody"),
+     "if (options.help == 0)", "if (options.batch == 0)", "unit/baseline_combining",
+     "baselines.serve_at_most_help_requests"),
     ("combine-psim-one-thread-more-than-has-a-name", PSIM,
      "if (options.threads > most_threads)", "if (options.threads > most_threads + 1)", "unit/psim",
      "psim.refuses_options_that_make_no_sense"),
@@ -25,7 +27,7 @@ MUTANTS = (
      "while (made < threads_) {", "while (made <= threads_) {", "unit/combine_edges",
      "combine_edges/*.counts_the_threads_that_use_the_object"),
     ("combine-retry-applied-from-within", RETRY,
-     "  const detail::inside here(this);\n", "", "unit/combine",
+     "  const detail::inside here(this);\n", "", "unit/baseline_combining",
      "retry.leaves_the_state_alone_when_an_operation_throws"),
     ("combine-ring-of-three-not-refused", WAITING,
      "if (inside::is_in(object)) return true;", "return inside::is_in(object);", "unit/combine_edges",
@@ -85,33 +87,30 @@ MUTANTS = (
      "const typename nodes::gives_back last{mine, own}, again{mine, own};", "unit/combine_crowd",
      "combine_crowd/cc_synch.serves_all_who_came_meanwhile"),
 
-    # The other combining objects and the queue locks. (Four of them are tested where all kinds are.)
+    # The other combining objects and the queue locks. (Two of them are tested where all kinds are.)
     ("combine-flat-combining-executes-twice", FLAT,
      "  own->state.store(done, std::memory_order_relaxed);\n", "", "unit/combine_crowd",
      f"combine_crowd/flat_combining.{CROWD}"),
     ("combine-flat-combining-tells-nobody", FLAT,
      "    events.happened(key);\n", "", "unit/combine_crowd",
      "combine_waiting/parking_flat_combining.serves_all_who_came_meanwhile"),
-    ("combine-h-synch-does-not-ask-where", H_SYNCH,
-     "(cluster_of_ == nullptr ? thread : cluster_of_(thread)) % clusters_", "thread % clusters_",
-     "unit/combine_counts", "*"),
     ("combine-dsm-synch-role-not-taken", DSM_SYNCH,
-     "return look(own) == done;", "return look(own) != waiting_for_turn;", "unit/combine_crowd",
-     "combine_crowd/dsm_synch.serves_all_who_came_meanwhile", "", True),
+     "return look(own) == done;", "return look(own) != waiting_for_turn;", "unit/baseline_combining",
+     "baseline/dsm_synch.serves_all_who_came_meanwhile"),
     ("combine-oyama-forgets-those-left-to-it", OYAMA,
      "    if (is_left && !is_served) rest = own->next.get();\n", "",
-     "unit/combine_crowd",
-     "combine_crowd/oyama.serves_all_who_came_meanwhile", "", True),
+     "unit/baseline_combining", "baseline/oyama.serves_all_who_came_meanwhile"),
     ("combine-clh-keeps-its-own-node", CLH,
-     "mine.give_back(before);", "mine.give_back(own);", "unit/combine_crowd", f"combine_crowd/*.{CROWD}", "", True),
+     "mine.give_back(before);", "mine.give_back(own);", "unit/baseline_combining", f"baseline/*.{CROWD}", "", True),
     ("combine-mcs-leaves-those-who-are-about-to-link", MCS,
      "    waiting_.await(nodes::no_nodes_key, [&] {\n      next = own->next.load(std::memory_order_acquire);  // (3)\n"
      "      return next != nullptr;\n    });\n",
-     "    next = own->next.load(std::memory_order_acquire);\n    if (next == nullptr) return;\n", "unit/combine_crowd",
-     f"combine_crowd/*.{CROWD}", "", True),
+     "    next = own->next.load(std::memory_order_acquire);\n    if (next == nullptr) return;\n",
+     "unit/baseline_combining", f"baseline/*.{CROWD}", "", True),
     ("combine-retry-goes-on-with-the-copy", RETRY,
      "  for (backoff wait(seen);; wait.lost()) {\n    State copy = unpacked(seen);\n",
-     "  State copy = unpacked(seen);\n  for (backoff wait(seen);; wait.lost()) {\n", "unit/combine_counts", "*"),
+     "  State copy = unpacked(seen);\n  for (backoff wait(seen);; wait.lost()) {\n",
+     "unit/baseline_combining", "retry.*"),
 
     # Batches of osci and osci_shared, and requests that answer each other.
     ("combine-osci-batch-of-fibers-too-long", OSCI,

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 class Mutant(NamedTuple):
     name: str         # begins with the part
-    header: str       # below include
+    header: str       # below include, or below bench
     before: str       # occurs once in it
     after: str
     test: str         # tests/TEST_test.cpp, as unit/queue or gpu/xmc
@@ -54,7 +54,8 @@ def all_mutants() -> list[Mutant]:
 
 
 def text_of(mutant: Mutant) -> str:
-    return (ROOT / "include" / mutant.header).read_text(encoding="utf-8")
+    below = "bench" if mutant.header.startswith("baselines/") else "include"
+    return (ROOT / below / mutant.header).read_text(encoding="utf-8")
 
 
 def stale(mutants: list[Mutant]) -> list[str]:
@@ -82,8 +83,8 @@ class Workshop:
     def compile(self, directory: Path, test: str, all_kinds: bool = False) -> str:
         """Returns what the compiler says when it fails."""
         source = ROOT / "tests" / f"{test}_test.cpp"
-        includes = [f"-I{p}" for p in (directory, ROOT / "include", ROOT / "tests", ROOT / "tests/support",
-                                       ROOT / "tests/gpu")]
+        includes = [f"-I{p}" for p in (directory, *(ROOT / below for below in (
+            "include", "bench", "tests", "tests/support", "tests/gpu")))]
         command = [self.compiler, "-std=c++20", "-O0", "-g0", "-w", "-pthread", *includes, str(source)]
         if not all_kinds:
             command.append("-DMUSTER_TEST_FEW")

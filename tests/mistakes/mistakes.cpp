@@ -39,7 +39,5 @@ int main() {
   muster::psim<std::vector<int>> object;
 #elif MISTAKE == 11  // says: declare it noexcept
   muster::psim<int>().apply([](int& n) { return ++n; });
-#elif MISTAKE == 12  // says: of up to eight bytes
-  muster::retry<std::vector<int>> object;
 #endif
 }

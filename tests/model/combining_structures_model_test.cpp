@@ -8,10 +8,10 @@
 //             every number comes out once.
 // Mutants     every operation of the queue on what its ends share is changed, and some program notices.
 #include <gtest/gtest.h>
-#include <muster/combine/clh.hpp>
 #include <muster/combine/combining_queue.hpp>
 #include <muster/combine/combining_stack.hpp>
 
+#include "../../bench/baselines/combining/clh.hpp"
 #include "expect_right.hpp"
 #include "mutant_search.hpp"
 #include "structure_programs.hpp"
@@ -25,8 +25,9 @@ namespace {
 
 using namespace muster_model_test;
 
-using queue = muster::combining_queue<number, muster::clh, 2>;
-using stack = muster::combining_stack<number, muster::clh>;
+// On the object with the fewest steps.
+using queue = muster::combining_queue<number, muster::bench::clh, 2>;
+using stack = muster::combining_stack<number, muster::bench::clh>;
 
 template <class Structure>
 std::function<void()> program(const script& s) {

@@ -36,8 +36,7 @@ struct both {
 };
 // The others are queues and stacks as well, which are slow to compile: the matrix has them.
 #if defined(MUSTER_TEST_MATRIX)
-using kinds = both<muster::osci, muster::cc_synch, muster::flat_combining, muster::osci_shared, muster::dsm_synch,
-                   muster::h_synch, muster::oyama, muster::clh, muster::mcs>;
+using kinds = both<muster::osci, muster::cc_synch, muster::flat_combining, muster::osci_shared>;
 #else
 using kinds = both<muster::osci, muster::cc_synch, muster::flat_combining>;
 #endif
@@ -45,8 +44,7 @@ using kinds = both<muster::osci, muster::cc_synch, muster::flat_combining>;
 struct names {
   template <class Kind>
   static std::string GetName(int index) {
-    static constexpr std::array<const char*, 9> all = {
-        "osci", "cc_synch", "flat_combining", "osci_shared", "dsm_synch", "h_synch", "oyama", "clh", "mcs"};
+    static constexpr std::array<const char*, 4> all = {"osci", "cc_synch", "flat_combining", "osci_shared"};
     return (is_queue<Kind> ? "queue_" : "stack_") +
            std::string(all.at(static_cast<std::size_t>(index) % kinds::techniques));
   }

@@ -69,10 +69,8 @@ class account {
     std::uint32_t sum = 0;
     std::uint32_t operations = 0;
   };
-  using objects =
-      std::variant<muster::osci<state>, muster::osci_shared<state>, muster::cc_synch<state>, muster::dsm_synch<state>,
-                   muster::h_synch<state>, muster::flat_combining<state>, muster::oyama<state>, muster::clh<state>,
-                   muster::mcs<state>, muster::psim<state>, muster::retry<state>>;
+  using objects = std::variant<muster::osci<state>, muster::osci_shared<state>, muster::cc_synch<state>,
+                               muster::flat_combining<state>, muster::psim<state>>;
 
   explicit account(std::size_t kind) { make(kind % std::variant_size_v<objects>); }
   account(const account&) = delete;
@@ -113,7 +111,7 @@ class account {
  private:
   template <class Object>
   static void add_to(Object& object, std::uint64_t what, bool throws, account* also) {
-    if constexpr (std::is_same_v<Object, muster::psim<state>> || std::is_same_v<Object, muster::retry<state>>) {
+    if constexpr (std::is_same_v<Object, muster::psim<state>>) {
       object.apply([what](state& s) noexcept {
         s = {s.sum + static_cast<std::uint32_t>(what), s.operations + 1};
         return s.operations;

@@ -1,20 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// combine_kinds.hpp: the combining objects and the queue locks, for tests that are the same for all, and the ways to
-// have many requests announced before one of them is executed.
+// combine_kinds.hpp: the combining objects, for tests that are the same for all, and the ways to have many requests
+// announced before one of them is executed.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <muster/combine/cc_synch.hpp>
-#include <muster/combine/clh.hpp>
-#include <muster/combine/dsm_synch.hpp>
 #include <muster/combine/flat_combining.hpp>
-#include <muster/combine/h_synch.hpp>
-#include <muster/combine/mcs.hpp>
 #include <muster/combine/osci.hpp>
 #include <muster/combine/osci_shared.hpp>
-#include <muster/combine/oyama.hpp>
 #include <muster/fiber.hpp>
 
 #include "scale.hpp"
@@ -28,13 +23,6 @@
 #include <vector>
 
 namespace muster_test {
-
-template <class State, class Wait = muster::wait::spin_then_park>
-struct two_clusters : muster::h_synch<State, Wait> {
-  template <class... Args>
-  explicit two_clusters(const muster::combine_options& options = {}, Args&&... args)
-      : muster::h_synch<State, Wait>(muster::h_synch_options{options, 2}, std::forward<Args>(args)...) {}
-};
 
 template <template <class, class> class Object, class Wait = muster::wait::spin_then_park>
 struct kind {
@@ -51,52 +39,17 @@ struct osci_shared : kind<muster::osci_shared> {
 struct cc_synch : kind<muster::cc_synch> {
   static constexpr const char* name = "cc_synch";
 };
-struct dsm_synch : kind<muster::dsm_synch> {
-  static constexpr const char* name = "dsm_synch";
-};
-struct h_synch : kind<muster::h_synch> {
-  static constexpr const char* name = "h_synch";
-};
-struct h_synch_of_two : kind<two_clusters> {
-  static constexpr const char* name = "h_synch_of_two";
-};
 struct flat_combining : kind<muster::flat_combining> {
   static constexpr const char* name = "flat_combining";
 };
-struct oyama : kind<muster::oyama> {
-  static constexpr const char* name = "oyama";
-};
-struct clh : kind<muster::clh> {
-  static constexpr const char* name = "clh";
-};
-struct mcs : kind<muster::mcs> {
-  static constexpr const char* name = "mcs";
-};
-using combining_kinds = kinds_to_test<
-    testing::Types<osci, osci_shared, cc_synch, flat_combining, dsm_synch, h_synch, h_synch_of_two, oyama, clh, mcs>,
-    testing::Types<osci, osci_shared, cc_synch, flat_combining>>;
+using combining_kinds = testing::Types<osci, osci_shared, cc_synch, flat_combining>;
 
 // Those whose waits differ, with waits that sleep at once, and with waits that never sleep.
 struct parking_cc_synch : kind<muster::cc_synch, muster::wait::park> {
   static constexpr const char* name = "parking_cc_synch";
 };
-struct parking_dsm_synch : kind<muster::dsm_synch, muster::wait::park> {
-  static constexpr const char* name = "parking_dsm_synch";
-};
-struct parking_h_synch : kind<two_clusters, muster::wait::park> {
-  static constexpr const char* name = "parking_h_synch";
-};
 struct parking_flat_combining : kind<muster::flat_combining, muster::wait::park> {
   static constexpr const char* name = "parking_flat_combining";
-};
-struct parking_oyama : kind<muster::oyama, muster::wait::park> {
-  static constexpr const char* name = "parking_oyama";
-};
-struct parking_clh : kind<muster::clh, muster::wait::park> {
-  static constexpr const char* name = "parking_clh";
-};
-struct parking_mcs : kind<muster::mcs, muster::wait::park> {
-  static constexpr const char* name = "parking_mcs";
 };
 struct spinning_cc_synch : kind<muster::cc_synch, muster::wait::spin> {
   static constexpr const char* name = "spinning_cc_synch";
@@ -105,8 +58,7 @@ struct spinning_flat_combining : kind<muster::flat_combining, muster::wait::spin
   static constexpr const char* name = "spinning_flat_combining";
 };
 using otherwise_waiting_kinds =
-    kinds_to_test<testing::Types<parking_cc_synch, parking_dsm_synch, parking_h_synch, parking_flat_combining,
-                                 parking_oyama, parking_clh, parking_mcs, spinning_cc_synch, spinning_flat_combining>,
+    kinds_to_test<testing::Types<parking_cc_synch, parking_flat_combining, spinning_cc_synch, spinning_flat_combining>,
                   testing::Types<parking_cc_synch, parking_flat_combining>>;
 
 struct kind_names {

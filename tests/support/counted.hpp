@@ -41,8 +41,8 @@ struct refusal : std::runtime_error {
 /// Throws from the operation that is chosen when the item is made.
 class touchy : public counted {
  public:
-  enum class when { never, copied, moved };
-  explicit touchy(std::uint64_t v = 0, when w = when::never) : counted(v), when_(w) {}
+  enum class when { not_at_all, copied, moved };
+  explicit touchy(std::uint64_t v = 0, when w = when::not_at_all) : counted(v), when_(w) {}
   touchy(const touchy& other) : counted(other), when_(other.when_) {
     if (when_ == when::copied) throw refusal(value());
   }

@@ -88,12 +88,7 @@ TEST(combining, destroys_states_and_results) {
   expect_nothing_left<muster::osci<counted>>();
   expect_nothing_left<muster::osci_shared<counted>>();
   expect_nothing_left<muster::cc_synch<counted>>();
-  expect_nothing_left<muster::dsm_synch<counted>>();
-  expect_nothing_left<muster::h_synch<counted>>();
   expect_nothing_left<muster::flat_combining<counted>>();
-  expect_nothing_left<muster::oyama<counted>>();
-  expect_nothing_left<muster::clh<counted>>();
-  expect_nothing_left<muster::mcs<counted>>();
 }
 
 /// Notes how many additions come together, and how many of all have been done.
@@ -145,9 +140,6 @@ void expect_help_for(unsigned help) {
 TEST(combining, helps_as_many_as_it_was_told) {
   for (const unsigned help : {1U, 3U}) {
     expect_help_for<muster::cc_synch<int>>(help);
-    expect_help_for<muster::dsm_synch<int>>(help);
-    expect_help_for<muster::h_synch<int>>(help);
-    expect_help_for<muster::oyama<int>>(help);
     expect_help_for<muster::osci<int>>(help);
   }
 }
@@ -191,40 +183,6 @@ TEST(tickets, can_be_assigned) {
   auto third = add(100);
   EXPECT_EQ(third.get(), 111);
   EXPECT_EQ(first.get(), 11);
-}
-
-TEST(combining, asks_for_the_cluster_of_each_thread) {
-  static std::atomic<int> asked;
-  asked = 0;
-  muster::h_synch<int> object(muster::h_synch_options{{}, 2, [](unsigned) {
-                                                        ++asked;
-                                                        return 1U;
-                                                      }});
-  object.apply([](int& s) { ++s; });
-  EXPECT_GE(asked, 1);
-}
-
-TEST(retry, begins_anew_with_the_state_of_the_one_that_was_faster) {
-  muster::retry<number> object;
-  std::atomic<int> stage{0};
-  std::jthread faster([&] {
-    stage.wait(0);
-    object.apply([](number& s) noexcept { s += 10; });
-    stage = 2;
-    stage.notify_all();
-  });
-  int runs = 0;
-  const number result = object.apply([&](number& s) noexcept {
-    if (++runs == 1) {
-      stage = 1;
-      stage.notify_all();
-      stage.wait(1);
-    }
-    return s += 1;
-  });
-  EXPECT_EQ(result, 11U);
-  EXPECT_EQ(runs, 2);
-  EXPECT_EQ(object.apply([](number& s) noexcept { return s; }), 11U);
 }
 
 // All three travel together, so that the stack itself never sees the pair.

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all combining objects and queue locks promise a single request: its result whatever its type, its callable
+// What all combining objects promise a single request: its result whatever its type, its callable
 // whatever it is, its exception, and what is refused. combine_crowd_test.cpp is about many requests.
 #include <gtest/gtest.h>
-#include <muster/combine/retry.hpp>
 #include <muster/fiber.hpp>
 
 #include <algorithm>
@@ -307,61 +306,7 @@ void expect_help_refused() {
 TEST(combiners, refuse_to_help_nobody) {
   expect_help_refused<muster::osci<int>>();
   expect_help_refused<muster::cc_synch<int>>();
-  expect_help_refused<muster::dsm_synch<int>>();
-  expect_help_refused<muster::h_synch<int>>();
   expect_help_refused<muster::flat_combining<int>>();
-  expect_help_refused<muster::oyama<int>>();
-}
-
-// ----------------------------------------------------------------------------------------------------------- retry
-
-TEST(retry, keeps_small_states_with_holes) {
-  struct holed {
-    char first = 'a';
-    short second = 1;
-    char third = 'z';
-  };
-  static_assert(!std::has_unique_object_representations_v<holed>);
-  muster::retry<holed> object(combine_options{}, holed{'b', 0, 'y'});
-  run_team({.carriers = 3, .fibers = 2}, [&](unsigned, unsigned) {
-    for (int i = 0; i < 500; ++i)
-      object.apply([](holed& h) { h = holed{h.first, static_cast<short>(h.second + 1), 'x'}; });
-  });
-  const holed end = object.apply([](const holed& h) { return h; });
-  EXPECT_EQ(end.first, 'b');
-  EXPECT_EQ(end.second, 3000);
-  EXPECT_EQ(end.third, 'x');
-}
-
-TEST(retry, leaves_the_state_alone_when_an_operation_throws) {
-  muster::retry<int> object(combine_options{}, 5);
-  const auto one_more = [](int& s) { return s += 1; };
-  EXPECT_THROW(object.apply([](int& s) {
-    s = 7;
-    throw refusal(1);
-  }),
-               refusal);
-  EXPECT_EQ(object.apply(one_more), 6);
-  EXPECT_THROW(object.apply([&](int& s) { return s + object.apply(one_more); }), std::logic_error);
-  EXPECT_EQ(object.apply(one_more), 7);
-  object.check();
-  combine_options none;
-  none.threads = 0;
-  EXPECT_THROW(muster::retry<int>{none}, std::invalid_argument);
-}
-
-template <class F>
-concept retries = requires(muster::retry<int>& object, F f) { object.apply(std::move(f)); };
-
-TEST(retry, refuses_what_cannot_run_several_times_on_copies) {
-  const auto pure = [](int& s) { return ++s; };
-  const auto changes_itself = [n = 0](int&) mutable { return ++n; };
-  const auto points_into_a_copy = [](int& s) -> int& { return s; };
-  static_assert(retries<decltype(pure)>);
-  static_assert(!retries<std::remove_const_t<decltype(changes_itself)>>);
-  static_assert(!retries<decltype(points_into_a_copy)>);
-  static_assert(muster::fits_a_word<std::uint64_t> && !muster::fits_a_word<wide> && !muster::fits_a_word<std::string>);
-  SUCCEED();
 }
 
 }  // namespace

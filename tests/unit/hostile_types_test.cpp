@@ -195,12 +195,7 @@ TEST(hostile_types, are_states_and_results) {
   expect_to_hold_a_state<muster::osci<hostile::state>>();
   expect_to_hold_a_state<muster::osci_shared<hostile::state>>();
   expect_to_hold_a_state<muster::cc_synch<hostile::state>>();
-  expect_to_hold_a_state<muster::dsm_synch<hostile::state>>();
-  expect_to_hold_a_state<muster::h_synch<hostile::state>>();
   expect_to_hold_a_state<muster::flat_combining<hostile::state>>();
-  expect_to_hold_a_state<muster::oyama<hostile::state>>();
-  expect_to_hold_a_state<muster::clh<hostile::state>>();
-  expect_to_hold_a_state<muster::mcs<hostile::state>>();
 }
 
 TEST(hostile_types, are_results_of_forks) {

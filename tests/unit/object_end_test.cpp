@@ -180,11 +180,6 @@ TEST(psim, does_not_end_while_a_thread_executes_what_others_have_executed) {
   destroys.join();
 }
 
-TEST(retry, may_be_destroyed_by_its_last_user) {
-  using object = muster::retry<std::uint64_t>;
-  live_with_four_threads(life_of<object, made_for<object, 4>, leave<object>>, scaled(600));
-}
-
 // ---------------------------------------------------------------------------------------------------------- structures
 
 using boxed = std::string;

@@ -102,9 +102,9 @@ TEST(places, on_a_fiber_of_several) {
 
 TEST(places, within_an_operation) {
   muster::osci<int> object;
-  muster::clh<int> lock;
+  muster::flat_combining<int> other;
   EXPECT_EQ(object.apply([](int&) { return everything(); }), all_right);
-  EXPECT_EQ(lock.apply([](int&) { return everything(); }), all_right);
+  EXPECT_EQ(other.apply([](int&) { return everything(); }), all_right);
 }
 
 /// Does something of each part when it is made, moved or destroyed.
@@ -199,7 +199,6 @@ TEST(throwing, results_of_operations) {
   expect_effect_and_exception<muster::osci_shared<int>>();
   expect_effect_and_exception<muster::cc_synch<int>>();
   expect_effect_and_exception<muster::flat_combining<int>>();
-  expect_effect_and_exception<muster::mcs<int>>();
 }
 
 TEST(throwing, results_of_forks) {

@@ -81,7 +81,7 @@ TYPED_TEST(queue_lifetime, bulk_push_keeps_the_items_before_the_one_that_throws)
   typename TypeParam::template of<touchy> q(10);
   std::vector<touchy> in;
   in.reserve(5);
-  for (std::uint64_t i = 1; i <= 5; ++i) in.emplace_back(i, i == 4 ? touchy::when::copied : touchy::when::never);
+  for (std::uint64_t i = 1; i <= 5; ++i) in.emplace_back(i, i == 4 ? touchy::when::copied : touchy::when::not_at_all);
   EXPECT_THROW(q.push_n(in.begin(), in.size()), refusal);
   EXPECT_THROW(q.try_push_n(in.begin() + 3, 2), refusal);
   ASSERT_EQ(q.emplace(std::uint64_t{6}), queue_status::success);
@@ -95,7 +95,7 @@ TYPED_TEST(queue_lifetime, a_bulk_push_that_throws_leaves_nothing_to_wait_for) {
   typename TypeParam::template of<touchy> q(10);
   std::vector<touchy> in;
   in.reserve(5);
-  for (std::uint64_t i = 1; i <= 5; ++i) in.emplace_back(i, i == 3 ? touchy::when::copied : touchy::when::never);
+  for (std::uint64_t i = 1; i <= 5; ++i) in.emplace_back(i, i == 3 ? touchy::when::copied : touchy::when::not_at_all);
   EXPECT_THROW(q.push_n(in.begin(), in.size()), refusal);
   q.close();
   for (const std::uint64_t expected : {1U, 2U}) EXPECT_EQ(q.pop()->value(), expected);
@@ -169,7 +169,7 @@ TYPED_TEST(queue_lifetime, a_queue_that_is_closed_while_a_bulk_push_throws_is_dr
 TYPED_TEST(queue_lifetime, bulk_pop_into_an_output_that_throws_loses_at_most_the_item_in_hand) {
   typename TypeParam::template of<touchy> q(10);
   for (std::uint64_t i = 1; i <= 6; ++i)
-    ASSERT_EQ(q.emplace(i, i == 3 ? touchy::when::moved : touchy::when::never), queue_status::success);
+    ASSERT_EQ(q.emplace(i, i == 3 ? touchy::when::moved : touchy::when::not_at_all), queue_status::success);
   std::vector<touchy> out(6);
   EXPECT_THROW(q.pop_n(out.begin(), 6), refusal);
   EXPECT_EQ(out[0].value(), 1U);

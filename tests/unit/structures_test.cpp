@@ -35,11 +35,11 @@ using short_queue = muster::combining_queue<T, muster::cc_synch, 3>;
 template <class T>
 using osci_stack = muster::combining_stack<T, muster::osci>;
 template <class T>
-using clh_stack = muster::combining_stack<T, muster::clh>;
+using flat_stack = muster::combining_stack<T, muster::flat_combining>;
 // One of each shape but for the matrix: they are slow to compile.
 #if defined(MUSTER_TEST_MATRIX)
 using kinds = ::testing::Types<kind<true, short_queue>, kind<false, osci_stack>, kind<true, muster::psim_queue>,
-                               kind<true, osci_queue>, kind<false, clh_stack>, kind<false, muster::psim_stack>>;
+                               kind<true, osci_queue>, kind<false, flat_stack>, kind<false, muster::psim_stack>>;
 #else
 using kinds = ::testing::Types<kind<true, short_queue>, kind<false, osci_stack>, kind<true, muster::psim_queue>>;
 #endif
@@ -47,7 +47,7 @@ struct names {
   template <class Kind>
   static std::string GetName(int i) {
     static constexpr std::array<const char*, 6> all = {"short_queue", "osci_stack", "psim_queue",
-                                                       "osci_queue",  "clh_stack",  "psim_stack"};
+                                                       "osci_queue",  "flat_stack", "psim_stack"};
     return all.at(static_cast<std::size_t>(i));
   }
 };

@@ -1,22 +1,18 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// retry.hpp: an object of up to eight bytes that many threads use without waiting for each other: an operation works on
-// a copy of the state, and begins again when the state has changed in the meantime.
+// retry.hpp: an object of up to eight bytes. An operation works on a copy of the state, and begins again when the state
+// has changed in the meantime.
 //
-// Order      linearizable: an operation happens when its copy takes the place of the state. What its thread did before
-//            is visible to the operations that come after.
-// Progress   lock-free: when one operation has to begin again, another has ended. A single one may be unlucky for ever.
-// Killed     a thread that is stopped or dies stops nobody.
-// Fairness   none.
-// Operations run on their caller's thread, perhaps several times, and what most runs do nobody will ever see: they must
-//            do nothing but change the state they are given and return a result. What a run throws reaches the caller,
-//            and then the state has not changed. They may not apply to the same object.
+// Order      linearizable: an operation happens when its copy takes the place of the state. The operations after it see
+//            everything that its thread did before.
+// Progress   lock-free: an operation begins again only when another has ended.
+// Operations run on their caller's thread, perhaps several times: they must do nothing but change the state that they
+//            are given and return a result. An exception reaches the caller, and leaves the state as it was. They
+//            may not apply to the same object.
 // Memory     eight bytes, alone on their cache lines.
 // Errors     std::invalid_argument from the constructor; from apply what the operation throws, and std::logic_error
 //            when it is called from within an operation of the same object.
-// Use it     for a word that a few threads change: a counter with a limit, a minimum, a packed pair. Under contention
-//            most runs are in vain, and every combining object is faster.
 // Source     Herlihy, "A methodology for implementing highly concurrent data objects", PPoPP 1990, with randomized
 //            exponential backoff (Anderson, 1990).
 #pragma once
@@ -37,7 +33,7 @@
 #include <type_traits>  // std::is_trivially_copyable_v
 #include <utility>      // std::forward
 
-namespace muster::inline MUSTER_ABI {
+namespace muster::bench::inline MUSTER_ABI {
 
 /// Its bytes are all there is to it, and they fit into one word.
 template <class State>
@@ -77,7 +73,7 @@ class retry {
    public:
     explicit backoff(std::uint64_t state) noexcept
         : dice_((state + sync::thread_index() + 1) * 0x9e3779b97f4a7c15U | 1) {}
-    /// The n-th call waits for up to 2^n pauses. The first ones are as long as an operation of somebody else takes.
+    /// The n-th call waits for up to 2^n pauses. The first ones are as long as an operation of another thread takes.
     void lost() noexcept {
       dice_ ^= dice_ << 13, dice_ ^= dice_ >> 7, dice_ ^= dice_ << 17;
       for (std::uint64_t pauses = 1 + (dice_ >> 32) % limit_; pauses != 0; --pauses) sync::relax();
@@ -143,4 +139,4 @@ std::invoke_result_t<const std::remove_reference_t<F>&, State&> retry<State>::ap
   }
 }
 
-}  // namespace muster::inline MUSTER_ABI
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -1,26 +1,18 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// dsm_synch.hpp: an object that many threads use, one operation at a time. The requests of the threads stand in a list,
-// one of the threads serves them, and each waits on a node of its own.
+// dsm_synch.hpp: a combining object. The requests of the threads stand in a list, one of the threads serves them, and
+// each waits on a node of its own.
 //
-// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
+// Order      linearizable; first come, first served.
 // Progress   blocking. A thread that is stopped while it executes operations, or between appending its node and linking
-//            it (a few instructions apart), stops all others; one that is stopped elsewhere stops at most those whose
-//            turn comes after its own.
-// Killed     as stopped.
-// Fairness   first come, first served: an operation waits for those that were announced before it.
-// Operations run on the thread that serves, which may be another than the caller's: they see that thread's thread-local
-//            data. What they throw reaches the caller, and nobody else. They may not apply to the same object.
-// Memory     for each thread: a node of a line pair for each operation that it is in the middle of.
-// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
-//            std::logic_error when it is called from within an operation of the same object, std::length_error when
-//            more threads come than configured, std::bad_alloc at the first operations of a thread.
-// Use it     instead of cc_synch where a thread's nodes must stay in its own memory (machines without coherent caches,
-//            or with slow ones); elsewhere cc_synch is faster: alone, an operation costs an exchange and a
-//            compare-exchange.
+//            it, stops all others; elsewhere it stops at most the threads behind it in the list.
+// Operations run on the thread that serves. Errors and re-entry are as with cc_synch (muster/combine/cc_synch.hpp).
+// Memory     for each thread: a node of a line pair for each operation that it is in the middle of. It stays with the
+//            thread.
+// Cost       alone, an exchange and a compare-exchange.
 // Source     Fatourou and Kallimanis, "Revisiting the Combining Synchronization Technique", PPoPP 2012, DSM-Synch.
-//            There a node is marked as done before its link is read, so that its owner needs a second one for its next
+//            There a node is marked as done before its link is read, so its owner needs a second one for its next
 //            operation. Here the link is read first, and one is enough, however many fibers share a thread's nodes.
 #pragma once
 
@@ -37,7 +29,7 @@
 #include <type_traits>  // std::invoke_result_t
 #include <utility>      // std::forward
 
-namespace muster::inline MUSTER_ABI {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class State, class Wait = wait::spin_then_park>
 class dsm_synch {
@@ -72,7 +64,7 @@ class dsm_synch {
 
   struct alignas(2 * line_size) node {
     explicit node(std::uint32_t key_in) : key(key_in) {}
-    sync::atomic<node*> next{nullptr};  // written by whoever comes next
+    sync::atomic<node*> next{nullptr};  // written by the next thread
     sync::atomic<std::uint32_t> state{done};
     const std::uint32_t key;                     // of the owner, who waits
     sync::cell<detail::request<State>> request;  // the owner's until it is linked, the combiner's until it is done
@@ -105,7 +97,7 @@ class dsm_synch {
 
   const unsigned help_;
   nodes nodes_;
-  alignas(isolation_size) sync::atomic<node*> tail_{nullptr};  // null: nobody is in the list
+  alignas(isolation_size) sync::atomic<node*> tail_{nullptr};  // null: the list is empty
   alignas(isolation_size) detail::waiting<Wait> waiting_;
   alignas(isolation_size) sync::cell<State> state_;  // the combiner's
 };
@@ -132,7 +124,7 @@ std::invoke_result_t<F&, State&> dsm_synch<State, Wait>::apply(F&& function) {
   node* const own = mine.take();
   own->next.store(nullptr, std::memory_order_relaxed);
   own->state.store(waiting_for_turn, std::memory_order_relaxed);
-  // (1) acq_rel: pairs with (1, 5). Whoever comes next finds the node as it has been set up here; when the list was
+  // (1) acq_rel: pairs with (1, 5). The next thread finds the node as it has been set up here; when the list was
   // empty, we have the object as its last user left it.
   node* const before = tail_.exchange(own, std::memory_order_acq_rel);
   if (before != nullptr) [[unlikely]] {
@@ -155,7 +147,7 @@ bool dsm_synch<State, Wait>::served(node* own, node* before) {
   return look(own) == done;
 }
 
-/// For the combiner, when its own request has been run: runs those that come after it, and then hands the role on.
+/// For the combiner, when its own request has been run: runs the requests after it, and then hands the role on.
 template <class State, class Wait>
 void dsm_synch<State, Wait>::serve_after(group& mine, node* own) {
   const detail::inside here = waiting_.executing();
@@ -199,7 +191,7 @@ typename dsm_synch<State, Wait>::node* dsm_synch<State, Wait>::successor(node* a
     // (5)
     if (tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed))
       return nullptr;
-    // Somebody has appended a node and is about to link it.
+    // A thread has appended a node and is about to link it.
     waiting_.await(nodes::no_nodes_key, [&] {
       next = at->next.load(std::memory_order_acquire);  // (3)
       return next != nullptr;
@@ -209,4 +201,4 @@ typename dsm_synch<State, Wait>::node* dsm_synch<State, Wait>::successor(node* a
   return next;
 }
 
-}  // namespace muster::inline MUSTER_ABI
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -1,19 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// mcs.hpp: an object behind a queue lock. Each waits on a node of its own.
+// mcs.hpp: an object behind a queue lock. Each thread waits on a node of its own.
 //
-// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
+// Order      linearizable; first come, first served.
 // Progress   blocking. A thread that is stopped in the middle of an operation stops all that come after it.
-// Killed     as stopped.
-// Fairness   first come, first served.
-// Operations run on their caller's thread. They may not apply to the same object.
+// Operations run on their caller's thread. Errors and re-entry are as with cc_synch (muster/combine/cc_synch.hpp).
 // Memory     for each thread: a node of a line pair for each operation that it is in the middle of.
-// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
-//            std::logic_error when it is called from within an operation of the same object, std::length_error when
-//            more threads come than configured, std::bad_alloc at the first operations of a thread.
-// Use it     like clh, with no more threads than processors; where threads have fibers, which clh wakes late, or a
-//            thread's nodes must stay in its own memory. Alone, an operation costs an exchange and a compare-exchange.
+// Cost       alone, an exchange and a compare-exchange.
 // Source     Mellor-Crummey and Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", TOCS
 //            1991.
 #pragma once
@@ -30,7 +24,7 @@
 #include <type_traits>  // std::invoke_result_t
 #include <utility>      // std::forward
 
-namespace muster::inline MUSTER_ABI {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class State, class Wait = wait::spin_then_park>
 class mcs {
@@ -64,7 +58,7 @@ class mcs {
 
   struct alignas(2 * line_size) node {
     explicit node(std::uint32_t key_in) : key(key_in) {}
-    sync::atomic<node*> next{nullptr};  // written by whoever comes next
+    sync::atomic<node*> next{nullptr};  // written by the next thread
     sync::atomic<std::uint32_t> state{yours};
     const std::uint32_t key;  // of the owner, who waits
   };
@@ -80,9 +74,9 @@ class mcs {
   void leave(typename nodes::group& mine, node* own);
 
   nodes nodes_;
-  alignas(isolation_size) sync::atomic<node*> tail_{nullptr};  // null: nobody has the object
+  alignas(isolation_size) sync::atomic<node*> tail_{nullptr};  // null: the object is free
   alignas(isolation_size) detail::waiting<Wait> waiting_;
-  alignas(isolation_size) sync::cell<State> state_;  // of whoever holds the lock
+  alignas(isolation_size) sync::cell<State> state_;  // of the thread that holds the lock
 };
 
 template <class State, class Wait>
@@ -99,8 +93,8 @@ std::invoke_result_t<F&, State&> mcs<State, Wait>::apply(F&& function) {
   node* const own = mine.take();
   own->next.store(nullptr, std::memory_order_relaxed);
   own->state.store(waiting_for_turn, std::memory_order_relaxed);
-  // (1) acq_rel: pairs with (1, 5). Whoever comes next finds the node as it has been set up here; when nobody was
-  // there, we have the object as its last user left it.
+  // (1) acq_rel: pairs with (1, 5). The next thread finds the node as it has been set up here; when the object
+  // was free, we have the object as its last user left it.
   node* const before = tail_.exchange(own, std::memory_order_acq_rel);
   if (before != nullptr) [[unlikely]]
     await_turn(own, before);
@@ -128,7 +122,7 @@ void mcs<State, Wait>::leave(typename nodes::group& mine, node* own) {
     // (5) release: pairs with (1). The first to come has the object as we leave it, and may end it.
     if (tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed)) return;
     mine.take_again();
-    // Somebody has appended a node and is about to link it.
+    // A thread has appended a node and is about to link it.
     waiting_.await(nodes::no_nodes_key, [&] {
       next = own->next.load(std::memory_order_acquire);  // (3)
       return next != nullptr;
@@ -142,4 +136,4 @@ void mcs<State, Wait>::leave(typename nodes::group& mine, node* own) {
   events.happened(key);
 }
 
-}  // namespace muster::inline MUSTER_ABI
+}  // namespace muster::bench::inline MUSTER_ABI

@@ -1,20 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// clh.hpp: an object behind a queue lock. Each waits on the node of the one before.
+// clh.hpp: an object behind a queue lock. Each thread waits on the node of the thread before it.
 //
-// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
+// Order      linearizable; first come, first served.
 // Progress   blocking. A thread that is stopped in the middle of an operation stops all that come after it.
-// Killed     as stopped.
-// Fairness   first come, first served.
-// Operations run on their caller's thread. They may not apply to the same object.
+// Operations run on their caller's thread. Errors and re-entry are as with cc_synch (muster/combine/cc_synch.hpp).
 // Memory     for each thread: a node of a line pair for each operation that it is in the middle of.
-// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
-//            std::logic_error when it is called from within an operation of the same object, std::length_error when
-//            more threads come than configured, std::bad_alloc at the first operations of a thread.
-// Use it     where the operations must run on their caller's thread, with no more threads than processors, and to see
-//            what combining gains: under contention the object moves to another core with each operation. Alone, an
-//            operation costs one exchange.
+// Cost       alone, one exchange. Under contention the object moves to another core with each operation.
 // Source     Craig, "Building FIFO and priority-queuing spin locks from atomic swap", 1993; Magnusson, Landin and
 //            Hagersten, "Queue locks on cache coherent multiprocessors", IPPS 1994.
 #pragma once
@@ -31,7 +24,7 @@
 #include <type_traits>  // std::invoke_result_t
 #include <utility>      // std::forward
 
-namespace muster::inline MUSTER_ABI {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class State, class Wait = wait::spin_then_park>
 class clh {
@@ -59,7 +52,7 @@ class clh {
 
  private:
   enum : std::uint32_t {
-    left,  // its owner has left the object to whoever comes next, who also has the node now
+    left,  // its owner has left the object and the node to the next thread
     held,  // its owner has the object or waits for it
   };
 
@@ -91,7 +84,7 @@ class clh {
   node first_{0};
   alignas(isolation_size) sync::atomic<node*> tail_{&first_};
   alignas(isolation_size) detail::waiting<Wait> waiting_;
-  alignas(isolation_size) sync::cell<State> state_;  // of whoever holds the lock
+  alignas(isolation_size) sync::cell<State> state_;  // of the thread that holds the lock
 };
 
 template <class State, class Wait>
@@ -108,7 +101,7 @@ std::invoke_result_t<F&, State&> clh<State, Wait>::apply(F&& function) {
   node* const own = mine.take();
   own->state.store(held, std::memory_order_relaxed);
   const auto events = waiting_.lasting_events();
-  // (1) acq_rel: pairs with (1). Whoever comes next finds our node held, and not as it was before.
+  // (1) acq_rel: pairs with (1). The next thread finds our node held, and not as it was before.
   node* const before = tail_.exchange(own, std::memory_order_acq_rel);
   if (!has_left(before)) [[unlikely]]
     await_turn(before);
@@ -118,4 +111,4 @@ std::invoke_result_t<F&, State&> clh<State, Wait>::apply(F&& function) {
   return std::invoke(function, state_.ref());
 }
 
-}  // namespace muster::inline MUSTER_ABI
+}  // namespace muster::bench::inline MUSTER_ABI

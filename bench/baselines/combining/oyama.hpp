@@ -1,24 +1,18 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// oyama.hpp: an object that many threads use, one operation at a time. Who finds it in use leaves its request on a
-// stack, and whoever has the object takes the whole stack and executes it.
+// oyama.hpp: a combining object. A thread that finds the object busy pushes its request onto a stack. The owner takes
+// the whole stack and executes it.
 //
-// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
-// Progress   blocking. A thread that is stopped while it executes operations stops all others; one that is stopped
-//            while it waits stops nobody, unless the role has just been handed to it.
-// Killed     as stopped.
-// Fairness   requests are executed in the order in which they were left, but whoever finds the object free goes first.
-// Operations run on the thread that serves, which may be another than the caller's: they see that thread's thread-local
-//            data. What they throw reaches the caller, and nobody else. They may not apply to the same object.
+// Order      linearizable. Requests are executed in the order of their pushes, but a thread that finds the object free
+//            goes first.
+// Progress   blocking. A thread that is stopped while it executes operations stops all others; while it waits it stops
+//            none, unless the role has just been handed to it.
+// Operations run on the thread that serves. Errors and re-entry are as with cc_synch (muster/combine/cc_synch.hpp).
 // Memory     for each thread: a node of a line pair for each operation that it is in the middle of.
-// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
-//            std::logic_error when it is called from within an operation of the same object, std::length_error when
-//            more threads come than configured, std::bad_alloc at the first operations of a thread.
-// Use it     when there is little contention. Otherwise all threads fight for one word: cc_synch is faster then. Alone,
-//            an operation costs two compare-exchanges.
+// Cost       alone, two compare-exchanges. Under contention all threads change one word.
 // Source     Oyama, Taura and Yonezawa, "Executing parallel programs with synchronization bottlenecks efficiently",
-//            PDSIA 1999. There the owner of the object serves until nobody is left, however long; here it hands its
+//            PDSIA 1999. There the owner of the object serves until the stack is empty, however long; here it hands its
 //            role on after `help` requests.
 #pragma once
 
@@ -35,7 +29,7 @@
 #include <type_traits>  // std::invoke_result_t
 #include <utility>      // std::forward
 
-namespace muster::inline MUSTER_ABI {
+namespace muster::bench::inline MUSTER_ABI {
 
 template <class State, class Wait = wait::spin_then_park>
 class oyama {
@@ -65,7 +59,7 @@ class oyama {
   enum : std::uint32_t {
     waiting_for_turn,
     done,   // the request has been run; the node is its owner's again
-    yours,  // its owner is the combiner now; `next` leads to those that were left after it
+    yours,  // its owner is the combiner now; `next` leads to the requests pushed after it
   };
 
   struct alignas(2 * line_size) node {
@@ -112,7 +106,7 @@ class oyama {
   const unsigned help_;
   nodes nodes_;
   node bottom_{0};
-  // null: nobody has the object; else somebody has it, and this is the youngest request on the stack, whose end is
+  // null: the object is free; else a thread has it, and this is the youngest request on the stack, whose end is
   // bottom_.
   alignas(isolation_size) sync::atomic<node*> top_{nullptr};
   alignas(isolation_size) detail::waiting<Wait> waiting_;
@@ -175,7 +169,7 @@ bool oyama<State, Wait>::leave_or_enter(node* own, node* seen) noexcept {
   return false;
 }
 
-/// For the combiner: serves those from `rest` on, and whoever has come in the meantime, and then hands the role on.
+/// For the combiner: serves the requests from `rest` on, and those pushed in the meantime, and then hands the role on.
 template <class State, class Wait>
 void oyama<State, Wait>::serve(node* rest, group& mine) {
   if (rest == nullptr) rest = take_all_or_free();
@@ -193,7 +187,7 @@ void oyama<State, Wait>::serve_all(node* rest) {
     node* const at = rest;
     const std::uint32_t key = at->key;
     if (served >= help_) {
-      // (7) release: pairs with (4). The next combiner has the object as we leave it, and those that come after it.
+      // (7) release: pairs with (4). The next combiner has the object as we leave it, and the requests after its own.
       at->state.store(yours, std::memory_order_release);
       waiting_.happened(key);
       return;
@@ -224,4 +218,4 @@ typename oyama<State, Wait>::node* oyama<State, Wait>::take_all_or_free() noexce
   return oldest;
 }
 
-}  // namespace muster::inline MUSTER_ABI
+}  // namespace muster::bench::inline MUSTER_ABI

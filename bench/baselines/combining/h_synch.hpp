@@ -1,24 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// h_synch.hpp: an object that many threads use, one operation at a time, on a machine where some threads are nearer to
-// each other than to the rest. Each cluster of threads has a list and a combiner; the combiners share a lock.
+// h_synch.hpp: a combining object for a machine where some threads are nearer to each other than to the rest. Each
+// cluster of threads has a list and a combiner; the combiners share a lock.
 //
-// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
-// Progress   blocking. A thread that is stopped while it is a combiner stops all others; one that is stopped elsewhere
-//            stops at most those of its cluster whose turn comes after its own.
-// Killed     as stopped.
-// Fairness   first come, first served, among the threads of a cluster, and among the combiners.
-// Operations run on the thread that serves, which may be another of the cluster than the caller's: they see that
-//            thread's thread-local data. What they throw reaches the caller, and nobody else. They may not apply to the
-//            same object.
+// Order      linearizable; first come, first served, among the threads of a cluster, and among the combiners.
+// Progress   blocking. A thread that is stopped while it is a combiner stops all others; elsewhere it stops at most the
+//            threads of its cluster behind it in the list.
+// Operations run on the thread that serves. Errors and re-entry are as with cc_synch (muster/combine/cc_synch.hpp).
 // Memory     for each thread: a node of a line pair for each operation that it is in the middle of; for each cluster
 //            some lines.
-// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
-//            std::logic_error when it is called from within an operation of the same object, std::length_error when
-//            more threads come than configured, std::bad_alloc at the first operations of a thread.
-// Use it     on a machine with several processor packages, with threads pinned so that those of a cluster are in one
-//            package. With one cluster there is no lock, and it is cc_synch.
+// Cost       with one cluster there is no lock, and it is cc_synch.
 // Source     Fatourou and Kallimanis, "Revisiting the Combining Synchronization Technique", PPoPP 2012, H-Synch, with
 //            the lock of Craig and of Magnusson, Landin and Hagersten (clh.hpp).
 #pragma once
@@ -31,41 +23,18 @@
 #include <muster/combine/impl/waiting.hpp>  // waiting
 #include <muster/combine/options.hpp>       // combine_options
 
-#include <algorithm>    // std::max
 #include <cstdint>      // std::uint32_t
-#include <fstream>      // what the system says about its processors
 #include <memory>       // std::unique_ptr
-#include <set>          // packages
 #include <stdexcept>    // std::invalid_argument
-#include <string>       // file names
 #include <type_traits>  // std::invoke_result_t
 #include <utility>      // std::forward
 
-namespace muster::inline MUSTER_ABI {
+namespace muster::bench::inline MUSTER_ABI {
 
 struct h_synch_options : combine_options {
-  /// 0: one for each processor package of the machine.
-  unsigned clusters = 0;
-  /// The cluster of a thread, given the thread's number; taken modulo the number of clusters. Asked at a thread's first
-  /// operations. Null: the thread's number.
-  unsigned (*cluster_of)(unsigned thread) = nullptr;
+  /// A thread belongs to the one that its number gives, modulo this.
+  unsigned clusters = 1;
 };
-
-namespace detail {
-
-/// At least 1. Reads the system each time.
-inline unsigned processor_packages() {
-  std::set<int> packages;
-  for (unsigned cpu = 0;; ++cpu) {
-    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/physical_package_id");
-    int package = 0;
-    if (!(file >> package)) break;
-    packages.insert(package);
-  }
-  return std::max(1U, static_cast<unsigned>(packages.size()));
-}
-
-}  // namespace detail
 
 template <class State, class Wait = wait::spin_then_park>
 class h_synch {
@@ -97,8 +66,8 @@ class h_synch {
  private:
   enum : std::uint32_t {
     waiting_for_turn,
-    done,   // the request has been run; the node belongs to whoever announced it
-    yours,  // whoever announces it, or has announced it, is the combiner of the cluster
+    done,   // the request has been run; the node belongs to the thread that announced it
+    yours,  // the thread that announces it, or has announced it, is the combiner of the cluster
   };
 
   struct cluster;
@@ -115,7 +84,7 @@ class h_synch {
   /// A place in the queue for the object.
   struct alignas(isolation_size) place {
     sync::atomic<std::uint32_t> taken{0};  // 1: its cluster has the object or waits for it
-    std::uint32_t key = 0;                 // of whoever comes after, who waits
+    std::uint32_t key = 0;                 // of the next thread, which waits
   };
 
   /// A list as in request_list.hpp: its last node is one in which nothing is announced yet.
@@ -142,10 +111,7 @@ class h_synch {
     // (4) acquire: pairs with (5, 6). The result is there; the combiner has the lists as the last one left them.
     return own->state.load(std::memory_order_acquire);
   }
-  cluster& home_of_thread() noexcept {
-    const unsigned thread = sync::thread_index();
-    return all_[(cluster_of_ == nullptr ? thread : cluster_of_(thread)) % clusters_];
-  }
+  cluster& home_of_thread() noexcept { return all_[sync::thread_index() % clusters_]; }
   template <class Call>
   MUSTER_HOT typename Call::result run_and_serve(Call& call, cluster& home, node* next, group& mine) {
     lock(home);
@@ -163,7 +129,6 @@ class h_synch {
 
   const unsigned help_;
   const unsigned clusters_;
-  unsigned (*const cluster_of_)(unsigned);
   std::unique_ptr<cluster[]> all_;
   std::unique_ptr<place[]> places_;  // one for each cluster, and one more
   nodes nodes_;
@@ -176,8 +141,7 @@ template <class State, class Wait>
 template <class... Args>
 h_synch<State, Wait>::h_synch(const h_synch_options& options, Args&&... args)
     : help_(options.help),
-      clusters_(options.clusters != 0 ? options.clusters : detail::processor_packages()),
-      cluster_of_(options.cluster_of),
+      clusters_(options.clusters),
       all_(std::make_unique<cluster[]>(clusters_)),
       places_(std::make_unique<place[]>(clusters_ + 1)),
       nodes_(options.threads),
@@ -277,7 +241,7 @@ void h_synch<State, Wait>::lock(cluster& home) {
   if (clusters_ == 1) return;
   place* const own = home.spare.get();
   own->taken.store(1, std::memory_order_relaxed);
-  // (7) acq_rel: pairs with (7). Whoever comes next finds our place taken, and not as it was before.
+  // (7) acq_rel: pairs with (7). The next thread finds our place taken, and not as it was before.
   place* const before = last_place_.exchange(own, std::memory_order_acq_rel);
   home.before.ref() = before;
   // (8) acquire: pairs with (9). We have the object as its last user left it.
@@ -288,11 +252,11 @@ template <class State, class Wait>
 void h_synch<State, Wait>::unlock(cluster& home) noexcept {
   if (clusters_ == 1) return;
   place* const own = home.spare.get();
-  home.spare.ref() = home.before.get();  // nobody else looks at that one any more
+  home.spare.ref() = home.before.get();  // no other thread looks at that one any more
   const std::uint32_t key = own->key;
   // (9) release: pairs with (8).
   own->taken.store(0, std::memory_order_release);
   waiting_.happened(key);
 }
 
-}  // namespace muster::inline MUSTER_ABI
+}  // namespace muster::bench::inline MUSTER_ABI
