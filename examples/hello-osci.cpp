@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first program of the guide to combining: what many fibers know together.
+// The first program of the guide to combining: many fibers fill one map.
 
 // [first]
 #include <muster/combine.hpp>
@@ -11,7 +11,7 @@
 #include <map>
 
 int main() {
-  muster::osci<std::map<int, int>> histogram;  // a map that everybody may use, one operation at a time
+  muster::osci<std::map<int, int>> histogram;  // a map for all threads, one operation at a time
 
   muster::run_team({.carriers = 2, .fibers = 32}, [&](unsigned carrier, unsigned fiber) {
     for (int i = 0; i < 1000; ++i) {

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-/// Anything that nobody has reviewed. It knows nothing of sandboxes.
+/// Any code that was never reviewed. It knows nothing of sandboxes.
 long lines_of(const char* path) {
   std::ifstream file(path);
   if (!file) return -1;

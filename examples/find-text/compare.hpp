@@ -20,7 +20,7 @@ template <class Result>
 struct method {
   std::string name;
   unsigned workers;
-  std::function<void(Result&)> run;  // makes the result of what it is given
+  std::function<void(Result&)> run;  // turns its argument into the result
 };
 
 template <class Result>
@@ -31,8 +31,8 @@ struct comparison {
 };
 
 /// Runs each method `repeats` times, on a copy of `start` each time. The first one also makes an untimed run, which
-/// brings the files into memory. They take turns, in another random order each round, so that a slow moment of the
-/// machine does not always hit the same one.
+/// brings the files into memory. The methods take turns, in a new random order each round, so that a slow moment of the
+/// machine does not always hit the same method.
 template <class Result>
 comparison<Result> compare_methods(const std::vector<method<Result>>& methods, const Result& start,
                                    std::size_t repeats) {

@@ -3,8 +3,8 @@
 //
 // files.hpp: opens a file, reads any part of it, and lists a directory.
 //
-// Failures are std::system_error; what goes wrong inside a tree is kept beside the file or directory it belongs to.
-// Several threads may read one file at once, because a read says where it begins and moves no position.
+// Failures are std::system_error; errors inside a tree are stored with the file or directory they belong to. Several
+// threads may read one file at once, because a read gives its offset and moves no position.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace find_text {
 
 class input_file {
  public:
-  /// `flags` are those of open(2), beside O_RDONLY and O_CLOEXEC.
+  /// `flags` are further flags of open(2), besides O_RDONLY and O_CLOEXEC.
   explicit input_file(const std::string& path, int flags = 0)
       : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags)) {
     if (number_ < 0) throw_errno();
@@ -35,7 +35,7 @@ class input_file {
   input_file& operator=(const input_file&) = delete;
   ~input_file() { ::close(number_); }
 
-  /// What the system says now; 0 for files that are made while they are read, such as those in /proc.
+  /// The size that the system reports now; 0 for files that are generated while they are read, as in /proc.
   std::uint64_t size() const {
     struct ::stat status{};
     if (::fstat(number_, &status) != 0) throw_errno();
@@ -43,14 +43,14 @@ class input_file {
     return static_cast<std::uint64_t>(status.st_size);
   }
 
-  /// Reads the bytes from `offset` on. Returns how many there were: less than there is room for at the end of the file.
+  /// Reads the bytes from `offset` on. Returns their number, which is less than `room` at the end of the file.
   std::size_t read_at(std::uint64_t offset, std::span<char> room) const {
     return fill(room, [&](char* to, std::size_t most, std::size_t done) {
       return ::pread(number_, to, most, static_cast<::off_t>(offset + done));
     });
   }
 
-  /// Reads the next bytes, also of what is no regular file. Returns less than there is room for at the end.
+  /// Reads the next bytes of a file of any kind. Returns their number, which is less than `room` at the end.
   std::size_t read(std::span<char> room) const {
     return fill(room, [&](char* to, std::size_t most, std::size_t) { return ::read(number_, to, most); });
   }
@@ -72,7 +72,7 @@ class input_file {
   const int number_;
 };
 
-/// All that can be read from a file of any kind.
+/// The whole contents of a file of any kind.
 inline std::string read_whole(const std::string& path) {
   const input_file file(path);
   std::string text;
@@ -90,20 +90,20 @@ struct file_result {
   std::string path;
   std::uint64_t lines = 0;  // that match
   std::uint64_t bytes = 0;
-  std::string error = {};  // why it could not be read; empty when it could
+  std::string error = {};  // the reason why it could not be read, or empty
   friend bool operator==(const file_result&, const file_result&) = default;
 };
 
-/// A directory of a tree, and what is in it, each in the order of the bytes of the names.
+/// A directory of a tree and its entries, each in the order of the bytes of the names.
 struct directory_result {
   std::string path;
   std::vector<file_result> files = {};
   std::vector<directory_result> directories = {};
-  std::string error = {};  // why it could not be read; empty when it could
+  std::string error = {};  // the reason why it could not be read, or empty
 };
 
-/// Finds out what is in a directory, whose path is set. Leaves out, as grep -r does, symbolic links, so that a tree
-/// cannot loop, and FIFOs, sockets and devices, which might keep us waiting for ever.
+/// Lists the entries of a directory whose path is set. Like grep -r, it leaves out symbolic links, so that a tree
+/// cannot loop, and FIFOs, sockets and devices, which might block forever.
 inline void list(directory_result& here) {
   std::error_code error;
   // The directory is closed before anything below it is opened, so deep trees do not exhaust the open files.

@@ -7,12 +7,11 @@
 //   find-text sort FILE            prints what sort FILE prints in the locale "C"
 //
 // As with grep -a, a file that is not text is searched like any other. As with grep -r, symbolic links below DIR are
-// not followed, and FIFOs, sockets and devices are not opened. Other than with grep, the pattern is not empty and is
-// one line, and a path that is longer than the system takes is one that cannot be read.
+// not followed, and FIFOs, sockets and devices are not opened. Unlike in grep, the pattern must not be empty and must
+// be one line, and a path that is too long for the system counts as unreadable.
 //
-// Exit status, as that of grep: 0 a line matches, or the lines are sorted; 1 no line matches; 2 something was wrong:
-// the usage, or a file or directory that could not be read, or the results that were compared. What can be read is
-// counted and printed also then.
+// Exit status, as that of grep: 0 a line matches, or the lines are sorted; 1 no line matches; 2 wrong usage, an
+// unreadable file or directory, or different results in a comparison. Readable files are counted and printed even then.
 
 #include "compare.hpp"
 #include "files.hpp"
@@ -53,7 +52,7 @@ struct options {
 };
 
 void complain(std::string complaint) {
-  // A file name may hold any byte. Those that could move the cursor or colour the terminal are not for printing.
+  // A file name may hold any byte. Do not print bytes that could move the cursor or colour the terminal.
   std::replace_if(complaint.begin(), complaint.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
   std::fprintf(stderr, "find-text: %s\n", complaint.c_str());
 }
@@ -65,7 +64,7 @@ void end_output() {
     throw std::system_error(errno, std::generic_category(), "the result could not be written");
 }
 
-/// Makes the result of what `start` is, with all workers; or compares a serial program, one worker, and all of them.
+/// Turns `start` into the result with all workers, or compares a serial program, one worker, and all of them.
 template <class Result, class Serial, class Parallel>
 Result do_or_compare(const options& how, Result start, Serial serial, Parallel parallel) {
   muster::pool pool({.workers = how.workers});

@@ -4,9 +4,9 @@
 // search.hpp: counts the matching lines of all files of a tree, one file after another, or as many at once as there
 // are workers.
 //
-// Every directory and every file is a task of one finish, and a file is a reduction over its pieces. So it does not
-// matter whether the tree is broad or deep, nor whether it holds many small files or a single large one. A task writes
-// only to the directory or file that it was given, so nothing is locked, and the result is the same in every run.
+// Every directory and every file is a task of one finish, and a file is a reduction over its pieces. So the tree may be
+// broad or deep, and hold many small files or a single large one. A task writes only to its own directory or file, so
+// there is no lock, and the result is the same in every run.
 #pragma once
 
 #include "files.hpp"
@@ -35,7 +35,7 @@ struct search_job {
 };
 
 // [methods]
-/// How a program does it that has only one thread.
+/// The methods of a program with one thread.
 struct serially {
   struct scope {
     template <class Task>
@@ -56,7 +56,7 @@ struct serially {
   }
 };
 
-/// The same by muster.
+/// The same methods with muster.
 struct in_parallel {
   template <class Body>
   static void finish(Body body) {
@@ -70,13 +70,13 @@ struct in_parallel {
 // [/methods]
 
 // [file]
-/// Counts in pieces, which may be read and searched at the same time, and added up in groups, but always in order.
+/// Counts in pieces. Pieces may be read and searched at the same time, and are added up in groups, but always in order.
 template <class Method>
 std::uint64_t matching_lines(const input_file& file, std::uint64_t size, const search_job& work) {
   const std::uint64_t pieces = size / work.piece_size + 1;
   const auto find_in_piece = [&](std::uint64_t i) {
     std::uint64_t offset = i * work.piece_size;
-    // The last piece is mostly a small one. It goes on to the end of the file, wherever that is now.
+    // The last piece is usually a small one. It extends to the end of the file, wherever that is now.
     const std::size_t step = std::min<std::uint64_t>(work.piece_size, size - offset + 4096);
     const std::size_t room = step + work.pattern.size() - 1;
     const auto text = std::make_unique_for_overwrite<char[]>(room);
@@ -97,8 +97,8 @@ template <class Method>
 void search_file(const search_job& work, file_result& here) {
   if (!here.error.empty()) return;
   try {
-    // The file may have been replaced since its directory was listed: O_NOFOLLOW and O_NONBLOCK keep us from following
-    // a link and from waiting for the other side of a FIFO.
+    // The file may have been replaced since its directory was listed: O_NOFOLLOW and O_NONBLOCK keep open() from
+    // following a link and from waiting for the other side of a FIFO.
     const input_file file(here.path, O_NOFOLLOW | O_NONBLOCK);
     here.bytes = file.size();
     here.lines = matching_lines<Method>(file, here.bytes, work);
@@ -120,11 +120,11 @@ template <class Method>
 directory_result search_tree(const search_job& work) {
   directory_result root{.path = work.directory};
   Method::finish([&](auto& scope) { search_directory<Method>(scope, work, root); });
-  return root;  // finish has waited for every task, also for those that tasks have started
+  return root;  // finish has waited for every task, including tasks started by tasks
 }
 // [/tree]
 
-/// All files of a tree in order, and what could not be read.
+/// All files of a tree in order, and the errors.
 struct search_result {
   std::vector<file_result> files;  // that could be read
   std::vector<std::string> complaints;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests of the parts of find-text: that pieces add up wherever they are cut, that failures in a tree are kept, and that
-// a wrong result is noticed. What a user sees of the whole program is tested in test_program.py.
+// a wrong result is noticed. test_program.py tests the program as a user sees it.
 
 #include "compare.hpp"
 #include "files.hpp"

@@ -34,7 +34,7 @@ def run(*args, program=None, **more):
 
 
 def records(output):
-    """What count or grep prints with -Z: [(name, lines)]. A name may contain anything but a zero byte."""
+    """The output of count or grep with -Z: [(name, lines)]. A name may contain anything but a zero byte."""
     found = re.findall(rb"([^\0]+)\0(\d+)\n", output)
     assert b"".join(b"%s\0%s\n" % record for record in found) == output, output
     return found
@@ -87,7 +87,7 @@ class Tree(unittest.TestCase):
         for name, target in ((b"file", b"no end"), (b"loop", b"loop"), (b"parent", b".."), (b"dangling", b"gone"),
                              (b"directory", b"d1")):
             os.symlink(target, self.path(b"d0", b"link to " + name))
-        os.mkfifo(self.path(b"d0", b"fifo"))  # Opening it would wait for a writer for ever.
+        os.mkfifo(self.path(b"d0", b"fifo"))  # Opening it would wait forever for a writer.
 
     def check(self, pattern, directory=None, workers=(1, 2, 5), options=()):
         """The records are those of grep, in the order of the names; the status is that of grep. Returns them."""
@@ -101,9 +101,9 @@ class Tree(unittest.TestCase):
             self.assertEqual(again.stdout, result.stdout)
         return expected
 
-    def as_nobody(self):
-        """(program, options for run): root reads everything, so the program has to run as nobody, from a place where
-        nobody can start it."""
+    def as_unprivileged(self):
+        """(program, options for run): root reads everything, so the program must run as an unprivileged user, from
+        a place where that user can start it."""
         os.chmod(self.root, 0o755)
         if os.geteuid() != 0:
             return PROGRAM, {}
@@ -269,20 +269,20 @@ class Failures(Tree):
             path = self.path(b"d1", b"secret%d" % i)
             os.mkdir(path) if i == 0 else self.write(b"d1/secret%d" % i, b"ab")
             os.chmod(path, 0)
-        program, nobody = self.as_nobody()
-        status, expected = grep("ab", self.root, **nobody)
+        program, unprivileged = self.as_unprivileged()
+        status, expected = grep("ab", self.root, **unprivileged)
         self.assertEqual(status, 2)
         self.assertGreater(len(expected), 100)
         for options in ([], ["--piece", "10"]):
-            result = run("count", "-Z", "ab", self.root, *options, program=program, **nobody)
+            result = run("count", "-Z", "ab", self.root, *options, program=program, **unprivileged)
             self.assertEqual((result.returncode, sorted(records(result.stdout))), (2, expected))
             complaints = result.stderr.decode().splitlines()
             self.assertEqual(len(complaints), 8)
             for i in range(8):
                 self.assertIn(f"find-text: {self.root}/d1/secret{i}: Permission denied", complaints)
-        compared = run("count", "ab", self.root, "--compare", "--repeat", 1, program=program, **nobody)
+        compared = run("count", "ab", self.root, "--compare", "--repeat", 1, program=program, **unprivileged)
         self.assertEqual((compared.returncode, compared.stderr.count(b"Permission denied")), (2, 8))
-        result = run("sort", self.path(b"d1/secret1"), program=program, **nobody)
+        result = run("sort", self.path(b"d1/secret1"), program=program, **unprivileged)
         self.assertEqual((result.returncode, result.stdout), (2, b""))
         self.assertIn(b"secret1: Permission denied; give a file", result.stderr)
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// text.hpp: which lines of a text contain a pattern, when several threads look at a piece each.
+// text.hpp: finds the lines of a text that contain a pattern, while several threads search a piece each.
 //
-// Pieces are cut anywhere, in the middle of a line or of a match. What is found in a piece says enough about its two
-// ends for neighbours to be added up, so nobody looks for line ends before the work is dealt out, and one line that is
-// longer than memory is as good as many short ones.
+// Pieces are cut anywhere, even in the middle of a line or of a match. The result of a piece describes its two ends, so
+// the results of neighbours can be added up. No thread looks for line ends before the work is divided, and a line that
+// is longer than memory works as well as many short ones.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct matches {
   bool last = false;   // the last line is one of them
   bool single = true;  // there is no line end, so the first line is the last
 
-  /// What is in `a` and in `b`, which comes behind it: a line that was cut between the two counts once. The sum is
-  /// associative, as parallel_reduce needs it, and not commutative, which parallel_reduce does not need.
+  /// The matches in `a` and in `b`, which follows it: a line that was cut between the two counts once. The sum is
+  /// associative, as parallel_reduce requires, and not commutative, which parallel_reduce does not require.
   friend matches operator+(const matches& a, const matches& b) {
     return {.lines = a.lines + b.lines - (a.last && b.first ? 1 : 0),
             .first = a.first || (a.single && b.first),
@@ -35,9 +35,9 @@ struct matches {
 };
 // [/matches]
 
-/// The matches that begin in the first `size` bytes of `text`. The text has to go on behind them, so far as the file
-/// does, by one byte less than the pattern: a match may begin here and end there. The pattern is not empty and contains
-/// no line end, so that a match lies in one line.
+/// The matches that begin in the first `size` bytes of `text`. Unless the file ends, `text` must extend beyond them by
+/// the length of the pattern less one byte, for matches that begin here and end there. The pattern must not be empty or
+/// contain a line end, so a match lies in one line.
 inline matches find_matches(std::string_view text, std::size_t size, std::string_view pattern) {
   const std::string_view piece = text.substr(0, size);
   const std::size_t first_end = piece.find('\n');

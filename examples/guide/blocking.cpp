@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Guide: push and pop wait; close ends the conversation, and nothing is lost.
+// Guide: push and pop wait; close ends the stream, and no item is lost.
 
 #include "expect.hpp"
 
@@ -41,8 +41,8 @@ void close_and_drain() {
   queue.close();
   queue.close();  // closing twice is fine
 
-  const muster::queue_status refused = queue.push(3);  // closed: nothing goes in any more
-  const auto first = queue.pop();                      // 1: what was inside still comes out, in order
+  const muster::queue_status refused = queue.push(3);  // closed: no further items
+  const auto first = queue.pop();                      // 1: items inside still come out, in order
   const auto second = queue.pop();                     // 2
   const auto end = queue.pop();                        // no value: closed and drained; it does not wait
   // [/close]

@@ -49,10 +49,10 @@ void without_waiting() {
   const std::vector<int> six{1, 2, 3, 4, 5, 6};
 
   // [bulk-try]
-  const std::size_t pushed = queue.try_push_n(six.begin(), six.size());  // 4: what there was room for
+  const std::size_t pushed = queue.try_push_n(six.begin(), six.size());  // 4: there was no more room
 
   std::vector<int> out(6);
-  const std::size_t popped = queue.try_pop_n(out.begin(), out.size());  // 4: what there was
+  const std::size_t popped = queue.try_pop_n(out.begin(), out.size());  // 4: all there were
   out.resize(popped);
   // [/bulk-try]
 

@@ -32,7 +32,7 @@ void results_and_exceptions() {
   bool refused = false;
   try {
     names.apply([](auto& all) { return all.at(7); });
-  } catch (const std::out_of_range&) {  // reaches whoever has called apply, and nobody else
+  } catch (const std::out_of_range&) {  // reaches the caller of apply, and no other thread
     refused = true;
   }
   // [/results]
@@ -49,7 +49,7 @@ struct session {
 using shared_session = muster::osci<session>;
 
 void leave(shared_session* one) {
-  if (one->apply([](session& s) { return --s.users; }) == 0) delete one;  // others may still be on their way out
+  if (one->apply([](session& s) { return --s.users; }) == 0) delete one;  // others may still be returning
 }
 // [/last-user]
 
@@ -84,23 +84,23 @@ void batches() {
 
   std::vector functions = {add(1), add(10), add(100)};
   std::array<long, 3> sums{};
-  total.apply_batch(std::span(functions), sums.begin());  // one trip for all three
+  total.apply_batch(std::span(functions), sums.begin());  // one request for all three
   // [/batch]
   expect(sums == (std::array<long, 3>{1, 11, 111}));
 }
 
 // [execute]
 struct counter {
-  struct add {  // a request: eight bytes, that can be copied as bytes
+  struct add {  // a request: eight bytes, trivially copyable
     long n;
     long operator()(counter& c) const noexcept { return c.value += n; }
   };
-  // Found by its name: gets all requests that have come together, instead of one call for each.
+  // Found by its name: gets all requests of a batch, instead of one call for each.
   void execute(muster::batch<counter, add, long> all) noexcept {
     long sum = value;
     for (std::size_t i = 0; i < all.size(); ++i) {
       sum += all[i].function().n;
-      all[i].result(sum);  // the sum of all up to this one, as if they had come one by one
+      all[i].result(sum);  // the sum up to this request, as if each had been executed by itself
     }
     value = sum;  // written once for all
   }
@@ -124,25 +124,25 @@ void whole_batches() {
 // [eliminate]
 struct seats {
   struct change {
-    int by;  // 1: given back, -1: taken, if there is one
+    int by;  // 1: returns a seat, -1: takes one, if there is one
     bool operator()(seats& s) const noexcept {
       if (s.free + by < 0) return false;
       s.free += by;
       return true;
     }
   };
-  // Found by its name, too. Gets what is about to leave a thread, and does not see the object.
+  // Found by its name, too. Gets the requests that are about to leave a thread, and does not see the object.
   static void eliminate(muster::departing<seats> all, std::span<std::uint32_t> notes) noexcept {
-    std::size_t given = 0;  // all before it are answered, or take a seat
+    std::size_t given = 0;  // all requests before it are answered, or take a seat
     for (std::size_t i = 0; i < all.size(); ++i) {
       notes[i] = 0;
       if (!all[i].is<change>()) {
-        given = i + 1;  // somebody who looks at the seats: nothing is answered across that
+        given = i + 1;  // a request that reads the seats: no request is answered across it
       } else if (all[i].function<change>().by < 0) {
         while (given < i && (notes[given] == all.answered || all[given].function<change>().by < 0)) ++given;
         if (given == i) continue;
         all[given].result<change>(true);
-        all[i].result<change>(true);  // takes the seat that has just been given back
+        all[i].result<change>(true);  // takes the seat that was just returned
         notes[given] = notes[i] = all.answered;
       }
     }
@@ -164,8 +164,8 @@ void detached() {
   // [detached]
   muster::osci<long> total({.detached = true});
 
-  total.post([](long& sum) noexcept { sum += 5; });                // nobody waits for this one
-  auto ticket = total.submit([](long& sum) { return sum += 2; });  // and this one is asked for later
+  total.post([](long& sum) noexcept { sum += 5; });                // no result
+  auto ticket = total.submit([](long& sum) { return sum += 2; });  // the result is retrieved later
   const long after = ticket.get();
   // [/detached]
   expect(after == 7);

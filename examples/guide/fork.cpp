@@ -60,14 +60,14 @@ void exceptions() {
   try {
     muster::fork2([] { throw std::runtime_error("left"); }, [] { throw std::runtime_error("right"); });
   } catch (const std::runtime_error& error) {
-    first = error.what();  // "left", whoever was faster
+    first = error.what();  // "left", whichever was faster
   }
   // [/exceptions]
   expect(first == "left");
 }
 
 // [scope]
-/// Visits a graph that has no cycles. Every visit begins those that come after it; nobody waits for them but the end.
+/// Visits an acyclic graph. Every visit starts the visits of its successors; only the end of the scope waits for them.
 struct step {
   std::vector<step*> next;
   std::atomic<int> visits = 0;
@@ -167,7 +167,7 @@ int main() {
   // [/run]
   expect(leaves == 4096);
   // [substitutes]
-  muster::pool patient({.workers = 4, .substitutes = 4});  // four work, also while four others sleep in joins
+  muster::pool patient({.workers = 4, .substitutes = 4});  // four work, even while four others sleep in joins
   // [/substitutes]
   expect(patient.run([](muster::context here) { return count(here, 12); }) == 4096);
 }

@@ -93,7 +93,7 @@ void own_heap() {
   muster_simt::device_array<place> state(1);
   auto* const all = ::new (static_cast<void*>(state.get())) heap(*pages);
   muster_simt::launch({4}, {128}, use<heap>, all, failed.get());
-  all->trim();  // what was kept goes back to the pages
+  all->trim();  // returns the kept blocks to the pages
   // [/make]
   expect(pages->free_pages() == pages->pages(), "a page is lost");
   expect(all->noticed().twice + all->noticed().invalid == 0, "something was freed that was not an object");
@@ -105,7 +105,7 @@ void on_every_schedule() {
   // [schedules]
   for (unsigned seed = 1; seed <= 100; ++seed) {
     muster_simt::current() = {.seed = seed, .multiprocessors = 2};
-    lists();  // throws muster_simt::error when lanes wait for ever, and says for what
+    lists();  // throws muster_simt::error if lanes wait forever, and says for what
   }
   // [/schedules]
   muster_simt::current() = {};

@@ -78,7 +78,7 @@ void destruction() {
     muster::spsc_queue<counted> queue(8);
     queue.emplace();
     queue.emplace();
-    // Nobody popped the two: the queue destroys them when it is destroyed.
+    // The two were not popped: the queue destroys them when it is destroyed.
     // [/destruction]
     expect(counted::alive == 2);
   }

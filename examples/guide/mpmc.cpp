@@ -50,7 +50,7 @@ int main() {
     });
 
   givers.clear();  // joins: all producers are done,
-  queue.close();   // so nobody's push is refused
+  queue.close();   // so no push is refused
   takers.clear();  // and the consumers drain the queue
   // [/mpmc]
 

@@ -130,7 +130,7 @@ void many(const workplace& place) {
   // [many]
   muster::sandbox box(muster::policy().read(in).memory(64U << 20U), {.jobs = 4});
   std::vector<muster::sandbox::job<std::int64_t>> jobs;
-  for (int i = 0; i < 4; ++i)  // not five: submit() waits until one has been got, and here nobody would
+  for (int i = 0; i < 4; ++i)  // not five: the fifth submit() would wait until a result is retrieved
     jobs.push_back(box.submit([&in, i](muster::inside& calls, std::span<std::byte> window) {
       const std::int64_t file = calls.open(in + '/' + std::to_string(i));
       const std::int64_t size = calls.read(file, window);
@@ -199,7 +199,7 @@ void refusals(const workplace& place) {
       std::ofstream output(out + "/result");
       return std::system("true");
     });
-    box.stop();  // all refusals have been told when this returns
+    box.stop();  // returns when all refusals have been reported
   }
   for (const std::string& rule : missing) std::printf("%s\n", rule.c_str());
   // [/refusals]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Guide: queues between processes, and what is left when one of them is killed.
+// Guide: queues between processes, and recovery when one of them is killed.
 
 #include "expect.hpp"
 
@@ -109,7 +109,7 @@ int main() {
   expect(!now.participants[0].alive && now.participants[0].items == 1);
 
   // [shared-recover]
-  std::vector<reading> unfinished;  // what the dead had claimed and their pop had not returned
+  std::vector<reading> unfinished;  // items that the dead had claimed, but their pop had not returned
   const std::size_t dead = queue.recover([&](const reading& r) { unfinished.push_back(r); });
   // [/shared-recover]
   expect(dead == 1 && unfinished.empty());

@@ -58,7 +58,7 @@ void timed() {
   expect(first == muster::queue_status::success);
   expect(second == muster::queue_status::full);
   expect(item && *item == 1);
-  // Two waits of 5 ms. An upper limit would depend on how busy the machine is; so there is none.
+  // Two waits of 5 ms. There is no upper limit, because it would depend on how busy the machine is.
   expect(std::chrono::steady_clock::now() - start >= 10ms);
 }
 
@@ -78,7 +78,7 @@ void stopped() {
   queue.push(20);
   queue.push(22);
   while (taken != 42) std::this_thread::yield();
-  worker.request_stop();  // the queue stays open: other workers go on, and this one ends
+  worker.request_stop();  // the queue stays open: other workers continue, and this one ends
   worker.join();
   // [/stop]
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// compare.hpp: sends the same orders to exchanges that are shared in several ways, and compares what comes of it.
+// compare.hpp: sends the same orders to exchanges that are shared in several ways, and compares the results.
 //
-// The results are equal, not just alike, however the threads are interleaved. Each instrument belongs to one client,
-// who sends its orders in the order of the file; so a book sees the same orders in every run, and gives the same
-// answers. Accounts and totals are changed by all clients, but only by sums, which do not depend on the order.
+// The results are identical, however the threads are interleaved. Each instrument belongs to one client, which sends
+// its orders in the order of the file; so a book sees the same orders in every run, and gives the same answers. All
+// clients change accounts and totals, but only by sums, which do not depend on the order.
 #pragma once
 
 #include "exchange.hpp"
@@ -37,8 +37,8 @@ struct outcome {
   double seconds = 0;
 };
 
-/// Who sends which orders. A client has its messages in memory of its own, and decodes them itself, as the gateways of
-/// an exchange do. On cache lines of its own: they are written all the time.
+/// A sender of orders. A client has its messages in its own memory, and decodes them itself, as the gateways of an
+/// exchange do. It has its own cache lines, because it is written all the time.
 struct alignas(muster::line_size) client {
   struct message {
     std::uint32_t row;
@@ -61,7 +61,8 @@ inline std::vector<client> deal(const order_file& orders, std::size_t clients) {
   return all;
 }
 
-/// Sends all orders from so many fibers of so many threads. `apply(f)` has to execute f(exchange) as if under a lock.
+/// Sends all orders from `fibers` fibers on each of `threads` threads. `apply(f)` must execute f(exchange) as if under
+/// a lock.
 template <class Apply>
 void send_orders(const order_file& orders, unsigned threads, unsigned fibers, outcome& result, Apply&& apply) {
   std::vector<client> clients = deal(orders, std::size_t{threads} * fibers);
@@ -72,7 +73,7 @@ void send_orders(const order_file& orders, unsigned threads, unsigned fibers, ou
     std::string_view text = mine.text;
     for (std::size_t i = 0; i != mine.messages.size(); ++i) {
       const auto [row, length] = mine.messages[i];
-      const order next = orders.decode_row(row, text.substr(0, length));  // nobody else waits for this
+      const order next = orders.decode_row(row, text.substr(0, length));  // outside the operation, so no client waits
       text.remove_prefix(length);
       mine.answers[i] = apply([&next](exchange& all) { return all.handle(next); });
     }
@@ -138,7 +139,7 @@ struct comparison {
   std::string difference;     // empty when all results were equal
 };
 
-/// What is wrong with a result, as a message; empty when it is that of the reference.
+/// The first error in a result, as a message; empty if the result equals the reference.
 inline std::string difference(const outcome& reference, const outcome& result, const std::string& name) {
   if (!result.broken.empty()) return "the exchange of '" + name + "' is broken: " + result.broken;
   for (std::size_t row = 0; row != reference.answers.size(); ++row)
@@ -161,8 +162,9 @@ inline std::uint64_t digest(const outcome& result) {
   return h;
 }
 
-/// Runs each method `repeats` times; the first one also makes an untimed run, the reference for the results. They take
-/// turns, in another random order each round, so that a slow moment of the machine does not always hit the same one.
+/// Runs each method `repeats` times; the first one also makes an untimed run, the reference for the results. The
+/// methods take turns, in a new random order each round, so that a slow moment of the machine does not always hit the
+/// same one.
 inline comparison compare_methods(const std::vector<method>& methods, const order_file& orders, std::size_t repeats) {
   comparison result;
   const auto run = [&](const method& how) { return how.run(orders, how.threads, how.fibers); };

@@ -3,8 +3,8 @@
 //
 // exchange.hpp: the order books of all instruments, with price-time priority, and the accounts that trade in them.
 //
-// Plain code for one thread: nothing in here knows how it is shared. A trade changes a book, two accounts and the
-// totals, and accounts trade in every book; so a lock for each book would not do, and people take one for all.
+// Plain code for one thread, without any sharing. A trade changes a book, two accounts and the totals, and accounts
+// trade in every book; so a lock for each book would not do, and programs use one for all.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ constexpr std::uint32_t max_orders = 8'000'000, max_quantity = 1'000'000, max_pr
 
 struct totals {
   std::uint64_t ordered = 0;  // shares, by limit and market orders
-  std::uint64_t refused = 0;  // shares of market orders for which nobody was left
+  std::uint64_t refused = 0;  // shares of market orders without a counterparty
   std::uint64_t cancelled = 0;
   std::uint64_t traded = 0;
   std::uint64_t value = 0;
@@ -57,7 +57,7 @@ class exchange {
   const totals& sums() const { return totals_; }
   /// Orders that wait in the books.
   std::uint64_t resting() const;
-  /// All that an observer could ask for, in a fixed order: equal exchanges have equal states, and the reverse.
+  /// The whole observable state, in a fixed order: two exchanges are equal if and only if their states are.
   std::vector<std::uint64_t> state() const;
   /// The first invariant that does not hold, as a message; empty when all do.
   std::string check() const;
@@ -74,7 +74,7 @@ class exchange {
     std::uint32_t account = 0;
     side way = side::buy;
   };
-  struct level {  // a price at which somebody waits: never empty
+  struct level {  // a price at which orders wait: never empty
     std::uint32_t first = none, last = none;
   };
   using bid_levels = std::map<std::uint32_t, level, std::greater<>>;  // the best price comes first on both sides
@@ -116,7 +116,7 @@ inline std::uint32_t exchange::handle(const order& o) {
   return traded;
 }
 
-/// Trades with the best of those who wait, as long as the price suits.
+/// Trades with the best waiting orders, as long as the price suits.
 template <class Levels>
 std::uint32_t exchange::match(Levels& others, const order& o) {
   std::uint32_t left = o.quantity;
@@ -146,7 +146,7 @@ inline void exchange::settle(const order& taker, const entry& maker, std::uint32
   ++totals_.trades;
 }
 
-/// Appends what is left of `o` to those who wait at its price.
+/// Appends the rest of `o` to the orders that wait at its price.
 template <class Levels>
 void exchange::rest(Levels& own, const order& o, std::uint32_t quantity) {
   level& at = own[o.price];
@@ -216,7 +216,7 @@ inline std::string exchange::check() const {
     const book& b = books_[i];
     if (!well_linked(b.bids, i, side::buy) || !well_linked(b.asks, i, side::sell)) return "a queue of a book is broken";
     if (!b.bids.empty() && !b.asks.empty() && b.bids.begin()->first >= b.asks.begin()->first)
-      return "somebody would pay what another asks, and they have not traded";
+      return "a buyer would pay what a seller asks, but they have not traded";
   }
   if (orders != resting()) return "an order is in no book, and not done";
   if (totals_.ordered != 2 * totals_.traded + totals_.refused + totals_.cancelled + waiting)

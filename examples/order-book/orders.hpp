@@ -30,12 +30,12 @@
 
 namespace order_book {
 
-/// What is wrong with the input, for its author.
+/// An error in the input, worded for its author.
 struct bad_input : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The fields of a line, one after the other. What comes from the file is not repeated in messages: it may be anything.
+/// The fields of a line, one after the other. Messages do not repeat text from the file, which may be anything.
 class fields {
  public:
   explicit fields(std::string_view line) : rest_(line) {}
@@ -66,7 +66,7 @@ class fields {
   bool ended_ = false;
 };
 
-/// Reads one line. The two callables make numbers of names.
+/// Reads one line. The two callables turn names into numbers.
 template <class InstrumentOf, class AccountOf>
 order decode(std::string_view line, InstrumentOf&& instrument_of, AccountOf&& account_of) {
   fields in(line);
@@ -90,7 +90,7 @@ order decode(std::string_view line, InstrumentOf&& instrument_of, AccountOf&& ac
   return o;
 }
 
-/// Numbers for names, from 0 on. The characters belong to somebody else.
+/// Numbers for names, from 0 on. The table does not own the characters.
 class name_table {
  public:
   std::uint32_t number_or_new(std::string_view name) {
@@ -103,10 +103,10 @@ class name_table {
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
 };
 
-/// The text of a file of orders, found to be right.
+/// The text of a valid file of orders.
 class order_file {
  public:
-  /// Throws bad_input, with `name` and the line, for what is not a file of orders.
+  /// Throws bad_input, with `name` and the line, if the text is not a file of orders.
   order_file(std::string text, const std::string& name);
   order_file(const order_file&) = delete;  // the lines point into the text
   order_file& operator=(const order_file&) = delete;
@@ -116,7 +116,7 @@ class order_file {
   std::size_t accounts() const { return accounts_.size(); }
   std::uint32_t instrument(std::size_t row) const { return rows_[row].instrument; }
   std::string_view line(std::size_t row) const { return rows_[row].text; }
-  /// What a line of this file says, or a copy of it.
+  /// The order in a line of this file, or in a copy of the line.
   order decode_row(std::uint32_t row, std::string_view line) const {
     order o = decode(
         line, [this](std::string_view name) { return instruments_.number(name); },

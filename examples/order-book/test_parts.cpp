@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the parts of order-book: the rules of a book, and that a wrong result of any kind is noticed. What a user
-// sees of the whole program is tested in test_program.py.
+// Tests of the parts of order-book: the rules of a book, and that a wrong result of any kind is noticed.
+// test_program.py tests the program as a user sees it.
 
 #include "compare.hpp"
 #include "exchange.hpp"

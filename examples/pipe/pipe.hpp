@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// pipe.hpp: what pipe-send and pipe-receive have in common: what goes through the queue, and how a file is read,
-// written and summed up.
+// pipe.hpp: the code that pipe-send and pipe-receive share: the items of the queue, and functions that read, write and
+// digest a file.
 #pragma once
 
 #define XXH_INLINE_ALL
@@ -29,22 +29,22 @@ namespace pipe_example {
 enum exit_status { all_is_well = 0, failed = 1, wrong_usage = 2 };
 
 // [shared-pipe-types]
-/// A piece of the file. The last one has no bytes, and tells the digest of all.
+/// A piece of the file. The last one has no bytes, and holds the digest of all.
 struct chunk {
   static constexpr std::size_t most = 4096 - 32;
   std::uint64_t offset = 0;
-  std::uint64_t size = 0;  // of bytes; 0 in the last one
+  std::uint64_t size = 0;  // bytes in use; 0 in the last piece
   std::array<std::uint64_t, 2> digest{};
   std::array<std::byte, most> bytes{};
 };
 static_assert(sizeof(chunk) == 4096);
 
-/// One sends, one receives. Whoever opens a queue that was made for something else is told so by its tag.
+/// One sender, one receiver. The tag keeps a program from opening a queue that was created for another purpose.
 using pipe_queue = muster::shared_queue<chunk, muster::shape::spsc>;
 inline const std::string tag = "muster pipe 1";
 // [/shared-pipe-types]
 
-/// A descriptor of a file, closed when it goes.
+/// An open file, closed by the destructor.
 class file {
  public:
   file(const std::string& path, int flags) : path_(path), descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
@@ -54,7 +54,8 @@ class file {
   file& operator=(const file&) = delete;
   ~file() { ::close(descriptor_); }
 
-  /// 0 at the end. May be fewer bytes than there is room for, as of a terminal or a FIFO.
+  /// Returns the number of bytes read: 0 at the end, and maybe fewer than there is room for, as from a terminal or a
+  /// FIFO.
   std::size_t read(std::span<std::byte> into) {
     for (;;) {
       const ssize_t got = ::read(descriptor_, into.data(), into.size());
@@ -87,7 +88,7 @@ class file {
   int descriptor_;
 };
 
-/// The XXH3 of many pieces: finds what goes wrong by accident, quickly.
+/// The XXH3 of many pieces: fast, and detects accidental errors.
 class digest {
  public:
   digest() : state_(XXH3_createState()) {
@@ -117,7 +118,7 @@ inline std::string to_text(const std::array<std::uint64_t, 2>& value) {
 // [shared-pipe-peer]
 enum class peer { none, alive, dead };
 
-/// What has become of the other side; and its process, when there is one.
+/// The state of the other side, and its process if there is one.
 inline std::pair<peer, pid_t> look_for(const pipe_queue& queue, bool producer) {
   for (const muster::shared_queue_participant& p : queue.info().participants)
     if (p.produces == producer) return {p.alive ? peer::alive : peer::dead, p.process};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// pipe-receive: receives the file that pipe-send sends through a muster::shared_queue, and compares digests. When it is
-// killed, another one with the same arguments goes on.
+// pipe-receive: receives the file that pipe-send sends through a muster::shared_queue, and compares digests. If it is
+// killed, another one with the same arguments continues.
 //
 // Exit status: 0 the file is complete; 1 it is not; 2 wrong usage.
 
@@ -21,7 +21,7 @@ namespace {
 using namespace pipe_example;
 using namespace std::chrono_literals;
 
-/// The queue, as soon as there is one.
+/// Waits for the queue to exist and opens it.
 pipe_queue open_within(const std::string& name, std::chrono::seconds patience) {
   const auto until = std::chrono::steady_clock::now() + patience;
   while (!std::filesystem::exists(name) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(10ms);
@@ -37,7 +37,7 @@ pipe_queue open_within(const std::string& name, std::chrono::seconds patience) {
 chunk pop(const std::string& name, pipe_queue& queue, pipe_queue::consumer_port& in) {
   for (;;) {
     if (auto piece = in.pop_for(1s)) return *piece;
-    // What a dead sender has pushed is still delivered; so nothing is left when nothing has come.
+    // The items of a dead sender are still delivered; so if none has come, none is left.
     const auto [sender, process] = look_for(queue, true);
     if (queue.size_approx() != 0) continue;
     if (sender == peer::dead) give_up(name, "the sender, process " + std::to_string(process) + ", has died");
@@ -64,7 +64,7 @@ void receive(const std::string& name, const std::string& path, std::chrono::seco
   std::filesystem::remove(name);
   if (all.value() != piece.digest)
     throw std::runtime_error(path + " is not what was sent, whose digest is " + to_text(piece.digest) +
-                             ": a receiver has died with a piece in its hands; send it again");
+                             ": a receiver has died while it held a piece; send the file again");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 using namespace pipe_example;
 using namespace std::chrono_literals;
 
-/// Waits for room as long as it takes, and says when nobody is there who makes it. False when the queue was closed.
+/// Waits for room, without a limit, and reports a missing receiver. Returns false if the queue was closed.
 bool push(pipe_queue& queue, pipe_queue::producer_port& out, const chunk& piece) {
   for (bool told = false;;) {
     const muster::queue_status now = out.push_for(piece, 1s);
@@ -27,13 +27,13 @@ bool push(pipe_queue& queue, pipe_queue::producer_port& out, const chunk& piece)
     const auto [receiver, process] = look_for(queue, false);
     if (!told && receiver == peer::none) std::fprintf(stderr, "pipe-send: waiting for pipe-receive\n");
     if (!told && receiver == peer::dead)
-      std::fprintf(stderr, "pipe-send: the receiver, process %d, has died; another goes on where it stopped\n",
+      std::fprintf(stderr, "pipe-send: the receiver, process %d, has died; another one continues where it stopped\n",
                    static_cast<int>(process));
     told = receiver != peer::alive;
   }
 }
 
-/// Tells the receiver that nothing more will come; also when the file cannot be read any further.
+/// Closes the queue, even if the rest of the file cannot be read: the receiver learns that no more items will come.
 struct closing {
   pipe_queue& queue;
   ~closing() { queue.close(); }
@@ -42,7 +42,7 @@ struct closing {
 void send(const std::string& path, const std::string& name, std::size_t capacity) {
   file in(path, O_RDONLY);
   chunk piece;
-  piece.size = in.read(piece.bytes);  // before there is a queue: what cannot be read leaves nothing behind
+  piece.size = in.read(piece.bytes);  // before the queue exists: an unreadable file leaves no queue behind
   pipe_queue queue = pipe_queue::create(name, capacity, {.tag = tag});
   pipe_queue::producer_port out = queue.producer();
   const closing at_the_end{queue};
@@ -50,12 +50,12 @@ void send(const std::string& path, const std::string& name, std::size_t capacity
   std::uint64_t pieces = 0;
   for (; piece.size != 0; piece.size = in.read(piece.bytes)) {
     all.add(std::span(piece.bytes).first(piece.size));
-    if (!push(queue, out, piece)) throw std::runtime_error(name + " was closed by somebody else");
+    if (!push(queue, out, piece)) throw std::runtime_error(name + " was closed by another process");
     piece.offset += piece.size;
     ++pieces;
   }
   piece.digest = all.value();
-  if (!push(queue, out, piece)) throw std::runtime_error(name + " was closed by somebody else");
+  if (!push(queue, out, piece)) throw std::runtime_error(name + " was closed by another process");
   std::printf("sent      %llu bytes in %llu pieces, digest %s\n", static_cast<unsigned long long>(piece.offset),
               static_cast<unsigned long long>(pieces), to_text(piece.digest).c_str());
 }

@@ -51,7 +51,7 @@ class Pipe(unittest.TestCase):
         return self.start(RECEIVE, self.queue, self.out, *options)
 
     def end(self, process, status=0):
-        """What the process says until it ends. One that hangs fails the test instead of the whole run."""
+        """The output of the process. A process that hangs fails the test instead of the whole run."""
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, status, errors)
         return output if status == 0 else errors
@@ -146,7 +146,7 @@ class Deaths(Pipe):
         self.end(receiver)
         self.assertEqual(self.received(), b"text")
 
-    def test_a_sender_says_that_nobody_receives(self):
+    def test_a_sender_says_that_no_receiver_exists(self):
         sender = self.send(self.write("in", b"x" * 100_000), "--capacity", 2)
         self.assertEqual(sender.stderr.readline(), "pipe-send: waiting for pipe-receive\n")
         self.end(self.receive())

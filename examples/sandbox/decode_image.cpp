@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// decode_image.cpp: decodes a PNG file by libpng, as it is installed, within a sandbox that may read this file and
-// nothing else; then decodes it outside, and compares the pixels byte for byte.
+// decode_image.cpp: decodes a PNG file with the installed libpng, within a sandbox that may read this file and nothing
+// else. Then it decodes the file outside and compares the pixels byte for byte.
 //
 //   decode-image [FILE.png]
 //
-// Without a file it makes one, and another that is cut off: a decoder that fails is a result too.
+// Without an argument it creates a file, and a truncated one: a decoder that fails is a result too.
 
 #include <muster/syscall.hpp>
 
@@ -30,7 +30,7 @@ struct image_size {
   std::uint64_t bytes() const { return std::uint64_t{4} * width * height; }  // red, green, blue, alpha
 };
 
-/// The same code inside and outside. Throws what libpng says.
+/// The same code inside and outside. Throws libpng's error message.
 image_size decode(const char* path, std::span<std::byte> to) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -45,7 +45,7 @@ image_size decode(const char* path, std::span<std::byte> to) {
   return size;
 }
 
-/// A picture in which hardly any pixel is like another.
+/// A picture in which hardly any two pixels are equal.
 void make_image(const std::string& path) {
   constexpr image_size size{211, 97};
   std::vector<std::uint8_t> pixels(size.bytes());
@@ -60,18 +60,18 @@ void make_image(const std::string& path) {
     throw std::runtime_error(path + ": " + image.message);
 }
 
-/// What the pixels were inside; throws sandbox_error when there are none.
+/// The pixels that the sandbox decoded; throws sandbox_error if there are none.
 std::vector<std::byte> decode_within_sandbox(const std::string& path) {
   constexpr std::size_t largest = std::size_t{64} << 20U;
   muster::sandbox box(muster::policy().read(path).memory(std::size_t{128} << 20U).time(10),
                       {.jobs = 1, .window_bytes = largest});
-  // `path` was there before the sandbox, which has a copy of the program's memory as it was then.
+  // `path` existed before the sandbox, which has a copy of the program's memory from its creation.
   auto job =
       box.submit([at = path.c_str()](muster::inside&, std::span<std::byte> window) { return decode(at, window); });
   while (!job.done()) std::this_thread::yield();
   const std::span<std::byte> window = job.window();
   const image_size size = job.get().value();
-  // The size is a claim of code that is not trusted. Each factor first: their product may wrap.
+  // The size is a claim of untrusted code. Check each factor first, because their product may wrap.
   if (size.width > largest || size.height > largest || size.bytes() > window.size())
     throw std::runtime_error("the decoder claims more pixels than it can have");
   // No other job has been submitted, so the window is still this one's.
@@ -105,7 +105,7 @@ class temporary_directory {
   std::string path_ = (fs::temp_directory_path() / "decode-image-XXXXXX").string();
 };
 
-/// Makes a file, and another that is cut off, and decodes both.
+/// Creates a file and a truncated one, and decodes both.
 void try_both() {
   const temporary_directory root;
   const std::string whole = root.path() + "/whole.png", part = root.path() + "/part.png";

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// plugin.cpp: a plug-in as anybody may have written it: a shared library with one function. It is not linked to the
-// program that uses it, and knows nothing of sandboxes.
+// plugin.cpp: an ordinary plug-in: a shared library with one function. It is not linked to the program that uses it,
+// and knows nothing of sandboxes.
 
 #include <cstdint>
 #include <vector>

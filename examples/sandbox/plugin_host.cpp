@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t many = 1'000'000;
 
-/// What dlopen() says when it fails ends the job with that text.
+/// If dlopen() fails, its error message ends the job.
 std::uint64_t digest_by(const char* path) {
   void* const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(::dlerror());
@@ -47,7 +47,7 @@ int run(const std::string& plugin) {
     std::fprintf(stderr, "refused: %s %s\n", one.call.c_str(), one.what.c_str());
   };
   muster::sandbox box(rules, options);
-  // `plugin` was there before the sandbox, which has a copy of the program's memory as it was then.
+  // `plugin` existed before the sandbox, which has a copy of the program's memory from its creation.
   const auto begin = std::chrono::steady_clock::now();
   const auto inside = box.run([path = plugin.c_str()](muster::inside&) { return digest_by(path); });
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;

@@ -44,22 +44,22 @@ inline outcome_times times_of(const outcome& result) {
   return {result.counting_seconds, result.merging_seconds, result.seconds(), result.cpu_seconds};
 }
 
-/// What differs between the results, as a message; empty when they are equal. The whole tables are compared.
+/// The difference between the results, as a message; empty if they are equal. Compares the whole tables.
 inline std::string difference(const outcome& reference, const outcome& result, const std::string& name) {
   const reading_report& a = reference.input;
   const reading_report& b = result.input;
   if (a.files != b.files || a.bytes != b.bytes || a.unreadable != b.unreadable)
-    return "the files changed while they were compared; run again when nobody writes to the directory";
+    return "the files changed while they were compared; run again while no program writes to the directory";
   if (!(reference.words == result.words))
     return "the result of '" + name + "' is not the result of the reference run; either files changed while they " +
            "were compared, or a queue is wrong";
   return {};
 }
 
-/// Does the job `repeats` times with each method. The first method also makes an untimed run: the reference for the
-/// results, and it brings the files into memory, so that no method pays for that. The methods take turns, in another
-/// random order each round, so that neither a slow moment of the machine nor what the run before left behind always
-/// hits the same method.
+/// Does the job `repeats` times with each method. The first method also makes an untimed run: it is the reference for
+/// the results, and brings the files into memory, so that no method pays for that. The methods take turns, in a new
+/// random order each round, so that neither a slow moment of the machine nor the previous run always affects the same
+/// method.
 inline comparison compare_methods(const std::vector<method>& methods, const job& work, std::size_t repeats) {
   comparison result;
   result.reference = methods.front().run(work);

@@ -38,7 +38,7 @@ struct outcome {
   double seconds() const { return counting_seconds + merging_seconds; }
 };
 
-/// What one thread counts with. On cache lines of its own: it is written for every word.
+/// The counter of one thread. It has its own cache lines, because every word writes to it.
 struct alignas(muster::line_size) counter {
   word_table words;
   std::uint64_t bytes = 0;
@@ -61,7 +61,7 @@ class stopwatch {
   std::clock_t cpu_start_ = std::clock();
 };
 
-/// Makes one result of what the counters hold. Throws std::logic_error when they did not get exactly what the reader
+/// Merges the counters into one result. Throws std::logic_error if they did not get exactly the chunks that the reader
 /// sent: then the queue is broken.
 inline outcome merge(std::vector<counter> counters, reading_report input, const stopwatch& watch) {
   outcome result;

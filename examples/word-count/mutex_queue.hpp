@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// mutex_queue.hpp: the queue that one would write without muster: a ring, a mutex, two condition variables.
+// mutex_queue.hpp: the queue of a program without muster: a ring, a mutex, two condition variables.
 //
-// Same face as muster::spmc_queue, as far as the pipeline needs it, so that both run the same program.
+// It has the part of muster::spmc_queue's interface that the pipeline needs, so both run the same program.
 #pragma once
 
 #include <muster/queue.hpp>  // queue_status
@@ -31,7 +31,7 @@ class mutex_queue {
       ring_[(first_ + size_) % ring_.size()].emplace(std::move(value));
       ++size_;
     }
-    not_empty_.notify_one();  // After the unlock, so that the woken thread does not run into the lock.
+    not_empty_.notify_one();  // After the unlock, so that the woken thread finds the mutex free.
     return muster::queue_status::success;
   }
 
@@ -50,7 +50,7 @@ class mutex_queue {
     return item;
   }
 
-  /// No item is taken in from now on; those inside can still be popped. Wakes everybody who waits.
+  /// Refuses further items; the items inside can still be popped. Wakes all waiting threads.
   void close() {
     {
       const std::scoped_lock lock(mutex_);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// pipeline.hpp: one producer, several consumers, any queue; and what happens when one of them throws.
+// pipeline.hpp: one producer, several consumers, any queue; with the handling of exceptions from each of them.
 #pragma once
 
 #include <muster/queue.hpp>  // queue_status
@@ -15,19 +15,19 @@
 namespace word_count {
 
 // [pipeline]
-/// Closes a queue at the end of a scope, also when the scope is left by an exception.
+/// Closes a queue at the end of a scope, even if an exception leaves the scope.
 template <class Queue>
 struct close_at_end {
   Queue& queue;
   ~close_at_end() { queue.close(); }
 };
 
-/// Calls `produce(push)` on this thread and `consume(i, item)` on `consumers` threads (i tells which) for every item
-/// that was pushed. `push(item)` waits while the queue is full. It returns false when the queue was closed, which
-/// means that a consumer gave up: then stop producing.
+/// Calls `produce(push)` on this thread, and `consume(i, item)` on thread i of `consumers` threads for every item that
+/// was pushed. `push(item)` waits while the queue is full. It returns false if the queue was closed, which means that a
+/// consumer gave up: then stop producing.
 ///
-/// Returns when every item is consumed. When a callable throws, or a thread cannot be started, the queue is closed,
-/// all threads end, and the exception is thrown here; items may then be left in the queue.
+/// Returns when every item is consumed. If a callable throws, or a thread cannot be started, the queue is closed, all
+/// threads end, and the exception is rethrown here; items may then be left in the queue.
 template <class Queue, class Produce, class Consume>
 void run_pipeline(Queue& queue, std::size_t consumers, Produce&& produce, Consume&& consume) {
   std::vector<std::exception_ptr> failures(consumers);
@@ -43,7 +43,7 @@ void run_pipeline(Queue& queue, std::size_t consumers, Produce&& produce, Consum
           while (auto item = queue.pop()) consume(i, *item);
         } catch (...) {
           failure = std::current_exception();
-          queue.close();  // Without this the producer could wait for room that nobody makes.
+          queue.close();  // Without this the producer could wait forever for room.
         }
       });
 

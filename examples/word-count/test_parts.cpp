@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the parts of word-count: words, chunks, the table, and the pipeline when something throws. What a user sees
-// of the whole program is tested in test_program.py.
+// Tests of the parts of word-count: words, chunks, the table, and the pipeline when something throws. test_program.py
+// tests the program as a user sees it.
 
 #include "compare.hpp"
 #include "count.hpp"
@@ -281,7 +281,7 @@ TYPED_TEST(pipeline, a_producer_that_throws_ends_the_consumers) {
         [&](std::size_t, int) { ++consumed; });
   };
   EXPECT_THROW(run(), std::runtime_error);
-  EXPECT_EQ(consumed, 50);  // What was pushed before is not lost.
+  EXPECT_EQ(consumed, 50);  // Items pushed before are not lost.
 }
 
 TEST(compare, a_method_with_another_result_is_named) {

@@ -129,7 +129,7 @@ class Results(Tree):
         os.symlink("file", os.path.join(self.root, "d", "link to a file"))
         os.symlink("..", os.path.join(self.root, "d", "link to the parent: a loop"))
         os.symlink("missing", os.path.join(self.root, "d", "link to nothing"))
-        os.mkfifo(os.path.join(self.root, "d", "fifo"))  # Opening it would wait for a writer for ever.
+        os.mkfifo(os.path.join(self.root, "d", "fifo"))  # Opening it would wait forever for a writer.
         self.check_all_methods()
         self.assertIn("3 symbolic links; 1 FIFOs, sockets and devices", run(self.root).stdout)
 
@@ -168,8 +168,8 @@ class Failures(Tree):
         self.assertIn("--queue", result.stdout)
 
     def make_too_deep(self, start="", levels=18):
-        """A directory whose path is longer than the kernel takes: nobody can read it by its path, not even root, who
-        can read a file without permissions. It is made and removed step by step from inside."""
+        """A directory whose path is longer than the kernel takes: not even root can read it by its path, though it can
+        read a file without permissions. It is made and removed step by step from inside."""
         name = "deep" * 60
         home = os.getcwd()
         os.chdir(os.path.join(self.root, start))
@@ -196,15 +196,15 @@ class Failures(Tree):
             os.chmod(path, 0)
         self.write("open", b"word")
         os.chmod(self.root, 0o755)
-        program, nobody = PROGRAM, {}
+        program, unprivileged = PROGRAM, {}
         if os.geteuid() == 0:
-            # Root reads everything, so the program runs as nobody, from a place where nobody can start it.
+            # Root reads everything, so the program runs as an unprivileged user, from where that user can start it.
             place = tempfile.mkdtemp(prefix="word-count-")
             self.addCleanup(shutil.rmtree, place)
             os.chmod(place, 0o755)
             program = shutil.copy(PROGRAM, place)
-            nobody = {"user": 65534, "group": 65534, "extra_groups": []}
-        result = run(self.root, "--queue", "spmc", program=program, **nobody)
+            unprivileged = {"user": 65534, "group": 65534, "extra_groups": []}
+        result = run(self.root, "--queue", "spmc", program=program, **unprivileged)
         self.check(result, status=3)
         self.assertIn("8 files or directories could not be read", result.stderr)
         self.assertEqual(result.stderr.count("Permission denied"), 5)  # the first few

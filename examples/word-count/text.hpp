@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// text.hpp: what a word is, and how a text is split into words.
+// text.hpp: defines words, and splits a text into them.
 //
 // A word is a maximal run of the bytes A-Z, a-z, 0-9 and _. Upper and lower case are the same word. Every other
 // byte separates words; so binary files and every text encoding can be read, and none is decoded.
@@ -43,8 +43,8 @@ void for_each_word(std::span<char> text, Use&& use) {
   }
 }
 
-/// How many bytes of `text` can be cut off without cutting a word that may go on behind it: all up to and including
-/// the last separator; 0 when there is none.
+/// The number of bytes of `text` that can be cut off without splitting a word that may continue behind it: all up to
+/// and including the last separator; 0 if there is none.
 inline std::size_t cut_length(std::string_view text) {
   std::size_t length = text.size();
   while (length != 0 && fold(text[length - 1]) != 0) --length;

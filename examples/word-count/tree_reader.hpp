@@ -3,8 +3,8 @@
 //
 // tree_reader.hpp: reads every regular file under a directory and hands the text out in chunks.
 //
-// Symbolic links are not followed, so a tree cannot loop. Nothing is lost silently: what cannot be read is counted,
-// and the first few cases are named.
+// Symbolic links are not followed, so a tree cannot loop. Nothing is lost silently: unreadable files and directories
+// are counted, and the first few are named.
 #pragma once
 
 #include "text.hpp"
@@ -52,7 +52,7 @@ class chunk {
   std::size_t room_ = 0;
 };
 
-/// What was read, and what was not.
+/// Counts of the files that were read and of the files that were not.
 struct reading_report {
   std::uint64_t files = 0;              // regular files read to their end
   std::uint64_t bytes = 0;              // handed out
@@ -71,8 +71,8 @@ class tree_reader {
   tree_reader(std::size_t chunk_size, Send send) : chunk_size_(chunk_size), send_(std::move(send)) {}
 
   reading_report read(const std::filesystem::path& root) {
-    // A list of our own instead of a recursive iterator: that one ends, or skips in silence, at the first directory
-    // it may not enter. It also keeps only one directory open at a time, however deep the tree is.
+    // A list instead of a recursive iterator, which ends, or skips silently, at the first directory it may not enter.
+    // The list also keeps only one directory open at a time, however deep the tree is.
     std::vector<std::filesystem::path> directories{root};
     while (!directories.empty()) {
       const std::filesystem::path directory = std::move(directories.back());
@@ -101,16 +101,16 @@ class tree_reader {
     return true;
   }
 
-  /// False: stop. A file that cannot be read is put into the report, and is no reason to stop.
+  /// False: stop. An unreadable file is added to the report, and is no reason to stop.
   bool read_file(const std::string& path) {
-    // The file may have been replaced since its directory was listed: O_NOFOLLOW and O_NONBLOCK keep us from following
-    // a link and from waiting for the other side of a FIFO.
+    // The file may have been replaced since its directory was listed: O_NOFOLLOW and O_NONBLOCK keep open() from
+    // following a link and from waiting for the other side of a FIFO.
     const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct ::stat status{};
     if (file.number() < 0 || ::fstat(file.number(), &status) != 0) return complain(path, errno);
     if (!S_ISREG(status.st_mode)) return complain(path, EINVAL);
 
-    // One byte more than the file is said to have: then the whole file fits and the end of file is seen.
+    // One byte more than the reported size, so that the whole file fits and the read sees its end.
     const auto expected = static_cast<std::size_t>(status.st_size) + 1;
     chunk piece(std::min(std::max<std::size_t>(expected, 512), chunk_size_));
     while (true) {
@@ -149,7 +149,7 @@ class tree_reader {
   bool complain(const std::string& path, int error) {
     if (++report_.unreadable > most_complaints) return true;
     std::string complaint = path + ": " + std::generic_category().message(error);
-    // A file name may hold any byte. Those that could move the cursor or colour the terminal are not for printing.
+    // A file name may hold any byte. Do not print bytes that could move the cursor or colour the terminal.
     std::replace_if(complaint.begin(), complaint.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
     report_.complaints.push_back(std::move(complaint));
     return true;

@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// word_table.hpp: how often each word was seen. A hash table for one thread.
+// word_table.hpp: counts words. A hash table for one thread.
 //
-// Why not std::unordered_map<std::string, …>: nearly every call meets a word that is already there, so what counts is
-// to find it with one cache miss and no allocation. Slots lie in one array (open addressing, linear probing, three
-// quarters full at most) and keep the whole hash, so that a probe rarely compares letters and growing never hashes
-// again. The letters of all words are packed into a few large blocks. The hash is fast, and no defence against files
-// made to collide on purpose.
+// It is not std::unordered_map<std::string, …>, because nearly every call finds an existing word, and should do so with
+// one cache miss and no allocation. Slots lie in one array (open addressing, linear probing, three quarters full at
+// most) and store the whole hash, so that a probe rarely compares letters and growth never hashes again. The letters of
+// all words are packed into a few large blocks. The hash is fast, and no defence against files made to collide.
 #pragma once
 
 #include <algorithm>
@@ -58,8 +57,8 @@ class word_table {
     std::uint64_t count;
   };
 
-  /// Adds `count` to the word's count. Copies a word that it has not met before.
-  /// Throws std::bad_alloc when memory ends; the table is then as it was before the call.
+  /// Adds `count` to the word's count. Copies a word on its first occurrence.
+  /// Throws std::bad_alloc if memory runs out; the table is then unchanged.
   void add(std::string_view word, std::uint64_t count = 1) { add(word, hash(word), count); }
 
   /// Adds every count of `other`.
@@ -68,7 +67,7 @@ class word_table {
       if (from.count != 0) add(from.word, from.hash, from.count);
   }
 
-  /// How often `word` was added; 0 when never.
+  /// Returns how often `word` was added.
   std::uint64_t count(std::string_view word) const { return slots_.empty() ? 0 : slots_[find(word, hash(word))].count; }
 
   std::uint64_t words() const { return words_; }
@@ -97,7 +96,7 @@ class word_table {
     });
   }
 
-  /// Public so that a test can show that words of equal hash are told apart.
+  /// Public so that a test can show that words of equal hash stay distinct.
   static std::uint64_t hash(std::string_view word) {
     std::uint64_t h = word.size();
     const char* at = word.data();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// word-table: counts the words of a file in a kernel, one lane for each word, and compares with what the processor
-// counts. On a GPU when nvcc compiles it (./dev gpu), otherwise on the emulation of one.
+// word-table: counts the words of a file in a kernel, one lane for each word, and compares the counts with those of the
+// processor. On a GPU when nvcc compiles it (./dev gpu), otherwise on the emulation of one.
 //
 //   word-table FILE [--top N]
 //
@@ -61,7 +61,7 @@ muster::gpu::index3 blocks_for(std::size_t threads) {
   return {static_cast<unsigned>((threads + block_threads - 1) / block_threads)};
 }
 
-/// Throws std::runtime_error when the device has not enough memory.
+/// Throws std::runtime_error if the device does not have enough memory.
 counts count_there(std::string_view text, const std::vector<word>& words) {
   device_array<char> there(text.size() + 1);
   std::copy(text.begin(), text.end(), there.begin());

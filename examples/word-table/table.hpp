@@ -21,14 +21,14 @@ struct counted_word {
   std::uint32_t number, count;  // the number is that of one of its occurrences
 };
 
-/// Of a chain: never changed once it can be seen, but for the count.
+/// A node of a chain. Once it is visible, only its count changes.
 struct node {
   std::uint64_t next;
   std::uint32_t number;
   mg::atomic<std::uint32_t> count;
 };
 
-/// What a kernel is given; in the memory of the device.
+/// The arguments of a kernel, in the memory of the device.
 struct table {
   const char* text;
   const word* words;
@@ -48,7 +48,7 @@ MUSTER_GPU bool same(const table& t, const word& a, const word& b) {
     if (t.text[a.begin + i] != t.text[b.begin + i]) return false;
   return true;
 }
-/// The first node from `from` on, up to but without `end`, with the word; or null.
+/// The first node with the word in [from, end), or null.
 MUSTER_GPU node* find(const table& t, std::uint64_t from, std::uint64_t end, const word& w) {
   for (std::uint64_t at = from; at != end;) {
     auto* const n = reinterpret_cast<node*>(at);
@@ -67,13 +67,13 @@ MUSTER_KERNEL void insert_words(table t, mg::atomic<std::uint32_t>* no_memory) {
   mg::atomic<std::uint64_t>& head = t.heads[hash_of(t, mine) % t.buckets];
 
   node* made = nullptr;
-  std::uint64_t seen = 0;  // what is older than this has been looked at
+  std::uint64_t seen = 0;  // nodes from this one on have been compared
   for (;;) {
-    // acquire: a node that can be seen is complete.
+    // acquire: a visible node is complete.
     std::uint64_t newest = head.load(std::memory_order_acquire);
     if (node* const found = find(t, newest, seen, mine)) {
       found->count.fetch_add(1, std::memory_order_relaxed);
-      mg::xmcFree(made);  // somebody else was faster
+      mg::xmcFree(made);  // another lane was faster
       return;
     }
     if (made == nullptr) {
@@ -94,7 +94,7 @@ MUSTER_KERNEL void insert_words(table t, mg::atomic<std::uint32_t>* no_memory) {
 }
 // [/insert]
 
-/// Each lane takes one chain: writes its words down, and frees its nodes.
+/// Each lane takes one chain, writes its words to `out`, and frees its nodes.
 MUSTER_KERNEL void take_apart(table t, counted_word* out, mg::atomic<std::uint32_t>* many) {
   const std::uint32_t me = mg::block_index().x * mg::block_size().x + mg::thread_index().x;
   if (me >= t.buckets) return;
