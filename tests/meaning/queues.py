@@ -7,8 +7,9 @@ SPMC_CONSUMERS, MPMC_CONSUMERS = (f"muster/queue/impl/{queue}_consumers.hpp" for
 MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
 RING, GUARDS, STATUS, FACE = (f"muster/queue/{part}.hpp" for part in ("ring", "guards", "status", "face"))
 LANES, LANES_CONSUMERS = (f"muster/queue/impl/{part}.hpp" for part in ("lanes", "lanes_consumers"))
-SHARED_ENGINE, SHARED_RECOVERY, SHARED_INFO = (f"muster/queue/impl/shared_{part}.hpp"
-                                               for part in ("engine", "recovery", "info"))
+SHARED_ENGINE, SHARED_CONSUMERS, SHARED_RECOVERY, SHARED_INFO = (
+    f"muster/queue/impl/shared_{part}.hpp" for part in ("engine", "consumers", "recovery", "info"))
+SHARED = "muster/queue/impl/shared.hpp"
 WAIT, FUTEX, PARALLELISM, THREAD = (f"muster/base/{part}.hpp" for part in ("wait", "futex", "parallelism", "thread"))
 PROCESS, STACK_OVERFLOW = (f"muster/base/{part}.hpp" for part in ("process", "stack_overflow"))
 CARRIER, CONTEXT, FIBER, STACK, TEAM = (f"muster/fiber/{part}.hpp"
@@ -113,7 +114,7 @@ MUTANTS = (
      "if (!given_up(answer) || has_passed(when)) return answer;", "return answer;",
      "unit/time_points", "a_clock_of_its_own*"),
     ("wait-time-over-is-success", WAIT,
-     "== futex_reason::timed_out) return ready();", "== futex_reason::timed_out) return true;",
+     "&& limit == until) return ready();", "&& limit == until) return true;",
      "unit/base", "event_mask_test*time_ends_the_waiting"),
     ("wait-time-over-is-found", CARRIER,
      "    one.waits = nullptr;\n", "    one.waits = nullptr;\n    one.was_ready = true;\n", "unit/waiting_fibers",
@@ -139,8 +140,24 @@ MUTANTS = (
     ("base-tenure-never-ends", THREAD,
      "    ++turns_[number];\n", "", "unit/combine_edges", "*counts_the_threads_that_use_the_object"),
     ("base-process-is-known-by-its-number", PROCESS,
-     "return facts.began == 0 || began == 0 || facts.began == began;", "return true;",
+     "return began == 0 || facts.began == began ? liveness::alive : liveness::dead;", "return liveness::alive;",
      "unit/shared_queue", "processes.are_told_from_later_ones*"),
+    # Behind a filter.
+    ("base-process-that-cannot-be-asked-for-lives", PROCESS,
+     "return facts.missing && detail::facts_of(1).began != 0 ? liveness::dead : liveness::unknown;",
+     "return liveness::unknown;", "unit/shared_queue_filter", "*notices_a_death*"),
+    ("base-process-that-is-refused-lives", PROCESS,
+     "return ::kill(0, 0) == 0 ? existence::yes : existence::unknown;", "return existence::yes;",
+     "unit/shared_queue_filter", "processes_behind_a_filter*"),
+    ("wait-sleeper-needs-the-fence", WAIT,
+     "= !asymmetric_ || sync::try_heavy_fence(scope_);  // (8)\n    if",
+     "= !asymmetric_ || (sync::heavy_fence(scope_), true);  // (8)\n    if",
+     "unit/shared_queue_filter", "*sleeps_without_membarrier"),
+    ("shared-close-without-a-fence", SHARED_CONSUMERS,
+     "if (!ordered) return false;", "static_cast<void>(ordered);",
+     "unit/shared_queue_filter", "*leaves_the_end_of_close*"),
+    ("shared-port-asks-again-behind-a-filter", SHARED,
+     "|| (now < 0 && generation_ == process_generation())", "", "unit/shared_queue_filter", "*opens_ports_when*"),
     ("base-signal-stack-is-taken-away", STACK_OVERFLOW,
      "if (::sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;",
      "if (::sigaltstack(nullptr, &now) != 0) return;", "unit/stack_overflow", "*takes_no_signal_stack_away"),

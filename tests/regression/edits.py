@@ -55,7 +55,7 @@ EDITS = (
     Edit("sleep-is-not-counted", "spsc", WAIT,  # a waker takes the bit of one who has gone to sleep behind its back
          "  word_.fetch_add(one_sleep, std::memory_order_relaxed);\n", ""),
     Edit("sleeper-without-the-fence", "spsc", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
-         "    if (asymmetric_) sync::heavy_fence(scope_);  // (8)\n", ""),
+         "!asymmetric_ || sync::try_heavy_fence(scope_);  // (8)\n    if", "true;\n    if"),
     Edit("waker-only-loads", "spsc", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
          "word = word_.fetch_or(0, std::memory_order_release);", "word = word_.load(std::memory_order_seq_cst);"),
     Edit("one-wake-up-swallowed", "mpmc", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
@@ -91,7 +91,8 @@ EDITS = (
 
     # A step left out.
     Edit("sleep-without-a-last-look", "spsc", WAIT,
-         "    if (ready()) return true;                    // our bit stays: it costs one superfluous wake\n", ""),
+         "    if (ready()) return true;                                           "
+         "// our bit stays: it costs one superfluous wake\n", ""),
     Edit("wake-without-counting", "spsc", WAIT, "  epoch_.fetch_add(1, std::memory_order_release);\n", ""),
     Edit("spmc-close-wakes-no-producer", "spmc", SPMC, "  producers_.wake_all();\n", ""),
     Edit("spmc-cell-in-use", "spmc", SPMC,

@@ -90,6 +90,12 @@ struct futex_word {
   futex_scope scope;
 };
 
+/// In a millisecond, or at the deadline: for a sleeper that may miss its wake-up.
+inline deadline nap_until(deadline until) noexcept {
+  const deadline soon = deadline_clock::now() + std::chrono::milliseconds(1);
+  return until < soon ? until : soon;
+}
+
 /// Words that a thread is about to sleep on, all at once.
 class futex_words {
  public:
@@ -124,11 +130,11 @@ class futex_words {
 
 namespace detail {
 
-/// As futex_wait, on one of the words only, and for a millisecond at most: the others may change meanwhile.
+/// As futex_wait, on one of the words only, and no longer than a nap: the others may change meanwhile.
 inline futex_reason nap_on_first(const futex_words& words, deadline until) noexcept {
-  const deadline soon = deadline_clock::now() + std::chrono::milliseconds(1);
+  const deadline soon = nap_until(until);
   const futex_word& one = words[0];
-  const futex_reason why = futex_wait(one.at, one.value, one.bits, until < soon ? until : soon, one.scope);
+  const futex_reason why = futex_wait(one.at, one.value, one.bits, soon, one.scope);
   return why == futex_reason::timed_out && soon < until ? futex_reason::woken : why;
 }
 
@@ -191,11 +197,16 @@ inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept
 }
 
 /// After it, every other thread that it reaches has passed a full fence since the call began. Costs microseconds. Only
-/// where asymmetric_fences() is true.
-inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept {
-  if (detail::membarrier(detail::membarrier_of(scope).fence)) return;
+/// where asymmetric_fences() is true. Returns false, and has done nothing, when a filter that the process has entered
+/// since then forbids membarrier(2).
+[[nodiscard]] inline bool try_heavy_fence(futex_scope scope = futex_scope::process) noexcept {
   // A child of fork() may have lost the registration.
-  if (!join_heavy_fences(scope))
+  return detail::membarrier(detail::membarrier_of(scope).fence) || join_heavy_fences(scope);
+}
+
+/// try_heavy_fence() for callers that cannot do without: aborts where it fails.
+inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept {
+  if (!try_heavy_fence(scope))
     fail_check(
         "membarrier(2) worked and then stopped working: a sandbox that the process enters must allow it, or be "
         "entered before the first pool or queue is made",

@@ -2,16 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kernel_thread.hpp: a thread with a stack of a given size, which std::thread cannot have, that inherits from a thread
-// of our choice, not from the one that happens to make it, and that may give back the pages of its stack; and in which
-// process we are.
+// of our choice, not from the one that happens to make it, and that may give back the pages of its stack.
 #pragma once
 
 #include <muster/base/arch.hpp>            // arithmetic
 #include <muster/base/config.hpp>          // MUSTER_ABI
-#include <muster/base/library.hpp>         // keep_library_of
 #include <muster/base/stack_overflow.hpp>  // stack_guard_bytes
 
-#include <pthread.h>   // pthread_create, pthread_atfork
+#include <pthread.h>   // pthread_create
 #include <sched.h>     // cpu_set_t
 #include <sys/mman.h>  // madvise
 #include <unistd.h>    // sysconf
@@ -90,38 +88,6 @@ inline void release_unused_stack() noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(lowest);
   const std::uintptr_t used = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - in_use - begin;
   if (known && used < bytes) ::madvise(lowest, used / page * page, MADV_DONTNEED);
-}
-
-namespace detail {
-
-// The library that this code is executed in: the handler below belongs to that.
-extern "C" [[gnu::visibility("hidden")]] void* __dso_handle;  // NOLINT(bugprone-reserved-identifier)
-
-}  // namespace detail
-
-/// Changes in the child of a fork(2), and, where the kernel wipes memory on request (Linux 4.14), of clone(2) and
-/// _Fork() as well, which ask no handlers. Never changes where neither could be arranged.
-inline unsigned process_generation() noexcept {
-  static constinit unsigned generation = 0;
-  // Not zero, until the kernel has given a child a page of zeros instead.
-  static volatile bool* const kept = [] {
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    void* const at = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    bool* made = at == MAP_FAILED ? nullptr : static_cast<bool*>(at);
-    if (made != nullptr && ::madvise(at, page, MADV_WIPEONFORK) == 0) {
-      *made = true;
-      return made;
-    }
-    if (made != nullptr) ::munmap(at, page);
-    keep_library_of(static_cast<const void*>(&detail::__dso_handle));  // its handlers go with it
-    ::pthread_atfork(nullptr, nullptr, [] { ++generation; });
-    return static_cast<bool*>(nullptr);
-  }();
-  if (kept != nullptr && !*kept) [[unlikely]] {
-    ++generation;  // a child has one thread
-    *kept = true;
-  }
-  return generation;
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -1,16 +1,22 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// process.hpp: names of processes that a later process cannot have, and whether the named one still lives. Linux.
+// process.hpp: names of processes that a later process cannot have, whether the named one still lives, and whether this
+// is still the same. Linux.
 //
 // A process number alone is used again. The number and the time at which the process began, in clock ticks since the
 // machine did, are not, until the machine begins again: boot_identity() tells that.
+//
+// Filters    a seccomp filter may forbid the calls that these functions make. Each function says how it answers then.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/config.hpp>   // MUSTER_ABI
+#include <muster/base/library.hpp>  // keep_library_of
 
 #include <fcntl.h>     // open
+#include <pthread.h>   // pthread_atfork
 #include <signal.h>    // kill
+#include <sys/mman.h>  // madvise
 #include <sys/stat.h>  // the name space's number
 #include <unistd.h>    // read
 
@@ -45,6 +51,7 @@ struct process_facts {
   char state = '?';         // 'Z': dead, and its parent has not asked for it yet; or its first thread has ended
   unsigned threads = 0;     // that have not ended, and the first
   std::uint64_t began = 0;  // in ticks; 0: unknown
+  bool missing = false;     // /proc has no such process, or hides it
 };
 
 inline process_facts facts_of(pid_t pid) noexcept {
@@ -53,7 +60,9 @@ inline process_facts facts_of(pid_t pid) noexcept {
   char* const end = std::to_chars(path.data() + 6, path.data() + path.size() - file.size() - 1, pid).ptr;
   std::copy(file.begin(), file.end(), end);
   std::array<char, 512> buffer;
+  errno = 0;
   std::string_view text = read_start(path.data(), buffer);
+  if (text.empty()) return {.missing = errno == ENOENT || errno == ESRCH};
   // The second field is the program's name in brackets, with whatever the program likes inside.
   const std::size_t bracket = text.rfind(") ");
   if (bracket == text.npos) return {};
@@ -70,6 +79,17 @@ inline process_facts facts_of(pid_t pid) noexcept {
   return facts;
 }
 
+/// Whether a process has this number, without /proc. `unknown`: a filter forbids to ask.
+enum class existence : unsigned char { no, yes, unknown };
+inline existence exists(pid_t pid) noexcept {
+  if (::getpgid(pid) >= 0) return existence::yes;
+  if (errno == ESRCH) return existence::no;
+  if (::kill(pid, 0) == 0) return existence::yes;
+  if (errno == ESRCH) return existence::no;
+  // The kernel refuses to signal a process of another user, which exists. A filter refuses our own process group, too.
+  return ::kill(0, 0) == 0 ? existence::yes : existence::unknown;
+}
+
 }  // namespace detail
 
 inline pid_t number_of(process_identity process) noexcept {
@@ -81,18 +101,30 @@ inline process_identity this_process() noexcept {
   return detail::facts_of(pid).began << detail::pid_bits | static_cast<process_identity>(pid);
 }
 
-/// Whether a process of this machine and this process name space still executes. Where /proc hides it, whoever has its
-/// number is taken for it.
-inline bool is_alive(process_identity process) noexcept {
+enum class liveness : unsigned char { alive, dead, unknown };
+
+/// Whether a process of this machine and this PID namespace still executes. Where /proc hides it, the process that has
+/// its number is taken for it. Unknown where a filter forbids getpgid(2), kill(2) and /proc.
+inline liveness liveness_of(process_identity process) noexcept {
   const pid_t pid = number_of(process);
-  if (process == 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return false;
+  if (process == 0) return liveness::dead;
+  const detail::existence seen = detail::exists(pid);
+  if (seen == detail::existence::no) return liveness::dead;
   const detail::process_facts facts = detail::facts_of(pid);
-  if (facts.state == 'X' || (facts.state == 'Z' && facts.threads <= 1)) return false;
-  const std::uint64_t began = process >> detail::pid_bits;
-  return facts.began == 0 || began == 0 || facts.began == began;
+  if (facts.state == 'X' || (facts.state == 'Z' && facts.threads <= 1)) return liveness::dead;
+  if (facts.began != 0) {
+    const std::uint64_t began = process >> detail::pid_bits;
+    return began == 0 || facts.began == began ? liveness::alive : liveness::dead;
+  }
+  if (seen == detail::existence::yes || pid == ::getpid()) return liveness::alive;
+  // /proc is the only witness. It may hide the processes of other users, and then the first one as well.
+  return facts.missing && detail::facts_of(1).began != 0 ? liveness::dead : liveness::unknown;
 }
 
-/// Whether /proc shows the processes of this one's name space, by the numbers that they have in it; or nothing.
+/// False only of a process that is known to be dead.
+inline bool is_alive(process_identity process) noexcept { return liveness_of(process) != liveness::dead; }
+
+/// Returns false if /proc shows the processes of another PID namespace. True where it cannot be read.
 inline bool sees_own_processes() noexcept {
   std::array<char, 32> text;
   const ssize_t length = ::readlink("/proc/self", text.data(), text.size());
@@ -102,7 +134,7 @@ inline bool sees_own_processes() noexcept {
   return shown == ::getpid();
 }
 
-/// Another number after each start of the machine. 0 where the kernel does not tell.
+/// Another number after each start of the machine. 0 where /proc cannot be read.
 inline std::uint64_t boot_identity() noexcept {
   std::array<char, 64> buffer;
   std::uint64_t hash = 0;
@@ -112,12 +144,44 @@ inline std::uint64_t boot_identity() noexcept {
 }
 
 /// Processes of different name spaces cannot name each other: they have other numbers, or, where the clocks are others,
-/// other times of birth. 0 where the kernel does not tell.
+/// other times of birth. 0 where /proc cannot be read.
 inline std::uint64_t process_name_space() noexcept {
   struct stat numbers{}, clocks{};
   if (::stat("/proc/self/ns/pid", &numbers) != 0) return 0;
   if (::stat("/proc/self/ns/time", &clocks) != 0) clocks.st_ino = 0;  // before Linux 5.6 there is one only
   return std::uint64_t{numbers.st_ino} << 32 ^ clocks.st_ino;
+}
+
+namespace detail {
+
+// The library that this code is executed in: the handler below belongs to that.
+extern "C" [[gnu::visibility("hidden")]] void* __dso_handle;  // NOLINT(bugprone-reserved-identifier)
+
+}  // namespace detail
+
+/// Changes in the child of a fork(2), and, where the kernel wipes memory on request (Linux 4.14), of clone(2) and
+/// _Fork() as well, which ask no handlers. Never changes where neither could be arranged.
+inline unsigned process_generation() noexcept {
+  static constinit unsigned generation = 0;
+  // Not zero, until the kernel has given a child a page of zeros instead.
+  static volatile bool* const kept = [] {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const at = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool* made = at == MAP_FAILED ? nullptr : static_cast<bool*>(at);
+    if (made != nullptr && ::madvise(at, page, MADV_WIPEONFORK) == 0) {
+      *made = true;
+      return made;
+    }
+    if (made != nullptr) ::munmap(at, page);
+    keep_library_of(static_cast<const void*>(&detail::__dso_handle));  // its handlers go with it
+    ::pthread_atfork(nullptr, nullptr, [] { ++generation; });
+    return static_cast<bool*>(nullptr);
+  }();
+  if (kept != nullptr && !*kept) [[unlikely]] {
+    ++generation;  // a child has one thread
+    *kept = true;
+  }
+  return generation;
 }
 
 }  // namespace muster::inline MUSTER_ABI

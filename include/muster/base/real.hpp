@@ -99,6 +99,9 @@ class lasting {
 inline void switch_fiber() noexcept {}
 
 inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept { MUSTER_ABI::heavy_fence(scope); }
+[[nodiscard]] inline bool try_heavy_fence(futex_scope scope = futex_scope::process) noexcept {
+  return MUSTER_ABI::try_heavy_fence(scope);
+}
 inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept {
   return MUSTER_ABI::asymmetric_fences(scope);
 }

@@ -9,7 +9,8 @@
 //            when none of them can go on (fiber/carrier.hpp).
 // Cost       the sleeper pays. The thread that makes the event loads one word that is almost always zero and in its
 //            cache; it executes no fence and no read-modify-write, because the sleeper makes the order for both with
-//            heavy_fence() (membarrier). Where that is missing, a read-modify-write follows the load.
+//            heavy_fence() (membarrier). Where that is missing, a read-modify-write follows the load. Where a filter
+//            forbids it later, the sleeper may miss the event, and looks again every millisecond.
 // Progress   making an event is wait-free but for the system call when somebody sleeps.
 // Killed     a sleeper that dies leaves its bit set: one superfluous wake. A waker that dies inside wake(), or between
 //            the event and wake(), leaves the sleepers of its event asleep until the next event of their key; of
@@ -124,6 +125,9 @@ class event_mask {
 
   /// Sets a flag and wakes everybody. Returns whether this call set it. Ordered like an event on both sides.
   bool raise(std::uint32_t flag_bit) noexcept;
+  /// Sets a flag and wakes all sleepers. Returns false when membarrier(2) has been forbidden since: then the caller may
+  /// not see an event yet whose maker has missed the flag.
+  [[nodiscard]] bool try_raise(std::uint32_t flag_bit) noexcept;
   /// Whether after_event() needs no fence because sleepers make it. Of a shared one: every process that uses it must
   /// be one that join_heavy_fences().
   bool asymmetric() const noexcept { return asymmetric_; }
@@ -220,6 +224,13 @@ inline bool event_mask::raise(std::uint32_t flag_bit) noexcept {
   return (before & flag_bit) == 0;
 }
 
+inline bool event_mask::try_raise(std::uint32_t flag_bit) noexcept {
+  word_.fetch_or(flag_bit, std::memory_order_acq_rel);                 // (2)
+  const bool ordered = !asymmetric_ || sync::try_heavy_fence(scope_);  // (8)
+  wake_all();
+  return ordered;
+}
+
 inline std::uint32_t event_mask::flags() const noexcept {
   // (4) acquire: pairs with (2).
   return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire)) & ~(all_keys | for_many | no_fence);
@@ -271,9 +282,12 @@ bool event_mask::sleep(std::uint32_t key, Ready& ready, deadline until, BeforeSl
   before_sleep();
   for (;;) {
     const std::uint32_t epoch = announce(bit(key));
-    if (asymmetric_) sync::heavy_fence(scope_);  // (8)
-    if (ready()) return true;                    // our bit stays: it costs one superfluous wake
-    if (sync::futex_wait(epoch_, epoch, bit(key), until, scope_) == futex_reason::timed_out) return ready();
+    const bool fenced = !asymmetric_ || sync::try_heavy_fence(scope_);  // (8)
+    if (ready()) return true;                                           // our bit stays: it costs one superfluous wake
+    // Without the fence, an event may not be visible yet, and its maker may have missed our bit.
+    const deadline limit = fenced ? until : nap_until(until);
+    const futex_reason why = sync::futex_wait(epoch_, epoch, bit(key), limit, scope_);
+    if (why == futex_reason::timed_out && limit == until) return ready();
     if (ready()) return true;
   }
 }

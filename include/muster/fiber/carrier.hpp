@@ -292,11 +292,13 @@ inline bool carrier::sleep() noexcept {
     one->waits->announce(words);
     until = std::min(until, one->waits->until);
   }
+  bool fenced = true;
   for (const futex_scope scope : {futex_scope::process, futex_scope::shared}) {
     // (1) heavy_fence: pairs with base/wait.hpp (7).
-    if (words.wants_fence(scope)) sync::heavy_fence(scope);
+    if (words.wants_fence(scope)) fenced &= sync::try_heavy_fence(scope);
   }
   if (look_after_absent()) return true;
+  if (!fenced) until = nap_until(until);  // an event may be missed, as in event_mask::sleep()
   const futex_reason why = sync::futex_wait_any(words, until);
   return look_after_absent(why == futex_reason::timed_out ? until : deadline::min());
 }

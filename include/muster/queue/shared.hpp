@@ -23,6 +23,9 @@
 // Trust      processes that share a queue trust each other. Whatever the memory holds, no index leaves it; but a
 //            process that writes nonsense spoils the others' items, or keeps them busy. A file that is truncated
 //            while it is in use kills by SIGBUS, as every mapped file; memory without a name cannot be truncated.
+// Filters    a process may enter a seccomp filter that allows futex(2) once it has opened the queue. Without
+//            membarrier(2) its sleepers look every millisecond, and close() throws. Without getpgid(2), kill(2) and
+//            /proc it notices no death: its pops wait until another process clears up, and recover() throws.
 // Use it     between processes. Within one: spsc_queue, spmc_queue, mpmc_queue, which take any type and are faster.
 // Source     FFQ^m (see mpmc.hpp). New: claims that name their owner, in the word that they change; seats; recovery.
 #pragma once
@@ -127,12 +130,14 @@ class shared_queue {
   /// Clears up after every process that has died: closes its ports, and calls give(const T&) for each item that a pop
   /// had claimed and not returned; those that a later consumer of an spsc inherits already are its own. Returns how
   /// many ports. When the process dies in here, or give throws, the items not yet given, and that one, are given to the
-  /// next who asks. Any process, at any time.
+  /// next who asks. Any process, at any time; throws, having cleared up what it can, where a filter forbids to see
+  /// whether one of the others lives.
   template <class Give>
   std::size_t recover(Give give);
 
   /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any process, any number of
-  /// times. A process that dies in here has closed the queue, or not.
+  /// times. A process that dies in here has closed the queue, or not. Throws where a filter has forbidden membarrier(2)
+  /// since the queue was opened: pushes are refused, but another process must call close() or pop to find the end.
   void close();
   bool is_closed() const noexcept;
   std::size_t capacity() const noexcept;

@@ -25,7 +25,8 @@ class shared_queue_error : public std::runtime_error {
 /// A port that somebody has opened and not closed.
 struct shared_queue_participant {
   bool produces = false;
-  bool alive = false;
+  bool alive = false;   // not known to be dead
+  bool hidden = false;  // a filter forbids this process to see whether it lives
   pid_t process = 0;
   std::uint64_t items = 0;      // pushed, or returned by pop
   std::uint64_t last_rank = 0;  // of a consumer: the item that was returned last; its process may have died with it

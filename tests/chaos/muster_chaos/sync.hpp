@@ -148,6 +148,7 @@ inline void yield() noexcept { ::sched_yield(); }
 inline void light_fence() noexcept { point(); }
 inline void full_fence() noexcept { point(), std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline void heavy_fence(futex_scope = futex_scope::process) noexcept {}
+inline bool try_heavy_fence(futex_scope = futex_scope::process) noexcept { return true; }
 inline bool asymmetric_fences(futex_scope = futex_scope::process) noexcept { return false; }
 
 inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,

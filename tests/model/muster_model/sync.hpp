@@ -200,6 +200,10 @@ inline void full_fence(where site = where::current()) { engine::running().fence(
 inline void heavy_fence(futex_scope = futex_scope::process, where site = where::current()) {
   engine::running().heavy_fence(site);
 }
+inline bool try_heavy_fence(futex_scope = futex_scope::process, where site = where::current()) {
+  engine::running().heavy_fence(site);
+  return true;
+}
 
 inline futex_reason reason_of(engine::woken how) {
   switch (how) {

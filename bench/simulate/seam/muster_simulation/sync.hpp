@@ -167,6 +167,10 @@ inline void nap() noexcept { engine::active().yield(); }
 inline void light_fence() noexcept {}
 inline void full_fence() noexcept { engine::active().fence(); }
 inline void heavy_fence(futex_scope = futex_scope::process) noexcept { engine::active().heavy_fence(); }
+inline bool try_heavy_fence(futex_scope = futex_scope::process) noexcept {
+  engine::active().heavy_fence();
+  return true;
+}
 inline bool asymmetric_fences(futex_scope = futex_scope::process) noexcept { return true; }
 
 inline futex_reason futex_wait_any(const futex_words& words, deadline until) noexcept {

@@ -10,7 +10,8 @@
 #pragma once
 
 #include <muster/base/inside.hpp>          // inside
-#include <muster/base/kernel_thread.hpp>   // kernel_thread, process_generation
+#include <muster/base/kernel_thread.hpp>   // kernel_thread
+#include <muster/base/process.hpp>         // process_generation
 #include <muster/base/stack_bounds.hpp>    // current_stack
 #include <muster/base/stack_overflow.hpp>  // stack_overflow
 #include <muster/fork/impl/worker.hpp>     // worker

@@ -15,8 +15,21 @@ template <class T, class Shape, class Wait>
 struct MUSTER_SHARED_QUEUE::state {
   state(mapping m, const detail::shared_facts& f) : memory(std::move(m)), rings(memory.start(), f) {}
 
+  /// The calling process; throws when it may not share the queue. The process that made this object was checked then,
+  /// and may have entered a filter since that forbids to check again. A child of fork() is checked now.
+  std::uint64_t process() const {
+    const pid_t now = ::getpid();
+    if (now == number_of(made_by_) || (now < 0 && generation_ == process_generation())) return made_by_;
+    require_own(rings.facts());
+    return detail::real_life::self();
+  }
+
   mapping memory;
   engine rings;
+
+ private:
+  const std::uint64_t made_by_ = detail::real_life::self();
+  const unsigned generation_ = process_generation();
 };
 
 // Before a process joins: a child may have been born into another name space than the queue's.
@@ -98,8 +111,7 @@ int MUSTER_SHARED_QUEUE::descriptor() const noexcept {
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::try_producer() -> std::optional<producer_port> {
   engine& rings = state_->rings;
-  require_own(rings.facts());
-  const std::uint64_t self = detail::real_life::self();
+  const std::uint64_t self = state_->process();
   if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
   auto slip = std::make_unique<slipping>();  // it may throw, and we have no seat yet
   const unsigned seat = rings.sit_down(self, detail::producer_role);
@@ -115,8 +127,7 @@ auto MUSTER_SHARED_QUEUE::try_producer() -> std::optional<producer_port> {
 template <class T, class Shape, class Wait>
 auto MUSTER_SHARED_QUEUE::try_consumer() -> std::optional<consumer_port> {
   engine& rings = state_->rings;
-  require_own(rings.facts());
-  const std::uint64_t self = detail::real_life::self();
+  const std::uint64_t self = state_->process();
   if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
   auto slip = std::make_unique<slipping>();  // as above
   const unsigned seat = rings.sit_down(self, detail::consumer_role);
@@ -145,11 +156,15 @@ auto MUSTER_SHARED_QUEUE::consumer() -> consumer_port {
 template <class T, class Shape, class Wait>
 std::string MUSTER_SHARED_QUEUE::why_no_port(bool produces) const {
   const shared_queue_info now = info();
-  const bool dead =
-      std::any_of(now.participants.begin(), now.participants.end(), [](const auto& p) { return !p.alive; });
+  const auto any = [&](auto is) { return std::any_of(now.participants.begin(), now.participants.end(), is); };
+  const std::string unseen = any([](const auto& p) { return p.hidden; })
+                                 ? "; this process may not see which of them live: call recover() in one that may"
+                                 : "";
   if (now.participants.size() + 1 >= state_->rings.facts().seats)
     return "shared_queue: all " + std::to_string(now.participants.size()) + " ports are in use" +
-           (dead ? "; some by processes that have died: call recover()" : "; create it with more");
+           (any([](const auto& p) { return !p.alive; }) ? "; some by processes that have died: call recover()"
+            : unseen.empty()                            ? "; create it with more"
+                                                        : unseen);
   std::string who;
   for (const shared_queue_participant& p : now.participants)
     if (p.produces == produces) who += (who.empty() ? " " : ", ") + std::to_string(p.process);
@@ -158,17 +173,23 @@ std::string MUSTER_SHARED_QUEUE::why_no_port(bool produces) const {
           : produces        ? "the producer is"
                             : "the consumer is") +
          " process" + (who.empty() ? " (just gone; try again)" : who) +
-         (Shape::many_rings ? "; create it with more lanes" : "; a queue of shape mpmc may have several of both");
+         (!unseen.empty()     ? unseen
+          : Shape::many_rings ? "; create it with more lanes"
+                              : "; a queue of shape mpmc may have several of both");
 }
 
 template <class T, class Shape, class Wait>
 template <class Give>
 std::size_t MUSTER_SHARED_QUEUE::recover(Give give) {
-  require_own(state_->rings.facts());
-  const std::uint64_t self = detail::real_life::self();
+  const std::uint64_t self = state_->process();
   std::size_t ports = 0;
   for (unsigned s = 1; s < state_->rings.facts().seats; ++s)
     ports += state_->rings.clear_up(s, self, [&](const T& item) { give(item); }) == detail::cleared::done;
+  for (const shared_queue_participant& p : info().participants)
+    if (p.hidden && p.process != number_of(self))
+      throw shared_queue_error("shared_queue::recover: a filter forbids this process to see whether process " +
+                               std::to_string(p.process) + " lives (" + std::to_string(ports) +
+                               " ports cleared up); call recover() in another process, or allow getpgid(2)");
   return ports;
 }
 
@@ -176,7 +197,11 @@ std::size_t MUSTER_SHARED_QUEUE::recover(Give give) {
 
 template <class T, class Shape, class Wait>
 void MUSTER_SHARED_QUEUE::close() {
-  state_->rings.close();
+  if (!state_->rings.close())
+    throw shared_queue_error(
+        "shared_queue::close: pushes are refused from now on, but a filter forbids this process membarrier(2), by "
+        "which "
+        "it would find the last item; call close() in another process, or allow membarrier(2)");
 }
 
 template <class T, class Shape, class Wait>

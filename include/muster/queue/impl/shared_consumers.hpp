@@ -69,8 +69,8 @@ auto MUSTER_SHARED_ENGINE::claim_item(unsigned ring, unsigned me) -> claimed {
       case outlook::over: return queue_status::closed;
       case outlook::unclaimed:
         if (!is_closed()) return queue_status::empty;
-        // Whoever closes may have died in the middle of it.
-        if ((header_->consumers.flags() & closed) == 0) help_to_close();
+        // The closing process may have died in the middle of it, or may not finish it.
+        if ((header_->consumers.flags() & closed) == 0 && !help_to_close()) return queue_status::busy;
         break;
       case outlook::ready: {
         cell& c = at(ring, rank);
@@ -125,16 +125,15 @@ bool MUSTER_SHARED_ENGINE::await_item(const wait_limit& limit, Ready ready) {
 // ------------------------------------------------------------------------------------------------------------ the rest
 
 MUSTER_SHARED
-void MUSTER_SHARED_ENGINE::close() {
-  if (!is_closed() || (header_->consumers.flags() & closed) == 0) help_to_close();
-}
+bool MUSTER_SHARED_ENGINE::close() { return (header_->consumers.flags() & closed) != 0 || help_to_close(); }
 
 // Any number of threads may do this at once, and each may die in it. They may find different ends, between which there
 // are gaps only: a push that claims a rank after the flag is there makes it one.
 MUSTER_SHARED
-void MUSTER_SHARED_ENGINE::help_to_close() {
-  header_->consumers.raise(closing);
+bool MUSTER_SHARED_ENGINE::help_to_close() {
+  const bool ordered = header_->consumers.try_raise(closing);
   header_->producers.wake_all();
+  if (!ordered) return false;  // a push that has missed the flag may have claimed a rank that we do not see yet
   for (unsigned ring = 0; ring < facts_.rings; ++ring) {
     // Relaxed: the claims that missed the flag are visible now, and by (9) those before them.
     rank_t rank = ends_[ring].tail.load(std::memory_order_relaxed);
@@ -151,7 +150,7 @@ void MUSTER_SHARED_ENGINE::help_to_close() {
     }
     ends_[ring].end.store(rank, std::memory_order_relaxed);
   }
-  header_->consumers.raise(closed);
+  return header_->consumers.try_raise(closed);
 }
 
 MUSTER_SHARED

@@ -85,8 +85,9 @@ class shared_engine {
   bool has_news() const noexcept;
 
   // ------------------------------------------------------------------------------------------------------ the rest
-  void close();
-  void help_to_close();
+  /// Returns false when this process may not call membarrier(2) any more: another process must finish it.
+  bool close();
+  bool help_to_close();
   bool is_closed() const noexcept { return (header_->consumers.flags() & closing) != 0; }
   std::size_t size_approx() const noexcept;
   std::size_t free_places(unsigned ring) const noexcept;

@@ -37,14 +37,21 @@ std::string text_of(const std::array<char, Size>& text) {
   return std::string(text.data(), ::strnlen(text.data(), Size));
 }
 
-/// Why this process cannot tell whether those who use a queue are alive; empty when it can.
+/// Why this process cannot tell whether the others that use a queue are alive; empty when it can.
 inline std::string why_foreign(const shared_facts& f) {
+  const std::uint64_t boot = boot_identity(), name_space = process_name_space();
+  if ((boot == 0 && f.boot != 0) || (name_space == 0 && f.name_space != 0))
+    return "this process cannot read /proc, by which it would tell which of the others live; mount it, allow to read "
+           "it, or open ports before a filter forbids it";
+  if ((boot != 0 && f.boot == 0) || (name_space != 0 && f.name_space == 0))
+    return "the process that created the queue could not read /proc, so nothing tells which processes have died; "
+           "create it where /proc can be read";
   if (!sees_own_processes())
     return "/proc shows the processes of another name space, and nobody could tell who has died; mount it anew in this "
            "one";
-  if (f.boot != boot_identity())
+  if (f.boot != boot)
     return "the queue is from before this machine was started anew, and nobody knows who had died in it; delete it";
-  if (f.name_space != process_name_space())
+  if (f.name_space != name_space)
     return "the queue belongs to another name space of processes or of time, where they have other names; share both";
   return {};
 }
@@ -114,7 +121,9 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
     shared_queue_participant one;
     one.produces = seat.role.load(std::memory_order_relaxed) == producer_role;
     one.process = number_of(holder);
-    one.alive = is_alive(holder);
+    const liveness life = liveness_of(holder);
+    one.alive = life != liveness::dead;
+    one.hidden = life == liveness::unknown;
     one.items = seat.items.load(std::memory_order_relaxed);
     one.last_rank = seat.last.load(std::memory_order_relaxed) / shared_word::step;
     info.participants.push_back(one);

@@ -164,6 +164,9 @@ auto MUSTER_SHARED_QUEUE::consumer_port::await_item(wait_limit limit, claimed at
   engine& rings = state_->rings;
   while (!at && at.status() != queue_status::closed) {
     if (limit.over() || !rings.await_item(limit, [&] { return rings.has_news(); })) break;
+    // Closed, but another process must find the end: there is news, and nothing for this process to do.
+    if (at.status() == queue_status::busy && rings.is_closed()) [[unlikely]]
+      sync::nap();
     slip_->after_wait(rings.slip(), [&] { return rings.size_approx(); });
     at = claim_item();
   }
