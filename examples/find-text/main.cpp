@@ -13,13 +13,13 @@
 // Exit status, as that of grep: 0 a line matches, or the lines are sorted; 1 no line matches; 2 wrong usage, an
 // unreadable file or directory, or different results in a comparison. Readable files are counted and printed even then.
 
+#include "command_line.hpp"
 #include "compare.hpp"
 #include "files.hpp"
 #include "search.hpp"
 #include "sort.hpp"
 #include "text.hpp"
 
-#include <CLI/CLI.hpp>
 #include <muster/base/parallelism.hpp>  // available_parallelism
 #include <muster/fork.hpp>
 
@@ -131,17 +131,12 @@ exit_status sort(const options& how, const std::string& path) {
   return all_is_well;
 }
 
-void add_options(CLI::App& to, options& how) {
-  to.add_option("--workers", how.workers, "threads that work at once")
-      ->check(CLI::Range(1, 512))
-      ->capture_default_str();
-  auto* compare = to.add_flag("--compare", how.compare,
+void add_options(examples::command_line& to, options& how) {
+  to.add("--workers", how.workers, "threads that work at once").in(1, 512).shows_default();
+  const auto compare = to.add("--compare", how.compare,
                               "print no result, but the times of a serial program, of one worker, and of all, after "
                               "checking that their results are equal");
-  to.add_option("--repeat", how.repeats, "runs of each to take the median of")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str()
-      ->needs(compare);
+  to.add("--repeat", how.repeats, "runs of each to take the median of").in(1, 1000).shows_default().needs(compare);
 }
 
 }  // namespace
@@ -151,32 +146,27 @@ int main(int argc, char** argv) {
   search_job work;
   std::string file;
 
-  CLI::App app("Searches a tree of files for a text, or sorts the lines of a file, with several workers.", "find-text");
-  app.require_subcommand(1);
-  CLI::App* counts = app.add_subcommand("count", "how many lines of each file contain the text, as grep -arcF does it");
-  counts->add_option("PATTERN", work.pattern, "the text, byte by byte; behind -- it may begin with - or +")->required();
-  counts->add_option("DIR", work.directory, "the directory; symbolic links in it are not followed")->required();
-  counts->add_flag("-Z,--null", how.null, "print a zero byte instead of the colon behind each name");
-  counts->add_option("--piece", work.piece_size, "bytes of a file that one worker searches at once")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  add_options(*counts, how);
-  CLI::App* sorts =
-      app.add_subcommand("sort", "the lines of a file in the order of their bytes, as LC_ALL=C sort does it");
-  sorts->add_option("FILE", file, "the file; the whole of it is read into memory")->required();
-  add_options(*sorts, how);
-  try {
-    app.parse(argc, argv);
-    if (*counts && work.pattern.empty())
-      throw CLI::ValidationError("PATTERN", "is empty, which every line contains; give some text");
-    if (*counts && work.pattern.find('\n') != std::string::npos)
-      throw CLI::ValidationError("PATTERN", "contains a line end, and no line does; search for one line at a time");
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? all_is_well : trouble;
-  }
+  examples::command_line line(
+      "Searches a tree of files for a text, or sorts the lines of a file, with several workers.", "find-text");
+  auto counts = line.add_command("count", "how many lines of each file contain the text, as grep -arcF does it");
+  counts.add("PATTERN", work.pattern, "the text, byte by byte; behind -- it may begin with - or +").required();
+  counts.add("DIR", work.directory, "the directory; symbolic links in it are not followed").required();
+  counts.add("-Z,--null", how.null, "print a zero byte instead of the colon behind each name");
+  counts.add("--piece", work.piece_size, "bytes of a file that one worker searches at once")
+      .in(1, 1 << 30)
+      .shows_default();
+  add_options(counts, how);
+  auto sorts = line.add_command("sort", "the lines of a file in the order of their bytes, as LC_ALL=C sort does it");
+  sorts.add("FILE", file, "the file; the whole of it is read into memory").required();
+  add_options(sorts, how);
+  if (const auto status = line.parse(argc, argv, trouble)) return *status;
+  if (counts.given() && work.pattern.empty())
+    return line.refuse("PATTERN", "is empty, which every line contains; give some text", trouble);
+  if (counts.given() && work.pattern.find('\n') != std::string::npos)
+    return line.refuse("PATTERN", "contains a line end, and no line does; search for one line at a time", trouble);
 
   try {
-    return *counts ? count(how, work) : sort(how, file);
+    return counts.given() ? count(how, work) : sort(how, file);
   } catch (const std::bad_alloc&) {
     complain("out of memory; try fewer --workers, a smaller --piece or a smaller file");
   } catch (const std::exception& failure) {

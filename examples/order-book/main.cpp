@@ -9,10 +9,10 @@
 //
 // Exit status: 0 all is well; 1 the results differ, or a run failed; 2 wrong usage or input.
 
+#include "command_line.hpp"
 #include "compare.hpp"
 #include "orders.hpp"
 
-#include <CLI/CLI.hpp>
 #include <muster/base/parallelism.hpp>  // available_parallelism
 
 #include <algorithm>
@@ -103,32 +103,20 @@ int main(int argc, char** argv) {
   unsigned fibers = 16;
   std::size_t repeats = 5;
 
-  CLI::App app("Many threads trade in the order books of one exchange: with std::mutex, and with muster::osci.",
-               "order-book");
-  app.add_option("FILE", input,
-                 "orders, one per line: limit,SIDE,INSTRUMENT,ACCOUNT,QUANTITY,PRICE or "
-                 "market,SIDE,INSTRUMENT,ACCOUNT,QUANTITY or cancel,NUMBER")
-      ->required();
-  auto* derives = app.add_flag("--derive", derive, "FILE is any file: its bytes, four for an order, are the dice");
-  app.add_option("--instruments", instruments, "in derived orders")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str()
-      ->needs(derives);
-  app.add_option("--orders", most, "derived orders at most")
-      ->check(CLI::Range(std::uint32_t{1}, max_orders))
-      ->capture_default_str()
-      ->needs(derives);
-  app.add_option("--write", output, "only write the derived orders to this file")->needs(derives);
-  app.add_option("--threads", threads, "threads that send orders")->check(CLI::Range(1, 512))->capture_default_str();
-  app.add_option("--fibers", fibers, "fibers of each thread, with osci")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  app.add_option("--repeat", repeats, "runs to take the median of")->check(CLI::Range(1, 1000))->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? all_is_well : wrong_usage;
-  }
+  examples::command_line line(
+      "Many threads trade in the order books of one exchange: with std::mutex, and with muster::osci.", "order-book");
+  line.add("FILE", input,
+           "orders, one per line: limit,SIDE,INSTRUMENT,ACCOUNT,QUANTITY,PRICE or "
+           "market,SIDE,INSTRUMENT,ACCOUNT,QUANTITY or cancel,NUMBER")
+      .required();
+  const auto derives = line.add("--derive", derive, "FILE is any file: its bytes, four for an order, are the dice");
+  line.add("--instruments", instruments, "in derived orders").in(1, 100'000).shows_default().needs(derives);
+  line.add("--orders", most, "derived orders at most").in(1, max_orders).shows_default().needs(derives);
+  line.add("--write", output, "only write the derived orders to this file").needs(derives);
+  line.add("--threads", threads, "threads that send orders").in(1, 512).shows_default();
+  line.add("--fibers", fibers, "fibers of each thread, with osci").in(1, 256).shows_default();
+  line.add("--repeat", repeats, "runs to take the median of").in(1, 1000).shows_default();
+  if (const auto status = line.parse(argc, argv, wrong_usage)) return *status;
 
   try {
     constexpr std::size_t largest = std::size_t{1} << 30;

@@ -6,9 +6,8 @@
 //
 // Exit status: 0 the file is complete; 1 it is not; 2 wrong usage.
 
+#include "command_line.hpp"
 #include "pipe.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <exception>
@@ -72,17 +71,13 @@ void receive(const std::string& name, const std::string& path, std::chrono::seco
 int main(int argc, char** argv) {
   std::string name, path;
   unsigned patience = 10;
-  CLI::App app("Receives what pipe-send sends, and compares digests.", "pipe-receive");
-  app.add_option("QUEUE", name, "the queue's file, which is deleted at the end")->required();
-  app.add_option("OUT", path, "the file to write")->required();
-  app.add_option("--wait", patience, "seconds to wait for the queue")
-      ->check(CLI::Range(0, 86400))
-      ->capture_default_str();
+  examples::command_line line("Receives what pipe-send sends, and compares digests.", "pipe-receive");
+  line.add("QUEUE", name, "the queue's file, which is deleted at the end").required();
+  line.add("OUT", path, "the file to write").required();
+  line.add("--wait", patience, "seconds to wait for the queue").in(0, 86400).shows_default();
+  if (const auto status = line.parse(argc, argv, wrong_usage)) return *status;
   try {
-    app.parse(argc, argv);
     receive(name, path, std::chrono::seconds(patience));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? all_is_well : wrong_usage;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "pipe-receive: %s\n", error.what());
     return failed;

@@ -5,9 +5,8 @@
 //
 // Exit status: 0 everything is in the queue, or received; 1 it is not; 2 wrong usage.
 
+#include "command_line.hpp"
 #include "pipe.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <exception>
@@ -65,17 +64,13 @@ void send(const std::string& path, const std::string& name, std::size_t capacity
 int main(int argc, char** argv) {
   std::string path, name;
   std::size_t capacity = 256;
-  CLI::App app("Sends a file to pipe-receive, which may run already, or later.", "pipe-send");
-  app.add_option("FILE", path, "what to send; it may be a FIFO, or /dev/stdin")->required();
-  app.add_option("QUEUE", name, "the queue's file, which is made here; best under /dev/shm")->required();
-  app.add_option("--capacity", capacity, "pieces of 4 KiB that wait in the queue at most")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  examples::command_line line("Sends a file to pipe-receive, which may run already, or later.", "pipe-send");
+  line.add("FILE", path, "what to send; it may be a FIFO, or /dev/stdin").required();
+  line.add("QUEUE", name, "the queue's file, which is made here; best under /dev/shm").required();
+  line.add("--capacity", capacity, "pieces of 4 KiB that wait in the queue at most").in(1, 1 << 20).shows_default();
+  if (const auto status = line.parse(argc, argv, wrong_usage)) return *status;
   try {
-    app.parse(argc, argv);
     send(path, name, capacity);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? all_is_well : wrong_usage;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "pipe-send: %s\n", error.what());
     return failed;

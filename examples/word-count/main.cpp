@@ -9,11 +9,11 @@
 // Exit status: 0 all is well; 1 the counting failed, or the results differ; 2 wrong usage; 3 the result is complete
 // except for files that could not be read.
 
+#include "command_line.hpp"
 #include "compare.hpp"
 #include "count.hpp"
 #include "mutex_queue.hpp"
 
-#include <CLI/CLI.hpp>
 #include <muster/base/parallelism.hpp>  // available_parallelism
 #include <muster/queue.hpp>
 
@@ -120,25 +120,17 @@ int main(int argc, char** argv) {
   std::size_t repeats = 0;
   std::string queue = "spmc";
 
-  CLI::App app("Counts the words of all files under a directory: one thread reads, several count.", "word-count");
-  app.add_option("DIR", work.directory, "the directory; symbolic links in it are not followed")->capture_default_str();
-  app.add_option("--counters", work.counters, "threads that count")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_option("--top", top, "how many of the most frequent words to print")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--queue", queue, "what is between reader and counters; compare: measure all three")
-      ->check(CLI::IsMember({"spmc", "mutex", "serial", "compare"}))
-      ->capture_default_str();
-  app.add_option("--repeat", repeats, "runs to take the median of (default: 1, or 5 to compare)")
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--chunk", work.chunk_size, "bytes that the reader hands out at once")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? all_is_well : wrong_usage;
-  }
+  examples::command_line line("Counts the words of all files under a directory: one thread reads, several count.",
+                              "word-count");
+  line.add("DIR", work.directory, "the directory; symbolic links in it are not followed").shows_default();
+  line.add("--counters", work.counters, "threads that count").in(1, 1024).shows_default();
+  line.add("--top", top, "how many of the most frequent words to print").in(0, 1'000'000'000).shows_default();
+  line.add("--queue", queue, "what is between reader and counters; compare: measure all three")
+      .among({"spmc", "mutex", "serial", "compare"})
+      .shows_default();
+  line.add("--repeat", repeats, "runs to take the median of (default: 1, or 5 to compare)").in(1, 1000);
+  line.add("--chunk", work.chunk_size, "bytes that the reader hands out at once").in(1, 1 << 30).shows_default();
+  if (const auto status = line.parse(argc, argv, wrong_usage)) return *status;
 
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(work.directory, error);

@@ -7,11 +7,10 @@
 //   word-table FILE [--top N]
 //
 // Exit status: 0 both are the same; 1 they are not, or there was no memory on the device; 2 the usage, or the file.
+#include "command_line.hpp"
 #include "table.hpp"
 
 #include "muster_simt/launch.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -115,16 +114,13 @@ int run(const std::string& path, std::size_t top) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Counts the words of a file in a kernel, and compares with what the processor counts.");
+  examples::command_line line("Counts the words of a file in a kernel, and compares with what the processor counts.",
+                              "word-table");
   std::string path;
   std::size_t top = 5;
-  app.add_option("FILE", path, "what is read")->required();
-  app.add_option("--top", top, "how many words are printed");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
+  line.add("FILE", path, "what is read").required();
+  line.add("--top", top, "how many words are printed").in(0, 1'000'000'000).shows_default();
+  if (const auto status = line.parse(argc, argv, 2)) return *status;
   try {
     return run(path, top);
   } catch (const std::exception& e) {
