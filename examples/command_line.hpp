@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// command_line.hpp: the command line of a program. CLI11 reads it, and takes longer to compile than a program that uses
-// it: so it is compiled once, in command_line.cpp.
+// command_line.hpp: the command line of a program. CLI11 takes longer to compile than a program that uses it, so it is
+// compiled once, in command_line.cpp.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace examples {
 
 class command_line {
  public:
-  /// An option or argument, and what else can be said of it.
+  /// An option or argument, and its properties.
   class option {
    public:
     option& required();
@@ -30,9 +30,9 @@ class command_line {
     option& in(long long least, long long most);
     /// Its value is one of these.
     option& among(std::initializer_list<std::string> values);
-    /// The help shows the value that it has now.
+    /// The help shows its current value.
     option& shows_default();
-    /// It is given only together with `other`.
+    /// It requires `other`.
     option& needs(const option& other);
 
    private:
@@ -49,15 +49,15 @@ class command_line {
   option add(const std::string& name, std::size_t& value, const std::string& about);
   option add(const std::string& name, unsigned& value, const std::string& about);
   option add(const std::string& name, bool& value, const std::string& about);
-  /// Adds a command: one of those that are added is given.
+  /// Adds a command; the user must give exactly one.
   command_line add_command(const std::string& name, const std::string& about);
 
-  /// Reads the arguments into the values. Returns the exit status if the program has to end: 0 when the user asked for
-  /// the help, `wrong_usage` when the arguments are wrong. Either has been answered.
+  /// Reads the arguments into the values. Returns the exit status if the program must end: 0 after printing the help,
+  /// `wrong_usage` after reporting wrong arguments.
   std::optional<int> parse(int argc, char** argv, int wrong_usage);
-  /// Says what is wrong with the value of `name`, in the words of parse(). Returns `wrong_usage`.
+  /// Reports an error in the value of `name`, in the words of parse(). Returns `wrong_usage`.
   int refuse(const std::string& name, const std::string& why, int wrong_usage);
-  /// Whether this command was given.
+  /// Returns true if this command was given.
   bool given() const;
 
  private:
