@@ -8,7 +8,7 @@
 #include "driver/contender.hpp"
 #include "driver/machine.hpp"
 #include "driver/result.hpp"
-#include "simulate/calibrate.hpp"
+#include "driver/calibrate.hpp"
 #include "table/experiment.hpp"
 
 #include <fmt/chrono.h>
@@ -324,7 +324,7 @@ int main(int argc, char** argv) {
   running->add_option("--placement", given.placement, "spread, same-thread, sibling, same-l3, other or none")
       ->capture_default_str();
   running->add_option("--only", given.only, "only these series or libraries, separated by commas")->delimiter(',');
-  running->add_option("--machine", given.machine, "simulate the machine of this file (bench/simulate/machines)");
+  running->add_option("--machine", given.machine, "simulate the machine of this file (sim/cache/machines)");
   running->add_option("--seed", given.seed, "for the order of runs")->capture_default_str();
   CLI::App* calibrating = app.add_subcommand("calibrate", "measure this machine for simulations, and write its file");
   calibrating->add_option("FILE", given.machine, "the file to write")->required();

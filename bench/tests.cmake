@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The measuring program is tested like the library: a benchmark that cannot notice a wrong queue measures nothing.
+# The measuring program is tested like the library: a benchmark that cannot notice a wrong queue measures nothing. Its
+# unit tests are in tests/unit/bench.
 
 function(bench_test name)
   cmake_parse_arguments(t "" "TIMEOUT" "COMMAND" ${ARGN})
@@ -51,7 +52,7 @@ bench_test(list_is_json
           -P ${CMAKE_CURRENT_SOURCE_DIR}/driver/list_is_json.cmake)
 
 # The same program over queues that are wrong on purpose: what its exit status says about them.
-add_executable(muster_bench_faulty driver/faulty_contenders.cpp)
+add_executable(muster_bench_faulty "${PROJECT_SOURCE_DIR}/tests/unit/bench/faulty_contenders.cpp")
 target_link_libraries(muster_bench_faulty PRIVATE muster_bench_main)
 set(faulty run queue/one-to-one --profile smoke --only)
 bench_expect(status.right muster_bench_faulty 0 "ours_right" ${faulty} ours_right)
@@ -65,20 +66,3 @@ set(faulty run fork/small --profile smoke --only)
 bench_expect(status.forks_right muster_bench_faulty 0 "forks_right" ${faulty} forks_right)
 bench_expect(status.forks_losing muster_bench_faulty 1 "leaves were not executed" ${faulty} forks_losing)
 bench_expect(status.forks_repeating muster_bench_faulty 3 "leaves were executed too much" ${faulty} forks_repeating)
-
-find_package(GTest QUIET)
-if(GTest_FOUND)
-  add_executable(muster_bench_check_test driver/check_test.cpp)
-  target_link_libraries(muster_bench_check_test PRIVATE muster_bench_contenders GTest::gtest_main)
-  target_compile_options(muster_bench_check_test PRIVATE -O1)  # it executes all programs that fork
-  bench_test(check COMMAND muster_bench_check_test TIMEOUT 120)
-  add_executable(muster_bench_objects_test simulate/objects_test.cpp)
-  target_link_libraries(muster_bench_objects_test PRIVATE muster_bench_contenders GTest::gtest_main)
-  bench_test(simulated_objects COMMAND muster_bench_objects_test)
-  add_executable(muster_bench_simulate_test simulate/caches_test.cpp simulate/machine_test.cpp simulate/engine_test.cpp)
-  bench_simulated(simulate/engine_test.cpp)
-  target_link_libraries(muster_bench_simulate_test PRIVATE muster_simulation GTest::gtest_main)
-  bench_test(simulate COMMAND muster_bench_simulate_test)
-else()
-  message(STATUS "muster-bench: its own check is not tested: no GoogleTest (apt-get install libgtest-dev)")
-endif()

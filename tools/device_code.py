@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ("80", "90")
-FLAGS = ["-std=c++20", "-O3", "-Iinclude", "-Itests/gpu", "-Itests", "-Werror", "all-warnings", "-Xcompiler",
-         "-Wall,-Wextra"]
+FLAGS = ["-std=c++20", "-O3", "-Iinclude", "-Isim/simt", "-Iseams", "-Itests", "-Werror", "all-warnings",
+         "-Xcompiler", "-Wall,-Wextra"]
 MOST_REGISTERS = 40
 # These call CUDA's malloc, which is a function of its own; and the whole of a page_base.
 UNLIMITED = ("cuda_allocate_write_free", "page_base_allocate")

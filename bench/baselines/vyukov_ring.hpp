@@ -6,7 +6,7 @@
 // claim with compare-and-swap.
 #pragma once
 
-#include "driver/wait.hpp"
+#include "sim/workloads/wait.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size, line_size
 #include <muster/base/sync.hpp>  // sync::atomic, sync::cell

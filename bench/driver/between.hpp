@@ -13,9 +13,9 @@
 
 #include "driver/contender.hpp"
 #include "driver/counters.hpp"
-#include "driver/item.hpp"
+#include "sim/workloads/item.hpp"
 #include "driver/placement.hpp"
-#include "driver/wait.hpp"
+#include "sim/workloads/wait.hpp"
 
 #include <muster/base/mapping.hpp>
 

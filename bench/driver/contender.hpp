@@ -8,6 +8,7 @@
 #pragma once
 
 #include "driver/outcome.hpp"
+#include "sim/workloads/spec.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,10 +16,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-namespace muster_simulation {
-struct machine;
-}
 
 namespace muster::bench {
 
@@ -96,19 +93,6 @@ struct call_spec {
   unsigned fibers = 1;        // callers of each carrier; 1: the thread itself
   std::uint64_t items = 0;    // calls in all, split evenly
   std::vector<int> pus = {};  // carriers first, then the threads that make the calls
-};
-
-/// A program on the threads of a machine that is simulated; or on this one's, to see how good the simulation is.
-struct model_spec {
-  std::size_t capacity = 4096;
-  unsigned producers = 1;   // of programs that have them; the other threads are consumers
-  unsigned fibers = 1;      // of each thread, in programs that have them; 1: none
-  unsigned least_work = 0;  // nanoseconds between two operations
-  unsigned most_work = 0;
-  std::uint64_t items = 0;
-  std::uint64_t seed = 1;
-  std::vector<unsigned> threads{};                              // hardware threads
-  std::shared_ptr<const muster_simulation::machine> machine{};  // null: this one
 };
 
 /// Which experiments a contender takes part in.
@@ -198,13 +182,6 @@ struct catalogue {
     return found;
   }
 };
-
-/// The handle of a thread or a fiber, or, for what all use alike, the thing itself.
-template <class Shared, class... Who>
-decltype(auto) handle_of(Shared& all, Who... who) {
-  if constexpr (requires { typename Shared::handle; }) return typename Shared::handle(all, who...);
-  else return (all);
-}
 
 /// Every contender of this build. Defined in a file that the build writes, from the list of installed peers.
 catalogue make_catalogue();

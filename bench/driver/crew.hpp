@@ -7,7 +7,7 @@
 #include "driver/counters.hpp"
 #include "driver/outcome.hpp"
 #include "driver/placement.hpp"
-#include "driver/wait.hpp"
+#include "sim/workloads/wait.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -12,7 +12,7 @@
 // gone in. Both count as operations.
 #pragma once
 
-#include "driver/item.hpp"
+#include "sim/workloads/item.hpp"
 #include "driver/local_work.hpp"
 #include "driver/stream.hpp"
 #include "driver/team.hpp"

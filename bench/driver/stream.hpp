@@ -18,8 +18,8 @@
 
 #include "driver/contender.hpp"
 #include "driver/crew.hpp"
-#include "driver/item.hpp"
-#include "driver/wait.hpp"
+#include "sim/workloads/item.hpp"
+#include "sim/workloads/wait.hpp"
 
 #include <algorithm>
 #include <array>

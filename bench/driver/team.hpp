@@ -4,7 +4,7 @@
 // team.hpp: the fibers of one run: a crew of carriers, each with its fibers, all of them ready before the clock starts.
 //
 // What includes the library's fibers is in its inline namespace, because one source file has the library a second time,
-// over atomics that count (bench/counting).
+// over atomics that count (seams/muster_counting).
 #pragma once
 
 #include "driver/contender.hpp"

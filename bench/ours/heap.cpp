@@ -7,7 +7,7 @@
 
 #include "driver/contender.hpp"
 #include "driver/heap_run.hpp"
-#include "heap_check.hpp"
+#include "tests/gpu/heap_check.hpp"
 #include "muster_simt/launch.hpp"
 
 #include <algorithm>

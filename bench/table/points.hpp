@@ -4,7 +4,7 @@
 // points.hpp: the building blocks of rows: charts, lines, points, and charts derived from the same runs.
 #pragma once
 
-#include "simulate/machine.hpp"
+#include "sim/cache/machine.hpp"
 #include "table/experiment.hpp"
 
 #include <functional>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // queue.cpp: queues beside peers that promise the same order.
-#include "driver/item.hpp"
+#include "sim/workloads/item.hpp"
 #include "table/points.hpp"
 
 #include <fmt/format.h>

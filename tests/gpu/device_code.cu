@@ -6,6 +6,8 @@
 #include <muster/gpu/xmalloc.hpp>
 #include <muster/gpu/xmc.cuh>
 
+#include "lane_side.hpp"
+
 namespace mg = muster::gpu;
 
 extern "C" {

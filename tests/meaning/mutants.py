@@ -84,12 +84,12 @@ class Workshop:
         """Returns what the compiler says when it fails."""
         source = ROOT / "tests" / f"{test}_test.cpp"
         includes = [f"-I{p}" for p in (directory, *(ROOT / below for below in (
-            "include", "bench", "tests", "tests/support", "tests/gpu")))]
+            "include", "bench", "tests", "tests/support", "seams", "sim/simt")))]
         command = [self.compiler, "-std=c++20", "-O0", "-g0", "-w", "-pthread", *includes, str(source)]
         if not all_kinds:
             command.append("-DMUSTER_TEST_FEW")
         if test.startswith("gpu/"):
-            command += ["-DMUSTER_SIMT", *map(str, sorted((ROOT / "tests/gpu/muster_simt").glob("*.cpp")))]
+            command += ["-DMUSTER_SIMT", *map(str, sorted((ROOT / "sim/simt/muster_simt").glob("*.cpp")))]
         command += ["-o", str(directory / "test"), "-lgtest", "-lgtest_main"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return "" if done.returncode == 0 else done.stderr

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <muster/base/wait.hpp>
 
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 
 #include <functional>
 #include <memory>

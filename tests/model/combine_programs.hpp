@@ -14,7 +14,7 @@
 
 #include <muster/combine.hpp>
 
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 
 #include <algorithm>
 #include <array>

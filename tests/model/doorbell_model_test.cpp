@@ -8,7 +8,7 @@
 #include <muster/syscall/detail/doorbell.hpp>
 
 #include "expect_right.hpp"
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 #include "mutant_search.hpp"
 
 #include <array>

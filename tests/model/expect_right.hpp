@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -10,7 +10,7 @@
 #include <muster/fork/impl/open_count.hpp>
 
 #include "expect_right.hpp"
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 #include "mutant_search.hpp"
 #include "paper_stack.hpp"
 

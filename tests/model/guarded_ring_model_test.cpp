@@ -9,7 +9,7 @@
 #include <muster/syscall/detail/guarded_slots.hpp>
 
 #include "expect_right.hpp"
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 #include "mutant_search.hpp"
 
 #include <array>

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <muster/base/wait.hpp>
 
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 
 #include <functional>
 #include <set>

@@ -3,13 +3,13 @@
 //
 // mutant_search.hpp: does the checking of a structure look hard enough, and are its operations no stronger than they
 // need to be? Every operation of the structure on what threads share is changed, one at a time
-// (muster_model/mutation.hpp), and the programs that execute it are run until one of them fails. A change that none of
+// (checker/mutation.hpp), and the programs that execute it are run until one of them fails. A change that none of
 // them notices must be listed with the reason. Ends with the line `mutants: killed K of N`.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include <muster/fork/engine/barrier/frame_deque.hpp>
 
-#include "muster_model/engine.hpp"
+#include "checker/engine.hpp"
 
 #include <array>
 #include <cstddef>

@@ -13,7 +13,7 @@
 #include <muster/combine/psim.hpp>
 
 #include "expect_right.hpp"
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 
 #include <algorithm>
 #include <array>

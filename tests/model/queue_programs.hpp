@@ -12,7 +12,7 @@
 
 #include <muster/queue.hpp>
 
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 #include "queue_spec.hpp"
 #include "scripts.hpp"
 #include "wing_gong_lowe.hpp"

@@ -12,7 +12,7 @@
 //                                        back; the same, counting the steps
 #pragma once
 
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 
 #include <algorithm>
 #include <cstdint>

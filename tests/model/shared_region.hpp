@@ -7,7 +7,7 @@
 
 #include <muster/queue/shared.hpp>
 
-#include "muster_model/engine.hpp"
+#include "checker/engine.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -6,7 +6,7 @@
 // when no operation has read an old value.
 #pragma once
 
-#include "muster_model/explore.hpp"
+#include "checker/explore.hpp"
 #include "object_specs.hpp"
 #include "queue_spec.hpp"
 #include "wing_gong_lowe.hpp"

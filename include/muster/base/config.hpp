@@ -3,8 +3,8 @@
 //
 // config.hpp: the porting header. Which build of the seam is compiled, and the two kinds of check.
 //
-// MUSTER_MODEL, MUSTER_CHAOS and MUSTER_SIMULATION choose what stands behind base/sync.hpp; without them it is the C++
-// standard library.
+// MUSTER_MODEL, MUSTER_CHAOS, MUSTER_COUNTING and MUSTER_SIMULATION choose what stands behind base/sync.hpp; without
+// them it is the C++ standard library.
 // Each choice lives in an inline namespace of its own, so that object files of different choices cannot be linked
 // together by mistake. No choice and no flag changes the layout of a public type.
 #pragma once
@@ -22,8 +22,9 @@
 #endif
 #endif
 // MUSTER_FORK_BARRIER asks for fork/engine/barrier, which is used where it can be.
-#if defined(MUSTER_FORK_BARRIER) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && \
-    !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS) && !defined(MUSTER_SIMULATION)
+#if defined(MUSTER_FORK_BARRIER) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__) &&              \
+    !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS) && !defined(MUSTER_COUNTING) && \
+    !defined(MUSTER_SIMULATION)
 #if defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 35)
 #define MUSTER_BARRIER
@@ -35,6 +36,8 @@
 #define MUSTER_ABI v0_model
 #elif defined(MUSTER_CHAOS)
 #define MUSTER_ABI v0_chaos
+#elif defined(MUSTER_COUNTING)
+#define MUSTER_ABI v0_counting
 #elif defined(MUSTER_SIMULATION)
 #define MUSTER_ABI v0_simulation
 #elif defined(MUSTER_BARRIER)

@@ -6,9 +6,10 @@
 // Every structure names sync::atomic, sync::cell, sync::relax, sync::yield, sync::light_fence, sync::heavy_fence,
 // sync::full_fence, sync::futex_wait, sync::futex_wait_any and sync::futex_wake, and nothing else that threads share;
 // sync::thread_index, sync::innermost, sync::own, sync::own_siblings and sync::kept_part_of for what belongs to one
-// thread, and sync::switch_fiber. What stands behind the names is chosen for the whole program: the standard library,
-// the model checker (MUSTER_MODEL), the standard library with delays and crashes (MUSTER_CHAOS), or a machine that is
-// simulated (MUSTER_SIMULATION). So the text that is checked is the text that is shipped.
+// thread, and sync::switch_fiber. A macro chooses the side that a source file is compiled over: the standard library,
+// the model checker (MUSTER_MODEL), the standard library with delays and crashes (MUSTER_CHAOS) or with counts
+// (MUSTER_COUNTING), or a simulated machine (MUSTER_SIMULATION). So the text that is checked is the text that is
+// shipped.
 #pragma once
 
 #if defined(MUSTER_MODEL)
@@ -20,6 +21,11 @@ namespace sync = model;
 #include <muster_chaos/sync.hpp>  // IWYU pragma: export
 namespace muster::inline MUSTER_ABI {
 namespace sync = chaos;
+}
+#elif defined(MUSTER_COUNTING)
+#include <muster_counting/sync.hpp>  // IWYU pragma: export
+namespace muster::inline MUSTER_ABI {
+namespace sync = counting;
 }
 #elif defined(MUSTER_SIMULATION)
 #include <muster_simulation/sync.hpp>  // IWYU pragma: export

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// sync.hpp: the simulated side of the seam muster/base/sync.hpp: what the library's headers get when they are compiled
+// with MUSTER_SIMULATION. Atomics and cells are laid out as the real ones, so that what shares a line here shares one
+// there; each operation is told to the simulation (sim/cache/engine.hpp), and costs what the machine's file says.
+#pragma once
+
+#include <muster/base/futex.hpp>
+#include <muster/base/real.hpp>
+#include <muster/base/thread.hpp>
+
+#include "sim/cache/engine.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace muster::inline MUSTER_ABI::simulation {
+
+using muster_simulation::engine;
+
+/// All simulated threads are fibers of one thread, so plain data will do.
+template <class T>
+class alignas(std::atomic<T>) atomic {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(std::atomic<T>));
+  using order = std::memory_order;
+
+ public:
+  atomic() noexcept = default;
+  explicit atomic(T value) noexcept : value_(value) {}
+  atomic(const atomic&) = delete;
+  atomic& operator=(const atomic&) = delete;
+
+  T load(order = order::seq_cst) const noexcept {
+    engine::active().load(this, sizeof(T));
+    return value_;
+  }
+  void store(T v, order o = order::seq_cst) noexcept {
+    if (o == order::seq_cst) engine::active().read_modify_write(this, sizeof(T));
+    else engine::active().store(this, sizeof(T));
+    value_ = v;
+  }
+  T exchange(T v, order = order::seq_cst) noexcept {
+    return change([v](T) { return v; });
+  }
+  T fetch_add(T by, order = order::seq_cst) noexcept {
+    return change([by](T old) { return static_cast<T>(old + by); });
+  }
+  T fetch_sub(T by, order = order::seq_cst) noexcept {
+    return change([by](T old) { return static_cast<T>(old - by); });
+  }
+  T fetch_or(T bits, order = order::seq_cst) noexcept {
+    return change([bits](T old) { return static_cast<T>(old | bits); });
+  }
+  T fetch_and(T bits, order = order::seq_cst) noexcept {
+    return change([bits](T old) { return static_cast<T>(old & bits); });
+  }
+  T fetch_xor(T bits, order = order::seq_cst) noexcept {
+    return change([bits](T old) { return static_cast<T>(old ^ bits); });
+  }
+  template <class... Orders>
+  bool compare_exchange_strong(T& expected, T desired, Orders...) noexcept {
+    engine::active().read_modify_write(this, sizeof(T));
+    const bool same = value_ == expected;
+    expected = std::exchange(value_, same ? desired : value_);
+    return same;
+  }
+  /// Never fails for nothing.
+  template <class... Orders>
+  bool compare_exchange_weak(T& expected, T desired, Orders... orders) noexcept {
+    return compare_exchange_strong(expected, desired, orders...);
+  }
+
+  const void* address() const noexcept { return &value_; }
+  /// Without a look that takes time.
+  T now() const noexcept { return value_; }
+
+ private:
+  template <class Change>
+  T change(Change f) noexcept {
+    engine::active().read_modify_write(this, sizeof(T));
+    return std::exchange(value_, f(value_));
+  }
+
+  T value_{};
+};
+
+template <class T>
+class cell {
+ public:
+  /// Whether a reference writes is seen by what was there before, so that must not be left to chance.
+  cell() : value_{} {
+    if constexpr (std::is_union_v<T>) std::memset(static_cast<void*>(&value_), 0, sizeof(T));  // a slot
+  }
+  template <class... Args>
+    requires(sizeof...(Args) > 0)
+  explicit cell(Args&&... args) : value_(std::forward<Args>(args)...) {}
+
+  T& ref() noexcept {
+    engine::active().refer(&value_, sizeof(T));
+    return value_;
+  }
+  const T& get() const noexcept {
+    engine::active().load(&value_, sizeof(T));
+    return value_;
+  }
+
+ private:
+  T value_;
+};
+
+/// The first two words of `both` change together (bench/baselines/double_word.hpp).
+template <class Both, class Word>
+bool exchange_both(Both& both, Word old_first, Word old_second, Word new_first, Word new_second) noexcept {
+  engine::active().read_modify_write(&both, 2 * sizeof(Word));
+  const Word old[] = {old_first, old_second};
+  const Word fresh[] = {new_first, new_second};
+  const bool same = std::memcmp(static_cast<const void*>(&both), old, sizeof old) == 0;
+  if (same) std::memcpy(static_cast<void*>(&both), fresh, sizeof fresh);
+  return same;
+}
+
+inline std::uint64_t new_identity() noexcept { return engine::active().new_identity(); }
+inline void* kept_part_of(std::uint64_t identity) noexcept { return engine::active().kept_part_of(identity); }
+inline void keep_part_of(std::uint64_t identity, void* part) noexcept { engine::active().keep_part_of(identity, part); }
+using real::last_work;
+using real::lasting;
+using real::thread_tenure;
+inline unsigned thread_index() noexcept { return engine::active().current(); }
+inline thread_tenure own_tenure() noexcept { return {thread_index(), 0}; }
+/// Simulated threads have their numbers to the end, and do nothing when they end.
+inline bool lasts(const thread_tenure&) noexcept { return true; }
+inline void before_thread_end(const std::shared_ptr<last_work>&) noexcept {}
+inline const void*& innermost() noexcept { return engine::active().innermost(); }
+/// What a simulated thread has: its fibers.
+struct kept_fibers {
+  detail::siblings* siblings = nullptr;
+};
+/// Only one kind of T is asked for.
+template <class T>
+T& own() {
+  struct kept_one : kept_fibers {
+    T one;
+  };
+  std::shared_ptr<void>& kept = engine::active().own();
+  if (kept == nullptr) kept = std::shared_ptr<kept_fibers>(std::make_shared<kept_one>());
+  return static_cast<kept_one*>(static_cast<kept_fibers*>(kept.get()))->one;
+}
+inline detail::siblings*& own_siblings() noexcept {
+  static constinit detail::siblings* none = nullptr;
+  const std::shared_ptr<void>& kept = engine::active().own();
+  return kept == nullptr ? none : static_cast<kept_fibers*>(kept.get())->siblings;
+}
+/// Simulated threads end without it.
+template <class T>
+void at_thread_end() noexcept {}
+
+inline void switch_fiber() noexcept { engine::active().switch_fiber(); }
+inline void relax() noexcept { engine::active().pause(); }
+inline void yield() noexcept { engine::active().yield(); }
+inline void nap() noexcept { engine::active().yield(); }
+inline void light_fence() noexcept {}
+inline void full_fence() noexcept { engine::active().fence(); }
+inline void heavy_fence(futex_scope = futex_scope::process) noexcept { engine::active().heavy_fence(); }
+inline bool try_heavy_fence(futex_scope = futex_scope::process) noexcept {
+  engine::active().heavy_fence();
+  return true;
+}
+inline bool asymmetric_fences(futex_scope = futex_scope::process) noexcept { return true; }
+
+inline futex_reason futex_wait_any(const futex_words& words, deadline until) noexcept {
+  if (until != no_deadline) engine::active().fail("a simulated wait has a deadline, and the clock is not simulated");
+  const auto at = [&](unsigned i) { return static_cast<const atomic<std::uint32_t>*>(words[i].at); };
+  for (unsigned i = 0; i < words.count(); ++i) static_cast<void>(at(i)->load(std::memory_order_relaxed));
+  std::vector<engine::futex> all;
+  for (unsigned i = 0; i < words.count(); ++i) {
+    if (at(i)->now() != words[i].value) return futex_reason::changed;
+    all.push_back({at(i)->address(), words.count() == 1 ? words[i].bits : ~0U});
+  }
+  engine::active().sleep(std::move(all));
+  return futex_reason::woken;
+}
+
+inline futex_reason futex_wait(const atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t bits,
+                               deadline until, futex_scope scope) noexcept {
+  futex_words one;
+  one.add({&word, expected, bits, scope}, false);
+  return simulation::futex_wait_any(one, until);
+}
+
+inline int futex_wake(const atomic<std::uint32_t>& word, int count, std::uint32_t bits, futex_scope) noexcept {
+  return static_cast<int>(engine::active().wake(word.address(), static_cast<unsigned>(count), bits));
+}
+
+}  // namespace muster::inline MUSTER_ABI::simulation

@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A queue that is wrong on purpose must be caught, in each of the ways in which a queue can be wrong; a right one not.
+#include "baselines/mutex_ring.hpp"
+#include "driver/outcome.hpp"
+#include "driver/placement.hpp"
+#include "driver/request.hpp"
+#include "driver/result.hpp"
+#include "faulty_fork.hpp"
+#include "faulty_queue.hpp"
+#include "table/experiment.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+
+namespace {
+
+using namespace muster::bench;
+
+template <fault Fault>
+std::string error_of(bool demand_order = true) {
+  const stream_spec spec{.items = faulty<Fault>::total, .demand_order = demand_order, .pus = {-1, -1}};
+  return run_stream<faulty<Fault>>(spec).error;
+}
+
+TEST(check, accepts_a_right_queue) {
+  EXPECT_EQ(error_of<fault::none>(), "");
+  const stream_spec crowd{.producers = 3, .consumers = 3, .items = 10000, .pus = std::vector<int>(6, -1)};
+  EXPECT_EQ(run_stream<mutex_ring<item>>(crowd).error, "");
+}
+
+TEST(check, catches_a_lost_item) { EXPECT_EQ(error_of<fault::drops>(), "1 of 5000 items were lost"); }
+
+TEST(check, catches_a_duplicate) {
+  EXPECT_EQ(error_of<fault::duplicates>(), "1 of 5000 items were delivered more than once");
+}
+
+TEST(check, catches_a_changed_item) {
+  EXPECT_EQ(error_of<fault::corrupts>(false), "5000 items arrived but they are not the ones sent (checksum differs)");
+}
+
+TEST(check, catches_changes_that_balance_in_the_sum) {
+  EXPECT_EQ(error_of<fault::balances>(false), "5000 items arrived but they are not the ones sent (checksum differs)");
+}
+
+TEST(check, catches_a_wrong_order_where_order_is_promised) {
+  EXPECT_EQ(error_of<fault::reorders>(), "1 items reached a consumer before an older item of the same producer");
+  EXPECT_EQ(error_of<fault::reorders>(false), "");
+}
+
+TEST(check, catches_an_item_that_nobody_sent) {
+  receipt r(1);
+  r.add(make_item(7, 1));
+  EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that nobody sent");
+}
+
+template <fork_fault Fault>
+std::string fork_error(const char* program) {
+  faulty_fork<Fault>::template style<counts_leaves>::forks = 0;
+  faulty_fork<Fault>::template style<ignores_leaves>::forks = 0;
+  fork_spec spec;
+  spec.program = program;
+  with_fork_program<program_set::forks>(program, [&]<template <class> class Program>() {
+    spec.size = Program<serial_style<ignores_leaves>>::size.check;
+  });
+  return run_fork<faulty_fork<Fault>::template style>(spec).error;
+}
+
+TEST(fork_check, accepts_right_programs) {
+  for (const char* program : fork_program_names) EXPECT_EQ(fork_error<fork_fault::none>(program), "") << program;
+}
+
+TEST(fork_check, catches_a_leaf_that_is_lost) {
+  for (const char* program : {"fib", "tree", "integrate", "matmul", "cilksort", "jacobi", "heat", "lud"})
+    EXPECT_NE(fork_error<fork_fault::loses>(program).find("not executed"), std::string::npos) << program;
+}
+
+TEST(fork_check, catches_a_leaf_that_is_executed_twice) {
+  for (const char* program : {"fib", "tree", "integrate", "matmul", "cilksort", "jacobi", "heat", "lud"})
+    EXPECT_NE(fork_error<fork_fault::repeats>(program).find("too much"), std::string::npos) << program;
+}
+
+TEST(fork_check, catches_a_leaf_that_is_lost_when_leaves_are_not_counted) {
+  for (const char* program : {"fib", "tree", "integrate", "matmul", "jacobi", "heat", "lud"}) {
+    const std::string error = fork_error<fork_fault::late_loss>(program);
+    EXPECT_NE(error, "") << program;
+    EXPECT_EQ(error.find("leaves"), std::string::npos) << program;
+  }
+}
+
+TEST(fork_check, knows_the_published_trees) {
+  for (const char* program : {"uts T1", "uts T3"}) {
+    with_fork_program<program_set::forks>(program, [&]<template <class> class Program>() {
+      using program_type = Program<serial_style<ignores_leaves>>;
+      program_type full(program_type::size.full);
+      full.run({});
+      EXPECT_EQ(full.error(), "");
+    });
+  }
+}
+
+TEST(isolation, reports_crashes_exceptions_and_hangs) {
+  EXPECT_NE(run_isolated(
+                []() -> outcome {
+                  std::raise(SIGKILL);
+                  return {};
+                },
+                10)
+                .error.find("signal 9"),
+            std::string::npos);
+  EXPECT_NE(run_isolated([]() -> outcome { throw std::runtime_error("no room"); }, 10).error.find("no room"),
+            std::string::npos);
+  EXPECT_NE(run_isolated(
+                []() -> outcome {
+                  for (;;) pause();
+                },
+                0.2)
+                .error.find("did not finish"),
+            std::string::npos);
+  EXPECT_NE(run_isolated([]() -> outcome { std::_Exit(4); }, 10).error.find("status 4"), std::string::npos);
+  const outcome fine = run_isolated([] { return outcome{.seconds = 2.5, .items = 7, .detail = {{"p50", 3}}}; }, 10);
+  EXPECT_EQ(fine.error, "");
+  EXPECT_EQ(fine.items, 7u);
+  EXPECT_EQ(fine.detail.at("p50"), 3);
+}
+
+TEST(cpu_list, is_read_exactly) {
+  EXPECT_EQ(parse_cpu_list("3,0-2,2"), (std::vector<int>{0, 1, 2, 3}));
+  for (const char* wrong : {"", "a", "1-", "-1", "3-1", "1,,2", "1;2"})
+    EXPECT_THROW(parse_cpu_list(wrong), std::invalid_argument) << wrong;
+}
+
+TEST(nearest_name, has_the_fewest_changes) {
+  EXPECT_EQ(nearest("queue/fanout", {"queue/one-to-one", "queue/fan-out", "ffq/fig3"}), "queue/fan-out");
+}
+
+TEST(result_file, always_holds_a_whole_document) {
+  const auto path = std::filesystem::temp_directory_path() / "muster-bench-check-test.json";
+  std::filesystem::remove(path);
+  {
+    result_file file(path);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    for (const int version : {1, 2}) {
+      file.write({{"version", version}, {"samples", {1.5, 2.5}}, {"empty", nlohmann::json::array()}});
+      std::ifstream in(path);
+      EXPECT_EQ(nlohmann::json::parse(in)["version"], version);
+    }
+  }
+  std::filesystem::remove(path);
+  EXPECT_THROW(result_file("/nonexistent/dir/file.json"), std::runtime_error);
+}
+
+TEST(result_file, has_an_array_of_numbers_on_one_line) {
+  EXPECT_EQ(text_of({{"points", {{{"samples", {1.5, 2.5}}}}}, {"text", "a"}}),
+            "{\n \"points\": [\n  {\n   \"samples\": [1.5,2.5]\n  }\n ],\n \"text\": \"a\"\n}\n");
+}
+
+}  // namespace
