@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from claims import NOT, NOT_JUDGED, PARTLY, REPRODUCED, verdict
 from load import Result, Run, Series
 from stats import number, place, shown, summarize, to_ns
 from styles import Style, assign
-from verdict import MISSED, OPEN, REACHED, best_of, counts, judge_all, spot, value_at
+from verdict import MISSED, OPEN, REACHED, Judgement, best_of, counts, judge_all, spot, value_at
 
 PARTS = ("queue", "combine", "fork", "gpu", "syscall", "simulated")
 ROLE_NAMES = {
@@ -43,7 +44,8 @@ class Headline(NamedTuple):
     x: Any
     series: tuple[str, ...]  # in the picture, if they were measured; ours first
     over: str  # a series, or a role
-    sentence: str  # with {ours}, {other}, {ratio}, {name} and {unit}
+    sentence: str  # with {ours}, {other}, {ratio}, {name} and {unit}, and of a third series {beside}, {beside_ratio}
+    beside: str = ""
 
 
 HEADLINES = (
@@ -70,7 +72,8 @@ HEADLINES = (
         "fib",
         ("muster", "muster, return barrier, function and argument", "plain calls", "oneTBB", "OpenMP"),
         "plain calls",
-        "A call that may be stolen takes {inverse} times as long as a plain one; oneTBB's takes {oneTBB} times.",
+        "A call that may be stolen takes {inverse} times as long as a plain one; oneTBB's takes {beside_ratio} times.",
+        "oneTBB",
     ),
     Headline(
         "gpu",
@@ -79,6 +82,25 @@ HEADLINES = (
         ("coalescing, 16 FIFOs", "coalescing", "16 FIFOs", "base alone", "CUDA malloc"),
         "base alone",
         "When all lanes of a warp allocate, a request needs {ours} memory operations; of the base alone {other}.",
+    ),
+    Headline(
+        "syscall",
+        "syscall/getppid",
+        1,
+        ("sandbox, two processors", "native, two processors", "seccomp notification", "ptrace", "socket pair"),
+        "seccomp notification",
+        "A sandboxed program has a system call made outside in {ours} {unit}, {ratio} times as fast as by seccomp "
+        "notification ({other}); without a sandbox the call takes {beside}.",
+        "native, two processors",
+    ),
+    Headline(
+        "simulated",
+        "osci/fig3-simulated",
+        64,
+        ("osci", "psim", "h_synch", "cc_synch", "clh", "ideal"),
+        "cc_synch",
+        "On 64 simulated cores that use one object, osci executes {ours} {unit}, {ratio} times as many as cc_synch "
+        "({other}).",
     ),
 )
 
@@ -176,6 +198,12 @@ def _newest(results: list[Result], experiment: str) -> Result | None:
     return max(found, key=lambda r: (r.run.profile == "full", r.run.date), default=None)
 
 
+def _states(judgements: Iterable[Judgement]) -> dict[str, int]:
+    """How many bars of a part are reached, missed and not judged."""
+    states = [j.state for j in judgements]
+    return {state: states.count(state) for state in (REACHED, MISSED, OPEN)}
+
+
 def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -> dict[str, Any]:
     """A sentence and a picture; where there is no result, the command that makes one."""
     without = {
@@ -194,6 +222,7 @@ def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -
     if ours is None or rival is None:
         return without
     other = median(rival[1].samples)
+    beside = value_at(result, head.beside, x)
     better = ours / other if result.better == "higher" else other / ours
     names = {
         "ours": number(ours),
@@ -202,7 +231,8 @@ def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -
         "inverse": number(1 / better),
         "name": rival[0].name,
         "unit": result.y_unit,
-        "oneTBB": number(_over(result, "oneTBB", x, other)),
+        "beside": number(beside),
+        "beside_ratio": number(beside and other and beside / other),
     }
     chosen = [rival[0].name if name == "peer" else name for name in head.series]
     picture = [
@@ -212,13 +242,12 @@ def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -
         "sentence": head.sentence.format(**names),
         "chart": charts.draw(dataclasses.replace(result, series=picture, x_scale="category"), styles),
         "place": f"{result.title}, {spot(result, x)} · {result.run.profile} profile, "
-        f"{_told(result.run.machine.get('cpu'))}, {result.run.units} hardware threads",
+        + (
+            "simulated, not measured"
+            if result.simulated
+            else f"{_told(result.run.machine.get('cpu'))}, {result.run.units} hardware threads"
+        ),
     }
-
-
-def _over(result: Result, name: str, x: Any, other: float) -> float | None:
-    value = value_at(result, name, x)
-    return value / other if value is not None and other else None
 
 
 def _columns(result: Result) -> list[float | str]:
@@ -342,7 +371,10 @@ def build(results: list[Result], out: Path, problems: list[str]) -> dict[str, An
     papers = [e for e in experiments if e["word"]]
     return {
         "problems": problems,
-        "headlines": [_headline(head, results, styles) for head in HEADLINES],
+        "headlines": [
+            _headline(head, results, styles) | _states(j for e, j in judged if e["result"].part == head.part)
+            for head in HEADLINES
+        ],
         "experiments": experiments,
         "parts": [
             (part, [e for e in experiments if e["result"].part == part])

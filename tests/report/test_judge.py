@@ -7,6 +7,7 @@ by the committed ones with their samples scaled; and what is said of files that 
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import subprocess
@@ -296,6 +297,114 @@ class CommittedTest(unittest.TestCase):
                 )
                 changed_words += 1
         self.assertGreater(changed_words, 30)
+
+
+class FalsifiedFileTest(unittest.TestCase):
+    """For every experiment a file whose verdict changes when the samples of a series in the file are changed."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name) / "falsified.json"
+
+    def states(self, content: dict, experiment: str) -> list[object]:
+        """The states of all bars and sentences of an experiment that are judged, read from a file."""
+        self.path.write_text(json.dumps(content), encoding="utf-8")
+        states: list[object] = []
+        for result in load.read_file(self.path)[0]:
+            if result.experiment == experiment:
+                states += [judgement.state for judgement in verdict.judge_all(result)]
+                states += [sentence.holds for sentence in claims.verdict(result).sentences]
+        return [one for one in states if one not in (verdict.OPEN, None)]
+
+    @staticmethod
+    def recorded(experiment: str, documents: list[dict]) -> list[dict]:
+        """The committed files that have the experiment, with it and the charts of the same runs only."""
+        return [
+            one | {"results": [r for r in one["results"] if r["experiment"].startswith(experiment)]}
+            for one in documents
+            if any(r["experiment"] == experiment for r in one["results"])
+        ]
+
+    @staticmethod
+    def made(experiment: str) -> list[dict]:
+        """A file for each quantity, in which every series that the table names has the same median everywhere."""
+        entry = bars.table()[experiment]
+        y_names = {one.get("y", "time") for one in [*entry.get("bars", []), *entry.get("paper", [])]}
+        files = []
+        for y_name in sorted(y_names):
+            found = [
+                one
+                for kind in ("bars", "paper")
+                for one in bars.entries(experiment, kind, run_of(), y_name)
+            ]
+            xs, suffixes = {1}, {""}
+            for one in found:
+                for key in ("x", "x_over", "x_against"):
+                    xs |= set(one[key] if isinstance(one.get(key), list) else [one.get(key, 1)])
+                suffixes |= set(one.get("charts", ()))
+                xs |= {float(item.split(" @ ")[1]) for item in one.get("order", ()) if " @ " in item}
+            places = {x: [100.0] * 3 for x in xs - {"best", "each"}}
+            roles = {one.get("against", "peer") for one in found if "ours" in one} & set(bars.ROLES)
+            names = set().union(*(bars.names_of(one) for one in found))
+            lines = [series(name, "limit", places) for name in sorted(names)]
+            lines += [series(f"a {role}", role, places) for role in sorted(roles)]
+            chart = {
+                "part": "queue",
+                "x": {"name": "x", "scale": "category"},
+                "y": {"name": y_name, "better": "lower"},
+                "series": lines,
+            }
+            files.append(
+                document()
+                | {"profile": "full", "results": [chart | {"experiment": experiment + s} for s in sorted(suffixes)]}
+            )
+        return files
+
+    def changes(self, experiment: str, files: list[dict]) -> bool:
+        """True if a verdict changes with all points of a series, or with one."""
+        named = set().union(
+            *(
+                bars.names_of(one)
+                for kind in ("bars", "paper")
+                for one in bars.table()[experiment].get(kind, [])
+            )
+        )
+        for content in files:
+            before = self.states(content, experiment)
+            lines = [line for r in content["results"] for line in r["series"]] if before else []
+            names = sorted({line["name"] for line in lines}, key=lambda name: (name not in named, name))
+            places = [*dict.fromkeys(point["x"] for line in lines for point in line["points"])]
+            for factors in ((1e-3, 1e3), [2 ** (k / 2) for k in range(-8, 9)]):
+                for where in ([None], places):
+                    for what in itertools.product(names, where, factors):
+                        if self.states(self.falsified(content, *what), experiment) != before:
+                            return True
+        return False
+
+    @staticmethod
+    def falsified(content: dict, name: str, place: object, factor: float) -> dict:
+        changed = copy.deepcopy(content)
+        for line in (s for r in changed["results"] for s in r["series"] if s["name"] == name):
+            for point in line["points"]:
+                if place in (None, point["x"]):
+                    point["samples"] = [factor * sample for sample in point["samples"]]
+        return changed
+
+    def test_every_experiment(self):
+        files = sorted((ROOT / "bench" / "results").glob("*.json"))
+        documents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        recorded = set()
+        for experiment, entry in bars.table().items():
+            if not (entry.get("bars") or entry.get("paper")):
+                continue
+            with self.subTest(experiment):
+                if self.changes(experiment, self.recorded(experiment, documents)):
+                    recorded.add(experiment)
+                    continue
+                self.assertTrue(self.changes(experiment, self.made(experiment)), "no falsified file changes it")
+        self.assertLessEqual({"ffq/fig7-syscalls", "ffq/fig7-syscalls-latency", "syscall/getppid"}, recorded)
+        self.assertGreater(len(recorded), 30)
 
 
 class TableTest(unittest.TestCase):

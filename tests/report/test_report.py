@@ -171,8 +171,21 @@ class PageTest(ReportTest):
             ("combine", "osci/fig3-techniques"),
             ("fork", "fork/overhead"),
             ("gpu", "xmalloc/fig2-throughput"),
+            ("syscall", "syscall/getppid"),
+            ("simulated", "osci/fig3-simulated"),
         ):
             self.assertIn(f"{part} No results yet: ./dev bench {command} makes some.", head)
+
+    def test_the_committed_results_give_every_part_its_sentence_and_what_it_misses(self):
+        page = self.make_of(REPORT.parent / "bench" / "results")
+        head = page.text[: page.text.index("Bars that are missed")]
+        self.assertNotIn("No results yet", head)
+        self.assertNotRegex(head, r"\bNone\b|–\s*times")
+        listed = page.text[page.text.index("Bars that are missed") : page.text.index("could not be judged")]
+        missed, *of_parts = [int(n) for n in re.findall(r"bars? reached (\d+) missed", head)]
+        self.assertEqual(missed, sum(of_parts))
+        self.assertEqual(missed, listed.count("needed at ") + listed.count("does not count"))
+        self.assertEqual(set(page.references) - set(page.ids), set())
 
     def test_missed_bars_stand_before_the_charts(self):
         page = self.make(document())
@@ -271,6 +284,28 @@ class PageTest(ReportTest):
         other["machine"]["cpu"] = "Another"
         page = self.make(other, document(), names=["z-old.json", "a-new.json"])
         self.assertIn("7.77", page.text, "results of another machine are not replaced")
+
+    def test_a_sentence_compares_with_a_third_series(self):
+        told = document()
+        made = {"sandbox, two processors": 490.0, "seccomp notification": 9800.0, "native, two processors": 245.0}
+        told["results"].append(
+            {
+                "experiment": "syscall/getppid",
+                "part": "syscall",
+                "x": {"name": "fibers", "scale": "log2"},
+                "y": {"name": "time of a call", "unit": "ns", "better": "lower"},
+                "series": [
+                    series(name, "ours" if value == 490 else "baseline", {1: [value] * 3})
+                    for name, value in made.items()
+                ],
+            }
+        )
+        text = self.make(told).text
+        self.assertIn(
+            "made outside in 490 ns, 20.0 times as fast as by seccomp notification (9,800); without a sandbox the "
+            "call takes 245.",
+            text,
+        )
 
     def test_a_page_of_all_committed_results_has_at_most_two_megabytes(self):
         page = self.make_of(REPORT.parent / "bench" / "results")
