@@ -111,7 +111,7 @@ def _frame(result: Result, height: float, log: bool, body: list[str]) -> str:
 
 
 def _best(result: Result) -> str:
-    """The chart in words, for those who cannot see it: the best of ours and of the others at the last x."""
+    """The chart in words, for screen readers: the best of ours and of the others at the last x."""
     told = []
     for role, name in (("ours", "muster"), ("peer", "peers")):
         found = [(s.at(x), s, x) for x in result.xs[-1:] for s in result.series if s.role == role]

@@ -39,7 +39,7 @@ class Verdict:
 
     @property
     def why(self) -> str:
-        """All sentences: those that hold, those that do not, and those that could not be judged."""
+        """All sentences, grouped: they hold, do not hold, or could not be judged."""
         told = []
         for head, kind in (("Here, too", True), ("Not here", False), ("Not judged", None)):
             if texts := [one.text for one in self.sentences if one.holds is kind]:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read result files of muster-bench (bench/schema/result-2.schema.json).
 
-What does not fit the schema is left out, as little as possible: a point, a series, an experiment, or the whole file.
-Each of these is a sentence that names the file and the place, says what is wrong and what to do; the rest is shown.
+Data that does not fit the schema is left out, as little as possible: a point, a series, an experiment, or the whole
+file. A sentence for each names the file and the place, the error and the remedy; the rest is shown.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 import jsonschema
 
 import bars
-from bars import ROLES, Bar  # noqa: F401 - of those who read results, too
+from bars import ROLES, Bar  # noqa: F401 - re-exported to readers of results
 
 SCHEMA = Path(__file__).resolve().parents[1] / "bench" / "schema" / "result-2.schema.json"
 AGAIN = "run the experiment again"
 
 
 class BadFile(Exception):
-    """Nothing can be read; the text is one line that says why and what to do."""
+    """The file cannot be read at all; the text is one line with the reason and the remedy."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass
 class Run:
-    """What all results of one file share."""
+    """The data that all results of one file share."""
 
     path: Path
     machine: dict[str, Any]
@@ -316,7 +316,7 @@ def absent_series(result: Result) -> list[tuple[str, str]]:
 
 
 def why_absent(run: Run, name: str) -> str:
-    """What the file says about something that is not there."""
+    """The file's reason why a series or experiment is missing."""
     for peer, reason in run.missing.items():
         if name.lower().startswith(peer.lower().split(" ")[0].split(",")[0]):
             return f"{peer}: {reason}"

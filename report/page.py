@@ -37,7 +37,7 @@ FAST_PARTS = (
 
 
 class Headline(NamedTuple):
-    """What the first page says about a part: one experiment at one place."""
+    """A part's figure on the first page: one experiment at one place."""
 
     part: str
     experiment: str

@@ -65,7 +65,7 @@ def _summary(samples: tuple[float, ...]) -> Summary:
 
 
 def ratio_interval(top: list[float], bottom: list[float]) -> tuple[float, float] | None:
-    """The 95 % interval of median(top) / median(bottom); None when it cannot be told."""
+    """The 95 % interval of median(top) / median(bottom); None if there are too few samples."""
     if min(len(top), len(bottom)) < 2:
         return None
     divisor = resampled_medians(bottom, 2)

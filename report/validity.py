@@ -69,7 +69,7 @@ def _machine(machine: dict[str, Any]) -> list[str]:
     cores = core_count(machine)
     if cores is None:
         said.append(
-            "The number of cores is unknown, so rows with more threads than cores cannot be told apart."
+            "The number of cores is unknown, so rows with more threads than cores cannot be recognized."
         )
     elif cores < 8:
         said.append(
@@ -184,6 +184,6 @@ def _builds(results: list[Result]) -> list[str]:
 
 
 def threats(results: list[Result]) -> list[str]:
-    """What speaks against the numbers of one machine."""
+    """The reasons to doubt the numbers of one machine."""
     newest = max(results, key=lambda result: result.run.date).run.machine
     return _machine(newest) + _crowded(results) + _pinning(results) + _samples(results) + _builds(results)

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync.hpp: the chaotic side of the seam muster/base/sync.hpp: what the library's headers get when they are compiled
-// with MUSTER_CHAOS. The standard library's atomics, with something that may happen before each operation: nothing, a
-// delay, a yield, or the end of the process.
+// sync.hpp: the chaotic side of the seam muster/base/sync.hpp, for headers compiled with MUSTER_CHAOS. The standard
+// library's atomics, which may do one of these before each operation: nothing, a delay, a yield, or the end of the
+// process.
 //
 // Use it     delays and yields, set in settings(), make orders of events that the machine hardly ever makes by itself.
 //            die_at() kills the process before its n-th operation: call it in a child of fork() whose queue lies in
@@ -28,7 +28,7 @@
 
 namespace muster_chaos {
 
-/// One in so many operations, by chance; 0: never.
+/// At random, once in this many operations; 0: never.
 struct plan {
   unsigned delay_one_in = 0;
   unsigned yield_one_in = 0;

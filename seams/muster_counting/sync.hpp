@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync.hpp: the counting side of the seam muster/base/sync.hpp: what the library's headers get when they are compiled
-// with MUSTER_COUNTING. The standard library's atomics, which count their read-modify-writes.
+// sync.hpp: the counting side of the seam muster/base/sync.hpp, for headers compiled with MUSTER_COUNTING. The standard
+// library's atomics, which count their read-modify-writes.
 #pragma once
 
 #include <muster/base/real.hpp>

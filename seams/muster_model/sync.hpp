@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync.hpp: the model side of the seam muster/base/sync.hpp: what the library's headers get instead of the standard
-// library's atomics when they are compiled with MUSTER_MODEL.
+// sync.hpp: the model side of the seam muster/base/sync.hpp: it replaces the standard library's atomics in headers
+// compiled with MUSTER_MODEL.
 #pragma once
 
 #include <muster/base/arch.hpp>
@@ -167,10 +167,10 @@ using real::last_work;
 using real::thread_tenure;
 inline unsigned thread_index() { return engine::running().current(); }
 inline thread_tenure own_tenure() { return {thread_index(), 0}; }
-/// The threads of a program have their numbers to its end, and do nothing when they end.
+/// The threads of a program keep their numbers to its end, and do nothing when they end.
 inline bool lasts(const thread_tenure&) { return true; }
 inline void before_thread_end(const std::shared_ptr<last_work>&) {}
-/// They last as long as the execution, and nobody gets one again.
+/// They last as long as the execution, and none is reused.
 template <class T>
 struct lasting {
   static T& take() { return engine::running().keep_to_the_end<T>(); }
@@ -190,7 +190,7 @@ inline void switch_fiber() noexcept {}
 
 /// A hint within a bounded loop: nothing.
 inline void relax() {}
-/// The same reads again would give the same answers: the thread goes on when one of them has changed.
+/// The same reads would return the same values: the thread continues when one of them has changed.
 inline void yield(where site = where::current()) { engine::running().spin(site); }
 inline void nap(where site = where::current()) { engine::running().spin(site); }
 

@@ -25,7 +25,7 @@ using muster_simt::access;
 using muster_simt::collective;
 using muster_simt::together;
 
-/// As std::atomic; another lane may go on before each operation.
+/// Like std::atomic; another lane may run before each operation.
 template <class T>
 class atomic {
  public:

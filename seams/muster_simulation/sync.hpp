@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync.hpp: the simulated side of the seam muster/base/sync.hpp: what the library's headers get when they are compiled
-// with MUSTER_SIMULATION. Atomics and cells are laid out as the real ones, so that what shares a line here shares one
-// there; each operation is told to the simulation (sim/cache/engine.hpp), and costs what the machine's file says.
+// sync.hpp: the simulated side of the seam muster/base/sync.hpp, for headers compiled with MUSTER_SIMULATION. Atomics
+// and cells have the real layout, so that data that shares a line here shares one there. Each operation is reported to
+// the simulation (sim/cache/engine.hpp), and has the cost in the machine's file.
 #pragma once
 
 #include <muster/base/futex.hpp>
@@ -70,7 +70,7 @@ class alignas(std::atomic<T>) atomic {
     expected = std::exchange(value_, same ? desired : value_);
     return same;
   }
-  /// Never fails for nothing.
+  /// Never fails spuriously.
   template <class... Orders>
   bool compare_exchange_weak(T& expected, T desired, Orders... orders) noexcept {
     return compare_exchange_strong(expected, desired, orders...);
@@ -93,7 +93,7 @@ class alignas(std::atomic<T>) atomic {
 template <class T>
 class cell {
  public:
-  /// Whether a reference writes is seen by what was there before, so that must not be left to chance.
+  /// A comparison with the previous contents shows if a reference wrote, so they must be deterministic.
   cell() : value_{} {
     if constexpr (std::is_union_v<T>) std::memset(static_cast<void*>(&value_), 0, sizeof(T));  // a slot
   }
@@ -133,11 +133,11 @@ using real::lasting;
 using real::thread_tenure;
 inline unsigned thread_index() noexcept { return engine::active().current(); }
 inline thread_tenure own_tenure() noexcept { return {thread_index(), 0}; }
-/// Simulated threads have their numbers to the end, and do nothing when they end.
+/// Simulated threads keep their numbers to the end, and do nothing when they end.
 inline bool lasts(const thread_tenure&) noexcept { return true; }
 inline void before_thread_end(const std::shared_ptr<last_work>&) noexcept {}
 inline const void*& innermost() noexcept { return engine::active().innermost(); }
-/// What a simulated thread has: its fibers.
+/// The per-thread data of a simulated thread: its fibers.
 struct kept_fibers {
   detail::siblings* siblings = nullptr;
 };
