@@ -593,9 +593,12 @@ inline void sandbox::await_start() {
     throw std::system_error(ETIMEDOUT, std::generic_category(),
                             "cannot make a sandbox: it has not begun within half a minute; make it before the program "
                             "has other threads");
+  if (stage() == detail::inside_stage::begun)
+    throw std::system_error(ECHILD, std::generic_category(),
+                            "cannot make a sandbox: it ended before it was ready; " + end().text());
   const auto step = static_cast<detail::launch_step>(state_->map.head().step.load(std::memory_order_relaxed));
   const int error = state_->map.head().error.load(std::memory_order_relaxed);
-  throw std::system_error(error, std::generic_category(),
+  throw std::system_error(error != 0 ? error : ECHILD, std::generic_category(),
                           std::string("cannot make a sandbox: ") + detail::what_failed(step));
 }
 

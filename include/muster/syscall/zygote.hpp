@@ -126,6 +126,9 @@ class zygote {
   zygote(const zygote&) = delete;
   zygote& operator=(const zygote&) = delete;
 
+  /// Its number, for debuggers and the like.
+  int process() const noexcept { return process_; }
+
  private:
   friend class sandbox;
 
