@@ -30,7 +30,7 @@ from typing import NamedTuple
 class Mutant(NamedTuple):
     name: str         # begins with the part
     header: str       # below include, or below bench
-    before: str       # occurs once in it
+    before: str       # occurs once in it; or several such texts, each with its own in `after`
     after: str
     test: str         # tests/TEST_test.cpp, as unit/queue or gpu/xmc
     only: str = "*"   # of its cases, as --gtest_filter says
@@ -39,7 +39,7 @@ class Mutant(NamedTuple):
 
 
 ROOT = Path(__file__).resolve().parents[2]
-LISTS = ("queues", "combine", "fork", "gpu")
+LISTS = ("queues", "combine", "fork", "gpu", "syscall")
 LIMIT_S = 60  # a test that hangs has noticed; unchanged, each takes a few seconds, and is given ten times as long
 
 
@@ -58,13 +58,19 @@ def text_of(mutant: Mutant) -> str:
     return (ROOT / below / mutant.header).read_text(encoding="utf-8")
 
 
+def pieces_of(mutant: Mutant) -> list[tuple[str, str]]:
+    if isinstance(mutant.before, str):
+        return [(mutant.before, mutant.after)]
+    return list(zip(mutant.before, mutant.after, strict=True))
+
+
 def stale(mutants: list[Mutant]) -> list[str]:
     wrong = []
     names = [m.name for m in mutants]
     for m in mutants:
-        count = text_of(m).count(m.before)
-        if count != 1:
-            wrong.append(f"{m.name}: its text occurs {count} times in {m.header}; it must be there once")
+        for before, _ in pieces_of(m):
+            if (count := text_of(m).count(before)) != 1:
+                wrong.append(f"{m.name}: its text occurs {count} times in {m.header}; it must be there once")
         if m.before == m.after or names.count(m.name) != 1:
             wrong.append(f"{m.name}: changes nothing, or is there twice")
         if not (ROOT / "tests" / f"{m.test}_test.cpp").exists():
@@ -111,14 +117,20 @@ class Workshop:
         return f"ends with {done.returncode}: " + (done.stderr.strip().splitlines() or [""])[-1][:100]
 
     def judge(self, mutant: Mutant) -> tuple[Mutant, str, str]:
-        """The mutant, how it was noticed (nothing: not at all), and what was wrong with the trial."""
+        """The mutant, how it was noticed and how soon (nothing: not at all), and what was wrong with the trial."""
         directory = self.scratch / mutant.name
         shutil.rmtree(directory, ignore_errors=True)
         header = directory / mutant.header
         header.parent.mkdir(parents=True)
-        header.write_text(text_of(mutant).replace(mutant.before, mutant.after), encoding="utf-8")
+        text = text_of(mutant)
+        for before, after in pieces_of(mutant):
+            text = text.replace(before, after)
+        header.write_text(text, encoding="utf-8")
         said = self.compile(directory, mutant.test, mutant.all_kinds)
+        began = time.monotonic()
         noticed = "" if said else self.run(directory, mutant.only)
+        if noticed:
+            noticed += f" after {time.monotonic() - began:.1f} s"
         shutil.rmtree(directory, ignore_errors=True)
         return mutant, noticed, said
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a broker does for its client: files beneath a rule's directory and nothing else, ports of this machine, handles
-// that mean nothing elsewhere; and that a client who lies costs itself only. Both sides are in one process here.
+// A broker gives its client files beneath a rule's directory and nothing else, ports of this machine, and handles that
+// mean nothing elsewhere; a client that lies costs itself only. Both sides are in one process here.
 #include <gtest/gtest.h>
 #include <muster/fiber.hpp>
 
@@ -11,9 +11,12 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -21,6 +24,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <random>
 #include <set>
 #include <string>
@@ -548,35 +552,162 @@ TEST_F(broker_test, survives_any_requests) {
   EXPECT_EQ(there, (std::set<std::string>{"may", "other"}));
 }
 
-/// A client that writes every word of the arena all the time, while it asks for something as well.
+/// An arena with pages around it that are nobody's.
+class guarded_arena {
+ public:
+  explicit guarded_arena(const muster::detail::arena_plan& plan) : plan_(plan), all_(2 * around + plan.bytes()) {
+    start_ = static_cast<unsigned char*>(
+        ::mmap(nullptr, all_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (start_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  ~guarded_arena() { ::munmap(start_, all_); }
+  guarded_arena(const guarded_arena&) = delete;
+  guarded_arena& operator=(const guarded_arena&) = delete;
+
+  muster::detail::arena_map map() const { return {plan_, start_ + around}; }
+  /// True while all is zero around the arena, and from the end of its slots to its data, where no broker writes.
+  bool is_kept() const {
+    const auto zeros = [this](std::uint64_t from, std::uint64_t to) {
+      return std::all_of(start_ + from, start_ + to, [](unsigned char one) { return one == 0; });
+    };
+    return zeros(0, around) && zeros(around + plan_.bytes(), all_) &&
+           zeros(around + plan_.slots_at() + plan_.calls * sizeof(muster::detail::guarded_slot),
+                 around + plan_.data_at());
+  }
+
+ private:
+  static constexpr std::uint64_t around = 1U << 20U;
+  const muster::detail::arena_plan plan_;
+  const std::uint64_t all_;
+  unsigned char* start_;
+};
+
+/// A client that asks for what is allowed, while another of its threads rewrites every word that the broker reads: from
+/// what is right to what lies just beyond a bound, or to anything. A broker that looked at a word a second time would
+/// write beyond its slots or the arena, or open another file.
 TEST_F(broker_test, survives_memory_that_changes) {
-  brokered box(writes(), {.threads = 2});
-  const std::string before = content_of(path("other/file"));
+  using muster::detail::sandbox_call;
+  const policy rules = writes();
+  const guarded_arena arena({6, 1, 4096, 4096});
+  const muster::detail::arena_map at = arena.map();
+  const std::uint64_t data_bytes = at.plan().data_bytes();
+  muster::detail::broker broker(rules, at, brokered::asymmetric(), {2, false, {}, {}});
+  broker.start();
+  muster::detail::guarded_producer<muster::detail::request_words> raw(at.cells(), at.plan().cells());
+  const muster::detail::bell bell(at.head().to_broker, brokered::asymmetric());
+  const std::string file = path("may/file");
+  std::memcpy(at.data(), file.data(), file.size());
+  const auto first = [](sandbox_call call, std::uint64_t slot) {
+    return static_cast<std::uint64_t>(call) | slot << 32U;
+  };
+  const std::uint64_t asked = raw.push({first(sandbox_call::open, 0), 0, file.size(), 1, 0, 0});
+  bell.ring();
+  std::int64_t handle = 0;
+  while (!muster::detail::is_answered(at.slots()[0], asked, handle)) std::this_thread::yield();
+  ASSERT_GE(handle, 3);
+  const auto right = [&](std::uint64_t i) -> muster::detail::raw_request {
+    if (i % 8 == 0) return {first(sandbox_call::open, i % 6), 0, file.size(), 1, 0, 0};
+    return {first(sandbox_call::pread, i % 6), static_cast<std::uint64_t>(handle), 4096, 14, 0, 0};
+  };
+
   std::atomic<bool> over{false};
-  // Words that are read as words. Data is written by the kernel, and nobody looks at it.
-  auto* const words = reinterpret_cast<std::atomic<std::uint64_t>*>(box.at.cells());
-  const std::size_t many = box.at.plan().cells() * sizeof(muster::detail::arena_plan::cell) / 8;
-  auto* const head = reinterpret_cast<std::atomic<std::uint32_t>*>(&box.at.head());
   std::thread flips([&] {
     std::mt19937_64 random(7);  // NOLINT(cert-msc51-cpp): the same each time
+    auto* const head = reinterpret_cast<std::atomic<std::uint32_t>*>(&at.head());
+    auto* const letter = reinterpret_cast<std::atomic<unsigned char>*>(at.data() + file.size() - 1);
     for (std::uint64_t round = 0; !over; ++round) {
-      const std::uint64_t value = random() % 4 == 0 ? random() : random() % 64;
-      words[random() % many].store(value, std::memory_order_relaxed);
-      if (round % 16 == 0) head[random() % 48].store(static_cast<std::uint32_t>(value), std::memory_order_relaxed);
+      const std::uint64_t value = random();
+      auto& cell = at.cells()[value % 8];
+      const std::uint64_t slot = value % 16 < 8 ? value % 6 : 6 + value / 16 % 48;
+      cell.words[0].store(first(sandbox_call::pread, slot), std::memory_order_relaxed);
+      cell.words[2].store(value % 32 < 16 ? 4096 : data_bytes + value % 4096, std::memory_order_relaxed);
+      if (round % 8 == 0) cell.words[value / 8 % 6].store(value, std::memory_order_relaxed);
+      if (round % 16 == 0)
+        head[value / 8 % 48].store(static_cast<std::uint32_t>(value >> 32U), std::memory_order_relaxed);
+      letter->store(value % 3 == 0 ? '\0' : value % 3 == 1 ? '/' : 'e', std::memory_order_relaxed);
     }
   });
-  muster::detail::guarded_producer<muster::detail::request_words> raw(box.at.cells(), box.at.plan().cells());
-  const std::string file = path("may/file");
-  std::memcpy(box.at.data(), file.data(), file.size());
-  const muster::detail::bell bell(box.at.head().to_broker, brokered::asymmetric());
-  for (std::size_t i = 0; i < scaled(200'000); ++i) {
-    raw.push({i % muster::detail::sandbox_calls | (i % 8) << 32U, 0, file.size(), 1 + i % 3, 0, 0});
+  // One at a time, until it has been answered in some slot, or refused because its slot was none.
+  std::uint64_t served = 0, refused = 0;
+  const auto is_served = [&](std::uint64_t number) {
+    for (std::uint64_t looks = 1;; ++looks) {
+      for (std::uint32_t slot = 0; slot < at.plan().calls; ++slot)
+        if (std::int64_t result = 0; muster::detail::is_answered(at.slots()[slot], number, result)) return true;
+      if (broker.usage().refusals != refused) return true;
+      if (looks % 256 == 0 && !arena.is_kept()) return false;
+      std::this_thread::yield();
+    }
+  };
+  for (; refused < scaled(1'000) || served < scaled(8'000); ++served) {  // so often the threads have met
+    refused = broker.usage().refusals;
+    const std::uint64_t number = raw.push(right(served));
     bell.ring();
+    if (!is_served(number)) break;
   }
   over = true;
   flips.join();
-  box.stop();  // whatever its words say
-  EXPECT_EQ(content_of(path("other/file")), before);
+  broker.stop();  // whatever its words say
+  EXPECT_TRUE(arena.is_kept()) << "after " << served << " requests";
+  EXPECT_EQ(content_of(path("other/file")), "other: some text");
+}
+
+// Work, not time: how many of the others' requests are answered between a caller's and its answer.
+TEST_F(broker_test, answers_each_caller_before_any_other_a_second_time) {
+  using muster::detail::sandbox_call;
+  const policy rules = reads();
+  const guarded_arena arena({8, 1, 4096, 4096});
+  const muster::detail::arena_map at = arena.map();
+  muster::detail::broker broker(rules, at, brokered::asymmetric(), {1, false, {}, {}});
+  muster::detail::guarded_producer<muster::detail::request_words> raw(at.cells(), at.plan().cells());
+  const std::string file = path("other/file");
+  std::memcpy(at.data(), file.data(), file.size());
+  // A flood by seven callers: no such call, no such file, not allowed, data beyond the arena.
+  const std::uint64_t wrong[][4] = {{999, 0, 0, 0}, {3, 77, 0, 1}, {1, 0, file.size(), 1}, {3, 77, 1U << 30U, 9}};
+  std::array<std::uint64_t, 8> asked{};
+  std::uint64_t others = 0, most = 0, own = 0;
+  for (std::uint64_t i = 0; own < 1'000; ++i) {
+    for (std::uint64_t slot = 0; slot < 8; ++slot) {
+      std::int64_t result = 0;
+      if (asked[slot] != 0 && !muster::detail::is_answered(at.slots()[slot], asked[slot], result)) continue;
+      if (slot != 5) {
+        others += asked[slot] != 0 ? 1 : 0;
+        const auto& w = wrong[(i + slot) % 4];
+        asked[slot] = raw.push({w[0] | slot << 32U, w[1], w[2], w[3], 0, 0});
+        continue;
+      }
+      if (asked[slot] != 0) {
+        ASSERT_EQ(result, ::getppid());
+        ++own;
+        most = std::max(most, others);
+        others = 0;
+      }
+      asked[slot] = raw.push({static_cast<std::uint64_t>(sandbox_call::getppid) | slot << 32U, 0, 0, 0, 0, 0});
+    }
+    ASSERT_TRUE(broker.serve_next());
+  }
+  EXPECT_LE(most, 7U) << "a caller has waited for two requests of another";
+  EXPECT_GE(most, 6U) << "there was no flood";
+}
+
+// All threads of one client's broker wait for the network, and its ring is full.
+TEST_F(broker_test, serves_a_client_while_another_keeps_its_broker) {
+  std::uint16_t port = 0;
+  {
+    const listener free_now;
+    port = free_now.port();
+  }
+  brokered floods(policy().listen(port), {.calls = 4});
+  const std::int64_t socket = floods.in.socket();
+  ASSERT_EQ(floods.in.bind(socket, port), 0);
+  ASSERT_EQ(floods.in.listen(socket, 4), 0);
+  muster::detail::guarded_producer<muster::detail::request_words> raw(floods.at.cells(), 4, 3);
+  for (std::uint64_t slot = 0; slot < 4; ++slot)
+    raw.push({static_cast<std::uint64_t>(muster::detail::sandbox_call::accept) | slot << 32U,
+              static_cast<std::uint64_t>(socket), 0, 0, 0, 0});
+  muster::detail::bell(floods.at.head().to_broker, brokered::asymmetric()).ring();
+  brokered other(reads());
+  for (unsigned i = 0; i < 1'000; ++i) ASSERT_EQ(other.in.getppid(), ::getppid());
+  EXPECT_EQ(floods.usage().calls, 3U) << "those before the flood";
 }
 
 }  // namespace

@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: the muster authors
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of meaning of sandboxes: see mutants.py."""
+
+BROKER, POLICY = "muster/syscall/broker.hpp", "muster/syscall/policy.hpp"
+CALLS, DATA, DECODE, HANDLES = (f"muster/syscall/detail/{name}.hpp" for name in (
+    "allowed_calls", "client_data", "decode", "handle_table"))
+
+# A broker that could read a request again: where the cells are.
+CELLS = ("  const bool kills_;\n", "  const arena_plan::cell* const again_;\n  const bool kills_;\n")
+MADE = ("        kills_(rules.on_refusal()", "        again_(at.cells()),\n        kills_(rules.on_refusal()")
+WORD = "again_[(request.number - 1) % 8].words[{}].load(std::memory_order_relaxed)"
+
+
+def read_again(before, after):
+    """Pieces of a broker that reads a word of a request a second time."""
+    pieces = (CELLS, MADE, (before, after))
+    return tuple(one for one, _ in pieces), tuple(other for _, other in pieces)
+
+
+MUTANTS = (
+    # name, header, before, after, test, cases of the test
+
+    # Double fetches: a word is checked, and then read again.
+    ("syscall-broker-reads-the-slot-again", BROKER,
+     *read_again("answers_.give(call.slot,",
+                 f"answers_.give(static_cast<std::uint32_t>({WORD.format(0)} >> 32U),"),
+     "unit/broker", "*survives_memory_that_changes"),
+    ("syscall-broker-reads-the-place-of-data-again", BROKER,
+     *read_again("    const decoded_call call = decoded(request.words);\n",
+                 "    decoded_call call = decoded(request.words);\n"
+                 f"    if (call.data.size == 14) call.data.at = {WORD.format(2)};\n"),
+     "unit/broker", "*survives_memory_that_changes"),
+    ("syscall-decode-copies-a-path-again", DECODE,
+     "if (to.find('\\0') != to.npos) made.error = EINVAL;",
+     "if (to.find('\\0') != to.npos) made.error = EINVAL;\n      to = data_.copied(w);",
+     "unit/sandbox_decode", "*of_a_path_that_changes"),
+
+    # Bounds.
+    ("syscall-decode-one-slot-too-many", DECODE,
+     "if (made.slot >= slots_)", "if (made.slot > slots_)", "unit/sandbox_decode"),
+    ("syscall-decode-sticky-modes", DECODE,
+     "word & 0777U", "word & 07777U", "unit/sandbox_decode"),
+    ("syscall-decode-port-0", DECODE,
+     "take_number(made, a[1], 1, 65535);", "take_number(made, a[1], 0, 65535);", "unit/sandbox_decode"),
+    ("syscall-decode-zeros-in-paths", DECODE,
+     "if (to.find('\\0') != to.npos) made.error = EINVAL;", "", "unit/sandbox_decode"),
+    ("syscall-data-ends-that-wrap", DATA,
+     "w.size <= size_ && w.at <= size_ - w.size", "w.at + w.size <= size_", "unit/sandbox_decode"),
+
+    # Which rule holds, and what it lets be done.
+    ("syscall-policy-names-that-begin-like-a-rule", POLICY,
+     "(path.size() == directory.size() || directory == \"/\" || path[directory.size()] == '/')", "true",
+     "unit/policy"),
+    ("syscall-policy-the-shorter-rule-holds", POLICY,
+     "one.path_.size() > longest->path_.size()", "one.path_.size() < longest->path_.size()", "unit/policy"),
+    ("syscall-calls-links-followed-to-write", CALLS,
+     "open_beneath(rule.directory(), std::string(rest), flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)",
+     "open_beneath(rule.directory(), std::string(rest), flags, mode, RESOLVE_BENEATH)",
+     "unit/broker", "*keeps_paths_beneath_the_rule"),
+    ("syscall-calls-files-of-processes", CALLS,
+     "return where.f_type == PROC_SUPER_MAGIC ? -EACCES : 0;", "return 0;",
+     "unit/broker", "*keeps_files_and_directories_only"),
+    ("syscall-calls-a-socket-at-any-port", CALLS,
+     "if (std::ranges::find(rules_.connects(), call.flags) == rules_.connects().end()) return not_allowed;", "",
+     "unit/broker", "*connects_to_allowed_ports"),
+    ("syscall-handles-a-number-of-two-files", HANDLES,
+     "state_of((turn_of(before) + 1) % turns, nobodys, 0)", "state_of(turn_of(before), nobodys, 0)",
+     "unit/broker", "*keeps_as_many_files_as_the_policy_says"),
+    ("syscall-broker-counts-no-refusals", BROKER,
+     "      counters::add(own.refusals, 1);\n", "      counters::add(own.refusals, 0);\n",
+     "unit/broker", "*refuses_what_is_not"),
+)
