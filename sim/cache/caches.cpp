@@ -71,7 +71,7 @@ caches::answer caches::find(unsigned core, line_number line, const entry& e) con
   return {nearest};
 }
 
-/// The furthest of `so_far` and those that must give up their copies when the core writes.
+/// The furthest of `so_far` and the places that must drop their copies when the core writes.
 place caches::furthest(unsigned core, line_number line, const entry& e, place so_far) const {
   const unsigned cluster = machine_.cluster_of(core);
   for_each(e.holders, [&](unsigned holder) {

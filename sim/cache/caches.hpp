@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// caches.hpp: where each line of memory is, by the protocol MESI with a directory: which core may write it, which cores
-// may read it, and which last-level caches have it.
+// caches.hpp: the place of each line of memory, by the protocol MESI with a directory: which core may write it, which
+// cores may read it, and which last-level caches have it.
 //
-// Private  each core has an L1 and an L2, which has what L1 has. A line that L2 has no room for leaves both; when it
-//          was modified, the cluster's L3 gets it.
-// Shared   each cluster has an L3 that gets what its cores fetch and what they give up. It does not have to keep what
-//          they have. What the last cache gives up goes to memory if it was modified.
-// Room     each cache holds so many lines and gives up the one that was used longest ago: sets and their conflicts are
-//          not modelled, and neither is fetching ahead.
+// Private  each core has an L1 and an L2, which includes the L1. A line evicted from L2 leaves both; if it was
+//          modified, the cluster's L3 gets it.
+// Shared   each cluster has an L3 that gets the lines that its cores fetch and evict. It need not include their caches.
+//          A modified line that the last cache evicts goes to memory.
+// Room     each cache holds a number of lines and evicts the least recently used one. Sets, their conflicts and
+//          prefetching are not modelled.
 #pragma once
 
 #include "sim/cache/machine.hpp"
@@ -79,12 +79,12 @@ class caches {
 
   explicit caches(const machine& m);
 
-  /// What read() or write() would answer now.
+  /// The answer that read() or write() would return now.
   answer look(unsigned core, line_number line, bool to_write) const;
   answer read(unsigned core, line_number line);
   answer write(unsigned core, line_number line);
 
-  /// What a core may do with a line.
+  /// A core's access to a line.
   state state_of(unsigned core, line_number line) const noexcept;
   bool in_l3(unsigned cluster, line_number line) const noexcept { return l3_[cluster].has(line); }
   const traffic& seen() const noexcept { return seen_; }

@@ -22,7 +22,7 @@ namespace {
 engine* living = nullptr;
 
 constexpr std::size_t observed_bytes = 16;
-// Looks by each thread, in a row, of which none finds anything changed: then they will look for ever.
+// Consecutive looks by each thread without any change: after these, the threads would look forever.
 constexpr std::uint64_t most_looks = 1'000'000;
 constexpr picoseconds longest_delay = 100'000;  // before a thread begins
 
@@ -94,7 +94,7 @@ class engine::fibers {
   fibers(const fibers&) = delete;
   fibers& operator=(const fibers&) = delete;
 
-  /// Everybody has a turn until all are done, or one has failed: then why.
+  /// Gives all threads turns until all are done, or one has failed. Returns the failure, or an empty text.
   std::string run() {
     next();
     return failure_;
@@ -102,13 +102,13 @@ class engine::fibers {
   bool runs() const noexcept { return current_ + 1 != all_.size(); }
   unsigned current() const noexcept { return current_; }
 
-  /// The current thread goes on only when nobody is behind it.
+  /// Runs the threads with earlier clocks before the current thread continues.
   void let_others_go_first(picoseconds clock) {
     if (waiting_.empty() || place_in_time{clock, current_} < waiting_.front()) return;
     make_ready(current_, clock);
     next();
   }
-  /// The current thread goes on after somebody makes it ready.
+  /// Suspends the current thread until another thread makes it ready.
   void stop() {
     if (waiting_.empty()) engine_.stuck();
     next();
@@ -175,7 +175,7 @@ class engine::fibers {
   std::vector<fiber> all_;
   unsigned current_ = 0;
   muster::detail::watched_stack* came_from_ = nullptr;
-  std::vector<place_in_time> waiting_;  // a heap: who can go on, but for the current thread
+  std::vector<place_in_time> waiting_;  // a heap: the threads that can run, except the current one
   std::string failure_;
 };
 
@@ -307,15 +307,15 @@ void engine::for_lines(const void* at, std::size_t size, Use use) {
   for (std::uintptr_t line = first; line <= last; ++line) use(line_of(line));
 }
 
-/// Asks for a line that the core does not have, and waits until the request has arrived where the line is. Until then
-/// others go on using it. When several have asked, each gets the line in its turn, for `use` after it has arrived.
+/// Requests a line that the core does not have, and waits until the request has arrived where the line is. Until then
+/// others keep using it. Several requesters get the line in turn, each for `use` after it has arrived.
 void engine::request(line_number line, bool to_write, picoseconds use) {
   thread& t = self();
   const caches::answer expected = caches_.look(t.core, line, to_write);
   if (expected.is_hit()) return;
   way& its = ways_[line];
   const bool queues = its.free_at > t.clock;
-  // Who only reads, after others who only read, need not wait for their turn to end.
+  // A reader that follows other readers need not wait for their turn to end.
   const bool has_turn = to_write || (queues ? !its.to_read : expected.from_owner);
   place from = expected.where;
   if (queues) {
@@ -409,7 +409,7 @@ void engine::settle() {
 
 void engine::sleep(std::vector<futex> words) {
   if (!runs()) fail("a simulated program sleeps before its threads run: nobody would wake it");
-  thread& t = self();  // no begin(): the caller has just looked at the words, and nobody may come in between
+  thread& t = self();  // no begin(): the caller has just looked at the words, and no other thread may run in between
   t.clock += machine_.sleep;
   ++report_.sleeps;
   t.asleep_on = std::move(words);

@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine.hpp: runs a program on the threads of a machine that is not there, and predicts what it costs.
+// engine.hpp: runs a program on the threads of a simulated machine, and predicts its cost.
 //
-// Each simulated thread is a fiber with a clock of its own, and the one whose clock is least goes on. What it does
-// between two operations of the seam costs nothing; an operation moves its clock on by what the machine's file says.
+// Each simulated thread is a fiber with a clock, and the thread with the lowest clock runs next. Work between two
+// operations of the seam costs nothing; an operation advances the clock by the cost in the machine's file.
 //
 // Load        waits for its line: loads of one thread do not overlap.
-// Store       goes into the store buffer and the thread goes on; lines are fetched at once, and stores become visible
+// Store       enters the store buffer, and the thread continues; lines are fetched at once, and stores become visible
 //             one after another. With a full buffer the thread waits for the oldest.
 // Read-modify-write, full fence   wait until the buffer is empty, as on x86; so does a sequentially consistent store.
-// Lines       travel half of their time as a request, during which whoever has the line goes on using it, and half as
-//             the line. Requests are answered in the order in which they are made, one after another; copies that are
-//             only read come from a shared cache side by side. A line that is stored to leaves its holder at once.
+// Lines       travel half of their time as a request, during which the owner keeps using the line, and half as the
+//             line. Requests are answered in the order in which they are made, one after another; read-only copies come
+//             from a shared cache side by side. A line that is stored to leaves its holder at once.
 // Values      are those of the order in which the operations begin: the simulation is sequentially consistent.
-// The program  must be deterministic but for what the simulation gives it, and must not look at addresses.
+// The program  must be deterministic except for values from the simulation, and must not depend on addresses.
 #pragma once
 
 #include "sim/cache/caches.hpp"
@@ -46,22 +46,22 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Runs body(0), body(1), … each on the hardware thread that `threads` names. Once only. Throws
-  /// std::invalid_argument for threads that the machine does not have, std::runtime_error when a body throws, or when
-  /// nobody can go on; then what the bodies had on their stacks is forgotten.
+  /// Runs body(0), body(1), … each on the hardware thread that `threads` names. Call it once. Throws
+  /// std::invalid_argument for threads that the machine does not have, std::runtime_error if a body throws or no thread
+  /// can continue; then objects on the bodies' stacks are not destroyed.
   report run(const std::vector<unsigned>& threads, const std::function<void(unsigned)>& body);
 
-  /// The one that lives. A program that is compiled for the simulation has one.
+  /// The current engine. A program that is compiled for the simulation has one.
   static engine& active();
 
   // -------------------------------------------------------------------------------------------------- for programs
-  /// Works without touching what others see.
+  /// Works for that long without touching shared data.
   void work(picoseconds time);
   picoseconds now() const;
   std::uint64_t random();
 
   // -------------------------------------------------------------------------------------------------- for the seam
-  // Each is called before the value itself is read or changed, and nobody else runs until the next operation.
+  // Each is called before the value itself is read or changed, and no other thread runs until the next operation.
   void load(const void* at, std::size_t size);
   void store(const void* at, std::size_t size);
   void read_modify_write(const void* at, std::size_t size);
@@ -128,7 +128,7 @@ class engine {
   std::unique_ptr<fibers> fibers_;
   std::uint64_t random_;
   std::uint64_t identities_ = 0;
-  std::uint64_t looks_ = 0;     // operations since somebody has changed something
+  std::uint64_t looks_ = 0;     // operations since the last change
   picoseconds busy_until_ = 0;  // when the last who is known to do more than look has done it
   report report_;
 };

@@ -38,17 +38,17 @@ struct machine {
   picoseconds elsewhere = 0;   // in any cache of another cluster
   picoseconds in_memory = 0;
 
-  // What an operation costs beside its line.
+  // The costs of operations, without their lines.
   picoseconds read_modify_write = 0;
   picoseconds fence = 0;
   picoseconds heavy_fence = 0;  // membarrier(2)
   picoseconds pause = 0;
-  picoseconds yield = 0;         // sched_yield(2) with nobody to yield to
+  picoseconds yield = 0;         // sched_yield(2) without another thread to run
   picoseconds fiber_switch = 0;  // to another fiber of the same thread
   picoseconds sleep = 0;         // from the call until the thread is asleep
   picoseconds call = 0;          // the call that wakes
-  picoseconds wake = 0;          // from that call until the sleeper goes on
-  unsigned store_buffer = 1;     // stores that may wait for their lines while the thread goes on
+  picoseconds wake = 0;          // from that call until the sleeper continues
+  unsigned store_buffer = 1;     // stores that may wait for their lines while the thread continues
 
   unsigned cores() const noexcept { return clusters * cores_per_cluster; }
   unsigned threads() const noexcept { return cores() * threads_per_core; }

@@ -81,10 +81,10 @@ auto model_stream(const model_spec& spec) {
   return result;
 }
 
-/// A request and its answer, again and again, many under way at once: between the first thread and the second.
+/// Requests and their answers, many in flight at once, between the first thread and the second.
 /// Requests(const model_spec&) with push(item), end(), and std::optional<item> pop(), which waits and has no value at
-/// the end; Answers(const model_spec&) with push(item) and std::optional<item> try_pop(). No push waits for ever while
-/// the capacity of one of them is under way.
+/// the end; Answers(const model_spec&) with push(item) and std::optional<item> try_pop(). No push waits forever while
+/// the capacity of one of them is in flight.
 template <class Crew, class Requests, class Answers>
 auto model_exchange(const model_spec& spec) {
   Crew crew(spec);

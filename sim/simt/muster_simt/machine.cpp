@@ -49,7 +49,7 @@ class watched_lane {
     __tsan_switch_to_fiber(to.fiber_, __tsan_switch_to_fiber_no_sync);
   }
   void after_coming(watched_lane*) {}
-  /// What the lane has done until now, and will do no more, is seen by whoever acquires `what`.
+  /// Makes everything that the lane has done so far visible to a lane that acquires `what`.
   void releases(void* what) {
     void* const caller = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
@@ -393,7 +393,7 @@ void machine::step() {
   own_.after_coming(came_from_);
   running_ = nullptr;
   if (l.now == state::ready) {
-    // Whoever asks who is active does not wait for one that goes on otherwise.
+    // A lane in active_mask() does not wait for a lane that runs elsewhere.
     if (l.of->steps != 0 && ++l.of->steps > (how_.split_one_in == 0 ? 4096 : 64)) release_converging(*l.of);
     return;
   }
@@ -412,7 +412,7 @@ void machine::after(lane& l) {
     case state::at_barrier: ++b.at_barrier; break;
     case state::ended:
       --b.alive;
-      resolve_all(w);  // whoever has ended is excused
+      resolve_all(w);  // collectives do not wait for lanes that have ended
       break;
     case state::converging: w.steps = std::max(w.steps, 1U); break;
     case state::ready: break;

@@ -5,13 +5,13 @@
 // thread of the host.
 //
 // Schedule      Lanes are independent, as on every GPU since Volta: at each operation on an atomic, another lane of
-//               the multiprocessor may go on, as a seed says. A run with one multiprocessor can be repeated.
-// Convergence   is never promised. Lanes that ask who is active get the same mask only when they stand at the same
-//               call, and then only by chance: some groups are torn apart.
-// Collectives   match, ballot, shuffle, reduce and sync wait until all lanes of their mask have come that have not
-//               ended. Lanes that come with other masks, or for something else, wait for ever.
+//               the multiprocessor may run, as a seed determines. A run with one multiprocessor can be repeated.
+// Convergence   is never promised. Lanes in active_mask() get the same mask only at the same call, and then only at
+//               random: some groups are split.
+// Collectives   match, ballot, shuffle, reduce and sync wait until all lanes of their mask that have not ended have
+//               called them. Lanes that call with other masks, or for something else, wait forever.
 // Order         Lanes of one multiprocessor run one at a time, so weak memory is not seen; use the model checker. The
-//               thread sanitizer takes each lane for a thread that nothing orders but atomics, sync and sync_block.
+//               thread sanitizer treats each lane as a thread, ordered only by atomics, sync and sync_block.
 // Errors        launch() throws simt::error: deadlocks (with what each lane waits for), a mask without its caller, a
 //               shuffle from a lane outside of the mask, lanes that spin, exceptions that a kernel throws.
 #pragma once
@@ -35,7 +35,7 @@ struct error : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-/// What launches are like from now on.
+/// The settings of later launches.
 struct settings {
   std::uint64_t seed = 1;
   unsigned multiprocessors = 1;
@@ -46,7 +46,7 @@ struct settings {
 };
 settings& current();
 
-/// What all lanes have done in a launch.
+/// The work of all lanes in a launch.
 struct counts {
   std::uint64_t changes = 0;      // atomic operations that read and write
   std::uint64_t loads = 0;        // of atomics
@@ -67,7 +67,7 @@ enum class collective : std::uint8_t { ballot, match, shuffle, add, either, sync
 enum class access : std::uint8_t { change, load, store };
 
 unsigned lane_id();
-/// Those that converge with the caller, itself among them. Which call it is, is known by where it returns to.
+/// The lanes that converge with the caller, itself included. The return address identifies the call.
 [[gnu::noinline]] std::uint32_t active_mask();
 std::uint64_t together(std::uint32_t mask, collective op, std::uint64_t value, unsigned from = 0);
 void sync_block();
