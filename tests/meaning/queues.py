@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of the queues, of waiting and of fibers: see mutants.py."""
 
-SPSC, SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
+SPSC = "muster/queue/spsc.hpp"
+SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spmc", "mpmc"))
 SPMC_CONSUMERS, MPMC_CONSUMERS = (f"muster/queue/impl/{queue}_consumers.hpp" for queue in ("spmc", "mpmc"))
 MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
 RING, GUARDS, STATUS, FACE = (f"muster/queue/{part}.hpp" for part in ("ring", "guards", "status", "face"))
@@ -26,13 +27,13 @@ MUTANTS = (
      "rank != tail; ++rank) cells_", "rank < tail; ++rank) cells_",
      "unit/queue_lifetime", "*items_left_are_destroyed*"),
     ("queue-spsc-full-though-closed", SPSC,
-     "look_again() noexcept {\n  if (is_closed()) return queue_status::closed;\n", "look_again() noexcept {\n",
+     "look_again() noexcept {\n    if (is_closed()) return queue_status::closed;\n", "look_again() noexcept {\n",
      "unit/queue_basics", "*closed_is_said_even_when_full"),
     ("queue-spsc-bulk-push-repeats-an-item", SPSC,
-     "      if (again) ++item;\n      again = true;\n", "      if (again) ++item;\n",
+     "      if (again) ++item;\n        again = true;\n", "      if (again) ++item;\n",
      "unit/queue_basics", "*bulk_keeps_the_order*"),
     ("queue-spsc-announcement-of-a-bulk-push-that-threw", SPSC,
-     "    show(filled);\n    withdraw(filled);\n", "    show(filled);\n",
+     "    show(filled);\n      withdraw(filled);\n", "    show(filled);\n",
      "unit/queue_lifetime", "*a_bulk_push_that_throws_leaves_nothing*"),
 
     # The queue of one producer and many consumers.

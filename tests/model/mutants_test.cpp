@@ -114,7 +114,7 @@ TEST_P(mutants, are_noticed_or_explained) {
       if (!lanes || std::string(r.queue).starts_with("lane")) search.programs.push_back(made(r, asymmetric));
   search.survivors = survivors;
   search.needles = needles();
-  search.files = {"impl/" + GetParam()};
+  search.files = {"/" + GetParam()};
   if (!lanes) search.files.push_back("base/wait");
   search.prefix = lanes ? "lane" : GetParam() + "_queue::";
   search.run();

@@ -23,9 +23,9 @@ class Edit(NamedTuple):
     after: str
 
 
-SPSC, SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
+SPSC = "muster/queue/spsc.hpp"
+SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spmc", "mpmc"))
 SPMC_CONSUMERS, MPMC_CONSUMERS = (f"muster/queue/impl/{queue}_consumers.hpp" for queue in ("spmc", "mpmc"))
-SPSC_CONSUMER = "muster/queue/impl/spsc_consumer.hpp"
 MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
 LANES, SHARED_RECOVERY = (f"muster/queue/impl/{part}.hpp" for part in ("lanes", "shared_recovery"))
 WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
@@ -74,7 +74,7 @@ EDITS = (
          "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
     Edit("spsc-shown-before-written", "spsc", SPSC,
          "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
-         "  show(rank + 1);\n  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
+         "  show(rank + 1);\n    if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
     Edit("freed-before-read", "spsc", GUARDS,
          "    detail::vacate(place);\n    release();\n  });\n  return queue_result<T>",
          "    detail::vacate(place);\n  });\n  release();\n  return queue_result<T>"),
@@ -113,10 +113,10 @@ EDITS = (
          "  if (for_ever) {", "  if (for_ever || true) {"),
     Edit("mpmc-claim-without-the-flag", "mpmc", MPMC,
          "if (consumers_.after_event(closing) == 0) [[likely]]", "if (true)"),
-    Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n  return refresh_room()",
+    Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n    return refresh_room()",
          "  return refresh_room()"),
     Edit("spmc-empty-without-the-fence", "spmc", SPMC_CONSUMERS, "    sync::full_fence();\n", ""),
-    Edit("spsc-over-before-the-last-item", "spsc", SPSC_CONSUMER,
+    Edit("spsc-over-before-the-last-item", "spsc", SPSC,
          "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;",
          "return outlook::over;"),
     Edit("spsc-withdrawal-tells-nobody", "spsc", SPSC,

@@ -16,6 +16,11 @@
 //            (MCRingBuffer: Lee, Bu, Chandranmenon, IPDPS 2010). FFQ without the atomic increment of head needs no gaps
 //            and then no ranks in the cells either: its consumer can only be slow at the head, so that a free place is
 //            known from head alone. bench/baselines has FFQ^s as printed; both are in queue/one-to-one.
+//
+// close() and a push that overlap: the push announces its rank in begun_ and then looks for the flag `closing`; close()
+// raises the flag, then looks at begun_, then raises `closed`. So the push sees the flag and takes its announcement
+// back, or whoever sees `closed` sees the announcement. The queue is over when it is closed, empty, and nothing is
+// announced.
 #pragma once
 
 #include <muster/base/arch.hpp>     // prefetch_for_write
@@ -36,46 +41,122 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
  public:
   /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
-  explicit spsc_queue(std::size_t capacity, queue_options options = {});
+  explicit spsc_queue(std::size_t capacity, queue_options options = {})
+      : cells_(detail::ring_cells("spsc_queue", capacity, options, 0, ring<sync::cell<slot<T>>, Layout>::cell_size)),
+        capacity_(capacity),
+        slip_(std::min<std::size_t>(capacity / 4, 1024)),
+        tail_(options.first_rank),
+        head_(options.first_rank),
+        limit_(options.first_rank + capacity),
+        begun_(options.first_rank),
+        tail_seen_(options.first_rank) {}
   /// Destroys the items left. No thread may be inside an operation.
-  ~spsc_queue();
+  ~spsc_queue() {
+    const rank_t tail = tail_.load(std::memory_order_relaxed);
+    for (rank_t rank = head_.load(std::memory_order_relaxed); rank != tail; ++rank) cells_[rank].ref().destroy();
+  }
 
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
 
   /// Producer only. Constructs an item at the end if there is room now: success, full or closed. Wait-free.
   template <class... Args>
-  MUSTER_HOT queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args) {
+    const auto inside = producer_entry_.enter(second_producer);
+    const rank_t rank = next();
+    if (!has_room(rank)) [[unlikely]]
+      if (const queue_status room = look_again(); room != queue_status::success) return room;
+    return publish(rank, std::forward<Args>(args)...);
+  }
+
   /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
   /// They are seen when all are there, the queue is full, or 256 at a time; those of an iterator of a single pass one
   /// by one, before it is moved on. When a constructor throws, the items before it have been pushed.
   template <class InputIt>
-  std::size_t push_n(InputIt first, std::size_t count);
+  std::size_t push_n(InputIt first, std::size_t count) {
+    const auto inside = producer_entry_.enter(second_producer);
+    std::size_t done = 0;
+    while (done < count) {
+      if (!has_room(next())) [[unlikely]]
+        if (await_room(wait_limit{}) != queue_status::success) break;
+      const std::size_t run = publish_some(first, count - done, done != 0);
+      if (run == 0) break;
+      done += run;
+    }
+    return done;
+  }
+
   /// Producer only. The same without waiting: pushes as many as there is room for.
   template <class InputIt>
-  std::size_t try_push_n(InputIt first, std::size_t count);
+  std::size_t try_push_n(InputIt first, std::size_t count) {
+    const auto inside = producer_entry_.enter(second_producer);
+    std::size_t done = 0;
+    while (done < count && has_room(next())) {
+      const std::size_t run = publish_some(first, count - done, done != 0);
+      if (run == 0) break;
+      done += run;
+    }
+    return done;
+  }
 
   /// Consumer only. Takes the first item; waits while there is none. No value only when closed and drained.
-  MUSTER_HOT queue_result<T> pop();
+  MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
   /// Consumer only. Takes the first item if there is one: an item, empty or closed; busy while close() is under
   /// way, or a push into a queue that is being closed. Wait-free.
-  MUSTER_HOT queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop() {
+    const auto inside = consumer_entry_.enter(second_consumer);
+    const rank_t rank = first();
+    if (rank == tail_seen_) [[unlikely]]
+      if (const queue_status item = find_item(); item != queue_status::success) return item;
+    return take(rank);
+  }
+
   /// Consumer only. Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
   template <class OutputIt>
-  std::size_t pop_n(OutputIt out, std::size_t count);
+  std::size_t pop_n(OutputIt out, std::size_t count) {
+    const auto inside = consumer_entry_.enter(second_consumer);
+    if (count == 0) return 0;
+    if (!has_item(first())) [[unlikely]]
+      if (await_item(wait_limit{}) != queue_status::success) return 0;
+    return take_run(out, count);
+  }
+
   /// Consumer only. The same without waiting. Wait-free.
   template <class OutputIt>
-  std::size_t try_pop_n(OutputIt out, std::size_t count);
+  std::size_t try_pop_n(OutputIt out, std::size_t count) {
+    const auto inside = consumer_entry_.enter(second_consumer);
+    std::size_t taken = 0;
+    while (taken < count && has_item(first())) taken += take_run(out, count - taken);
+    return taken;
+  }
 
   /// Refuses further pushes and wakes both sides. Items in the queue can still be popped. Any thread, any number of
   /// times.
-  void close();
+  void close() {
+    if (!consumer_.raise(closing)) return;
+    // The load makes an announcement that missed the flag visible to whoever sees `closed`.
+    static_cast<void>(begun_.load(std::memory_order_relaxed));
+    consumer_.raise(closed);
+    producer_.wake_all();
+  }
+
   bool is_closed() const noexcept { return (consumer_.flags() & closing) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }
   /// Items in the queue at some recent moment.
-  std::size_t size_approx() const noexcept;
+  std::size_t size_approx() const noexcept {
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    const rank_t tail = tail_.load(std::memory_order_relaxed);
+    return before(head, tail) ? std::min(static_cast<std::size_t>(tail - head), capacity_) : 0;
+  }
 
   /// Asserts the invariants. Only while no thread is inside an operation.
-  void check() const;
+  void check() const {
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    const rank_t tail = tail_.load(std::memory_order_relaxed);
+    MUSTER_CHECK(tail - head <= capacity_, "spsc_queue: more items than the capacity");
+    MUSTER_CHECK(begun_.load(std::memory_order_relaxed) == tail, "spsc_queue: a push has begun and not ended");
+    MUSTER_CHECK(!before(tail, tail_seen_), "spsc_queue: the consumer has seen items that are not there");
+    MUSTER_CHECK(!before(head + capacity_, limit_), "spsc_queue: the producer has seen room that is not there");
+  }
 
  private:
   static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may begin
@@ -91,37 +172,238 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   static constexpr const char* second_consumer =
       "spsc_queue: a second thread pops while one is inside pop; use spmc_queue";
 
-  template <class... Args>
-  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
-  MUSTER_COLD queue_status await_room(wait_limit limit);
-  template <class... Args>
-  MUSTER_HOT queue_status publish(rank_t rank, Args&&... args);
-  template <class InputIt>
-  std::size_t publish_some(InputIt& first, std::size_t count, bool again);
-  template <class ForwardIt>
-  std::size_t publish_run(ForwardIt& first, std::size_t count, bool again);
-  MUSTER_HOT bool has_room(rank_t rank) noexcept;
-  std::size_t refresh_room() noexcept;
-  MUSTER_COLD queue_status look_again() noexcept;
-  MUSTER_HOT bool announce(rank_t end) noexcept;
-  MUSTER_COLD void withdraw(rank_t end) noexcept;
-  MUSTER_HOT void show(rank_t end) noexcept;
-
   enum class outlook { ready, over, busy, unknown };
-  outlook look() noexcept;
-  MUSTER_COLD queue_status find_item() noexcept;
   rank_t first() const noexcept { return head_.load(std::memory_order_relaxed); }  // for the consumer
   rank_t next() const noexcept { return tail_.load(std::memory_order_relaxed); }   // for the producer
-  MUSTER_HOT bool has_item(rank_t rank) noexcept;
-  MUSTER_COLD queue_status await_item(wait_limit limit);
-  std::size_t refresh_items() noexcept;
-  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit);
-  MUSTER_HOT queue_result<T> take(rank_t rank);
+
+  // ---------------------------------------------------------------------------------------------------------- producer
+
+  template <class... Args>
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args) {
+    const auto inside = producer_entry_.enter(second_producer);
+    const rank_t rank = next();
+    if (!has_room(rank)) [[unlikely]]
+      if (const queue_status room = await_room(limit); room != queue_status::success) return room;
+    return publish(rank, std::forward<Args>(args)...);
+  }
+
+  // Waits for room: success, full when the limit came first, closed.
+  MUSTER_COLD queue_status await_room(wait_limit limit) {
+    const auto ready = [this] { return has_room(next()) || is_closed(); };
+    if (!limit.template await<Wait>(producer_, only_key, ready)) return look_again();
+    if (is_closed()) return queue_status::closed;
+    producer_slip_.after_wait(slip_, [this] { return refresh_room(); });
+    return queue_status::success;
+  }
+
+  // After has_room() in vain: success when there is room after all, else full or closed.
+  MUSTER_COLD queue_status look_again() noexcept {
+    if (is_closed()) return queue_status::closed;
+    // (5) full_fence: pairs with (6). Of a producer that says full and a consumer that says empty, the later one sees
+    // what the other did before. Otherwise both could be right, but not in one order of all operations.
+    sync::full_fence();
+    return refresh_room() != 0 ? queue_status::success : queue_status::full;
+  }
+
+  // Whether an item fits at `rank`, which is next().
+  MUSTER_HOT bool has_room(rank_t rank) noexcept {
+    if (rank != limit_) [[likely]]
+      return true;
+    return refresh_room() != 0;
+  }
+
+  // How many items fit now.
+  std::size_t refresh_room() noexcept {
+    // (1) acquire: pairs with (4). The consumer has moved the items before head_ out.
+    limit_ = head_.load(std::memory_order_acquire) + capacity_;
+    return static_cast<std::size_t>(limit_ - next());
+  }
+
+  template <class... Args>
+  MUSTER_HOT queue_status publish(rank_t rank, Args&&... args) {
+    if (rank % per_line == 0) muster::prefetch_for_write(&cells_[rank + ahead]);
+    if (!announce(rank + 1)) [[unlikely]]
+      return queue_status::closed;
+    if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
+      cells_[rank].ref().construct(std::forward<Args>(args)...);
+    } else {
+      try {
+        cells_[rank].ref().construct(std::forward<Args>(args)...);
+      } catch (...) {
+        withdraw(rank);
+        throw;
+      }
+    }
+    show(rank + 1);
+    return queue_status::success;
+  }
+
+  // Announces that the ranks before `end` will be shown. False when the queue is being closed; nothing is announced
+  // then.
+  MUSTER_HOT bool announce(rank_t end) noexcept {
+    begun_.store(end, std::memory_order_relaxed);
+    if (consumer_.after_event(closing) == 0) [[likely]]
+      return true;
+    withdraw(next());
+    return false;
+  }
+
+  // Takes back the announcement of the ranks from `end` on. A consumer may be waiting for its end.
+  MUSTER_COLD void withdraw(rank_t end) noexcept {
+    begun_.store(end, std::memory_order_relaxed);
+    if (consumer_.after_event(event_mask::all_keys) != 0) consumer_.wake_all();
+  }
+
+  // Makes the ranks before `end` visible to the consumer.
+  MUSTER_HOT void show(rank_t end) noexcept {
+    // (2) release: pairs with (3). The items are complete before the consumer can see them.
+    tail_.store(end, std::memory_order_release);
+    if constexpr (Wait::parks)
+      if (consumer_.after_event() != 0) [[unlikely]]
+        consumer_.wake(only_key);
+  }
+
+  // Publishes items into the room known to be there. Returns how many; 0 when closed. An iterator of a single pass is
+  // moved on only when called again, and before anything is announced, as it may wait or throw.
+  template <class InputIt>
+  std::size_t publish_some(InputIt& first, std::size_t count, bool again) {
+    if constexpr (detail::passes_again<InputIt>) {
+      return publish_run(first, count, again);
+    } else {
+      if (is_closed()) return 0;  // nothing is read in vain
+      if (again) ++first;
+      return publish(next(), *first) == queue_status::success ? 1 : 0;
+    }
+  }
+
+  // Writes items and shows them together. Leaves `first` at the last of them.
+  template <class ForwardIt>
+  std::size_t publish_run(ForwardIt& first, std::size_t count, bool again) {
+    const rank_t begin = next();
+    const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
+    ForwardIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
+    if (!announce(end)) [[unlikely]]
+      return 0;
+    rank_t filled = begin;
+    try {
+      while (filled != end) {
+        if (filled % per_line == 0) muster::prefetch_for_write(&cells_[filled + ahead]);
+        if (again) ++item;
+        again = true;
+        cells_[filled].ref().construct(*item);
+        ++filled;
+      }
+    } catch (...) {
+      show(filled);
+      withdraw(filled);
+      throw;
+    }
+    show(end);
+    first = std::move(item);
+    return static_cast<std::size_t>(end - begin);
+  }
+
+  // ------------------------------------------------------------------------------------------------------------
+  // consumer
+
+  // Whether there is an item at `rank`, which is first().
+  MUSTER_HOT bool has_item(rank_t rank) noexcept {
+    if (rank != tail_seen_) [[likely]]
+      return true;
+    return refresh_items() != 0;
+  }
+
+  // How many items there are now.
+  std::size_t refresh_items() noexcept {
+    // (3) acquire: pairs with (2).
+    tail_seen_ = tail_.load(std::memory_order_acquire);
+    return static_cast<std::size_t>(tail_seen_ - first());
+  }
+
+  outlook look() noexcept {
+    if (has_item(first())) [[likely]]
+      return outlook::ready;
+    const std::uint32_t flags = consumer_.flags();
+    if (flags == 0) return outlook::unknown;
+    if ((flags & closed) == 0) return outlook::busy;
+    // Pushes that announce from now on withdraw. What was announced before is visible to us, so it has been taken or
+    // withdrawn, or begun_ differs from what we have seen of tail_.
+    return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;
+  }
+
+  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit) {
+    const auto inside = consumer_entry_.enter(second_consumer);
+    const rank_t rank = first();
+    if (!has_item(rank)) [[unlikely]]
+      if (const queue_status item = await_item(limit); item != queue_status::success) return item;
+    return take(rank);
+  }
+
+  // Waits for an item: success, empty or busy when the limit came first, closed.
+  MUSTER_COLD queue_status await_item(wait_limit limit) {
+    outlook seen = outlook::unknown;
+    const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
+    if (!limit.template await<Wait>(consumer_, only_key, ready)) return find_item();
+    if (seen == outlook::over) return queue_status::closed;
+    consumer_slip_.after_wait(slip_, [this] { return refresh_items(); });
+    return queue_status::success;
+  }
+
+  // success when there is an item, else empty, busy or closed.
+  MUSTER_COLD queue_status find_item() noexcept {
+    outlook seen = look();
+    if (seen == outlook::unknown) {
+      // (6) full_fence: pairs with (5).
+      sync::full_fence();
+      seen = look();
+    }
+    if (seen == outlook::ready) return queue_status::success;
+    if (seen == outlook::over) return queue_status::closed;
+    return seen == outlook::busy ? queue_status::busy : queue_status::empty;
+  }
+
+  MUSTER_HOT queue_result<T> take(rank_t rank) {
+    fetch_ahead(rank);
+    return detail::take(cells_[rank], [this, rank] {
+      leave(rank);
+      give_back(rank + 1);
+    });
+  }
+
+  // Only what is known to be there: closer to the producer it would take away lines that are still being written.
+  MUSTER_HOT void fetch_ahead(rank_t rank) noexcept {
+    if (rank % per_line == 0 && before(rank + ahead, tail_seen_)) muster::prefetch_for_write(&cells_[rank + ahead]);
+  }
+
+  // After the item has been moved out: the last cell of each line is written.
+  MUSTER_HOT void leave(rank_t rank) noexcept {
+    if ((rank + 1) % per_line == 0) leave_modified(&cells_[rank].ref(), 1);
+  }
+
+  // The places of the ranks before `end` may be written again.
+  MUSTER_HOT void give_back(rank_t end) noexcept {
+    // (4) release: pairs with (1). We have moved the items out before the producer can overwrite them.
+    head_.store(end, std::memory_order_release);
+    if constexpr (Wait::parks)
+      if (producer_.after_event() != 0) [[unlikely]]
+        producer_.wake(only_key);
+  }
+
+  // Takes items known to be there and gives their places back together, also when the output throws in between.
   template <class OutputIt>
-  std::size_t take_run(OutputIt& out, std::size_t count);
-  MUSTER_HOT void fetch_ahead(rank_t rank) noexcept;
-  MUSTER_HOT void leave(rank_t rank) noexcept;
-  MUSTER_HOT void give_back(rank_t end) noexcept;
+  std::size_t take_run(OutputIt& out, std::size_t count) {
+    const rank_t begin = first();
+    const rank_t end = begin + std::min<rank_t>(count, tail_seen_ - begin);
+    rank_t emptied = begin;
+    const detail::finally done([&] { give_back(emptied); });
+    auto&& to = detail::in_hand(out);
+    while (emptied != end) {
+      fetch_ahead(emptied);
+      detail::take_to(cells_[emptied], to, [&] { leave(emptied++); });
+    }
+    detail::hand_back(to, out);
+    return static_cast<std::size_t>(end - begin);
+  }
 
   // Who may touch a cell: the consumer in head_ … tail_ − 1, the producer elsewhere.
   const ring<sync::cell<slot<T>>, Layout> cells_;
@@ -148,5 +430,3 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 };
 
 }  // namespace muster::inline MUSTER_ABI
-
-#include <muster/queue/impl/spsc.hpp>  // definitions
