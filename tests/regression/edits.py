@@ -23,9 +23,9 @@ class Edit(NamedTuple):
     after: str
 
 
-SPSC = "muster/queue/spsc.hpp"
-SPMC, MPMC = (f"muster/queue/impl/{queue}.hpp" for queue in ("spmc", "mpmc"))
-SPMC_CONSUMERS, MPMC_CONSUMERS = (f"muster/queue/impl/{queue}_consumers.hpp" for queue in ("spmc", "mpmc"))
+SPSC, SPMC = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc"))
+MPMC = "muster/queue/impl/mpmc.hpp"
+MPMC_CONSUMERS = "muster/queue/impl/mpmc_consumers.hpp"
 MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
 LANES, SHARED_RECOVERY = (f"muster/queue/impl/{part}.hpp" for part in ("lanes", "shared_recovery"))
 WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
@@ -33,7 +33,7 @@ WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
 EDITS = (
     # The errors of the published algorithms. FFQ as printed lacks the second look of its erratum; FFQ^m reads rank and
     # gap together, and without that or what stands for it a producer and a consumer miss each other.
-    Edit("spmc-no-second-look", "spmc", SPMC_CONSUMERS,
+    Edit("spmc-no-second-look", "spmc", SPMC,
          "return c.word.load(std::memory_order_relaxed) == published(rank) ? outlook::ready : outlook::gap;",
          "return outlook::gap;"),
     Edit("mpmc-no-look-at-the-gap", "mpmc", MPMC,
@@ -71,7 +71,7 @@ EDITS = (
     Edit("spmc-published-before-written", "spmc", SPMC,
          "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
          "  c.word.store(published(rank), std::memory_order_release);\n"
-         "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
+         "    if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
     Edit("spsc-shown-before-written", "spsc", SPSC,
          "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
          "  show(rank + 1);\n    if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
@@ -81,7 +81,7 @@ EDITS = (
     Edit("spmc-end-read-before-the-flag", "spmc", SPMC,
          "  if (!consumers_.raise(closing)) return;",
          "  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);\n"
-         "  if (!consumers_.raise(closing)) return;\n  consumers_.raise(closed);"),
+         "    if (!consumers_.raise(closing)) return;\n    consumers_.raise(closed);"),
     Edit("mpmc-end-read-before-the-flag", "mpmc", MPMC,
          "  if (!consumers_.raise(closing)) return;",
          "  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);\n"
@@ -99,12 +99,12 @@ EDITS = (
          "return before(next.rank, limit_) && next.at->word.load(std::memory_order_acquire) == 0;",
          "return before(next.rank, limit_);"),
     Edit("spmc-item-not-announced", "spmc", SPMC,
-         "  if (!announce(rank, rank + 1)) [[unlikely]]\n    return queue_status::closed;\n",
+         "  if (!announce(rank, rank + 1)) [[unlikely]]\n      return queue_status::closed;\n",
          "  tail_.store(rank + 1, std::memory_order_relaxed);\n"),
-    Edit("spmc-run-not-resolved", "spmc", SPMC_CONSUMERS,
+    Edit("spmc-run-not-resolved", "spmc", SPMC,
          "    while (count > 1 && !resolved(first + count - 1)) count /= 2;\n", ""),
     Edit("spmc-gap-tells-nobody", "spmc", SPMC,
-         "  pass_over(rank);\n  signal_rank(rank);", "  pass_over(rank);"),
+         "  pass_over(rank);\n    signal_rank(rank);", "  pass_over(rank);"),
     Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC_GAPS,
          "  signal_room();\n}\n\n// Whether an item", "}\n\n// Whether an item"),
     Edit("mpmc-late-rank-tells-nobody", "mpmc", MPMC, "  }\n  make_gap(rank);\n", "  }\n"),
@@ -115,7 +115,7 @@ EDITS = (
          "if (consumers_.after_event(closing) == 0) [[likely]]", "if (true)"),
     Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n    return refresh_room()",
          "  return refresh_room()"),
-    Edit("spmc-empty-without-the-fence", "spmc", SPMC_CONSUMERS, "    sync::full_fence();\n", ""),
+    Edit("spmc-empty-without-the-fence", "spmc", SPMC, "      sync::full_fence();\n", ""),
     Edit("spsc-over-before-the-last-item", "spsc", SPSC,
          "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;",
          "return outlook::over;"),

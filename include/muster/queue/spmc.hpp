@@ -21,6 +21,21 @@
 //            Queue", IPDPS 2017, Algorithm 1, with the authors' erratum. Changed: one gap word for all cells instead of
 //            one per cell, which is enough because the one producer resolves ranks in order; a full queue makes no
 //            gaps; try, timed and bulk pops that never hold a claim they cannot use; close.
+//
+// Cases of a ticket r (a rank that a consumer claimed) and its cell c:
+//   1. c.word = published(r): the item is there and is ours.
+//   2. gap_ >= r and then still c.word != published(r): the producer passed r without an item; claim the next rank. The
+//      second look is needed because the producer may have published r after our first look and skipped the same cell a
+//      lap later. gap_ >= r says that r is resolved, and only we could have taken its item.
+//   3. closed is raised and r >= end_: no item will ever have rank r.
+//   4. otherwise the producer has not resolved r yet: wait.
+// A consumer that has claimed nothing (try, timed, bulk) finds the case of head_'s rank first and claims it only in
+// cases 1 and 2, by compare-exchange, so that it never holds a rank it has to wait for. Both kinds mix: a waiting
+// ticket has moved head_ past its rank.
+//
+// close() and a push that overlap: the push announces its rank in tail_ and then looks for the flag; close() raises the
+// flag and then reads tail_. So the push sees the flag, or close() counts its rank into end_; maybe both, and then the
+// push makes its rank a gap.
 #pragma once
 
 #include <muster/base/slot.hpp>     // slot
@@ -43,48 +58,125 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
  public:
   /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
-  explicit spmc_queue(std::size_t capacity, queue_options options = {});
+  explicit spmc_queue(std::size_t capacity, queue_options options = {})
+      : cells_(detail::ring_cells("spmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
+        capacity_(capacity),
+        slip_(std::min<std::size_t>(capacity / 4, 1024)),
+        head_(options.first_rank),
+        tail_(options.first_rank),
+        head_seen_(options.first_rank),
+        limit_(options.first_rank + capacity),
+        gaps_(std::make_unique_for_overwrite<rank_t[]>(cells_.cells())),
+        gap_(options.first_rank - 1),
+        end_(options.first_rank) {}
   /// Destroys the items left. No thread may be inside an operation.
-  ~spmc_queue();
+  ~spmc_queue() {
+    for (std::size_t i = 0; i < cells_.cells(); ++i)
+      if (cell& c = cells_.at(i); c.word.load(std::memory_order_relaxed) != 0) c.item.ref().destroy();
+  }
 
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
 
   /// Producer only. Constructs an item at the end if there is room now. success, full, closed; busy when there is room
   /// but stopped consumers hold so many cells that no rank has one. Wait-free.
   template <class... Args>
-  MUSTER_HOT queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args) {
+    const auto inside = producer_.enter(second_producer);
+    place next = next_place();
+    if (!is_free(next)) [[unlikely]] {
+      if (const queue_status room = reserve(); room != queue_status::success)
+        return is_closed() ? queue_status::closed : room;
+      next = next_place();
+    }
+    return publish(next, std::forward<Args>(args)...);
+  }
+
   /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
   /// Sleepers are told when all are there, the queue is full, or of 256 at a time; of those of an iterator of a single
   /// pass one by one, before it is moved on. When a constructor throws, the items before it have been pushed.
   template <class InputIt>
-  std::size_t push_n(InputIt first, std::size_t count);
+  std::size_t push_n(InputIt first, std::size_t count) {
+    return push_up_to(std::move(first), count, true, [] {});
+  }
+
   /// Producer only. The same without waiting: pushes as many as there is room for.
   template <class InputIt>
-  std::size_t try_push_n(InputIt first, std::size_t count);
+  std::size_t try_push_n(InputIt first, std::size_t count) {
+    return push_up_to(std::move(first), count, false, [] {});
+  }
 
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
-  MUSTER_HOT queue_result<T> pop();
+  MUSTER_HOT queue_result<T> pop() {
+    // (9) release: pairs with (8). The item's visibility is (5).
+    const rank_t rank = head_.fetch_add(1, std::memory_order_release);
+    claimed();
+    // (5)
+    if (cells_[rank].word.load(std::memory_order_acquire) == published(rank)) [[likely]]
+      return take(rank);
+    return await_ticket(rank);
+  }
+
   /// Takes the first item if there is one: an item, empty or closed; busy while close() is under way, or a push into a
   /// queue that is being closed. Lock-free.
-  MUSTER_HOT queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop() {
+    if (rank_t rank = 0; claim_at_once(rank)) [[likely]]
+      return take(rank);
+    return try_pop_first();
+  }
+
   /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
   /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
   template <class OutputIt>
-  std::size_t pop_n(OutputIt out, std::size_t count);
+  std::size_t pop_n(OutputIt out, std::size_t count) {
+    for (;;) {
+      queue_status status = queue_status::success;
+      const std::size_t taken = count == 0 ? 0 : take_up_to<true>(out, count, status);
+      if (taken != 0 || count == 0 || status == queue_status::closed) return taken;
+      await_head(wait_limit{});
+    }
+  }
+
   /// The same without waiting. Lock-free.
   template <class OutputIt>
-  std::size_t try_pop_n(OutputIt out, std::size_t count);
+  std::size_t try_pop_n(OutputIt out, std::size_t count) {
+    std::size_t taken = 0;
+    queue_status status = queue_status::success;
+    while (taken < count && status == queue_status::success) taken += take_up_to<true>(out, count - taken, status);
+    return taken;
+  }
 
   /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of
   /// times.
-  void close();
+  void close() {
+    if (!consumers_.raise(closing)) return;
+    // The producer's announcements up to the last one that missed the flag are visible now, see announce().
+    end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    consumers_.raise(closed);
+    producers_.wake_all();
+  }
+
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }
   /// Items in the queue at some recent moment; gaps that no consumer has passed yet count.
-  std::size_t size_approx() const noexcept;
+  std::size_t size_approx() const noexcept { return std::min(unclaimed(), capacity_); }
 
   /// Asserts the invariants. Only while no thread is inside an operation.
-  void check() const;
+  void check() const {
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    const rank_t tail = tail_.load(std::memory_order_relaxed);
+    const std::size_t ranks = before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
+    MUSTER_CHECK(ranks <= cells_.cells(), "spmc_queue: more ranks are unclaimed than there are cells");
+    std::size_t items = 0;
+    for (rank_t rank = tail - ranks; rank != tail; ++rank)
+      items += cells_[rank].word.load(std::memory_order_relaxed) == published(rank);
+    std::size_t full = 0;
+    for (std::size_t i = 0; i < cells_.cells(); ++i) full += cells_.at(i).word.load(std::memory_order_relaxed) != 0;
+    MUSTER_CHECK(items == full, "spmc_queue: a cell holds an item whose rank is not between head and tail");
+    MUSTER_CHECK(items <= capacity_, "spmc_queue: more items than the capacity");
+    // The push that close() interrupted leaves gaps that are not on the list.
+    MUSTER_CHECK(is_closed() || ranks - items <= gap_last_ - gap_first_,
+                 "spmc_queue: a rank is neither an item nor a known gap");
+  }
 
  private:
   // word: 0 while the cell is free, published(r) while it holds the item of rank r. The producer changes 0 to
@@ -106,59 +198,441 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
       "spmc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer "
       "(of lanes: one producer_handle)";
 
-  template <class... Args>
-  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
   struct place {
     rank_t rank;
     cell* at;
   };
-  MUSTER_HOT place next_place() const noexcept;
-  MUSTER_HOT bool is_free(place next) const noexcept;
-  MUSTER_COLD queue_status reserve();
-  MUSTER_COLD queue_status reserve_within(wait_limit limit);
-  MUSTER_COLD bool await_room(wait_limit limit);
-  bool look_for_room();
-  MUSTER_COLD bool look_again();
-  std::size_t free_places();
-  MUSTER_COLD void make_gap(rank_t rank);
-  void pass_over(rank_t last) noexcept;
-  template <class... Args>
-  MUSTER_HOT queue_status publish(place next, Args&&... args);
-  template <class InputIt, class AfterRun>
-  std::size_t push_up_to(InputIt first, std::size_t count, bool waits, AfterRun after_run);
-  template <class InputIt>
-  std::size_t publish_some(InputIt& first, std::size_t count, bool again);
-  template <class ForwardIt>
-  std::size_t publish_run(ForwardIt& first, std::size_t count, bool again);
-  MUSTER_HOT bool announce(rank_t from, rank_t to);
-  MUSTER_COLD void withdraw(rank_t end) noexcept;
-  MUSTER_HOT void signal_rank(rank_t rank) noexcept;
 
-  enum class outlook { ready, gap, over, unknown };  // cases 1 to 4 of impl/spmc.hpp
-  outlook look(rank_t rank) const noexcept;
-  bool resolved(rank_t rank) const noexcept;
-  MUSTER_HOT void claimed() noexcept;
-  std::size_t unclaimed() const noexcept;
-  MUSTER_COLD queue_result<T> await_ticket(rank_t rank);
-  MUSTER_HOT bool is_there(rank_t rank) const noexcept;
+  enum class outlook { ready, gap, over, unknown };  // cases 1 to 4 at the top
   MUSTER_HOT bool has_first() const noexcept { return is_there(head_.load(std::memory_order_relaxed)); }
-  MUSTER_HOT bool claim_at_once(std::size_t most, rank_t& first, std::size_t& count) noexcept;
-  MUSTER_HOT bool claim_at_once(rank_t& rank) noexcept;
-  MUSTER_COLD queue_result<T> try_pop_first();
-  queue_result<T> pop_within(const wait_limit& limit);
-  MUSTER_COLD bool await_head(wait_limit limit);
-  MUSTER_COLD queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept;
-  queue_status claim_exactly(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+
+  // ---------------------------------------------------------------------------------------------------------- producer
+
+  template <class... Args>
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args) {
+    const auto inside = producer_.enter(second_producer);
+    place next = next_place();
+    if (!is_free(next)) [[unlikely]] {
+      if (const queue_status room = reserve_within(limit); room != queue_status::success) return room;
+      next = next_place();
+    }
+    return publish(next, std::forward<Args>(args)...);
+  }
+
+  // Rank tail_ and its cell.
+  MUSTER_HOT place next_place() const noexcept {
+    const rank_t rank = tail_.load(std::memory_order_relaxed);
+    return {rank, &cells_[rank]};
+  }
+
+  // Whether it is ours, without a look at head_.
+  MUSTER_HOT bool is_free(place next) const noexcept {
+    // (1) acquire: pairs with (4). The consumer has moved the old item out before we overwrite it.
+    return before(next.rank, limit_) && next.at->word.load(std::memory_order_acquire) == 0;
+  }
+
+  // Makes the cell of rank tail_ ours, passing cells that slow consumers hold: success, or why there is no room.
+  MUSTER_COLD queue_status reserve() {
+    for (std::size_t gaps = 0; !is_free(next_place());) {
+      const rank_t rank = tail_.load(std::memory_order_relaxed);
+      if (before(rank, limit_)) {
+        if (gaps++ == cells_.cells()) return queue_status::busy;
+        make_gap(rank);
+      } else if (!look_for_room() && !look_again()) {
+        const std::size_t items = static_cast<std::size_t>(rank - head_seen_) - (gap_last_ - gap_first_);
+        return items < capacity_ ? queue_status::busy : queue_status::full;
+      }
+    }
+    return queue_status::success;
+  }
+
+  MUSTER_COLD queue_status reserve_within(wait_limit limit) {
+    for (;;) {
+      const queue_status room = reserve();
+      if (room == queue_status::success) return room;
+      if (is_closed()) return queue_status::closed;
+      if (limit.over() || !await_room(limit)) return room;
+    }
+  }
+
+  // After reserve() in vain: waits for a claim or the end. When there is room, but stopped consumers hold every cell,
+  // waits a moment, as nobody tells us that one is free. False when the limit came first.
+  MUSTER_COLD bool await_room(wait_limit limit) {
+    if (look_for_room()) {
+      const sync::atomic<rank_t>& word = cells_[tail_.load(std::memory_order_relaxed)].word;
+      const auto ready = [&] { return word.load(std::memory_order_relaxed) == 0 || is_closed(); };
+      return limit.template poll<Wait>(producers_, room_key, ready);
+    }
+    const auto ready = [this] { return look_for_room() || is_closed(); };
+    if (!limit.template await<Wait>(producers_, room_key, ready)) return false;
+    producer_slip_.after_wait(slip_, [this] { return free_places(); });
+    return true;
+  }
+
+  // Reads head_ anew. Whether rank tail_ fits: fewer than capacity_ items are unclaimed and the ring has not been
+  // lapped.
+  bool look_for_room() {
+    // Relaxed: only a bound. Whether the cell may be written is decided by (1).
+    rank_t head = head_.load(std::memory_order_relaxed);
+    while (gap_first_ != gap_last_) {
+      const rank_t gap = gaps_[gap_first_ % cells_.cells()];
+      // With nothing but gaps in the queue, nobody might ever claim them, so the producer does.
+      if (gap == head && head_.compare_exchange_strong(head, head + 1, std::memory_order_relaxed)) ++head;
+      if (!before(gap, head)) break;
+      ++gap_first_;
+    }
+    head_seen_ = head;
+    limit_ = head + std::min(capacity_ + (gap_last_ - gap_first_), cells_.cells());
+    return before(tail_.load(std::memory_order_relaxed), limit_);
+  }
+
+  MUSTER_COLD bool look_again() {
+    // (7) full_fence: pairs with (8). Of a producer that says full and a consumer that says empty, the later one sees
+    // what the other did before. Otherwise both could be right, but not in one order of all operations.
+    sync::full_fence();
+    return look_for_room();
+  }
+
+  std::size_t free_places() {
+    return look_for_room() ? static_cast<std::size_t>(limit_ - tail_.load(std::memory_order_relaxed)) : 0;
+  }
+
+  // A consumer claimed the item of this cell a lap ago and still holds it. The rank is passed over.
+  MUSTER_COLD void make_gap(rank_t rank) {
+    // A gap before head_ takes no place: its consumer has the rank already and will claim another.
+    if (!before(rank, head_seen_)) {
+      gaps_[gap_last_++ % cells_.cells()] = rank;
+      limit_ = head_seen_ + std::min<rank_t>(limit_ - head_seen_ + 1, cells_.cells());
+    }
+    tail_.store(rank + 1, std::memory_order_relaxed);
+    pass_over(rank);
+    signal_rank(rank);
+  }
+
+  // Not backwards: an item that threw while the queue was being closed has withdrawn ranks that come once more.
+  void pass_over(rank_t last) noexcept {
+    // (2) release: pairs with (6). Every item before the gap is visible to whoever sees the gap.
+    if (before(gap_.load(std::memory_order_relaxed), last)) gap_.store(last, std::memory_order_release);
+  }
+
+  template <class... Args>
+  MUSTER_HOT queue_status publish(place next, Args&&... args) {
+    const rank_t rank = next.rank;
+    cell& c = *next.at;
+    if (!announce(rank, rank + 1)) [[unlikely]]
+      return queue_status::closed;
+    if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
+      c.item.ref().construct(std::forward<Args>(args)...);
+    } else {
+      try {
+        c.item.ref().construct(std::forward<Args>(args)...);
+      } catch (...) {
+        announce(rank + 1, rank);
+        throw;
+      }
+    }
+    // (3) release: pairs with (5). The item is complete before its consumer can see it.
+    c.word.store(published(rank), std::memory_order_release);
+    signal_rank(rank);
+    return queue_status::success;
+  }
+
+  // Moves tail_ from one rank to another, unless the queue is being closed: then close() may have read either, and the
+  // ranks between become gaps.
+  MUSTER_HOT bool announce(rank_t from, rank_t to) {
+    tail_.store(to, std::memory_order_relaxed);
+    if (consumers_.after_event(closing) == 0) [[likely]]
+      return true;
+    withdraw(std::max(from, to, before));
+    return false;
+  }
+
+  MUSTER_COLD void withdraw(rank_t end) noexcept {
+    pass_over(end - 1);
+    if constexpr (Wait::parks)
+      if (consumers_.after_event(event_mask::all_keys) != 0) consumers_.wake_all();
+  }
+
+  MUSTER_HOT void signal_rank(rank_t rank) noexcept {
+    if constexpr (Wait::parks)
+      if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]]
+        if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
+  }
+
+  // Calls after_run() whenever items have been published, before it waits for room.
+  template <class InputIt, class AfterRun>
+  std::size_t push_up_to(InputIt first, std::size_t count, bool waits, AfterRun after_run) {
+    const auto inside = producer_.enter(second_producer);
+    std::size_t done = 0;
+    while (done < count) {
+      if (is_free(next_place()) || reserve() == queue_status::success) [[likely]] {
+        const std::size_t run = publish_some(first, count - done, done != 0);
+        after_run();
+        done += run;
+        if (run == 0) break;
+        continue;
+      }
+      if (!waits || is_closed()) break;
+      await_room(wait_limit{});
+    }
+    return done;
+  }
+
+  // Publishes items from rank tail_ on, whose cell reserve() has found free. Returns how many; 0 when closed. An
+  // iterator of a single pass is moved on only when called again, and before anything is announced, as it may wait or
+  // throw.
+  template <class InputIt>
+  std::size_t publish_some(InputIt& first, std::size_t count, bool again) {
+    if constexpr (detail::passes_again<InputIt>) {
+      return publish_run(first, count, again);
+    } else {
+      // Nothing is read in vain. After reserve()'s gaps, which nobody may have been told of yet: whoever closes the
+      // queue without being noticed here has seen them, by the fence.
+      if (consumers_.after_event(closing) != 0) return 0;
+      if (again) ++first;
+      return publish(next_place(), *first) == queue_status::success ? 1 : 0;
+    }
+  }
+
+  // In consecutive free cells. Leaves `first` at the last of the items.
+  template <class ForwardIt>
+  std::size_t publish_run(ForwardIt& first, std::size_t count, bool again) {
+    const rank_t begin = tail_.load(std::memory_order_relaxed);
+    const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
+    ForwardIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
+    if (!announce(begin, most)) [[unlikely]]
+      return 0;
+    rank_t end = begin;
+    const auto finish = [&] {
+      if (consumers_.after_event() != 0) [[unlikely]]
+        for (rank_t rank = begin; rank != end; ++rank) signal_rank(rank);
+      if (end != most) announce(most, end);
+    };
+    try {
+      while (end != most) {
+        cell& c = cells_[end];
+        if (c.word.load(std::memory_order_acquire) != 0) break;  // (1)
+        if (again) ++item;
+        again = true;
+        c.item.ref().construct(*item);
+        c.word.store(published(end), std::memory_order_release);  // (3)
+        ++end;
+      }
+    } catch (...) {
+      finish();
+      throw;
+    }
+    finish();
+    first = std::move(item);
+    return static_cast<std::size_t>(end - begin);
+  }
+
+  // -----------------------------------------------------------------------------------------------------------
+  // consumers
+
+  outlook look(rank_t rank) const noexcept {
+    const cell& c = cells_[rank];
+    // (5) acquire: pairs with (3).
+    if (c.word.load(std::memory_order_acquire) == published(rank)) return outlook::ready;
+    if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
+    // (6) acquire: pairs with (2).
+    if (!before(gap_.load(std::memory_order_acquire), rank)) {
+      // Relaxed: whatever was published before the gap is visible by (6).
+      return c.word.load(std::memory_order_relaxed) == published(rank) ? outlook::ready : outlook::gap;
+    }
+    return outlook::unknown;
+  }
+
+  // After head_ has moved: a producer that sleeps because the queue was full may go on. Before the item is taken, so
+  // that a consumer that is stopped there holds nobody up.
+  MUSTER_HOT void claimed() noexcept {
+    if constexpr (Wait::parks)
+      if (producers_.after_event() != 0) [[unlikely]]
+        producers_.wake(room_key);
+  }
+
+  // Waits until `rank` is resolved, goes on over gaps, and takes the item.
+  MUSTER_COLD queue_result<T> await_ticket(rank_t rank) {
+    for (;;) {
+      switch (look(rank)) {
+        case outlook::ready: return take(rank);
+        case outlook::over: return queue_status::closed;
+        case outlook::gap:
+          rank = head_.fetch_add(1, std::memory_order_relaxed);  // goes on with (9)
+          claimed();
+          break;
+        case outlook::unknown:
+          consumers_.await<Wait>(key(rank), [&] { return look(rank) != outlook::unknown; }, no_deadline);
+          consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
+      }
+    }
+  }
+
+  std::size_t unclaimed() const noexcept {
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    const rank_t tail = ((consumers_.flags() & closed) != 0 ? end_ : tail_).load(std::memory_order_relaxed);
+    return before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
+  }
+
+  MUSTER_HOT queue_result<T> take(rank_t rank) {
+    cell& c = cells_[rank];
+    // (4) release: pairs with (1).
+    return detail::take(c.item, [&c] { c.word.store(0, std::memory_order_release); });
+  }
+
+  // Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success, closed, or empty when the
+  // rank `first` was not resolved.
+  MUSTER_COLD queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+    for (;;) {
+      first = head_.load(std::memory_order_relaxed);
+      const outlook first_look = look(first);
+      if (first_look == outlook::over) return queue_status::closed;
+      if (first_look == outlook::unknown) return queue_status::empty;
+      // The producer resolves in order: when a rank is resolved, so are all before it.
+      count = std::min(most, cells_.cells());
+      while (count > 1 && !resolved(first + count - 1)) count /= 2;
+      rank_t head = first;
+      // (9)
+      if (head_.compare_exchange_strong(head, first + count, std::memory_order_release, std::memory_order_relaxed)) {
+        claimed();
+        return queue_status::success;
+      }
+      sync::relax();
+    }
+  }
+
+  // The same, but empty only when the queue had no item at one moment; or busy.
+  queue_status claim_exactly(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+    for (;;) {
+      const queue_status claim = claim_resolved(most, first, count);
+      if (claim != queue_status::empty) return claim;
+      // (8) full_fence: pairs with (7), and as an acquire with (9): when the last item was taken after close(), nobody
+      // finds the queue empty and open.
+      sync::full_fence();
+      // When the queue is being closed, the end is known and our rank is before it, or it is about to be known.
+      const bool is_closing = (consumers_.flags() & closing) != 0;
+      // When head_ has not moved since: at the moment of the look the queue had no item.
+      if (look(first) != outlook::unknown || head_.load(std::memory_order_relaxed) != first) continue;
+      return is_closing ? queue_status::busy : queue_status::empty;
+    }
+  }
+
+  bool resolved(rank_t rank) const noexcept {
+    // (5), (6)
+    return cells_[rank].word.load(std::memory_order_acquire) == published(rank) ||
+           !before(gap_.load(std::memory_order_acquire), rank);
+  }
+
+  // Exact: empty is the truth at one moment. Otherwise only nothing was seen, at less cost.
   template <bool Exact>
-  queue_status claim(std::size_t most, rank_t& first, std::size_t& count) noexcept;
+  queue_status claim(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+    if constexpr (Exact) return claim_exactly(most, first, count);
+    return claim_resolved(most, first, count);
+  }
+
+  // Claims the first rank that has an item.
   template <bool Exact>
-  queue_status claim_item(rank_t& rank) noexcept;
-  outlook look_at_head() const noexcept;
-  MUSTER_HOT queue_result<T> take(rank_t rank);
+  queue_status claim_item(rank_t& rank) noexcept {
+    for (;;) {
+      std::size_t count = 0;
+      const queue_status status = claim<Exact>(1, rank, count);
+      // A claimed rank without an item is a gap. Relaxed: the rank is resolved, and visible by the look before the
+      // claim.
+      if (status != queue_status::success || cells_[rank].word.load(std::memory_order_relaxed) == published(rank))
+        return status;
+    }
+  }
+
+  // Whether the item of a rank is there.
+  MUSTER_HOT bool is_there(rank_t rank) const noexcept {
+    // (5)
+    return cells_[rank].word.load(std::memory_order_acquire) == published(rank);
+  }
+
+  // The same if the first item is there and nobody else is faster.
+  MUSTER_HOT bool claim_at_once(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+    first = head_.load(std::memory_order_relaxed);
+    if (!is_there(first)) return false;
+    count = std::min(most, cells_.cells());
+    while (count > 1 && !is_there(first + count - 1)) count /= 2;
+    rank_t head = first;
+    // (9)
+    if (!head_.compare_exchange_strong(head, first + count, std::memory_order_release, std::memory_order_relaxed))
+      return false;
+    claimed();
+    return true;
+  }
+
+  MUSTER_HOT bool claim_at_once(rank_t& rank) noexcept {
+    std::size_t count = 0;
+    return claim_at_once(1, rank, count);
+  }
+
+  MUSTER_COLD queue_result<T> try_pop_first() {
+    rank_t rank = 0;
+    const queue_status status = claim_item<true>(rank);
+    if (status != queue_status::success) return status;
+    return take(rank);
+  }
+
+  // The case of the first rank that nobody has claimed. An item that was pushed before the call is not overlooked:
+  // whoever sees the cell of a rank that was claimed freed by (4) sees that head_ has moved.
+  outlook look_at_head() const noexcept {
+    for (;;) {
+      const rank_t head = head_.load(std::memory_order_relaxed);
+      const outlook seen = look(head);
+      if (seen != outlook::unknown || head_.load(std::memory_order_relaxed) == head) return seen;
+    }
+  }
+
+  queue_result<T> pop_within(const wait_limit& limit) {
+    for (;;) {
+      queue_result<T> result = try_pop();
+      if (result || result.status() == queue_status::closed) return result;
+      if (limit.over() || !await_head(limit)) return result;
+    }
+  }
+
+  // Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
+  MUSTER_COLD bool await_head(wait_limit limit) {
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
+    const auto ready = [&] { return look(head) != outlook::unknown || head_.load(std::memory_order_relaxed) != head; };
+    if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
+    consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
+    return true;
+  }
+
   template <bool Exact, class OutputIt>
-  std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status);
+  std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
+    constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
+    auto&& to = detail::in_hand(out);
+    std::size_t taken = 0;
+    while (taken < (safe ? 1 : count)) {
+      rank_t first = 0;
+      std::size_t run = 0;
+      const std::size_t most = safe ? count : 1;
+      if (!claim_at_once(most, first, run)) [[unlikely]]
+        if (status = claim<Exact>(most, first, run); status != queue_status::success) break;
+      taken += take_run(to, first, run);
+    }
+    detail::hand_back(to, out);
+    return taken;
+  }
+
+  // Takes the items of claimed ranks. Returns how many: gaps have none.
   template <class OutputIt>
-  MUSTER_HOT std::size_t take_run(OutputIt& out, rank_t first, std::size_t count);
+  MUSTER_HOT std::size_t take_run(OutputIt& out, rank_t first, std::size_t count) {
+    std::size_t gaps = 0;
+    for (rank_t rank = first; rank != first + count; ++rank) {
+      cell& c = cells_[rank];
+      // As in claim_item.
+      if (c.word.load(std::memory_order_relaxed) == published(rank)) [[likely]]
+        detail::take_to(c.item, out, [&c] { c.word.store(0, std::memory_order_release); });  // (4)
+      else ++gaps;
+    }
+    return count - gaps;
+  }
 
   // Read-only after construction.
   const ring<cell, Layout> cells_;
@@ -188,5 +662,3 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 };
 
 }  // namespace muster::inline MUSTER_ABI
-
-#include <muster/queue/impl/spmc.hpp>  // definitions

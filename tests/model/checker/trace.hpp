@@ -4,7 +4,7 @@
 // trace.hpp: an execution in words, one line for each step:
 //
 //   step  thread  place                  operation          location  value
-//     12  2       impl/spmc.hpp:141      load acquire       #3        5 (from step 9)
+//     12  2       queue/spmc.hpp:141     load acquire       #3        5 (from step 9)
 #pragma once
 
 #include "checker/engine.hpp"
