@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of the queues, of waiting and of fibers: see mutants.py."""
 
-SPSC, SPMC = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc"))
-MPMC = "muster/queue/impl/mpmc.hpp"
-MPMC_CONSUMERS = "muster/queue/impl/mpmc_consumers.hpp"
-MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
+SPSC, SPMC, MPMC = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
 RING, GUARDS, STATUS, FACE = (f"muster/queue/{part}.hpp" for part in ("ring", "guards", "status", "face"))
 LANES, LANES_CONSUMERS = (f"muster/queue/impl/{part}.hpp" for part in ("lanes", "lanes_consumers"))
 SHARED_ENGINE, SHARED_CONSUMERS, SHARED_RECOVERY, SHARED_INFO = (
@@ -49,14 +46,14 @@ MUTANTS = (
      "count, false, [] {});", "count, true, [] {});", "unit/queue_basics", "*bulk_keeps_the_order*"),
 
     # The queue of many producers and many consumers.
-    ("queue-mpmc-old-gaps-make-room", MPMC_GAPS,
+    ("queue-mpmc-old-gaps-make-room", MPMC,
      "if (!before(gap, head) && before(gap, rank)) end += step;", "if (before(gap, rank)) end += step;",
      "unit/queue_gap", "*a_gap_takes_no_place_behind_an_item"),
-    ("queue-mpmc-claims-what-it-may-not-take", MPMC_CONSUMERS,
+    ("queue-mpmc-claims-what-it-may-not-take", MPMC,
      "claim_up_to(safe ? std::min(count, cells_.cells()) : 1, ",
      "claim_up_to(std::min(count - taken, cells_.cells()), ",
      "unit/queue_lifetime", "*bulk_pop_into_an_output_that_throws*"),
-    ("queue-mpmc-claim-tells-nobody", MPMC_CONSUMERS,
+    ("queue-mpmc-claim-tells-nobody", MPMC,
      "        tell_of_head();\n", "", "unit/queue_gap", "*a_consumer_without_a_claim_is_woken_by*"),
 
     # What the queues have in common: arguments, the role of a thread, the life of an item, results, bulk operations.

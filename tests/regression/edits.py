@@ -23,10 +23,7 @@ class Edit(NamedTuple):
     after: str
 
 
-SPSC, SPMC = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc"))
-MPMC = "muster/queue/impl/mpmc.hpp"
-MPMC_CONSUMERS = "muster/queue/impl/mpmc_consumers.hpp"
-MPMC_GAPS = "muster/queue/impl/mpmc_gaps.hpp"
+SPSC, SPMC, MPMC = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
 LANES, SHARED_RECOVERY = (f"muster/queue/impl/{part}.hpp" for part in ("lanes", "shared_recovery"))
 WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
 
@@ -37,11 +34,11 @@ EDITS = (
          "return c.word.load(std::memory_order_relaxed) == published(rank) ? outlook::ready : outlook::gap;",
          "return outlook::gap;"),
     Edit("mpmc-no-look-at-the-gap", "mpmc", MPMC,
-         "if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]\n    return true;",
+         "if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]\n      return true;",
          "return true;"),
-    Edit("mpmc-no-second-look", "mpmc", MPMC_CONSUMERS,
+    Edit("mpmc-no-second-look", "mpmc", MPMC,
          "word = c.word.load(std::memory_order_seq_cst);", ""),
-    Edit("mpmc-gap-goes-back", "mpmc", MPMC_GAPS,
+    Edit("mpmc-gap-goes-back", "mpmc", MPMC,
          "while (before(known, rank)) {", "for (c.gap.store(rank, std::memory_order_seq_cst); false;) {"),
 
     # Errors that other libraries have had, made here.
@@ -60,10 +57,10 @@ EDITS = (
          "word = word_.fetch_or(0, std::memory_order_release);", "word = word_.load(std::memory_order_seq_cst);"),
     Edit("one-wake-up-swallowed", "mpmc", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
          "  if (!only_one) wake(key);", "  static_cast<void>(only_one);"),
-    Edit("empty-though-pushed", "mpmc", MPMC_CONSUMERS,  # folly e20b4e39a, .NET #132736: the first writer is late
+    Edit("empty-though-pushed", "mpmc", MPMC,  # folly e20b4e39a, .NET #132736: the first writer is late
          "const bool taken = before(head, tail_.load(std::memory_order_relaxed));",
          "const bool taken = first_look == outlook::written;"),
-    Edit("free-not-ordered", "mpmc", MPMC_CONSUMERS,  # moodycamel #404: the place is used again before it has been read
+    Edit("free-not-ordered", "mpmc", MPMC,  # moodycamel #404: the place is used again before it has been read
          "return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });",
          "return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_relaxed); });"),
 
@@ -85,7 +82,7 @@ EDITS = (
     Edit("mpmc-end-read-before-the-flag", "mpmc", MPMC,
          "  if (!consumers_.raise(closing)) return;",
          "  end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);\n"
-         "  if (!consumers_.raise(closing)) return;\n  consumers_.raise(closed);"),
+         "    if (!consumers_.raise(closing)) return;\n    consumers_.raise(closed);"),
     Edit("spsc-closed-before-the-announcement", "spsc", SPSC,
          "  if (!consumer_.raise(closing)) return;", "  if (!consumer_.raise(closing | closed)) return;"),
 
@@ -105,9 +102,9 @@ EDITS = (
          "    while (count > 1 && !resolved(first + count - 1)) count /= 2;\n", ""),
     Edit("spmc-gap-tells-nobody", "spmc", SPMC,
          "  pass_over(rank);\n    signal_rank(rank);", "  pass_over(rank);"),
-    Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC_GAPS,
-         "  signal_room();\n}\n\n// Whether an item", "}\n\n// Whether an item"),
-    Edit("mpmc-late-rank-tells-nobody", "mpmc", MPMC, "  }\n  make_gap(rank);\n", "  }\n"),
+    Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC,
+         "    signal_room();\n  }\n\n  // Whether an item", "  }\n\n  // Whether an item"),
+    Edit("mpmc-late-rank-tells-nobody", "mpmc", MPMC, "  }\n    make_gap(rank);\n", "  }\n"),
     Edit("mpmc-gap-takes-a-place", "mpmc", MPMC, " || fits_beside_gaps(rank, head)", ""),
     Edit("mpmc-rank-of-its-own-for-those-who-may-not-wait", "mpmc", MPMC,
          "  if (for_ever) {", "  if (for_ever || true) {"),
@@ -148,7 +145,7 @@ EDITS = (
     Edit("spmc-lapped", "spmc", SPMC,
          "limit_ = head + std::min(capacity_ + (gap_last_ - gap_first_), cells_.cells());",
          "limit_ = head + capacity_ + (gap_last_ - gap_first_);"),
-    Edit("mpmc-one-item-too-many", "mpmc", "muster/queue/mpmc.hpp",
+    Edit("mpmc-one-item-too-many", "mpmc", MPMC,
          "return head + step * capacity_;", "return head + step * (capacity_ + 1);"),
     Edit("mpmc-end-is-too-near", "mpmc", MPMC,
          "end_.store(tail_.load(std::memory_order_relaxed), ",

@@ -20,9 +20,35 @@
 //            item is gone.
 // Use it     when one strict order over several producers matters. One producer: spmc_queue is faster.
 // Source     FFQ^m: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
-//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons in impl/mpmc.hpp): the
+//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons below): the
 //            double-word compare-and-set is one of a single word, followed by a second look at the gap; a full queue
 //            makes no gaps, a constructor that throws makes one; close() is new.
+//
+// A producer takes its rank by one step on tail, as in the paper: a fetch-add while there is room for all threads, a
+// compare-exchange when the queue is nearly full, so that nobody takes a rank that there is no room for. A thread that
+// was suspended before its fetch-add while others filled the queue still may. It then waits for the room of its rank,
+// as a pop waits for its item; so only a push that may wait for ever takes its rank by fetch-add. (It must not give the
+// rank up: when others have gone on from there, it would be a gap that takes the place which the next pop frees.)
+// Whoever has taken a rank resolves it. At rank r it finds the word of its cell c
+//   1. free, of an earlier rank: it writes written(r) (1), then looks at c.gap (2). If c.gap < r, the cell is its own
+//      until it publishes. If c.gap >= r, a rank of a later lap is a gap here, and the consumer of r may have gone on:
+//      it frees the cell and takes another rank.
+//   2. of a later rank: it is itself a lap late. It raises c.gap to r (3), so that the consumer of r goes on, and takes
+//      another rank.
+//   3. in use for an earlier rank: a consumer still reads it, or a producer still writes it, a lap late. As 2.
+// A gap takes no place: a queue with gaps has room for as many more ranks, while there are cells (fits_beside_gaps).
+// A consumer that claimed rank r waits until
+//   1. c.word = published(r): the item is its own;
+//   2. c.gap >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
+//   3. the queue is closed and r >= end_: no item will have rank r or a later one.
+// The paper reads and writes word and gap together, by a double-word compare-and-set. Here the producer writes the word
+// (1) and then reads the gap (2), while the consumer reads the gap (5) and then the word (6); all four are sequentially
+// consistent. When (2) comes before (5), (6) sees the word; otherwise (2) sees the gap that (5) has seen. If both do,
+// the producer frees the cell and the consumer waits for that: it saw written(r).
+//
+// close() and a push that overlap: the push takes its rank, then looks for the flag; close() raises the flag and then
+// reads tail, which is the end. So the push sees the flag, or close() its rank; maybe both, and then the push makes its
+// rank a gap. Whatever a push that missed the flag has taken lies before the end, and every rank before it is resolved.
 #pragma once
 
 #include <muster/base/slot.hpp>     // slot
@@ -43,40 +69,130 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
  public:
   /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
-  explicit mpmc_queue(std::size_t capacity, queue_options options = {});
+  explicit mpmc_queue(std::size_t capacity, queue_options options = {})
+      : cells_(detail::ring_cells("mpmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
+        capacity_(capacity),
+        slip_(std::min<std::size_t>(capacity / 4, 1024)),
+        spare_(step * options.threads),
+        loose_(spare_ + step * std::min(slip_ / 4, (std::max(capacity, options.threads) - options.threads) / 2)),
+        head_(options.first_rank * step),
+        tail_(options.first_rank * step),
+        head_seen_(options.first_rank * step),
+        tight_(capacity <= options.threads),
+        gap_count_(std::min<std::size_t>(cells_.cells() - capacity, 64)),
+        gaps_(std::make_unique<sync::atomic<rank_t>[]>(gap_count_)),
+        gaps_end_(options.first_rank * step),
+        end_(options.first_rank * step) {
+    // As if the ranks of the lap before the first had been pushed and popped.
+    for (rank_t i = 1; i <= cells_.cells(); ++i) {
+      const rank_t rank = (options.first_rank - i) * step;
+      at(rank).word.store(free(rank), std::memory_order_relaxed);
+      at(rank).gap.store(rank, std::memory_order_relaxed);
+    }
+    for (std::size_t i = 0; i < gap_count_; ++i)
+      gaps_[i].store((options.first_rank - 1) * step, std::memory_order_relaxed);
+  }
+
   /// Destroys the items left. No thread may be inside an operation.
-  ~mpmc_queue();
+  ~mpmc_queue() {
+    for (std::size_t i = 0; i < cells_.cells(); ++i) {
+      cell& c = cells_.at(i);
+      const rank_t word = c.word.load(std::memory_order_relaxed);
+      if (word == published(rank_of(word))) c.item.ref().destroy();
+    }
+  }
 
   using face::pop;  // and push, emplace, push_for, push_until, push_n, try_push_n, pop_for, pop_until: see face.hpp
 
   /// Constructs an item at the end if there is room now: success, full or closed; busy when stopped threads hold every
   /// cell. Lock-free. `full` counts places that pushes in progress have taken as well as items.
   template <class... Args>
-  MUSTER_HOT queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args) {
+    const place mine = claim_place(false);
+    if (mine.status == queue_status::success) [[likely]]
+      publish(mine.rank, std::forward<Args>(args)...);
+    return mine.status;
+  }
 
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
-  MUSTER_HOT queue_result<T> pop();
+  MUSTER_HOT queue_result<T> pop() {
+    // (10) release: pairs with (11). The item's visibility is (4).
+    const rank_t rank = head_.fetch_add(step, std::memory_order_release);
+    claimed(1);
+    // (4)
+    if (at(rank).word.load(std::memory_order_acquire) == published(rank)) [[likely]]
+      return take(rank);
+    return await_ticket(rank);
+  }
+
   /// Takes the first item if there is one: an item, empty or closed; busy when the first item is still being written,
   /// close() is in progress, or a push that it refuses. Lock-free.
-  MUSTER_HOT queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop() {
+    const rank_t rank = head_.load(std::memory_order_relaxed);
+    rank_t head = rank;
+    // (4), (10)
+    if (at(rank).word.load(std::memory_order_acquire) == published(rank) &&
+        head_.compare_exchange_strong(head, rank + step, std::memory_order_release, std::memory_order_relaxed))
+        [[likely]] {
+      claimed(1);
+      return take(rank);
+    }
+    return try_pop_first();
+  }
+
   /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
   /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
   template <class OutputIt>
-  std::size_t pop_n(OutputIt out, std::size_t count);
+  std::size_t pop_n(OutputIt out, std::size_t count) {
+    for (;;) {
+      queue_status status = queue_status::success;
+      const std::size_t taken = count == 0 ? 0 : take_up_to(out, count, status);
+      if (taken != 0 || count == 0 || status == queue_status::closed) return taken;
+      await_head(wait_limit{});
+    }
+  }
+
   /// The same without waiting. Lock-free.
   template <class OutputIt>
-  std::size_t try_pop_n(OutputIt out, std::size_t count);
+  std::size_t try_pop_n(OutputIt out, std::size_t count) {
+    std::size_t taken = 0;
+    queue_status status = queue_status::success;
+    while (taken < count && status == queue_status::success) taken += take_up_to(out, count - taken, status);
+    return taken;
+  }
 
   /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of
   /// times.
-  void close();
+  void close() {
+    if (!consumers_.raise(closing)) return;
+    producers_.wake_all();
+    // Relaxed: the ranks of pushes that missed the flag are visible now.
+    end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    consumers_.raise(closed);
+  }
+
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }
   /// Items in the queue at some recent moment; pushes in progress and gaps count.
-  std::size_t size_approx() const noexcept;
+  std::size_t size_approx() const noexcept { return std::min(unclaimed(), capacity_); }
 
   /// Asserts the invariants. Only while no thread is inside an operation.
-  void check() const;
+  void check() const {
+    rank_t rank = head_.load(std::memory_order_relaxed);
+    std::size_t items = 0;
+    outlook seen = look(rank);
+    for (; is_resolved(seen); rank += step, seen = look(rank)) items += seen == outlook::ready;
+    MUSTER_CHECK(
+        seen == outlook::over || (seen == outlook::unclaimed && !before(rank, tail_.load(std::memory_order_relaxed))),
+        "mpmc_queue: a rank is taken and never resolved");
+    MUSTER_CHECK(items <= capacity_, "mpmc_queue: more items than the capacity");
+    std::size_t full = 0;
+    for (std::size_t i = 0; i < cells_.cells(); ++i) {
+      const rank_t word = cells_.at(i).word.load(std::memory_order_relaxed);
+      full += word == published(rank_of(word));
+    }
+    MUSTER_CHECK(items == full, "mpmc_queue: a cell holds an item that no pop would find");
+  }
 
  private:
   // Ranks advance by four; the low bits of a cell's word say what has become of the rank in the other bits.
@@ -111,47 +227,412 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     queue_status status;
     rank_t rank;
   };
-  MUSTER_HOT place claim_place(bool for_ever);
-  MUSTER_COLD place claim_place_slowly(bool for_ever);
-  MUSTER_COLD place await_place(queue_status why, wait_limit limit);
-  MUSTER_HOT bool take_rank(rank_t& rank, bool for_ever);
-  bool take_rank_with_room(rank_t& rank);
-  MUSTER_COLD bool await_own_room(rank_t rank);
-  MUSTER_HOT bool claim(rank_t rank) noexcept;
-  MUSTER_COLD bool claim_late(rank_t rank, rank_t word) noexcept;
-  MUSTER_HOT bool may_keep(rank_t rank) noexcept;
-  MUSTER_COLD void give_back(rank_t rank) noexcept;
-  MUSTER_HOT bool knows_room(rank_t rank) const noexcept;
-  bool has_room(rank_t rank) noexcept;
-  MUSTER_COLD bool fits_beside_gaps(rank_t rank, rank_t head) const noexcept;
-  std::size_t free_places() noexcept;
-  MUSTER_COLD bool await_room(wait_limit limit);
-  void slip() noexcept;
-  MUSTER_COLD bool await_cell(wait_limit limit);
-  template <class... Args>
-  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
-  template <class... Args>
-  MUSTER_HOT void publish(rank_t rank, Args&&... args);
-  MUSTER_COLD void make_gap(rank_t rank) noexcept;
-  MUSTER_HOT void signal_rank(rank_t rank) noexcept;
-  MUSTER_COLD void wake_for(rank_t rank, std::uint32_t sleepers) noexcept;
-  void signal_room() noexcept;
 
   enum class outlook { ready, gap, over, written, unclaimed };
-  outlook look(rank_t rank) const noexcept;
   static bool is_resolved(outlook seen) noexcept { return seen == outlook::ready || seen == outlook::gap; }
   static bool must_wait(outlook seen) noexcept { return seen == outlook::written || seen == outlook::unclaimed; }
-  std::size_t unclaimed() const noexcept;
-  MUSTER_HOT void claimed(std::size_t ranks) noexcept;
-  MUSTER_COLD queue_result<T> await_ticket(rank_t rank);
-  void tell_of_head() noexcept;
-  MUSTER_COLD queue_result<T> try_pop_first();
-  queue_result<T> pop_within(const wait_limit& limit);
-  MUSTER_COLD bool await_head(wait_limit limit);
-  queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept;
-  MUSTER_HOT queue_result<T> take(rank_t rank);
+
+  // --------------------------------------------------------------------------------------------------------- producers
+
+  // Takes a rank and its cell: success, or why there is none. Waits only for who may wait for ever: a moment at the
+  // edge of full, where every push would look at head_, which every pop writes; and with a rank that there is no room
+  // for.
+  MUSTER_HOT place claim_place(bool for_ever) {
+    if (rank_t rank = 0; !is_closed() && !tight_.load(std::memory_order_relaxed) && take_rank(rank, for_ever) &&
+                         claim(rank) && may_keep(rank)) [[likely]]
+      return {queue_status::success, rank};
+    if (for_ever && step * slip_ > loose_ && tight_.load(std::memory_order_relaxed) && !is_closed()) slip();
+    return claim_place_slowly(for_ever);
+  }
+
+  MUSTER_COLD place claim_place_slowly(bool for_ever) {
+    for (std::size_t gaps = 0; gaps <= cells_.cells(); ++gaps) {
+      if (is_closed()) return {queue_status::closed, 0};
+      rank_t rank = 0;
+      if (!(for_ever && !tight_.load(std::memory_order_relaxed) ? take_rank(rank, true) : take_rank_with_room(rank)))
+        return {is_closed() ? queue_status::closed : queue_status::full, 0};
+      if (claim(rank) && may_keep(rank)) return {queue_status::success, rank};
+    }
+    return {queue_status::busy, 0};
+  }
+
+  // Takes the rank at tail_, which the caller must resolve, by one step. False when there was no room, or another
+  // thread was faster.
+  MUSTER_HOT bool take_rank(rank_t& rank, bool for_ever) {
+    if (for_ever) {
+      // (9) release: pairs with (12). Who finds a later tail knows of the pops that the producers before it knew of,
+      // and does not say full because of places that were free before they began.
+      rank = tail_.fetch_add(step, std::memory_order_release);
+      return knows_room(rank + spare_) || await_own_room(rank);
+    }
+    rank = tail_.load(std::memory_order_relaxed);
+    if (!knows_room(rank)) return false;
+    rank_t tail = rank;
+    // (9)
+    return tail_.compare_exchange_strong(tail, rank + step, std::memory_order_release, std::memory_order_relaxed);
+  }
+
+  // The same, looking for room until there is none.
+  bool take_rank_with_room(rank_t& rank) {
+    // (12) acquire and release: pairs with (9).
+    rank = tail_.load(std::memory_order_acquire);
+    do {
+      if (!has_room(rank)) return false;
+      // (12)
+    } while (!tail_.compare_exchange_weak(rank, rank + step, std::memory_order_release, std::memory_order_acquire));
+    if (before(rank + loose_, room_end(head_seen_.load(std::memory_order_relaxed))))
+      tight_.store(false, std::memory_order_relaxed);
+    return true;
+  }
+
+  // Waits until there is room for a rank that was taken. False when the queue is closed, and then the rank is a gap.
+  MUSTER_COLD bool await_own_room(rank_t rank) {
+    if (has_room(rank + loose_)) [[likely]]
+      return true;
+    tight_.store(true, std::memory_order_relaxed);
+    if (has_room(rank)) return true;
+    producers_.await<Wait>(own_key, [&] { return has_room(rank) || is_closed(); }, no_deadline);
+    if (!is_closed()) return true;
+    make_gap(rank);
+    return false;
+  }
+
+  // Takes the cell of a rank that was taken. False when the rank is a gap.
+  MUSTER_HOT bool claim(rank_t rank) noexcept {
+    cell& c = at(rank);
+    // What it is unless somebody was a lap late. Not loaded first: the line comes once, to be written.
+    rank_t word = free(rank - step * cells_.cells());
+    // (1) seq_cst: pairs with (6) and, as an acquire, with (8): the consumer has moved the old item out.
+    if (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed))
+        [[unlikely]]
+      if (!claim_late(rank, word)) return false;
+    // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see the top of the file.
+    if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
+      return true;
+    give_back(rank);
+    return false;
+  }
+
+  // The same where the cell's word is not that of the lap before, but `word`.
+  MUSTER_COLD bool claim_late(rank_t rank, rank_t word) noexcept {
+    while (is_free(word) && before(word, rank)) {
+      // (1)
+      if (at(rank).word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst,
+                                                std::memory_order_relaxed))
+        return true;
+    }
+    make_gap(rank);
+    return false;
+  }
+
+  // Whether a rank that was claimed may have an item. False when the queue is being closed, and then the rank is a gap.
+  MUSTER_HOT bool may_keep(rank_t rank) noexcept {
+    if (consumers_.after_event(closing) == 0) [[likely]]
+      return true;
+    make_gap(rank);
+    give_back(rank);
+    return false;
+  }
+
+  // There may be room where there was none.
+  void signal_room() noexcept {
+    if constexpr (Wait::parks)
+      if (const std::uint32_t sleepers = producers_.after_event(); sleepers != 0) [[unlikely]] {
+        if (event_mask::wakes(sleepers, room_key)) producers_.wake_one(room_key);
+        if (event_mask::wakes(sleepers, own_key)) producers_.wake(own_key);
+      }
+  }
+
+  // Whether an item of this rank fits, by what is known of head_.
+  MUSTER_HOT bool knows_room(rank_t rank) const noexcept {
+    // Relaxed, and it may go back when two threads store here: any value that head_ has had is a sound bound.
+    return before(rank, room_end(head_seen_.load(std::memory_order_relaxed)));
+  }
+
+  // Whether an item of this rank fits. Looks at head_ only when what is known does not answer it.
+  bool has_room(rank_t rank) noexcept {
+    if (knows_room(rank)) return true;
+    rank_t head = head_.load(std::memory_order_relaxed);
+    // With nothing but gaps at the front, nobody might ever claim them, so a producer that finds no room does.
+    while (!before(rank, room_end(head)) && look(head) == outlook::gap)
+      if (head_.compare_exchange_strong(head, head + step, std::memory_order_relaxed)) {
+        claimed(1);
+        head += step;
+      }
+    head_seen_.store(head, std::memory_order_relaxed);
+    return before(rank, room_end(head)) || fits_beside_gaps(rank, head);
+  }
+
+  std::size_t free_places() noexcept {
+    const rank_t tail = tail_.load(std::memory_order_relaxed);
+    if (!has_room(tail)) return 0;
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    head_seen_.store(head, std::memory_order_relaxed);  // after a slip, the next push knows of all the room
+    const rank_t end = room_end(head);
+    return before(tail, end) ? static_cast<std::size_t>((end - tail) / step) : 0;
+  }
+
+  // Waits for room or the end. False when the limit came first.
+  MUSTER_COLD bool await_room(wait_limit limit) {
+    const auto ready = [this] { return has_room(tail_.load(std::memory_order_relaxed)) || is_closed(); };
+    if (!limit.template await<Wait>(producers_, room_key, ready)) return false;
+    slip();
+    return true;
+  }
+
+  void slip() noexcept {
+    producer_slip_.after_wait(slip_, [this] { return free_places(); });
+  }
+
+  // Waits a moment, when stopped threads hold every cell: nobody tells us that one is free. False when the limit came.
+  MUSTER_COLD bool await_cell(wait_limit limit) {
+    const auto ready = [this] {
+      const rank_t rank = tail_.load(std::memory_order_relaxed);
+      return is_free(at(rank).word.load(std::memory_order_relaxed)) || is_closed();
+    };
+    return limit.template poll<Wait>(producers_, cell_key, ready);
+  }
+
+  template <class... Args>
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args) {
+    place mine = claim_place(limit.none());
+    if (mine.status != queue_status::success) [[unlikely]]
+      mine = await_place(mine.status, limit);
+    if (mine.status == queue_status::success) [[likely]]
+      publish(mine.rank, std::forward<Args>(args)...);
+    return mine.status;
+  }
+
+  // After claim_place() in vain.
+  MUSTER_COLD place await_place(queue_status why, wait_limit limit) {
+    while (why != queue_status::closed && !limit.over() &&
+           (why == queue_status::full ? await_room(limit) : await_cell(limit))) {
+      if (const place mine = claim_place_slowly(limit.none()); mine.status == queue_status::success) return mine;
+      else why = mine.status;
+    }
+    return {why, 0};
+  }
+
+  // Writes the item of a claimed rank.
+  template <class... Args>
+  MUSTER_HOT void publish(rank_t rank, Args&&... args) {
+    cell& c = at(rank);
+    if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
+      c.item.ref().construct(std::forward<Args>(args)...);
+    } else {
+      try {
+        c.item.ref().construct(std::forward<Args>(args)...);
+      } catch (...) {
+        make_gap(rank);
+        give_back(rank);
+        throw;
+      }
+    }
+    // (7) release: pairs with (4). The item is complete before its consumer can see it.
+    c.word.store(published(rank), std::memory_order_release);
+    signal_rank(rank);
+  }
+
+  MUSTER_HOT void signal_rank(rank_t rank) noexcept {
+    if constexpr (Wait::parks)
+      if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]]
+        wake_for(rank, sleepers);
+  }
+
+  MUSTER_COLD void wake_for(rank_t rank, std::uint32_t sleepers) noexcept {
+    if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
+    if (event_mask::wakes(sleepers, head_key)) consumers_.wake(head_key);
+  }
+
+  // ----------------------------------------------------------------------------------------------------------------
+  // gaps
+
+  // No item will have this rank, unless its producer is writing it already.
+  MUSTER_COLD void make_gap(rank_t rank) noexcept {
+    cell& c = at(rank);
+    rank_t known = c.gap.load(std::memory_order_relaxed);
+    while (before(known, rank)) {
+      // (3) relaxed: alone, as (2) and (5) meet in its value, and nobody needs what its maker knew.
+      if (c.gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
+    }
+    gaps_[gaps_made_.fetch_add(1, std::memory_order_relaxed) % gap_count_].store(rank, std::memory_order_relaxed);
+    rank_t end = gaps_end_.load(std::memory_order_relaxed);
+    while (!before(rank, end) &&
+           !gaps_end_.compare_exchange_weak(end, rank + step, std::memory_order_relaxed, std::memory_order_relaxed)) {
+    }
+    signal_rank(rank);
+    signal_room();  // a gap takes no place
+  }
+
+  // Frees the cell of a claimed rank that is a gap.
+  MUSTER_COLD void give_back(rank_t rank) noexcept {
+    at(rank).word.store(free(rank), std::memory_order_release);  // (8)
+    signal_rank(rank);
+    signal_room();
+  }
+
+  // Whether an item of this rank fits because some of the ranks before it are gaps. `head`: a value that head_ has had.
+  MUSTER_COLD bool fits_beside_gaps(rank_t rank, rank_t head) const noexcept {
+    // All relaxed: a gap that is not seen yet takes a place, and its maker tells those who sleep.
+    if (!before(head, gaps_end_.load(std::memory_order_relaxed))) [[likely]]
+      return false;
+    rank_t end = room_end(head);
+    for (std::size_t i = 0; i < gap_count_; ++i) {
+      const rank_t gap = gaps_[i].load(std::memory_order_relaxed);
+      if (!before(gap, head) && before(gap, rank)) end += step;
+    }
+    return before(rank, end) && before(rank, head + step * cells_.cells());
+  }
+
+  // -----------------------------------------------------------------------------------------------------------
+  // consumers
+
+  outlook look(rank_t rank) const noexcept {
+    const cell& c = at(rank);
+    // (4) acquire: pairs with (7).
+    rank_t word = c.word.load(std::memory_order_acquire);
+    if (word == published(rank)) return outlook::ready;
+    // (5) seq_cst: pairs with (2).
+    if (!before(c.gap.load(std::memory_order_seq_cst), rank)) {
+      // (6) seq_cst: pairs with (1). An acquire is not enough: see the top.
+      word = c.word.load(std::memory_order_seq_cst);
+      if (word == published(rank)) return outlook::ready;
+      return word == written(rank) ? outlook::written : outlook::gap;
+    }
+    if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
+    return before(rank_of(word), rank) ? outlook::unclaimed : outlook::written;
+  }
+
+  // After head_ has moved: as many producers have room and may sleep.
+  MUSTER_HOT void claimed(std::size_t ranks) noexcept {
+    if constexpr (Wait::parks)
+      for (; ranks != 0 && producers_.after_event() != 0; --ranks) [[unlikely]]
+        signal_room();
+  }
+
+  std::size_t unclaimed() const noexcept {
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    const rank_t tail = ((consumers_.flags() & closed) != 0 ? end_ : tail_).load(std::memory_order_relaxed);
+    return before(head, tail) ? static_cast<std::size_t>((tail - head) / step) : 0;
+  }
+
+  // Waits until `rank` is resolved, goes on over gaps, and takes the item.
+  MUSTER_COLD queue_result<T> await_ticket(rank_t rank) {
+    for (;;) {
+      switch (look(rank)) {
+        case outlook::ready: return take(rank);
+        case outlook::over: return queue_status::closed;
+        case outlook::gap:
+          rank = head_.fetch_add(step, std::memory_order_relaxed);  // goes on with (10)
+          claimed(1);
+          break;
+        case outlook::written:
+        case outlook::unclaimed:
+          tell_of_head();
+          consumers_.await<Wait>(key(rank), [&] { return !must_wait(look(rank)); }, no_deadline);
+          consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
+      }
+    }
+  }
+
+  // After a claim of a rank that is not resolved: who waits without a claim must look at the next one. It may have been
+  // published already, and then no push tells of it.
+  void tell_of_head() noexcept {
+    if constexpr (Wait::parks)
+      if (consumers_.after_event(event_mask::bit(head_key)) != 0) consumers_.wake(head_key);
+  }
+
+  MUSTER_HOT queue_result<T> take(rank_t rank) {
+    cell& c = at(rank);
+    // (8) release: pairs with (1).
+    return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
+  }
+
+  // Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success; or why there are none.
+  queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
+    for (;;) {
+      // (11) acquire: pairs with (10). When the last item was taken after close(), nobody finds the queue empty and
+      // open.
+      rank_t head = head_.load(std::memory_order_acquire);
+      const outlook first_look = look(head);
+      if (first_look == outlook::over) return queue_status::closed;
+      if (must_wait(first_look)) {
+        // Without a push that has taken this rank there is nothing, if close() has not begun.
+        const bool taken = before(head, tail_.load(std::memory_order_relaxed));
+        if (!taken && (consumers_.flags() & closing) == 0) return queue_status::empty;
+        // head_ has not moved since: at the moment of the look, its rank was the first.
+        if (head_.load(std::memory_order_relaxed) != head) continue;
+        // When no push has taken it, it may be the end, which may be known by now.
+        if (taken || must_wait(look(head))) return queue_status::busy;
+        continue;
+      }
+      // Ranks are resolved in any order here, so each is looked at.
+      std::size_t run = 1;
+      while (run < most && is_resolved(look(head + run * step))) ++run;
+      // (10)
+      if (head_.compare_exchange_strong(head, head + run * step, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+        claimed(run);
+        first = head;
+        count = run;
+        return queue_status::success;
+      }
+      sync::relax();
+    }
+  }
+
+  MUSTER_COLD queue_result<T> try_pop_first() {
+    for (;;) {
+      rank_t rank = 0;
+      std::size_t count = 0;
+      const queue_status claim = claim_up_to(1, rank, count);
+      if (claim != queue_status::success) return claim;
+      // A claimed rank without an item is a gap. Relaxed: the rank is resolved, and visible by the look before the
+      // claim.
+      if (at(rank).word.load(std::memory_order_relaxed) == published(rank)) return take(rank);
+    }
+  }
+
+  queue_result<T> pop_within(const wait_limit& limit) {
+    for (;;) {
+      queue_result<T> result = try_pop();
+      if (result || result.status() == queue_status::closed) return result;
+      if (limit.over() || !await_head(limit)) return result;
+    }
+  }
+
+  // Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
+  MUSTER_COLD bool await_head(wait_limit limit) {
+    const rank_t head = head_.load(std::memory_order_relaxed);
+    // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
+    const auto ready = [&] { return !must_wait(look(head)) || head_.load(std::memory_order_relaxed) != head; };
+    if (!limit.template await<Wait>(consumers_, head_key, ready)) return false;
+    consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
+    return true;
+  }
+
   template <class OutputIt>
-  std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status);
+  std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
+    constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
+    auto&& to = detail::in_hand(out);
+    std::size_t taken = 0;
+    while (taken < (safe ? 1 : count)) {
+      rank_t first = 0;
+      std::size_t run = 0;
+      status = claim_up_to(safe ? std::min(count, cells_.cells()) : 1, first, run);
+      if (status != queue_status::success) break;
+      for (rank_t rank = first; rank != first + run * step; rank += step) {
+        cell& c = at(rank);
+        // As in try_pop_first.
+        if (c.word.load(std::memory_order_relaxed) != published(rank)) continue;
+        // (8)
+        detail::take_to(c.item, to, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
+        ++taken;
+      }
+    }
+    detail::hand_back(to, out);
+    return taken;
+  }
 
   // Read-only after construction.
   const ring<cell, Layout> cells_;
@@ -187,5 +668,3 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 };
 
 }  // namespace muster::inline MUSTER_ABI
-
-#include <muster/queue/impl/mpmc.hpp>  // definitions

@@ -31,7 +31,7 @@ auto MUSTER_SHARED_ENGINE::look_closer(unsigned ring, rank_t rank, rank_t now, r
           (header_->consumers.flags() & closed) != 0 && !before(rank, ends_[ring].end.load(std::memory_order_relaxed));
       return over ? outlook::over : outlook::unclaimed;
     }
-    // (6) seq_cst: pairs with (1). An acquire is not enough: see impl/mpmc.hpp.
+    // (6) seq_cst: pairs with (1). An acquire is not enough: see mpmc.hpp.
     now = c.word.load(std::memory_order_seq_cst);
     if (before(word::rank_of(now), rank)) return next = rank + step, outlook::passed;
   }

@@ -4,7 +4,7 @@
 // impl/shared_engine.hpp: the queue in a region of shared memory: one ring of cells, or one for each producer. What
 // happens after a death is in impl/shared_recovery.hpp.
 //
-// It is mpmc_queue (impl/mpmc.hpp explains ranks, gaps, and what is sequentially consistent)
+// It is mpmc_queue (mpmc.hpp explains ranks, gaps, and what is sequentially consistent)
 // with two differences, because whoever is inside may be killed:
 //   1. Consumers claim in the cell, too: published(r) becomes taken(r) by compare-exchange, and head is a hint, like
 //      tail. A claim by fetch-add would be known to the dead only.
@@ -246,7 +246,7 @@ bool MUSTER_SHARED_ENGINE::claim(cell& c, unsigned ring, rank_t rank, rank_t kno
   if (!c.word.compare_exchange_strong(known, word::make(rank, word::written, me), std::memory_order_seq_cst,
                                       std::memory_order_relaxed))
     return false;
-  // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see impl/mpmc.hpp.
+  // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see mpmc.hpp.
   if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
     return true;
   give_back(ring, rank);
