@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of the queues, of waiting and of fibers: see mutants.py."""
 
-SPSC, SPMC, MPMC = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
+SPSC, SPMC, MPMC, LANES = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc", "lanes"))
 RING, GUARDS, STATUS, FACE = (f"muster/queue/{part}.hpp" for part in ("ring", "guards", "status", "face"))
-LANES, LANES_CONSUMERS = (f"muster/queue/impl/{part}.hpp" for part in ("lanes", "lanes_consumers"))
 SHARED_ENGINE, SHARED_CONSUMERS, SHARED_RECOVERY, SHARED_INFO = (
     f"muster/queue/impl/shared_{part}.hpp" for part in ("engine", "consumers", "recovery", "info"))
 SHARED = "muster/queue/impl/shared.hpp"
@@ -75,7 +74,7 @@ MUTANTS = (
      "unit/shared_queue", "*is_found_by_a_descriptor*"),
 
     # Lanes.
-    ("queue-lanes-closed-before-close", LANES_CONSUMERS,
+    ("queue-lanes-closed-before-close", LANES,
      "if (drained == used && all_closed) return", "if (drained == used) return",
      "unit/lanes", "*without_a_producer*"),
     ("queue-lanes-unused-ones-stay-open", LANES,
@@ -86,7 +85,7 @@ MUTANTS = (
      "i < used_.load(std::memory_order_relaxed); ++i) items +=",
      "i + 1 < used_.load(std::memory_order_relaxed); ++i) items +=", "unit/lanes", "*each_producer_has_a_lane*"),
     ("queue-lanes-assignment-keeps-the-old", LANES,
-     "    leave();\n    owner_ = ", "    owner_ = ", "unit/lanes", "*a_handle_moves_with_its_lane"),
+     "    leave();\n      owner_ = ", "    owner_ = ", "unit/lanes", "*a_handle_moves_with_its_lane"),
 
     # The queue between processes.
     ("queue-shared-one-item-too-many", SHARED_ENGINE,

@@ -23,8 +23,8 @@ class Edit(NamedTuple):
     after: str
 
 
-SPSC, SPMC, MPMC = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc"))
-LANES, SHARED_RECOVERY = (f"muster/queue/impl/{part}.hpp" for part in ("lanes", "shared_recovery"))
+SPSC, SPMC, MPMC, LANES = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc", "lanes"))
+SHARED_RECOVERY = "muster/queue/impl/shared_recovery.hpp"
 WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
 
 EDITS = (

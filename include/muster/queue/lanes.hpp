@@ -21,6 +21,22 @@
 // Source     the FFQ paper's own use of FFQ^s (see spmc.hpp), a queue per producer, made one queue: consumers that stay
 //            with a lane, a set of lanes that may have items, one event to wait for, one close, lanes that are left and
 //            taken again.
+//
+// Who must be woken. Consumers sleep for one event, an item in any lane, under 16 keys. A push that finds sleepers
+// wakes those of one key, and goes on to the next key when nobody was asleep under it (its consumer was on its way out,
+// or will look again). So, as long as a consumer C sleeps:
+//   1. every item that C's last look did not see has woken somebody of its own: its push came after C's bit;
+//   2. whoever was woken sees that item, or that it is taken, before it sleeps again or leaves; so it takes one, that
+//      one or another that C has not seen either, or that one has been taken.
+// With as many takers as items, none is left over. What a lane's own queue would wake, nobody sleeps for.
+//
+// A pop looks, until it has an item,
+//   1. into the lane of its cursor, as long as the quota lasts;
+//   2. into one lane more, when that has no mark, another one each time: see visit_unmarked();
+//   3. into the marked lanes after it, and into that lane last;
+//   4. into all lanes, for an exact answer; only then it says that there is nothing, or waits.
+// An item that was there before the call is found at the latest in 4, unless it is taken: marks may be late, the lanes
+// themselves are not.
 #pragma once
 
 #include <muster/base/arch.hpp>            // isolation_size
@@ -28,12 +44,15 @@
 #include <muster/queue/impl/lane_set.hpp>  // lane_set
 #include <muster/queue/spmc.hpp>           // spmc_queue, a lane
 
-#include <cstddef>   // std::size_t
-#include <cstdint>   // std::uint32_t
-#include <memory>    // std::unique_ptr
-#include <optional>  // try_producer
-#include <utility>   // std::exchange
-#include <vector>    // the lanes
+#include <algorithm>  // std::min
+#include <cstddef>    // std::size_t
+#include <cstdint>    // std::uint32_t
+#include <memory>     // std::unique_ptr
+#include <optional>   // try_producer
+#include <stdexcept>  // std::length_error
+#include <string>     // messages
+#include <utility>    // std::exchange
+#include <vector>     // the lanes
 
 namespace muster::inline MUSTER_ABI {
 
@@ -59,31 +78,76 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   class consumer_handle;
 
   /// Lanes of exactly `capacity` items each. Throws std::invalid_argument with what to ask for instead.
-  explicit lanes(std::size_t capacity, lanes_options options = {});
+  explicit lanes(std::size_t capacity, lanes_options options = {})
+      : seats_(std::clamp<std::size_t>(options.threads, 1, 256)),
+        slip_(std::min<std::size_t>(capacity / 4, 1024)),
+        marked_(lanes_for(options.producers)) {
+    const queue_options each{.threads = options.threads, .cells = options.cells, .first_rank = options.first_rank};
+    detail::ring_cells("lanes", capacity, each, each.threads,
+                       ring<typename lane_queue::cell, Layout>::cell_size);  // refuses in our name
+    lanes_.reserve(options.producers);
+    for (std::size_t i = 0; i < options.producers; ++i) lanes_.push_back(std::make_unique<lane>(capacity, each));
+    for (std::size_t i = 0; i < seats_.size(); ++i)
+      seats_[i].word.store(seated::pack({nullptr, static_cast<std::uint32_t>(i), 0, static_cast<std::uint32_t>(i)}),
+                           std::memory_order_relaxed);
+  }
+
   /// Destroys the items left. No thread may be inside an operation, and no handle may be left.
   ~lanes() = default;
 
   /// A lane of its own for the caller, until the handle is destroyed. Throws std::length_error when all are taken.
-  producer_handle producer();
+  producer_handle producer() {
+    if (std::optional<producer_handle> one = try_producer()) return *std::move(one);
+    throw std::length_error("lanes: all " + std::to_string(lanes_.size()) +
+                            " lanes are taken; ask the constructor for more producers, or end a producer_handle first");
+  }
+
   /// The same; nothing when all lanes are taken. Wait-free.
-  std::optional<producer_handle> try_producer();
+  std::optional<producer_handle> try_producer() {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      // (1) acquire: pairs with (2). What the last producer has left of the lane is ours.
+      if (lanes_[i]->taken.load(std::memory_order_relaxed) ||
+          lanes_[i]->taken.exchange(true, std::memory_order_acquire))
+        continue;
+      std::size_t used = used_.load(std::memory_order_relaxed);
+      while (used <= i && !used_.compare_exchange_strong(used, i + 1, std::memory_order_relaxed)) {
+      }
+      return producer_handle(*this, i);
+    }
+    return std::nullopt;
+  }
+
   /// A consumer that stays with a lane as long as that pays. Any number of them, one thread at a time each.
-  consumer_handle consumer();
+  consumer_handle consumer() {
+    const unsigned number = consumers_.fetch_add(1, std::memory_order_relaxed);
+    return consumer_handle(*this, {nullptr, number, 0, number}, number);
+  }
 
   using face::pop;  // and pop_for, pop_until: see face.hpp
 
   /// Without a handle: as consumer_handle, with a lane that belongs to the calling thread's number. Any thread. May
   /// throw std::bad_alloc at the thread's first call.
   queue_result<T> pop() { return pop_within(wait_limit{}); }
-  queue_result<T> try_pop();
+  queue_result<T> try_pop() { return seated(*this).try_pop(); }
   template <class OutputIt>
-  std::size_t pop_n(OutputIt out, std::size_t count);
+  std::size_t pop_n(OutputIt out, std::size_t count) {
+    return seated(*this).pop_n(std::move(out), count);
+  }
+
   template <class OutputIt>
-  std::size_t try_pop_n(OutputIt out, std::size_t count);
+  std::size_t try_pop_n(OutputIt out, std::size_t count) {
+    return seated(*this).try_pop_n(std::move(out), count);
+  }
 
   /// Refuses further pushes, lane after lane, and wakes everybody. Items inside can still be popped. Any thread, any
   /// number of times.
-  void close();
+  // Every call closes every lane itself: of two at once, neither returns before all pushes are refused.
+  void close() {
+    events_.raise(closing);
+    for (const std::unique_ptr<lane>& each : lanes_) each->queue.close();
+    events_.raise(closed);
+  }
+
   /// Whether a close() has begun. While it is under way, a push into a lane that it has not reached succeeds.
   bool is_closed() const noexcept { return (events_.flags() & closing) != 0; }
   /// Items that each lane holds at most.
@@ -91,10 +155,23 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   /// The greatest number of producers at once.
   std::size_t producers() const noexcept { return lanes_.size(); }
   /// Items in all lanes, each at some recent moment.
-  std::size_t size_approx() const noexcept;
+  std::size_t size_approx() const noexcept {
+    std::size_t items = 0;
+    for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) items += lanes_[i]->queue.size_approx();
+    return items;
+  }
 
   /// Asserts the invariants. Only while no thread is inside an operation.
-  void check() const;
+  void check() const {
+    const std::size_t used = used_.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      lanes_[i]->queue.check();
+      const bool has_items = lanes_[i]->queue.size_approx() != 0;
+      MUSTER_CHECK(!has_items || marked_.next(i, i + 1) == i, "lanes: a lane has items, but is not marked");
+      MUSTER_CHECK(i < used || !(has_items || lanes_[i]->taken.load(std::memory_order_relaxed)),
+                   "lanes: a lane is in use that consumers do not look at");
+    }
+  }
 
  private:
   struct lane {
@@ -119,28 +196,166 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   static constexpr std::uint32_t closed = event_mask::flag(1);   // every lane has been closed
   static constexpr std::uint32_t quota = 256;                    // pops from a lane before other lanes have their turn
 
-  static std::size_t lanes_for(std::size_t producers);
-  MUSTER_HOT void after_push(detail::lane_set::place mark, std::size_t items) noexcept;
-  MUSTER_COLD void wake(std::uint32_t word, std::size_t items) noexcept;
+  // As many, or std::invalid_argument.
+  static std::size_t lanes_for(std::size_t producers) {
+    static constexpr std::size_t most = std::size_t{1} << 24;  // see seated::pack()
+    if (producers == 0) detail::refuse("lanes", "0 producers push nothing; ask for 1 or more");
+    if (producers > most)
+      detail::refuse("lanes",
+                     std::to_string(producers) + " producers are too many; the most is " + std::to_string(most));
+    return producers;
+  }
+
+  // ----------------------------------------------------------------------------------------------------------
+  // producers
+
+  MUSTER_HOT void after_push(detail::lane_set::place mark, std::size_t items) noexcept {
+    detail::lane_set::put_in(mark);
+    if constexpr (Wait::parks)
+      if (const std::uint32_t word = events_.after_event(); (word & event_mask::all_keys) != 0) [[unlikely]]
+        wake(word, items);
+  }
+
+  // Wakes as many as there are items; everybody when it may be the last event that a closed queue has waited for.
+  MUSTER_COLD void wake(std::uint32_t word, std::size_t items) noexcept {
+    if ((word & closing) != 0) return events_.wake_all();
+    for (std::uint32_t key = 0; key < event_mask::keys && items != 0; ++key)
+      if (event_mask::wakes(word, key) && events_.wake(key)) --items;
+  }
+
+  // -----------------------------------------------------------------------------------------------------------
+  // consumers
+
+  // Calls attempt(queue of a lane, std::bool_constant<exact>) until it says success.
+  template <class Attempt>
+  MUSTER_HOT queue_status visit(cursor& at, Attempt attempt) {
+    if (at.left != 0 && attempt(*at.here, std::false_type{}) == queue_status::success) [[likely]] {
+      --at.left;
+      return queue_status::success;
+    }
+    return move_on(at, attempt);
+  }
 
   template <class Attempt>
-  queue_status visit(cursor& at, Attempt attempt);
+  MUSTER_COLD queue_status move_on(cursor& at, Attempt attempt) {
+    if (visit_unmarked(at, attempt) || visit_marked(at, attempt)) return queue_status::success;
+    return visit_all(at, attempt);
+  }
+
+  // A consumer that has taken a lane's mark away and stopped, before it looked again, would hide the lane's items from
+  // all who find others.
   template <class Attempt>
-  MUSTER_COLD queue_status move_on(cursor& at, Attempt attempt);
+  bool visit_unmarked(cursor& at, Attempt& attempt) {
+    const std::size_t used = used_.load(std::memory_order_relaxed);
+    if (used == 0) return false;
+    const std::size_t i = at.unmarked < used ? at.unmarked : 0;
+    at.unmarked = static_cast<std::uint32_t>(i + 1);
+    if (marked_.next(i, i + 1) == i) return false;
+    if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) return false;
+    marked_.put_in(i);
+    at.left = 0;  // it has its turn with the marked ones; the lanes between have theirs before
+    return true;
+  }
+
   template <class Attempt>
-  bool visit_unmarked(cursor& at, Attempt& attempt);
+  bool visit_marked(cursor& at, Attempt& attempt) {
+    const std::size_t used = used_.load(std::memory_order_relaxed);
+    if (used == 0) return false;
+    const std::size_t from = (at.number + 1U) % used;
+    const auto look_in = [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = marked_.next(begin, end); i != end; i = marked_.next(i + 1, end)) {
+        if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) continue;
+        at = stay_in(i, at.unmarked);
+        return true;
+      }
+      return false;
+    };
+    return look_in(from, used) || look_in(0, from);
+  }
+
+  // After a pop from that lane.
+  cursor stay_in(std::size_t number, std::uint32_t unmarked) const noexcept {
+    return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota - 1, unmarked};
+  }
+
   template <class Attempt>
-  bool visit_marked(cursor& at, Attempt& attempt);
-  template <class Attempt>
-  queue_status visit_all(cursor& at, Attempt& attempt);
-  cursor stay_in(std::size_t number, std::uint32_t unmarked) const noexcept;
-  bool has_item(std::size_t number) const noexcept;
-  bool seems_ready(const cursor& at) const noexcept;
-  bool is_ready() noexcept;
-  bool is_drained() const noexcept;
-  MUSTER_COLD bool await_item(const cursor& at, unsigned number, const wait_limit& limit);
-  MUSTER_COLD void slip_when_dry() noexcept;
-  queue_result<T> pop_within(const wait_limit& limit);
+  queue_status visit_all(cursor& at, Attempt& attempt) {
+    // Before the lanes: when all have been closed, no producer begins to use one that we do not look at.
+    const bool all_closed = (events_.flags() & closed) != 0;
+    const std::size_t used = used_.load(std::memory_order_relaxed);
+    std::size_t drained = 0;
+    bool busy = false;
+    for (std::size_t n = 1; n <= used; ++n) {
+      const std::size_t i = (at.number + n) % used;
+      switch (attempt(lanes_[i]->queue, std::true_type{})) {
+        case queue_status::success:
+          marked_.put_in(i);  // a consumer that cleared it may have stopped
+          at = stay_in(i, at.unmarked);
+          return queue_status::success;
+        case queue_status::closed: ++drained; break;
+        case queue_status::busy: busy = true; break;
+        default: break;
+      }
+    }
+    if (drained == used && all_closed) return queue_status::closed;
+    return busy || drained != 0 ? queue_status::busy : queue_status::empty;
+  }
+
+  bool has_item(std::size_t number) const noexcept {
+    const auto seen = lanes_[number]->queue.look_at_head();
+    return seen == lane_queue::outlook::ready || seen == lane_queue::outlook::gap;
+  }
+
+  // Whether a pop would find something in the lane of its cursor or in a marked one; or that the queue has ended.
+  bool seems_ready(const cursor& at) const noexcept {
+    const std::size_t used = used_.load(std::memory_order_relaxed);
+    if (at.number < used && has_item(at.number)) return true;
+    for (std::size_t i = marked_.next(0, used); i != used; i = marked_.next(i + 1, used))
+      if (has_item(i)) return true;
+    return is_drained();
+  }
+
+  // The same of all lanes, marking those that have items: after the heavy fence that follows marked_.keep_out().
+  bool is_ready() noexcept {
+    bool found = false;
+    for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) {
+      if (!has_item(i)) continue;
+      marked_.put_in(i);
+      found = true;
+    }
+    return found || is_drained();
+  }
+
+  bool is_drained() const noexcept {
+    if ((events_.flags() & closed) == 0) return false;
+    for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i)
+      if (lanes_[i]->queue.look_at_head() != lane_queue::outlook::over) return false;
+    return true;
+  }
+
+  // Waits until some lane has an item or all are drained. False when the limit came first.
+  MUSTER_COLD bool await_item(const cursor& at, unsigned number, const wait_limit& limit) {
+    bool exactly = !Wait::parks;  // who never sleeps has no other look behind the marks
+    const auto ready = [&] { return exactly ? is_ready() : seems_ready(at); };
+    const auto before_sleep = [&] {
+      exactly = true;
+      marked_.keep_out([this](std::size_t i) { return !has_item(i); });
+    };
+    if (!limit.template await<Wait>(events_, number, ready, before_sleep)) return false;
+    slip_state_.after_wait(slip_, [this] { return size_approx(); });
+    return true;
+  }
+
+  // For a consumer whose lane has run dry. If the others have too, it would look into all of them before it waits, and
+  // by then there may be an item, and so on: it would never wait, and follow its producer item by item.
+  MUSTER_COLD void slip_when_dry() noexcept {
+    if (size_approx() == 0) dry_slip_.after_wait(slip_, [this] { return size_approx(); });
+  }
+
+  // --------------------------------------------------------------------------------------------------- without a
+  // handle
+
+  queue_result<T> pop_within(const wait_limit& limit) { return seated(*this).pop_within(limit); }
 
   // Read-only after construction.
   std::vector<std::unique_ptr<lane>> lanes_;
@@ -169,16 +384,37 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
         lane_(std::exchange(other.lane_, nullptr)),
         mark_(other.mark_),
         number_(other.number_) {}
-  producer_handle& operator=(producer_handle&& other) noexcept;
+  producer_handle& operator=(producer_handle&& other) noexcept {
+    if (this != &other) {
+      leave();
+      owner_ = std::exchange(other.owner_, nullptr);
+      lane_ = std::exchange(other.lane_, nullptr);
+      mark_ = other.mark_;
+      number_ = other.number_;
+    }
+    return *this;
+  }
+
   ~producer_handle() { leave(); }
 
   // And push, emplace, try_push, push_for, push_until: see face.hpp. As in spmc_queue.
   template <class... Args>
-  MUSTER_HOT queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args) {
+    // Whatever comes of the push, also an exception: in a queue that is being closed, a rank without an item is an
+    // event.
+    const detail::finally told([this] { owner_->after_push(mark_, 1); });
+    return queue().try_emplace(std::forward<Args>(args)...);
+  }
+
   template <class InputIt>
-  std::size_t push_n(InputIt first, std::size_t count);
+  std::size_t push_n(InputIt first, std::size_t count) {
+    return push_up_to(std::move(first), count, true);
+  }
+
   template <class InputIt>
-  std::size_t try_push_n(InputIt first, std::size_t count);
+  std::size_t try_push_n(InputIt first, std::size_t count) {
+    return push_up_to(std::move(first), count, false);
+  }
 
   /// Which lane, in 0 … producers() − 1.
   std::size_t lane() const noexcept { return number_; }
@@ -187,11 +423,28 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
   producer_handle(lanes& owner, std::size_t number) noexcept
       : owner_(&owner), lane_(owner.lanes_[number].get()), mark_(owner.marked_.of(number)), number_(number) {}
   lane_queue& queue() noexcept { return lane_->queue; }
+
+  void leave() noexcept {
+    // (2) release: pairs with (1).
+    if (owner_ != nullptr) lane_->taken.store(false, std::memory_order_release);
+  }
+
   template <class... Args>
-  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args) {
+    const detail::finally told([this] { owner_->after_push(mark_, 1); });
+    return queue().emplace_within(limit, std::forward<Args>(args)...);
+  }
+
   template <class InputIt>
-  std::size_t push_up_to(InputIt first, std::size_t count, bool waits);
-  void leave() noexcept;
+  std::size_t push_up_to(InputIt first, std::size_t count, bool waits) {
+    rank_t told = queue().tail_.load(std::memory_order_relaxed);
+    const auto tell = [&] {
+      const rank_t tail = queue().tail_.load(std::memory_order_relaxed);
+      owner_->after_push(mark_, static_cast<std::size_t>(tail - std::exchange(told, tail)));
+    };
+    const detail::finally told_at_the_end(tell);
+    return queue().push_up_to(std::move(first), count, waits, tell);
+  }
 
   lanes* owner_;  // null: moved from
   typename lanes::lane* lane_;
@@ -213,30 +466,113 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
   /// Takes an item if there is one: an item, empty or closed; busy while close() is under way, or a push into a queue
   /// that is being closed. Empty: each lane was empty at a moment of its own during the call. Lock-free.
-  MUSTER_HOT queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop() {
+    if (rank_t rank = 0; claim_here(rank)) [[likely]]
+      return at_.here->take(rank);
+    return try_pop_anywhere();
+  }
+
   /// Takes 1 to `count` consecutive items of one lane, waiting for the first. 0 only when the queue is closed and
   /// drained. When `*out = item` can throw, items are claimed one at a time.
   template <class OutputIt>
-  std::size_t pop_n(OutputIt out, std::size_t count);
+  std::size_t pop_n(OutputIt out, std::size_t count) {
+    if (count != 0 && has_run_dry()) owner_->slip_when_dry();
+    for (std::size_t taken = 0; count != 0;) {
+      const queue_status status = take_some(out, count, taken);
+      if (status == queue_status::success || status == queue_status::closed) return taken;
+      owner_->await_item(at_, number_, wait_limit{});
+    }
+    return 0;
+  }
+
   /// Takes up to `count` items, from as many lanes as it needs, without waiting. Lock-free.
   template <class OutputIt>
-  std::size_t try_pop_n(OutputIt out, std::size_t count);
+  std::size_t try_pop_n(OutputIt out, std::size_t count) {
+    std::size_t taken = 0;
+    while (taken < count && take_some(out, count - taken, taken) == queue_status::success) {
+    }
+    return taken;
+  }
 
  private:
   consumer_handle(lanes& owner, cursor at, unsigned number) noexcept : owner_(&owner), at_(at), number_(number) {}
-  MUSTER_HOT bool claim_here(rank_t& rank) noexcept;
-  MUSTER_COLD queue_result<T> try_pop_anywhere();
-  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit);
-  MUSTER_COLD queue_result<T> await_and_pop(wait_limit limit);
   bool has_run_dry() const noexcept { return at_.left != 0 && !at_.here->has_first(); }
+
+  // The same as visit() would do first.
+  MUSTER_HOT bool claim_here(rank_t& rank) noexcept {
+    if (at_.left == 0 || !at_.here->claim_at_once(rank)) return false;
+    --at_.left;
+    return true;
+  }
+
+  MUSTER_COLD queue_result<T> try_pop_anywhere() {
+    lane_queue* from = nullptr;
+    rank_t rank = 0;
+    const queue_status found = owner_->visit(at_, [&]<bool Exact>(lane_queue& queue, std::bool_constant<Exact>) {
+      from = &queue;
+      return queue.template claim_item<Exact>(rank);
+    });
+    if (found != queue_status::success) return found;
+    return from->take(rank);
+  }
+
+  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit) {
+    if (rank_t rank = 0; claim_here(rank)) [[likely]]
+      return at_.here->take(rank);
+    return await_and_pop(limit);
+  }
+
+  MUSTER_COLD queue_result<T> await_and_pop(wait_limit limit) {
+    if (limit.none() && has_run_dry()) owner_->slip_when_dry();
+    for (;;) {
+      queue_result<T> result = try_pop_anywhere();
+      if (result || result.status() == queue_status::closed) return result;
+      if (limit.over() || !owner_->await_item(at_, number_, limit)) return result;
+    }
+  }
+
   template <class OutputIt>
-  queue_status take_some(OutputIt& out, std::size_t count, std::size_t& taken);
+  queue_status take_some(OutputIt& out, std::size_t count, std::size_t& taken) {
+    return owner_->visit(at_, [&]<bool Exact>(lane_queue& queue, std::bool_constant<Exact>) {
+      queue_status status = queue_status::success;
+      std::size_t some = 0;
+      // A run of nothing but gaps is no reason to leave the lane.
+      while (some == 0 && status == queue_status::success) some = queue.template take_up_to<Exact>(out, count, status);
+      taken += some;
+      return some != 0 ? queue_status::success : status;
+    });
+  }
 
   lanes* owner_;
   cursor at_;
   unsigned number_;  // the key it sleeps for
 };
 
-}  // namespace muster::inline MUSTER_ABI
+/// A consumer_handle made of the calling thread's seat, for one operation.
+template <class T, class Layout, class Wait>
+class lanes<T, Layout, Wait>::seated : public consumer_handle {
+ public:
+  explicit seated(lanes& owner) : seated(owner, sync::thread_index()) {}
+  seated(const seated&) = delete;
+  seated& operator=(const seated&) = delete;
+  // All relaxed: hints. Of two threads with one seat, one is forgotten.
+  ~seated() { seat_.word.store(pack(this->at_), std::memory_order_relaxed); }
 
-#include <muster/queue/impl/lanes.hpp>  // definitions
+  static constexpr std::uint64_t pack(cursor at) noexcept {
+    static_assert(quota <= 256);
+    return std::uint64_t{at.unmarked} << 40 | std::uint64_t{at.left} << 32 | at.number;
+  }
+
+ private:
+  seated(lanes& owner, unsigned number) : seated(owner, number, owner.seats_[number % owner.seats_.size()]) {}
+  seated(lanes& owner, unsigned number, seat& own)
+      : consumer_handle(owner, unpack(owner, own.word.load(std::memory_order_relaxed)), number), seat_(own) {}
+  static cursor unpack(const lanes& owner, std::uint64_t word) noexcept {
+    const auto number = static_cast<std::uint32_t>(word), left = static_cast<std::uint32_t>(word >> 32) & 255;
+    return {left != 0 ? &owner.lanes_[number]->queue : nullptr, number, left, static_cast<std::uint32_t>(word >> 40)};
+  }
+
+  seat& seat_;
+};
+
+}  // namespace muster::inline MUSTER_ABI
