@@ -4,9 +4,8 @@
 
 SPSC, SPMC, MPMC, LANES = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc", "lanes"))
 RING, GUARDS, STATUS, FACE = (f"muster/queue/{part}.hpp" for part in ("ring", "guards", "status", "face"))
-SHARED_ENGINE, SHARED_CONSUMERS, SHARED_RECOVERY, SHARED_INFO = (
-    f"muster/queue/impl/shared_{part}.hpp" for part in ("engine", "consumers", "recovery", "info"))
-SHARED = "muster/queue/impl/shared.hpp"
+SHARED, SHARED_INFO = (f"muster/queue/{part}.hpp" for part in ("shared", "shared_info"))
+SHARED_RING = "muster/queue/detail/shared_ring.hpp"
 WAIT, FUTEX, PARALLELISM, THREAD = (f"muster/base/{part}.hpp" for part in ("wait", "futex", "parallelism", "thread"))
 PROCESS, STACK_OVERFLOW = (f"muster/base/{part}.hpp" for part in ("process", "stack_overflow"))
 CARRIER, CONTEXT, FIBER, STACK, TEAM = (f"muster/fiber/{part}.hpp"
@@ -88,10 +87,10 @@ MUTANTS = (
      "    leave();\n      owner_ = ", "    owner_ = ", "unit/lanes", "*a_handle_moves_with_its_lane"),
 
     # The queue between processes.
-    ("queue-shared-one-item-too-many", SHARED_ENGINE,
+    ("queue-shared-one-item-too-many", SHARED_RING,
      "return head + step * facts_.capacity; }", "return head + step * (facts_.capacity + 1); }",
      "unit/shared_queue", "*one_process_is_a_fifo*"),
-    ("queue-shared-place-of-the-only-consumer-is-kept", SHARED_RECOVERY,
+    ("queue-shared-place-of-the-only-consumer-is-kept", SHARED_RING,
      "{&ends_[ring].producer, &ends_[ring].consumer})", "{&ends_[ring].producer})",
      "unit/shared_queue", "*leaves_a_port_to_the_next"),
     ("queue-shared-any-tag-will-do", SHARED_INFO,
@@ -150,7 +149,7 @@ MUTANTS = (
      "= !asymmetric_ || sync::try_heavy_fence(scope_);  // (8)\n    if",
      "= !asymmetric_ || (sync::heavy_fence(scope_), true);  // (8)\n    if",
      "unit/shared_queue_filter", "*sleeps_without_membarrier"),
-    ("shared-close-without-a-fence", SHARED_CONSUMERS,
+    ("shared-close-without-a-fence", SHARED_RING,
      "if (!ordered) return false;", "static_cast<void>(ordered);",
      "unit/shared_queue_filter", "*leaves_the_end_of_close*"),
     ("shared-port-asks-again-behind-a-filter", SHARED,

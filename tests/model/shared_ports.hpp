@@ -39,16 +39,16 @@ namespace muster::inline MUSTER_ABI {
 namespace detail {
 
 template <class T, class Shape, bool Mortal, class Wait>
-class shared_engine<T, muster_model_test::tested<Shape, Mortal>, Wait, real_life>
-    : public shared_engine<T, Shape, Wait, muster_model_test::model_life<Mortal>> {
+class shared_ring<T, muster_model_test::tested<Shape, Mortal>, Wait, real_life>
+    : public shared_ring<T, Shape, Wait, muster_model_test::model_life<Mortal>> {
   using life = muster_model_test::model_life<Mortal>;
-  using base = shared_engine<T, Shape, Wait, life>;
+  using base = shared_ring<T, Shape, Wait, life>;
 
  public:
   /// Whoever finds the queue busy looks for the dead at once, or never: there are no clocks here.
   static constexpr std::chrono::hours patience{Mortal ? 0 : 1};
 
-  shared_engine(unsigned char* region, const shared_facts& f) noexcept : base(region, few_cells(f)), region_(region) {
+  shared_ring(unsigned char* region, const shared_facts& f) noexcept : base(region, few_cells(f)), region_(region) {
     made = this;
   }
   /// Nothing is there before an execution begins.
@@ -66,7 +66,7 @@ class shared_engine<T, muster_model_test::tested<Shape, Mortal>, Wait, real_life
   }
   void help(unsigned ring, std::uint64_t) { base::help(ring, life::self()); }
 
-  static inline shared_engine* made = nullptr;  // the last one
+  static inline shared_ring* made = nullptr;  // the last one
 
  private:
   /// So that each is used again.
@@ -117,7 +117,7 @@ class shared_lanes {
   using life = model_life<Mortal>;
 
  public:
-  using rings_type = detail::shared_engine<number, shape, muster::wait::park, detail::real_life>;
+  using rings_type = detail::shared_ring<number, shape, muster::wait::park, detail::real_life>;
   using producer_port = typename queue_type::producer_port;
   using consumer_port = typename queue_type::consumer_port;
   static constexpr std::size_t lanes = 2, ports = 6;

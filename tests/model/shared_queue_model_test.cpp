@@ -110,28 +110,28 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
   search.programs.push_back({deaths().back().name + ", and live", true, deaths().back().program, {}});
   for (const death_row& d : handovers()) search.programs.push_back({d.name, true, d.program, {}});
   search.survivors = {
-      {"shared_engine::look_closer: load seq_cst -> acquire", false,
+      {"shared_ring::look_closer: load seq_cst -> acquire", false,
        "of the gap: the checker's sequentially consistent operations order more than C++20 says"},
-      {"shared_engine::claim_item: load repeated", true, "an older hint: walks over the ranks between"},
-      {"shared_engine::check: load repeated", true, "an older hint, as above"},
-      {"shared_engine::view_of: load repeated", true, "an older head: whoever sleeps for it looks again after 50 ms"},
-      {"shared_engine::look_closer: load repeated", true, "of a ring's end: any that is there with the flag is right"},
-      {"shared_engine::claim_item: store skipped", true, "a hint: consumers walk over the ranks between"},
-      {"shared_engine::has_news: load repeated", true, "a hint: the pop looks again"},
-      {"shared_engine::help_to_close: load repeated", true, "what has changed in between has seen the flag"},
-      {"shared_engine::claim_place: load repeated", true, "an older hint: walks over the ranks between"},
-      {"shared_engine::claim_place: store skipped", true, "a hint, as above"},
-      {"shared_engine::search_place: load repeated", true,
+      {"shared_ring::claim_item: load repeated", true, "an older hint: walks over the ranks between"},
+      {"shared_ring::check: load repeated", true, "an older hint, as above"},
+      {"shared_ring::view_of: load repeated", true, "an older head: whoever sleeps for it looks again after 50 ms"},
+      {"shared_ring::look_closer: load repeated", true, "of a ring's end: any that is there with the flag is right"},
+      {"shared_ring::claim_item: store skipped", true, "a hint: consumers walk over the ranks between"},
+      {"shared_ring::has_news: load repeated", true, "a hint: the pop looks again"},
+      {"shared_ring::help_to_close: load repeated", true, "what has changed in between has seen the flag"},
+      {"shared_ring::claim_place: load repeated", true, "an older hint: walks over the ranks between"},
+      {"shared_ring::claim_place: store skipped", true, "a hint, as above"},
+      {"shared_ring::search_place: load repeated", true,
        "of a cell met again a lap later: only its producers make it less free, and they claim by compare-exchange"},
-      {"shared_engine::search_place: store release -> relaxed", false,
+      {"shared_ring::search_place: store release -> relaxed", false,
        "when there is no room: as the store of claim_place, and a fifth thread that finds no room"},
-      {"shared_engine::has_room: store skipped", true, "a hint: the next push walks again"},
-      {"shared_engine::await_room: load repeated", true, "asks for the room of an older rank"},
-      {"shared_engine::make_gap: load repeated", true, "the compare-exchange reads it again"},
-      {"shared_engine::size_approx: load repeated", true,
+      {"shared_ring::has_room: store skipped", true, "a hint: the next push walks again"},
+      {"shared_ring::await_room: load repeated", true, "asks for the room of an older rank"},
+      {"shared_ring::make_gap: load repeated", true, "the compare-exchange reads it again"},
+      {"shared_ring::size_approx: load repeated", true,
        "an approximation; and decides how long a thread looks, not what it finds"},
-      {"shared_engine::free_places: load repeated", true, "decides how long a thread looks, as above"},
-      {"shared_engine::help: load repeated", true, "a hint, and a seat that is looked at before anything is done"},
+      {"shared_ring::free_places: load repeated", true, "decides how long a thread looks, as above"},
+      {"shared_ring::help: load repeated", true, "a hint, and a seat that is looked at before anything is done"},
   };
   const shared_row hint{"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", {-1, -1}};
   // Who finds the queue empty because of a pop that came after close() must not say that it is open.
@@ -142,16 +142,16 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
   const shared_row takers{"mpmc", 2, "try_push*2 try_pop | try_push try_pop | close try_pop*2", {-1, -1}};
   const shared_row full{"mpmc", 1, "try_push*2 | try_push try_pop | close try_pop*2", {-1, -1}};
   search.needles = {
-      {"shared_engine::claim_item: load acquire -> relaxed", made(takers, false)},
-      {"shared_engine::claim_place: load acquire -> relaxed", made(takers, false)},
-      {"shared_engine::claim_place: store release -> relaxed", made(takers, false)},
-      {"shared_engine::claim_place: store release -> relaxed", made(hint, false)},
-      {"shared_engine::has_room: store release -> relaxed", made(full, false)},
-      {"shared_engine::claim_item_of: compare_exchange release -> relaxed", made(last_pop, false)},
-      {"shared_engine::claim_item: store release -> relaxed", made(last_pop, false)},
+      {"shared_ring::claim_item: load acquire -> relaxed", made(takers, false)},
+      {"shared_ring::claim_place: load acquire -> relaxed", made(takers, false)},
+      {"shared_ring::claim_place: store release -> relaxed", made(takers, false)},
+      {"shared_ring::claim_place: store release -> relaxed", made(hint, false)},
+      {"shared_ring::has_room: store release -> relaxed", made(full, false)},
+      {"shared_ring::claim_item_of: compare_exchange release -> relaxed", made(last_pop, false)},
+      {"shared_ring::claim_item: store release -> relaxed", made(last_pop, false)},
   };
   search.files = {"impl/shared_"};
-  search.prefix = "shared_engine::";
+  search.prefix = "shared_ring::";
   search.executions = 16384;
   search.run();
 }

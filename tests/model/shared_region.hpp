@@ -43,7 +43,7 @@ class region {
   using life = model_life<Mortal>;
 
  public:
-  using rings = detail::shared_engine<number, Shape, muster::wait::park, life>;
+  using rings = detail::shared_ring<number, Shape, muster::wait::park, life>;
 
   region(std::size_t capacity, std::size_t cells, muster::rank_t first, unsigned seats, unsigned of_them = 1)
       : facts_(facts(capacity, cells, seats, of_them)),
@@ -91,7 +91,7 @@ class region {
 
   /// The same memory as a program sees it that waits in another way.
   template <class Wait>
-  detail::shared_engine<number, Shape, Wait, life> seen_by() {
+  detail::shared_ring<number, Shape, Wait, life> seen_by() {
     return {memory_, facts_};
   }
 

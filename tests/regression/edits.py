@@ -24,7 +24,7 @@ class Edit(NamedTuple):
 
 
 SPSC, SPMC, MPMC, LANES = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc", "lanes"))
-SHARED_RECOVERY = "muster/queue/impl/shared_recovery.hpp"
+SHARED_RING = "muster/queue/detail/shared_ring.hpp"
 WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
 
 EDITS = (
@@ -126,14 +126,14 @@ EDITS = (
          "&& events_.wake(key)) --items;", "&& (events_.wake(key), true)) --items;"),
 
     # What a process has left that died in the middle.
-    Edit("shared-cell-of-the-dead-is-lost", "shared", SHARED_RECOVERY,
-         "        make_gap(c, word::rank_of(now));\n        give_back(ring, word::rank_of(now));\n",
+    Edit("shared-cell-of-the-dead-is-lost", "shared", SHARED_RING,
+         "        make_gap(c, word::rank_of(now));\n          give_back(ring, word::rank_of(now));\n",
          "        make_gap(c, word::rank_of(now));\n"),
-    Edit("shared-unfinished-push-is-shown", "shared", SHARED_RECOVERY,
-         "        make_gap(c, word::rank_of(now));\n        give_back(ring, word::rank_of(now));\n",
+    Edit("shared-unfinished-push-is-shown", "shared", SHARED_RING,
+         "        make_gap(c, word::rank_of(now));\n          give_back(ring, word::rank_of(now));\n",
          "        c.word.store(word::make(word::rank_of(now), word::published), std::memory_order_release);\n"),
-    Edit("shared-item-of-the-dead-is-given-twice", "shared", SHARED_RECOVERY,
-         "        give(c.item.get().value);\n        give_back(ring, word::rank_of(now));\n",
+    Edit("shared-item-of-the-dead-is-given-twice", "shared", SHARED_RING,
+         "        give(c.item.get().value);\n          give_back(ring, word::rank_of(now));\n",
          "        give(c.item.get().value);\n"),
 
     # A bound too far or too near.

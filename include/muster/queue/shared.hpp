@@ -33,7 +33,7 @@
 #include <muster/base/mapping.hpp>              // mapping
 #include <muster/base/process.hpp>              // is_alive
 #include <muster/queue/face.hpp>                // push_face, pop_face
-#include <muster/queue/impl/shared_engine.hpp>  // the rings
+#include <muster/queue/detail/shared_ring.hpp>  // the rings
 #include <muster/queue/shared_info.hpp>         // what it says of itself, and shared_queue_error
 
 #include <array>        // the digest of the tag
@@ -96,7 +96,7 @@ class shared_queue {
   static_assert(std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T>,
                 "what goes from process to process is bytes: the item must be trivially copyable");
   static_assert(alignof(T) <= isolation_size, "the item asks for more alignment than the queue's memory has");
-  using engine = detail::shared_engine<T, Shape, Wait, detail::real_life>;
+  using engine = detail::shared_ring<T, Shape, Wait, detail::real_life>;
   using claimed = detail::shared_claim<T>;
   struct state;
 
@@ -107,25 +107,76 @@ class shared_queue {
   /// A new queue of exactly `capacity` items (lanes: for each producer) in a new file, which must not be there yet;
   /// under /dev/shm it never goes to a disk. The file stays until somebody deletes it.
   static shared_queue create(const std::filesystem::path& path, std::size_t capacity,
-                             const shared_queue_options& options = {});
+                             const shared_queue_options& options = {}) {
+    const detail::shared_facts f = plan(capacity, options);
+    return shared_queue(std::make_shared<state>(
+        mapping::make_file(path, f.size, [&](unsigned char* at) { engine::construct(at, f, options.first_rank); }), f));
+  }
+
   /// A new queue in memory without a name, which lives as long as somebody has its descriptor or a mapping.
-  static shared_queue create_anonymous(std::size_t capacity, const shared_queue_options& options = {});
+  static shared_queue create_anonymous(std::size_t capacity, const shared_queue_options& options = {}) {
+    const detail::shared_facts f = plan(capacity, options);
+    return shared_queue(std::make_shared<state>(
+        mapping::make_anonymous(f.size, [&](unsigned char* at) { engine::construct(at, f, options.first_rank); }), f));
+  }
+
   /// A queue that is there. The item, the shape and the tag must be those it was made with. Of the item, size and
   /// alignment are compared: whoever has several kinds of one size tells them by tags.
-  static shared_queue open(const std::filesystem::path& path, const std::string& tag = {});
+  static shared_queue open(const std::filesystem::path& path, const std::string& tag = {}) {
+    return adopt(mapping::open_file(path), path.string(), tag);
+  }
+
   /// The same by a descriptor that was inherited, or received over a socket. It stays the caller's.
-  static shared_queue attach(int descriptor, const std::string& tag = {});
+  static shared_queue attach(int descriptor, const std::string& tag = {}) {
+    return adopt(mapping::open_descriptor(descriptor), "descriptor " + std::to_string(descriptor), tag);
+  }
 
   /// To hand on.
-  int descriptor() const noexcept;
+  int descriptor() const noexcept { return state_->memory.descriptor(); }
 
   /// What one thread pushes, or pops, with. A child of fork() opens ports of its own, and must not use or destroy those
   /// of its parent. Throws when all ports are in use, or the only producer or consumer is somebody else.
-  producer_port producer();
-  consumer_port consumer();
+  producer_port producer() {
+    if (auto port = try_producer()) return std::move(*port);
+    throw shared_queue_error(why_no_port(true));
+  }
+
+  consumer_port consumer() {
+    if (auto port = try_consumer()) return std::move(*port);
+    throw shared_queue_error(why_no_port(false));
+  }
+
   /// The same, but empty instead of an exception.
-  std::optional<producer_port> try_producer();
-  std::optional<consumer_port> try_consumer();
+  std::optional<producer_port> try_producer() {
+    engine& rings = state_->rings;
+    const std::uint64_t self = state_->process();
+    if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
+    auto slip = std::make_unique<slipping>();  // it may throw, and we have no seat yet
+    const unsigned seat = rings.sit_down(self, detail::producer_role);
+    if (seat == 0) return std::nullopt;
+    for (unsigned ring = 0; ring < rings.facts().rings; ++ring)
+      if (!Shape::one_producer || rings.own(rings.ends(ring).producer, seat, self, detail::leave_items{})) {
+        return producer_port(state_, seat, ring, std::move(slip));
+      }
+    rings.stand_up(seat);
+    return std::nullopt;
+  }
+
+  std::optional<consumer_port> try_consumer() {
+    engine& rings = state_->rings;
+    const std::uint64_t self = state_->process();
+    if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
+    auto slip = std::make_unique<slipping>();  // as above
+    const unsigned seat = rings.sit_down(self, detail::consumer_role);
+    if (seat == 0) return std::nullopt;
+    if constexpr (Shape::one_consumer) {
+      if (!rings.own(rings.ends(0).consumer, seat, self, detail::hand_over{})) {
+        rings.stand_up(seat);
+        return std::nullopt;
+      }
+    }
+    return consumer_port(state_, seat, std::move(slip));
+  }
 
   /// Clears up after every process that has died: closes its ports, and calls give(const T&) for each item that a pop
   /// had claimed and not returned; those that a later consumer of an spsc inherits already are its own. Returns how
@@ -133,27 +184,132 @@ class shared_queue {
   /// next who asks. Any process, at any time; throws, having cleared up what it can, where a filter forbids to see
   /// whether one of the others lives.
   template <class Give>
-  std::size_t recover(Give give);
+  std::size_t recover(Give give) {
+    const std::uint64_t self = state_->process();
+    std::size_t ports = 0;
+    for (unsigned s = 1; s < state_->rings.facts().seats; ++s)
+      ports += state_->rings.clear_up(s, self, [&](const T& item) { give(item); }) == detail::cleared::done;
+    for (const shared_queue_participant& p : info().participants)
+      if (p.hidden && p.process != number_of(self))
+        throw shared_queue_error("shared_queue::recover: a filter forbids this process to see whether process " +
+                                 std::to_string(p.process) + " lives (" + std::to_string(ports) +
+                                 " ports cleared up); call recover() in another process, or allow getpgid(2)");
+    return ports;
+  }
 
   /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any process, any number of
   /// times. A process that dies in here has closed the queue, or not. Throws where a filter has forbidden membarrier(2)
   /// since the queue was opened: pushes are refused, but another process must call close() or pop to find the end.
-  void close();
-  bool is_closed() const noexcept;
-  std::size_t capacity() const noexcept;
+  void close() {
+    if (!state_->rings.close())
+      throw shared_queue_error(
+          "shared_queue::close: pushes are refused from now on, but a filter forbids this process membarrier(2), by "
+          "which "
+          "it would find the last item; call close() in another process, or allow membarrier(2)");
+  }
+
+  bool is_closed() const noexcept { return state_->rings.is_closed(); }
+
+  std::size_t capacity() const noexcept { return state_->rings.facts().capacity; }
+
   /// Items in the queue at some recent moment; gaps and pushes in progress count.
-  std::size_t size_approx() const noexcept;
-  shared_queue_info info() const;
+  std::size_t size_approx() const noexcept { return state_->rings.size_approx(); }
+
+  shared_queue_info info() const { return detail::describe(state_->memory.start(), state_->rings.facts()); }
 
   /// Asserts the invariants. Only while no thread is inside an operation, and nobody dead is left to clear up after.
-  void check() const;
+  void check() const { state_->rings.check(); }
 
  private:
+  struct state {
+    state(mapping m, const detail::shared_facts& f) : memory(std::move(m)), rings(memory.start(), f) {}
+
+    /// The calling process; throws when it may not share the queue. The process that made this object was checked then,
+    /// and may have entered a filter since that forbids to check again. A child of fork() is checked now.
+    std::uint64_t process() const {
+      const pid_t now = ::getpid();
+      if (now == number_of(made_by_) || (now < 0 && generation_ == process_generation())) return made_by_;
+      require_own(rings.facts());
+      return detail::real_life::self();
+    }
+
+    mapping memory;
+    engine rings;
+
+   private:
+    const std::uint64_t made_by_ = detail::real_life::self();
+    const unsigned generation_ = process_generation();
+  };
+
   explicit shared_queue(std::shared_ptr<state> s) : state_(std::move(s)) {}
-  static void require_own(const detail::shared_facts& f);
-  static detail::shared_facts plan(std::size_t capacity, const shared_queue_options& options);
-  static shared_queue adopt(mapping memory, const std::string& name, const std::string& tag);
-  std::string why_no_port(bool produces) const;
+
+  // Before a process joins: a child may have been born into another name space than the queue's.
+  static void require_own(const detail::shared_facts& f) {
+    if (const std::string why = detail::why_foreign(f); !why.empty()) throw shared_queue_error("shared_queue: " + why);
+  }
+
+  static detail::shared_facts plan(std::size_t capacity, const shared_queue_options& options) {
+    static constexpr const char* here = "shared_queue";
+    detail::shared_facts f;
+    if (options.ports == 0 || options.ports >= detail::shared_word::most_seats)
+      detail::refuse(here, std::to_string(options.ports) + " ports; ask for 1 to " +
+                               std::to_string(detail::shared_word::most_seats - 1));
+    if (!detail::is_tag(options.tag)) detail::refuse(here, detail::no_tag(options.tag));
+    if (Shape::many_rings && (options.lanes == 0 || options.lanes > options.ports))
+      detail::refuse(here, std::to_string(options.lanes) + " lanes; ask for 1 to as many as there are ports");
+    f.seats = options.ports + 1;
+    f.rings = Shape::many_rings ? options.lanes : 1;
+    f.capacity = capacity;
+    f.cells =
+        detail::ring_cells(here, capacity, {.threads = f.seats}, f.seats, sizeof(detail::shared_cell<T>) * f.rings);
+    detail::copy_text(Shape::name, f.shape);
+    detail::copy_text(options.tag, f.tag);
+    f.boot = boot_identity();
+    f.name_space = process_name_space();
+    require_own(f);
+    return detail::lay_out<T>(f);
+  }
+
+  static shared_queue adopt(mapping memory, const std::string& name, const std::string& tag) {
+    if (!detail::is_tag(tag)) throw shared_queue_error(name + ": " + detail::no_tag(tag));
+    const detail::shared_facts f = detail::read_facts(memory, name);
+    detail::shared_facts wanted = f;
+    detail::copy_text(Shape::name, wanted.shape);
+    detail::copy_text(tag, wanted.tag);
+    if (!Shape::many_rings) wanted.rings = 1;
+    detail::compare_facts(f, detail::lay_out<T>(wanted), name);
+    auto s = std::make_shared<state>(std::move(memory), f);
+    if (s->rings.header().consumers.asymmetric() && !sync::asymmetric_fences(futex_scope::shared))
+      throw shared_queue_error(name +
+                               ": its other users rely on membarrier(2), which this process may not call; allow it");
+    return shared_queue(std::move(s));
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- ports
+
+  std::string why_no_port(bool produces) const {
+    const shared_queue_info now = info();
+    const auto any = [&](auto is) { return std::any_of(now.participants.begin(), now.participants.end(), is); };
+    const std::string unseen = any([](const auto& p) { return p.hidden; })
+                                   ? "; this process may not see which of them live: call recover() in one that may"
+                                   : "";
+    if (now.participants.size() + 1 >= state_->rings.facts().seats)
+      return "shared_queue: all " + std::to_string(now.participants.size()) + " ports are in use" +
+             (any([](const auto& p) { return !p.alive; }) ? "; some by processes that have died: call recover()"
+              : unseen.empty()                            ? "; create it with more"
+                                                          : unseen);
+    std::string who;
+    for (const shared_queue_participant& p : now.participants)
+      if (p.produces == produces) who += (who.empty() ? " " : ", ") + std::to_string(p.process);
+    return std::string("shared_queue: ") +
+           (Shape::many_rings ? "all lanes have producers"
+            : produces        ? "the producer is"
+                              : "the consumer is") +
+           " process" + (who.empty() ? " (just gone; try again)" : who) +
+           (!unseen.empty()     ? unseen
+            : Shape::many_rings ? "; create it with more lanes"
+                                : "; a queue of shape mpmc may have several of both");
+  }
 
   std::shared_ptr<state> state_;
 };
@@ -168,18 +324,54 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
  public:
   producer_port(producer_port&&) noexcept = default;
   producer_port& operator=(producer_port&&) = delete;
-  ~producer_port();
+  ~producer_port() {
+    if (state_) state_->rings.stand_up(seat_);
+  }
 
   /// success, full, closed; busy when stopped processes hold every cell. Lock-free.
   template <class... Args>
-  MUSTER_HOT queue_status try_emplace(Args&&... args);
+  MUSTER_HOT queue_status try_emplace(Args&&... args) {
+    // Made before the claim: what its constructor throws changes nothing.
+    if constexpr (sizeof...(Args) != 1 || !(std::is_same_v<std::remove_cvref_t<Args>, T> && ...)) {
+      return try_emplace(T(std::forward<Args>(args)...));
+    } else {
+      const claimed at = claim_place();
+      if (at) [[likely]]
+        state_->rings.publish(seat_, at, args...);
+      return at.status();
+    }
+  }
 
  private:
-  producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring, std::unique_ptr<slipping> slip) noexcept;
+  producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring, std::unique_ptr<slipping> slip) noexcept
+      : state_(std::move(s)), seat_(seat), ring_(ring), seen_(state_->rings.view_of(ring)), slip_(std::move(slip)) {}
+
   template <class... Args>
-  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args);
-  MUSTER_HOT claimed claim_place() noexcept;
-  MUSTER_COLD claimed await_place(wait_limit limit, claimed at);
+  MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args) {
+    if constexpr (sizeof...(Args) != 1 || !(std::is_same_v<std::remove_cvref_t<Args>, T> && ...)) {
+      return emplace_within(limit, T(std::forward<Args>(args)...));
+    } else {
+      claimed at = claim_place();
+      if (!at) [[unlikely]] {
+        at = await_place(limit, at);
+        if (!at) return at.status();
+      }
+      state_->rings.publish(seat_, at, args...);
+      return queue_status::success;
+    }
+  }
+
+  MUSTER_HOT claimed claim_place() noexcept { return state_->rings.claim_place(ring_, seat_, seen_); }
+
+  // After a claim in vain: claims until one succeeds, or the limit comes, or the end.
+  MUSTER_COLD claimed await_place(wait_limit limit, claimed at) {
+    while (!at && at.status() != queue_status::closed) {
+      if (limit.over() || !state_->rings.await_room(limit, at.status(), ring_, seen_)) break;
+      slip_->after_wait(state_->rings.slip(), [this] { return state_->rings.free_places(ring_); });
+      at = claim_place();
+    }
+    return at;
+  }
 
   std::shared_ptr<state> state_;
   unsigned seat_;
@@ -197,23 +389,110 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
  public:
   consumer_port(consumer_port&&) noexcept = default;
   consumer_port& operator=(consumer_port&&) = delete;
-  ~consumer_port();
+  ~consumer_port() {
+    if (state_) state_->rings.stand_up(seat_);
+  }
 
   using pop_face<consumer_port, T>::pop;
   /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
-  MUSTER_HOT queue_result<T> pop();
+  MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
+
   /// Takes the first item if there is one: an item, empty or closed; busy while it is still being written. Lock-free.
   /// Of lanes, empty means that each was empty when it was looked at.
-  MUSTER_HOT queue_result<T> try_pop();
+  MUSTER_HOT queue_result<T> try_pop() {
+    const claimed at = claim_item();
+    if (!at) [[unlikely]]
+      return at.status();
+    return state_->rings.take(seat_, at);
+  }
 
  private:
-  consumer_port(std::shared_ptr<state> s, unsigned seat, std::unique_ptr<slipping> slip) noexcept;
-  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit);
-  MUSTER_HOT claimed claim_item();
-  MUSTER_COLD claimed claim_elsewhere(claimed vain);
-  MUSTER_COLD claimed await_item(wait_limit limit, claimed at);
-  void next_lane() noexcept;
-  void help();
+  consumer_port(std::shared_ptr<state> s, unsigned seat, std::unique_ptr<slipping> slip) noexcept
+      : state_(std::move(s)), seat_(seat), slip_(std::move(slip)) {
+    if (Shape::many_rings) ring_ = static_cast<unsigned>(seat % state_->rings.facts().rings);
+    inherits_ = Shape::one_consumer && state_->rings.inherited_item();
+  }
+
+  MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit) {
+    claimed at = claim_item();
+    if (!at) [[unlikely]] {
+      at = await_item(limit, at);
+      if (!at) return at.status();
+    }
+    return state_->rings.take(seat_, at);
+  }
+
+  MUSTER_HOT claimed claim_item() {
+    engine& rings = state_->rings;
+    if (Shape::one_consumer && inherits_) [[unlikely]] {
+      if (const claimed at = rings.inherited_item()) return at;
+      inherits_ = false;
+    }
+    if (Shape::many_rings && in_a_row_ == turn) next_lane();
+    claimed at = rings.claim_item(ring_, seat_);
+    if (!at) [[unlikely]] {
+      at = claim_elsewhere(at);
+      if (!at) return at;
+    }
+    ++in_a_row_;
+    help_at_ = no_deadline;
+    return at;
+  }
+
+  // After a claim in vain from lane ring_: from the others. Clears up when it has been busy for long.
+  MUSTER_COLD claimed claim_elsewhere(claimed vain) {
+    engine& rings = state_->rings;
+    for (;;) {
+      bool busy = vain.status() == queue_status::busy, open = vain.status() == queue_status::empty,
+           over = vain.status() == queue_status::closed;
+      if constexpr (Shape::many_rings) {
+        next_lane();
+        for (std::size_t looked = 1; looked < rings.facts().rings; ++looked, next_lane()) {
+          const claimed at = rings.claim_item(ring_, seat_);
+          if (at) return at;
+          busy |= at.status() == queue_status::busy;
+          open |= at.status() == queue_status::empty;
+          over |= at.status() == queue_status::closed;
+        }
+      }
+      if (busy) break;
+      if (!open || !over) return open ? queue_status::empty : queue_status::closed;
+      // Closed meanwhile: a lane that was over was not empty before, perhaps, and the others are closed by now.
+      vain = rings.claim_item(ring_, seat_);
+      if (vain) return vain;
+    }
+    // Whoever only tries must not find it busy for ever because somebody has died.
+    const deadline now = deadline_clock::now();
+    if (help_at_ == no_deadline) help_at_ = now + engine::patience;
+    if (now >= help_at_) help();
+    return queue_status::busy;
+  }
+
+  void next_lane() noexcept {
+    ring_ = ring_ + 1 == state_->rings.facts().rings ? 0 : ring_ + 1;
+    in_a_row_ = 0;
+  }
+
+  // After a claim in vain: claims until one succeeds, or the limit comes, or the end.
+  MUSTER_COLD claimed await_item(wait_limit limit, claimed at) {
+    engine& rings = state_->rings;
+    while (!at && at.status() != queue_status::closed) {
+      if (limit.over() || !rings.await_item(limit, [&] { return rings.has_news(); })) break;
+      // Closed, but another process must find the end: there is news, and nothing for this process to do.
+      if (at.status() == queue_status::busy && rings.is_closed()) [[unlikely]]
+        sync::nap();
+      slip_->after_wait(rings.slip(), [&] { return rings.size_approx(); });
+      at = claim_item();
+    }
+    return at;
+  }
+
+  void help() {
+    engine& rings = state_->rings;
+    const std::uint64_t self = detail::real_life::self();
+    for (unsigned ring = 0; ring < rings.facts().rings; ++ring) rings.help(ring, self);
+    help_at_ = no_deadline;
+  }
 
   static constexpr unsigned turn = 64;  // items in a row from one lane, while others may have some
 
@@ -227,5 +506,3 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
 };
 
 }  // namespace muster::inline MUSTER_ABI
-
-#include <muster/queue/impl/shared.hpp>  // definitions

@@ -5,14 +5,20 @@
 // the queue's memory, writes nothing, and waits for nobody. The queue: shared.hpp.
 #pragma once
 
-#include <muster/base/process.hpp>  // pid_t
+#include <muster/base/mapping.hpp>              // mapping
+#include <muster/base/process.hpp>              // pid_t
+#include <muster/queue/impl/shared_region.hpp>  // what lies where
 
-#include <cstddef>     // std::size_t
-#include <cstdint>     // std::uint64_t
-#include <filesystem>  // names
-#include <stdexcept>   // std::runtime_error
-#include <string>      // messages
-#include <vector>      // participants
+#include <algorithm>    // std::min
+#include <bit>          // std::has_single_bit
+#include <cstddef>      // std::size_t
+#include <cstdint>      // std::uint64_t
+#include <cstring>      // std::memcpy
+#include <filesystem>   // names
+#include <stdexcept>    // std::runtime_error
+#include <string>       // messages
+#include <string_view>  // std::string_view
+#include <vector>       // participants
 
 namespace muster::inline MUSTER_ABI {
 
@@ -45,11 +51,135 @@ struct shared_queue_info {
   std::vector<shared_queue_participant> participants;
 };
 
+namespace detail {
+
+inline constexpr std::uint32_t producer_role = 1, consumer_role = 2;
+
+template <std::size_t Size>
+void copy_text(std::string_view text, std::array<char, Size>& into) {
+  into = {};
+  std::copy_n(text.begin(), std::min(text.size(), Size - 1), into.begin());
+}
+
+inline bool is_tag(const std::string& tag) {
+  return tag.size() < sizeof(shared_facts::tag) && tag.find('\0') == std::string::npos;
+}
+inline std::string no_tag(const std::string& tag) {
+  return std::string("the tag '") + tag.c_str() + "' is longer than 31 bytes, or has a 0 in it; name a shorter one";
+}
+
+template <std::size_t Size>
+std::string text_of(const std::array<char, Size>& text) {
+  return std::string(text.data(), ::strnlen(text.data(), Size));
+}
+
+/// Why this process cannot tell whether the others that use a queue are alive; empty when it can.
+inline std::string why_foreign(const shared_facts& f) {
+  const std::uint64_t boot = boot_identity(), name_space = process_name_space();
+  if ((boot == 0 && f.boot != 0) || (name_space == 0 && f.name_space != 0))
+    return "this process cannot read /proc, by which it would tell which of the others live; mount it, allow to read "
+           "it, or open ports before a filter forbids it";
+  if ((boot != 0 && f.boot == 0) || (name_space != 0 && f.name_space == 0))
+    return "the process that created the queue could not read /proc, so nothing tells which processes have died; "
+           "create it where /proc can be read";
+  if (!sees_own_processes())
+    return "/proc shows the processes of another name space, and nobody could tell who has died; mount it anew in this "
+           "one";
+  if (f.boot != boot)
+    return "the queue is from before this machine was started anew, and nobody knows who had died in it; delete it";
+  if (f.name_space != name_space)
+    return "the queue belongs to another name space of processes or of time, where they have other names; share both";
+  return {};
+}
+
+/// The facts of a region, once they are known to describe one that can be used by this process.
+inline shared_facts read_facts(const mapping& memory, const std::string& name) {
+  const auto refuse = [&](const std::string& why) { throw shared_queue_error(name + ": " + why); };
+  shared_facts f;
+  if (memory.size() < sizeof(shared_header))
+    refuse(std::to_string(memory.size()) + " bytes are too few for a queue; it was truncated, or is something else");
+  std::memcpy(&f, memory.start(), sizeof(f));
+  if (f.magic != shared_magic) refuse("this is no queue of muster");
+  if (f.version != shared_version)
+    refuse("the queue has version " + std::to_string(f.version) + " of the layout, and this program " +
+           std::to_string(shared_version) + "; build both against the same muster");
+  if (f.size != memory.size())
+    refuse("the queue has " + std::to_string(f.size) + " bytes, and the file " + std::to_string(memory.size()) +
+           "; it was truncated, delete it and create another");
+  const shared_facts own = lay_out(f);
+  if (!std::has_single_bit(f.cells) || f.capacity == 0 || f.capacity > f.cells || f.cells > f.size / 16 ||
+      f.rings == 0 || f.rings >= f.seats || f.seats > shared_word::most_seats || f.item_size == 0 ||
+      f.item_size > f.size || f.rings > f.size / f.cells / (f.item_size + 16) || f.seats_at != own.seats_at ||
+      f.ends_at != own.ends_at || f.cells_at != own.cells_at || f.cells_at > f.size)
+    refuse("the queue's header is damaged; delete it and create another");
+  if (const std::string why = why_foreign(f); !why.empty()) refuse(why);
+  return f;
+}
+
+/// Throws unless what is there is what was expected.
+inline void compare_facts(const shared_facts& there, const shared_facts& wanted, const std::string& name) {
+  const auto compare = [&](const char* what, const auto& have, const auto& want) {
+    if (have != want)
+      throw shared_queue_error(name + ": the queue's " + what + " is " + have + ", and this program's " + want +
+                               "; open it as it was made");
+  };
+  compare("shape", text_of(there.shape), text_of(wanted.shape));
+  // Not "'" + …: g++ 12 warns of an overlap there that is none.
+  const auto quoted = [](const auto& text) { return std::string(1, '\'').append(text_of(text)).append(1, '\''); };
+  compare("tag", quoted(there.tag), quoted(wanted.tag));
+  compare("item", std::to_string(there.item_size) + " bytes", std::to_string(wanted.item_size) + " bytes");
+  compare("item's alignment", std::to_string(there.item_alignment), std::to_string(wanted.item_alignment));
+  compare("layout", std::to_string(there.layout), std::to_string(wanted.layout));
+  compare("size", std::to_string(there.size), std::to_string(wanted.size));
+}
+
+inline shared_queue_info describe(const unsigned char* region, const shared_facts& f) {
+  const auto& header = *reinterpret_cast<const shared_header*>(region);
+  shared_queue_info info;
+  info.shape = text_of(f.shape);
+  info.tag = text_of(f.tag);
+  info.item_size = f.item_size;
+  info.capacity = f.capacity;
+  info.lanes = f.rings;
+  info.closed = header.consumers.flags() != 0;
+  info.deaths = header.deaths.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < f.rings; ++i) {
+    const auto& ends = *(reinterpret_cast<const shared_ends*>(region + f.ends_at) + i);
+    const rank_t head = ends.head.load(std::memory_order_relaxed);
+    const rank_t tail = ends.tail.load(std::memory_order_relaxed);
+    if (before(head, tail)) info.items += std::min<std::uint64_t>((tail - head) / shared_word::step, f.capacity);
+  }
+  for (std::size_t s = 1; s < f.seats; ++s) {
+    const auto& seat = *(reinterpret_cast<const shared_seat*>(region + f.seats_at) + s);
+    // (1) acquire: pairs with shared_ring.hpp (13). The counts are not those of the holder before.
+    const std::uint64_t holder = seat.holder.load(std::memory_order_acquire);
+    if (holder == 0) continue;
+    shared_queue_participant one;
+    one.produces = seat.role.load(std::memory_order_relaxed) == producer_role;
+    one.process = number_of(holder);
+    const liveness life = liveness_of(holder);
+    one.alive = life != liveness::dead;
+    one.hidden = life == liveness::unknown;
+    one.items = seat.items.load(std::memory_order_relaxed);
+    one.last_rank = seat.last.load(std::memory_order_relaxed) / shared_word::step;
+    info.participants.push_back(one);
+  }
+  return info;
+}
+
+}  // namespace detail
+
 /// Reads a queue's file and changes nothing: the processes that use it do not notice. Throws as open() does.
-shared_queue_info inspect_shared_queue(const std::filesystem::path& path);
+inline shared_queue_info inspect_shared_queue(const std::filesystem::path& path) {
+  const mapping memory = mapping::open_file(path, false);
+  const detail::shared_facts f = detail::read_facts(memory, path.string());
+  return detail::describe(memory.start(), f);
+}
 /// The same by a descriptor, which may be one that only reads. It stays the caller's.
-shared_queue_info inspect_shared_queue(int descriptor);
+inline shared_queue_info inspect_shared_queue(int descriptor) {
+  const mapping memory = mapping::open_descriptor(descriptor, false);
+  const detail::shared_facts f = detail::read_facts(memory, "descriptor " + std::to_string(descriptor));
+  return detail::describe(memory.start(), f);
+}
 
 }  // namespace muster::inline MUSTER_ABI
-
-#include <muster/queue/impl/shared_info.hpp>  // definitions
