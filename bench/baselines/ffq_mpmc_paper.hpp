@@ -15,9 +15,9 @@
 #include "baselines/double_word.hpp"
 #include "driver/stream.hpp"
 
-#include <muster/base/arch.hpp>   // isolation_size, line_size
-#include <muster/base/sync.hpp>   // sync::atomic, sync::cell
-#include <muster/queue/ring.hpp>  // layout
+#include <muster/base/arch.hpp>      // isolation_size, line_size
+#include <muster/base/sync.hpp>      // sync::atomic, sync::cell
+#include <muster/queue/options.hpp>  // layout
 
 #include <bit>
 #include <cstddef>

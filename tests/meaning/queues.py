@@ -3,9 +3,10 @@
 """Mutants of meaning of the queues, of waiting and of fibers: see mutants.py."""
 
 SPSC, SPMC, MPMC, LANES = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc", "lanes"))
-RING, GUARDS, STATUS, FACE = (f"muster/queue/{part}.hpp" for part in ("ring", "guards", "status", "face"))
-SHARED, SHARED_INFO = (f"muster/queue/{part}.hpp" for part in ("shared", "shared_info"))
-SHARED_RING = "muster/queue/detail/shared_ring.hpp"
+SHARED, SHARED_INFO, STATUS = (f"muster/queue/{part}.hpp" for part in ("shared", "shared_info", "status"))
+RING, EXCLUSIVE_USE, ITEM_ACCESS, OPERATIONS, WAIT_LIMIT, SHARED_RING = (
+    f"muster/queue/detail/{part}.hpp"
+    for part in ("ring", "exclusive_use", "item_access", "operations", "wait_limit", "shared_ring"))
 WAIT, FUTEX, PARALLELISM, THREAD = (f"muster/base/{part}.hpp" for part in ("wait", "futex", "parallelism", "thread"))
 PROCESS, STACK_OVERFLOW = (f"muster/base/{part}.hpp" for part in ("process", "stack_overflow"))
 CARRIER, CONTEXT, FIBER, STACK, TEAM = (f"muster/fiber/{part}.hpp"
@@ -58,17 +59,17 @@ MUTANTS = (
     ("queue-ring-no-cells-for-threads", RING,
      "least = std::bit_ceil(std::max<std::size_t>(capacity + spare, 2));",
      "least = std::bit_ceil(std::max<std::size_t>(capacity, 2));", "unit/queue_basics", "*too_few_cells*"),
-    ("queue-second-producer-unnoticed", GUARDS,
+    ("queue-second-producer-unnoticed", EXCLUSIVE_USE,
      "if (door_.taken_.exchange(true, std::memory_order_relaxed)) fail", "if (door_.taken_.load()) fail",
      "unit/queue_misuse", "*a_second_producer_is_noticed"),
-    ("queue-item-taken-and-not-destroyed", GUARDS,
+    ("queue-item-taken-and-not-destroyed", ITEM_ACCESS,
      "  place.destroy();\n", "", "unit/queue_lifetime", "*results_own_their_item"),
     ("queue-result-empty-and-no-exception", STATUS,
      "if (!has_value()) throw", "if (status_ == queue_status::closed) throw",
      "unit/queue_basics", "queue_result_test*"),
-    ("queue-bulk-push-reads-one-more", FACE,
+    ("queue-bulk-push-reads-one-more", OPERATIONS,
      "if (++done != count) ++first;", "++done, ++first;", "unit/queue_basics", "*bulk_push_reads_no_more*"),
-    ("queue-bulk-pop-takes-one-less", FACE,
+    ("queue-bulk-pop-takes-one-less", OPERATIONS,
      "for (; taken != count; ++taken) {", "for (; taken + 1 < count; ++taken) {",
      "unit/shared_queue", "*is_found_by_a_descriptor*"),
 
@@ -100,13 +101,13 @@ MUTANTS = (
      "unit/shared_queue", "shared_queue_errors.*"),
 
     # What ends a wait: a wake-up, a time, a stop request.
-    ("wait-stop-is-taken-for-none", FACE,
+    ("wait-stop-is-taken-for-none", WAIT_LIMIT,
      "return stop != nullptr && stop->stop_requested(); }", "return stop != nullptr && !stop->stop_requested(); }",
      "unit/queue_waiting", "*a_waiting_consumer_gets_the_item"),
-    ("wait-stop-wakes-one-key", FACE,
+    ("wait-stop-wakes-one-key", WAIT_LIMIT,
      "[&events] { events.wake_all(); }", "[&events] { events.wake(0); }",
      "unit/queue_waiting", "*a_stop_request_ends_the_waiting"),
-    ("wait-slow-clock-is-asked-once", FACE,
+    ("wait-slow-clock-is-asked-once", WAIT_LIMIT,
      "if (!given_up(answer) || has_passed(when)) return answer;", "return answer;",
      "unit/time_points", "a_clock_of_its_own*"),
     ("wait-time-over-is-success", WAIT,

@@ -103,7 +103,7 @@ class rings_as_queue : public as_queue_of_items<rings_as_queue<Shape>> {
     }
   }
 
-  /// Adds face.hpp to the rings' operations, as the queue's ports do.
+  /// Adds detail/operations.hpp to the rings' operations, as the queue's ports do.
   class port : public muster::queue_face<port, number> {
     friend muster::push_face<port, number>;
     friend muster::pop_face<port, number>;

@@ -25,7 +25,8 @@ class Edit(NamedTuple):
 
 SPSC, SPMC, MPMC, LANES = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc", "lanes"))
 SHARED_RING = "muster/queue/detail/shared_ring.hpp"
-WAIT, GUARDS = "muster/base/wait.hpp", "muster/queue/guards.hpp"
+RING, ITEM_ACCESS = (f"muster/queue/detail/{part}.hpp" for part in ("ring", "item_access"))
+WAIT = "muster/base/wait.hpp"
 
 EDITS = (
     # The errors of the published algorithms. FFQ as printed lacks the second look of its erratum; FFQ^m reads rank and
@@ -42,7 +43,7 @@ EDITS = (
          "while (before(known, rank)) {", "for (c.gap.store(rank, std::memory_order_seq_cst); false;) {"),
 
     # Errors that other libraries have had, made here.
-    Edit("ranks-compared-as-numbers", "spsc", "muster/queue/ring.hpp",  # Concurrency Kit c7945fe: wrong past the wrap
+    Edit("ranks-compared-as-numbers", "spsc", RING,  # Concurrency Kit c7945fe: wrong past the wrap
          "return static_cast<std::int64_t>(a - b) < 0;", "return a < b;"),
     Edit("wake-erases-a-flag", "spsc", WAIT,  # folly #989: a plain store over a bit that another thread has set
          "  word_.compare_exchange_strong(asleep, asleep & ~std::uint64_t{bits}, std::memory_order_relaxed,\n"
@@ -72,7 +73,7 @@ EDITS = (
     Edit("spsc-shown-before-written", "spsc", SPSC,
          "  if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {",
          "  show(rank + 1);\n    if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {"),
-    Edit("freed-before-read", "spsc", GUARDS,
+    Edit("freed-before-read", "spsc", ITEM_ACCESS,
          "    detail::vacate(place);\n    release();\n  });\n  return queue_result<T>",
          "    detail::vacate(place);\n  });\n  release();\n  return queue_result<T>"),
     Edit("spmc-end-read-before-the-flag", "spmc", SPMC,

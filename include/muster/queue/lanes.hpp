@@ -39,10 +39,12 @@
 // themselves are not.
 #pragma once
 
-#include <muster/base/arch.hpp>            // isolation_size
-#include <muster/queue/face.hpp>           // push_face, pop_face
-#include <muster/queue/impl/lane_set.hpp>  // lane_set
-#include <muster/queue/spmc.hpp>           // spmc_queue, a lane
+#include <muster/base/arch.hpp>                 // isolation_size
+#include <muster/base/finally.hpp>              // finally
+#include <muster/queue/detail/lane_bitmap.hpp>  // lane_bitmap
+#include <muster/queue/detail/operations.hpp>   // push_face, pop_face
+#include <muster/queue/options.hpp>             // queue_options, layout
+#include <muster/queue/spmc.hpp>                // spmc_queue, a lane
 
 #include <algorithm>  // std::min
 #include <cstddef>    // std::size_t
@@ -123,7 +125,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return consumer_handle(*this, {nullptr, number, 0, number}, number);
   }
 
-  using face::pop;  // and pop_for, pop_until: see face.hpp
+  using face::pop;  // and pop_for, pop_until: see detail/operations.hpp
 
   /// Without a handle: as consumer_handle, with a lane that belongs to the calling thread's number. Any thread. May
   /// throw std::bad_alloc at the thread's first call.
@@ -209,8 +211,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   // ----------------------------------------------------------------------------------------------------------
   // producers
 
-  MUSTER_HOT void after_push(detail::lane_set::place mark, std::size_t items) noexcept {
-    detail::lane_set::put_in(mark);
+  MUSTER_HOT void after_push(detail::lane_bitmap::place mark, std::size_t items) noexcept {
+    detail::lane_bitmap::put_in(mark);
     if constexpr (Wait::parks)
       if (const std::uint32_t word = events_.after_event(); (word & event_mask::all_keys) != 0) [[unlikely]]
         wake(word, items);
@@ -366,7 +368,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   alignas(isolation_size) event_mask events_;  // consumers sleep here, for an item in any lane
   sync::atomic<std::size_t> used_{0};
   sync::atomic<unsigned> consumers_{0};
-  detail::lane_set marked_;
+  detail::lane_bitmap marked_;
   alignas(isolation_size) slipping slip_state_;  // after a wait
   slipping dry_slip_;                            // before one
 };
@@ -397,7 +399,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
 
   ~producer_handle() { leave(); }
 
-  // And push, emplace, try_push, push_for, push_until: see face.hpp. As in spmc_queue.
+  // And push, emplace, try_push, push_for, push_until: see detail/operations.hpp. As in spmc_queue.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
     // Whatever comes of the push, also an exception: in a queue that is being closed, a rank without an item is an
@@ -448,7 +450,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
 
   lanes* owner_;  // null: moved from
   typename lanes::lane* lane_;
-  detail::lane_set::place mark_;  // of the lane
+  detail::lane_bitmap::place mark_;  // of the lane
   std::size_t number_;
 };
 
@@ -460,7 +462,7 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
   friend lanes;
 
  public:
-  using face::pop;  // and pop_for, pop_until: see face.hpp
+  using face::pop;  // and pop_for, pop_until: see detail/operations.hpp
 
   /// Takes an item; waits while there is none. No value only when the queue is closed and drained.
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }

@@ -51,10 +51,11 @@
 // rank a gap. Whatever a push that missed the flag has taken lies before the end, and every rank before it is resolved.
 #pragma once
 
-#include <muster/base/slot.hpp>     // slot
-#include <muster/queue/face.hpp>    // queue_face, wait_limit
-#include <muster/queue/guards.hpp>  // take
-#include <muster/queue/ring.hpp>    // ring, rank_t
+#include <muster/base/slot.hpp>                 // slot
+#include <muster/queue/detail/item_access.hpp>  // take
+#include <muster/queue/detail/operations.hpp>   // queue_face, wait_limit
+#include <muster/queue/detail/ring.hpp>         // ring, rank_t
+#include <muster/queue/options.hpp>             // queue_options, layout
 
 #include <cstddef>  // std::size_t
 #include <memory>   // std::unique_ptr
@@ -102,7 +103,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  using face::pop;  // and push, emplace, push_for, push_until, push_n, try_push_n, pop_for, pop_until: see face.hpp
+  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until and others: see detail/operations.hpp
 
   /// Constructs an item at the end if there is room now: success, full or closed; busy when stopped threads hold every
   /// cell. Lock-free. `full` counts places that pushes in progress have taken as well as items.

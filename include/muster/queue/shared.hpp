@@ -32,7 +32,7 @@
 
 #include <muster/base/mapping.hpp>              // mapping
 #include <muster/base/process.hpp>              // is_alive
-#include <muster/queue/face.hpp>                // push_face, pop_face
+#include <muster/queue/detail/operations.hpp>   // push_face, pop_face
 #include <muster/queue/detail/shared_ring.hpp>  // the rings
 #include <muster/queue/shared_info.hpp>         // what it says of itself, and shared_queue_error
 
@@ -314,8 +314,8 @@ class shared_queue {
   std::shared_ptr<state> state_;
 };
 
-/// Pushes: push, try_push, emplace, push_for, push_until, push(stop_token), push_n, try_push_n: see face.hpp. One
-/// thread at a time.
+/// Pushes: push, try_push, emplace, push_for, push_until, push(stop_token), push_n, try_push_n: see
+/// detail/operations.hpp. One thread at a time.
 template <class T, class Shape, class Wait>
 class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_port, T> {
   friend push_face<producer_port, T>;
@@ -380,7 +380,7 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
   std::unique_ptr<slipping> slip_;
 };
 
-/// Pops: pop_for, pop_until, pop(stop_token), pop_n, try_pop_n: see face.hpp. One thread at a time.
+/// Pops: pop_for, pop_until, pop(stop_token), pop_n, try_pop_n: see detail/operations.hpp. One thread at a time.
 template <class T, class Shape, class Wait>
 class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_port, T> {
   friend pop_face<consumer_port, T>;

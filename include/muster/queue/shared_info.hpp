@@ -5,9 +5,9 @@
 // the queue's memory, writes nothing, and waits for nobody. The queue: shared.hpp.
 #pragma once
 
-#include <muster/base/mapping.hpp>              // mapping
-#include <muster/base/process.hpp>              // pid_t
-#include <muster/queue/impl/shared_region.hpp>  // what lies where
+#include <muster/base/mapping.hpp>                // mapping
+#include <muster/base/process.hpp>                // pid_t
+#include <muster/queue/detail/shared_layout.hpp>  // what lies where
 
 #include <algorithm>    // std::min
 #include <bit>          // std::has_single_bit

@@ -38,10 +38,12 @@
 // push makes its rank a gap.
 #pragma once
 
-#include <muster/base/slot.hpp>     // slot
-#include <muster/queue/face.hpp>    // queue_face, wait_limit
-#include <muster/queue/guards.hpp>  // one_at_a_time, take
-#include <muster/queue/ring.hpp>    // ring, rank_t
+#include <muster/base/slot.hpp>                   // slot
+#include <muster/queue/detail/exclusive_use.hpp>  // one_at_a_time
+#include <muster/queue/detail/item_access.hpp>    // take
+#include <muster/queue/detail/operations.hpp>     // queue_face, wait_limit
+#include <muster/queue/detail/ring.hpp>           // ring, rank_t
+#include <muster/queue/options.hpp>               // queue_options, layout
 
 #include <cstddef>  // std::size_t
 #include <memory>   // std::unique_ptr
@@ -75,7 +77,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
       if (cell& c = cells_.at(i); c.word.load(std::memory_order_relaxed) != 0) c.item.ref().destroy();
   }
 
-  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
+  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see detail/operations.hpp
 
   /// Producer only. Constructs an item at the end if there is room now. success, full, closed; busy when there is room
   /// but stopped consumers hold so many cells that no rank has one. Wait-free.
@@ -180,7 +182,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
  private:
   // word: 0 while the cell is free, published(r) while it holds the item of rank r. The producer changes 0 to
-  // published(r), the consumer that claimed r changes it back. Whoever may change it next owns `item`.
+  // published(r), the consumer that claimed r changes it back. The thread that may change it next owns `item`.
   struct cell {
     sync::atomic<rank_t> word{0};
     sync::cell<slot<T>> item;
@@ -256,7 +258,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   }
 
   // After reserve() in vain: waits for a claim or the end. When there is room, but stopped consumers hold every cell,
-  // waits a moment, as nobody tells us that one is free. False when the limit came first.
+  // waits a moment, because freeing a cell makes no event. False when the limit came first.
   MUSTER_COLD bool await_room(wait_limit limit) {
     if (look_for_room()) {
       const sync::atomic<rank_t>& word = cells_[tail_.load(std::memory_order_relaxed)].word;
@@ -276,7 +278,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     rank_t head = head_.load(std::memory_order_relaxed);
     while (gap_first_ != gap_last_) {
       const rank_t gap = gaps_[gap_first_ % cells_.cells()];
-      // With nothing but gaps in the queue, nobody might ever claim them, so the producer does.
+      // With nothing but gaps in the queue, no consumer might ever claim them, so the producer does.
       if (gap == head && head_.compare_exchange_strong(head, head + 1, std::memory_order_relaxed)) ++head;
       if (!before(gap, head)) break;
       ++gap_first_;
@@ -311,7 +313,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
   // Not backwards: an item that threw while the queue was being closed has withdrawn ranks that come once more.
   void pass_over(rank_t last) noexcept {
-    // (2) release: pairs with (6). Every item before the gap is visible to whoever sees the gap.
+    // (2) release: pairs with (6). Every item before the gap is visible to every thread that sees the gap.
     if (before(gap_.load(std::memory_order_relaxed), last)) gap_.store(last, std::memory_order_release);
   }
 
@@ -549,7 +551,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return cells_[rank].word.load(std::memory_order_acquire) == published(rank);
   }
 
-  // The same if the first item is there and nobody else is faster.
+  // The same if the first item is there and no other consumer is faster.
   MUSTER_HOT bool claim_at_once(std::size_t most, rank_t& first, std::size_t& count) noexcept {
     first = head_.load(std::memory_order_relaxed);
     if (!is_there(first)) return false;

@@ -19,15 +19,18 @@
 //
 // close() and a push that overlap: the push announces its rank in begun_ and then looks for the flag `closing`; close()
 // raises the flag, then looks at begun_, then raises `closed`. So the push sees the flag and takes its announcement
-// back, or whoever sees `closed` sees the announcement. The queue is over when it is closed, empty, and nothing is
-// announced.
+// back, or a thread that sees `closed` sees the announcement. The queue is over when it is closed, empty, and nothing
+// is announced.
 #pragma once
 
-#include <muster/base/arch.hpp>     // prefetch_for_write
-#include <muster/base/slot.hpp>     // slot
-#include <muster/queue/face.hpp>    // queue_face, wait_limit
-#include <muster/queue/guards.hpp>  // one_at_a_time, finally, take
-#include <muster/queue/ring.hpp>    // ring, rank_t
+#include <muster/base/arch.hpp>                   // prefetch_for_write
+#include <muster/base/finally.hpp>                // finally
+#include <muster/base/slot.hpp>                   // slot
+#include <muster/queue/detail/exclusive_use.hpp>  // one_at_a_time
+#include <muster/queue/detail/item_access.hpp>    // take
+#include <muster/queue/detail/operations.hpp>     // queue_face, wait_limit
+#include <muster/queue/detail/ring.hpp>           // ring, rank_t
+#include <muster/queue/options.hpp>               // queue_options, layout
 
 #include <cstddef>  // std::size_t
 
@@ -56,7 +59,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     for (rank_t rank = head_.load(std::memory_order_relaxed); rank != tail; ++rank) cells_[rank].ref().destroy();
   }
 
-  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see face.hpp
+  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see detail/operations.hpp
 
   /// Producer only. Constructs an item at the end if there is room now: success, full or closed. Wait-free.
   template <class... Args>
@@ -133,7 +136,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   /// times.
   void close() {
     if (!consumer_.raise(closing)) return;
-    // The load makes an announcement that missed the flag visible to whoever sees `closed`.
+    // The load makes an announcement that missed the flag visible to every thread that sees `closed`.
     static_cast<void>(begun_.load(std::memory_order_relaxed));
     consumer_.raise(closed);
     producer_.wake_all();
@@ -405,7 +408,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return static_cast<std::size_t>(end - begin);
   }
 
-  // Who may touch a cell: the consumer in head_ … tail_ − 1, the producer elsewhere.
+  // A cell belongs to the consumer in head_ … tail_ − 1, to the producer elsewhere.
   const ring<sync::cell<slot<T>>, Layout> cells_;
   const std::size_t capacity_;
   const std::size_t slip_;  // see slipping

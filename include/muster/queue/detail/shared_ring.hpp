@@ -28,9 +28,9 @@
 // Nobody waits for it: consumers wait for a cell that the dead have written, and clear that up themselves (help()).
 #pragma once
 
-#include <muster/queue/face.hpp>                // wait_limit
-#include <muster/queue/guards.hpp>              // finally
-#include <muster/queue/impl/shared_region.hpp>  // what lies where
+#include <muster/base/finally.hpp>                // finally
+#include <muster/queue/detail/shared_layout.hpp>  // what lies where
+#include <muster/queue/detail/wait_limit.hpp>     // wait_limit
 
 #include <algorithm>    // std::min
 #include <memory>       // std::construct_at

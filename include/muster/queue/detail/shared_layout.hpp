@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// impl/shared_region.hpp: what lies in the memory of a shared_queue, and where. No pointers: each process has it at an
-// address of its own.
+// detail/shared_layout.hpp: what lies in the memory of a shared_queue, and where. No pointers: each process has it at
+// an address of its own.
 //
 //   shared_header   what it is, and who sleeps
 //   seat[seats]     who is inside: a port of a process each
@@ -13,11 +13,12 @@
 // moves.
 #pragma once
 
-#include <muster/base/arch.hpp>     // isolation_size, line_size
-#include <muster/base/slot.hpp>     // slot
-#include <muster/base/wait.hpp>     // event_mask
-#include <muster/queue/ring.hpp>    // rank_t
-#include <muster/queue/status.hpp>  // queue_status
+#include <muster/base/arch.hpp>          // isolation_size, line_size
+#include <muster/base/slot.hpp>          // slot
+#include <muster/base/wait.hpp>          // event_mask
+#include <muster/queue/detail/ring.hpp>  // before
+#include <muster/queue/options.hpp>      // rank_t
+#include <muster/queue/status.hpp>       // queue_status
 
 #include <array>    // the tag
 #include <cstddef>  // std::size_t

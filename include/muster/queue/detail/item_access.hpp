@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// guards.hpp: small helpers of the queues: taking an item out of its cell, and noticing two threads where one may be.
+// detail/item_access.hpp: how items leave their cells, and how bulk operations hold the iterators that they are given.
 #pragma once
 
 #include <muster/base/arch.hpp>     // leave_modified, line_size
 #include <muster/base/finally.hpp>  // finally
 #include <muster/base/slot.hpp>     // slot
-#include <muster/base/sync.hpp>     // sync::atomic, sync::cell
+#include <muster/base/sync.hpp>     // sync::cell
 #include <muster/queue/status.hpp>  // queue_result
 
 #include <cstdint>      // std::uint64_t
@@ -75,31 +75,5 @@ template <class It>
 void hand_back(It& ours, It& it) noexcept {
   if constexpr (moves_without_throwing<It>) it = std::move(ours);
 }
-
-/// In debug builds aborts with a clear message when a second thread enters while one is inside. In release builds
-/// nothing but one byte that nobody touches.
-class one_at_a_time {
- public:
-  class visit {
-   public:
-    visit(one_at_a_time& door, const char* complaint) noexcept : door_(door) {
-      if constexpr (debug_checks)
-        if (door_.taken_.exchange(true, std::memory_order_relaxed)) fail_check(complaint, __FILE__, __LINE__);
-    }
-    visit(const visit&) = delete;
-    visit& operator=(const visit&) = delete;
-    ~visit() {
-      if constexpr (debug_checks) door_.taken_.store(false, std::memory_order_relaxed);
-    }
-
-   private:
-    one_at_a_time& door_;
-  };
-
-  visit enter(const char* complaint) noexcept { return visit(*this, complaint); }
-
- private:
-  sync::atomic<bool> taken_{false};
-};
 
 }  // namespace muster::inline MUSTER_ABI::detail

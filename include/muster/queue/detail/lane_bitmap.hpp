@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// impl/lane_set.hpp: which lanes may have items, a bit for each: what consumers look at instead of every lane.
+// detail/lane_bitmap.hpp: which lanes may have items, a bit for each: what consumers look at instead of every lane.
 //
 // While a lane has items nobody writes: its producer sets the bit when it finds it clear, and only consumers that
 // are about to sleep clear it. A set bit may be of an empty lane. A clear one may be of a lane with items only while a
@@ -18,10 +18,10 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-class lane_set {
+class lane_bitmap {
  public:
   /// Empty, for so many lanes. Throws std::bad_alloc.
-  explicit lane_set(std::size_t lanes)
+  explicit lane_bitmap(std::size_t lanes)
       : asymmetric_(sync::asymmetric_fences()), words_((lanes + lanes_per_word - 1) / lanes_per_word) {}
 
   /// Where the set has the bit of a lane.

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// detail/exclusive_use.hpp: notices two threads where one may be.
+#pragma once
+
+#include <muster/base/sync.hpp>  // sync::atomic
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// In debug builds aborts with a clear message when a second thread enters while one is inside. In release builds
+/// nothing but one byte that nobody touches.
+class one_at_a_time {
+ public:
+  class visit {
+   public:
+    visit(one_at_a_time& door, const char* complaint) noexcept : door_(door) {
+      if constexpr (debug_checks)
+        if (door_.taken_.exchange(true, std::memory_order_relaxed)) fail_check(complaint, __FILE__, __LINE__);
+    }
+    visit(const visit&) = delete;
+    visit& operator=(const visit&) = delete;
+    ~visit() {
+      if constexpr (debug_checks) door_.taken_.store(false, std::memory_order_relaxed);
+    }
+
+   private:
+    one_at_a_time& door_;
+  };
+
+  visit enter(const char* complaint) noexcept { return visit(*this, complaint); }
+
+ private:
+  sync::atomic<bool> taken_{false};
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail
