@@ -150,7 +150,7 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
       {"shared_ring::claim_item_of: compare_exchange release -> relaxed", made(last_pop, false)},
       {"shared_ring::claim_item: store release -> relaxed", made(last_pop, false)},
   };
-  search.files = {"impl/shared_"};
+  search.files = {"detail/shared_"};
   search.prefix = "shared_ring::";
   search.executions = 16384;
   search.run();
