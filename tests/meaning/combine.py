@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of the combining objects, and of the queues and stacks built on them: see mutants.py."""
 
-CC_SYNCH, FLAT, PSIM_HEAD, QUEUE, STACK, PSIM_QUEUE, PSIM_STACK = (
+CC_SYNCH, FLAT, OSCI, SHARED, PSIM, QUEUE, STACK, PSIM_QUEUE, PSIM_STACK = (
     f"muster/combine/{header}.hpp" for header in (
-        "cc_synch", "flat_combining", "psim", "combining_queue", "combining_stack", "psim_queue", "psim_stack"))
+        "cc_synch", "flat_combining", "osci", "osci_shared", "psim", "combining_queue", "combining_stack", "psim_queue",
+        "psim_stack"))
 DSM_SYNCH, OYAMA, CLH, MCS, RETRY = (
     f"baselines/combining/{header}.hpp" for header in ("dsm_synch", "oyama", "clh", "mcs", "retry"))
-OSCI, DETACHED, SHARED, PLACES, PSIM, ATTEMPT, NODES, REQUEST, LIST, WAITING, WORDS, POOL = (
-    f"muster/combine/impl/{header}.hpp" for header in (
-        "osci", "osci_detached", "osci_shared", "per_thread", "psim", "psim_attempt", "psim_nodes", "request",
-        "request_list", "waiting", "item_words", "node_pool"))
+PLACES, NODES, REQUEST, LIST, WAITING, BOXES = (
+    f"muster/combine/detail/{header}.hpp" for header in (
+        "per_thread", "psim_nodes", "request", "request_list", "fiber_wait", "boxed_items"))
 CROWD = "executes_every_request_once_with_its_own_argument"
 
 MUTANTS = (
@@ -114,8 +114,8 @@ MUTANTS = (
 
     # Batches of osci and osci_shared, and requests that answer each other.
     ("combine-osci-batch-of-fibers-too-long", OSCI,
-     "  if (b.count == batch_) [[unlikely]]\n    publish(g, b);\n",
-     "  if (b.count > batch_) [[unlikely]]\n    publish(g, b);\n", "unit/combine_counts", "*"),
+     "if (b.count == batch_) [[unlikely]]\n      publish(g, b);\n",
+     "if (b.count > batch_) [[unlikely]]\n      publish(g, b);\n", "unit/combine_counts", "*"),
     ("combine-osci-shared-batch-too-long", SHARED,
      "if (place + 1 == batch_) g.open.ref() = nullptr;", "if (place == batch_) g.open.ref() = nullptr;",
      "unit/combine_counts", "*"),
@@ -133,15 +133,15 @@ MUTANTS = (
     ("combine-ticket-of-another-thread", PLACES,
      "return place != nullptr && place->part.get() == &part;", "return place != nullptr;", "unit/osci",
      "a_ticket.belongs_to_its_thread"),
-    ("combine-ticket-assigned-without-its-place", DETACHED,
+    ("combine-ticket-assigned-without-its-place", OSCI,
      "  std::swap(place_, other.place_);\n", "", "unit/combine_counts", "*"),
     ("combine-post-overtaken-by-apply", OSCI,
      "if (g.open == nullptr && !this_fiber::has_siblings())", "if (!this_fiber::has_siblings())", "unit/osci",
      "post.is_executed_with_the_next_apply_at_flush_and_at_the_end"),
-    ("combine-posts-travel-one-too-late", DETACHED,
-     "  ++b.posted;\n  if (b.count == batch_)", "  ++b.posted;\n  if (b.count > batch_)", "unit/osci",
+    ("combine-posts-travel-one-too-late", OSCI,
+     "++b.posted;\n    if (b.count == batch_)", "++b.posted;\n    if (b.count > batch_)", "unit/osci",
      "post.is_executed_with_the_next_apply_at_flush_and_at_the_end"),
-    ("combine-posts-of-the-next-thread-lost-at-its-end", DETACHED,
+    ("combine-posts-of-the-next-thread-lost-at-its-end", OSCI,
      "    in.ends_with_flush = false;\n", "", "unit/osci", "post.is_executed_when_the_thread_ends"),
     ("combine-posts-lost-at-the-end-of-the-object", OSCI,
      "    if (g.open != nullptr && g.open->count == g.open->posted) publish_and_leave(g, *g.open);\n", "", "unit/osci",
@@ -149,10 +149,10 @@ MUTANTS = (
 
     # The end of the object comes too early.
     ("combine-osci-shared-does-not-wait", SHARED,
-     "    for (detail::brief_wait wait; g.in_use.load(std::memory_order_relaxed) != 0; wait.pause())\n"
-     "      this_fiber::yield();         // it may be a fiber of this thread\n", "", "unit/object_end",
+     "      for (detail::brief_wait wait; g.in_use.load(std::memory_order_relaxed) != 0; wait.pause())\n"
+     "        this_fiber::yield();         // it may be a fiber of this thread\n", "", "unit/object_end",
      "combining_object/osci_shared.may_be_*"),
-    ("combine-psim-does-not-wait", PSIM_HEAD,
+    ("combine-psim-does-not-wait", PSIM,
      "    groups_.await_idle();\n", "", "unit/object_end", "psim.*"),
     ("combine-queue-does-not-wait-for-its-last-push", QUEUE,
      "  pushes_.apply([](push_end&) noexcept {});\n", "", "unit/object_end",
@@ -170,22 +170,22 @@ MUTANTS = (
     ("combine-stack-items-left-not-destroyed", STACK,
      "if constexpr (!detail::item_words<T>::in_place)", "if constexpr (detail::item_words<T>::in_place)",
      "unit/structures", "structure/osci_stack.destroys_each_item_once"),
-    ("combine-popped-item-not-destroyed", WORDS,
+    ("combine-popped-item-not-destroyed", BOXES,
      "          from->item.ref().destroy();\n", "", "unit/structures", "structure/*.destroys_each_item_once"),
-    ("combine-refused-item-not-destroyed", WORDS,
+    ("combine-refused-item-not-destroyed", BOXES,
      "        made->item.ref().destroy();\n", "", "unit/combine_counts",
      "structures.destroy_an_item_*"),
-    ("combine-boxes-not-used-again", POOL,
+    ("combine-boxes-not-used-again", BOXES,
      "if (own.size() < most_kept)", "if (own.size() > most_kept)", "unit/combine_counts",
      "structures.use_their_boxes_again"),
 
     # psim: announced requests, their results, and what load() answers.
-    ("combine-psim-youngest-thread-ignored", ATTEMPT,
+    ("combine-psim-youngest-thread-ignored", PSIM,
      "(std::uint64_t{1} << here) - 1", "(std::uint64_t{1} << (here - 1)) - 1", "unit/psim", "threads.come_and_go"),
-    ("combine-psim-batch-runs-on-into-the-last-one", ATTEMPT,
+    ("combine-psim-batch-runs-on-into-the-last-one", PSIM,
      "  if (count < batch_) me.announced[count].run.store({}, std::memory_order_release);  // (8)\n", "", "unit/psim",
      "psim.executes_a_batch_that_is_smaller_than_the_last_one"),
-    ("combine-psim-gives-up-after-one-attempt", ATTEMPT,
+    ("combine-psim-gives-up-after-one-attempt", PSIM,
      "attempts < 2;", "attempts < 1;", "unit/psim", "*a_crowd*/3x8_*:*a_crowd*/4x1_*"),
     ("combine-psim-results-in-reverse", PSIM,
      "p.result[0] = there.first[i].get();", "p.result[0] = there.first[count - 1 - i].get();", "unit/psim",
@@ -196,14 +196,14 @@ MUTANTS = (
     ("combine-psim-try-load-never-fails", PSIM,
      "if (head_.load(std::memory_order_acquire) != head) return std::nullopt;", "", "unit/psim",
      "psim.copies_whole_states"),
-    ("combine-psim-vain-execution-not-told", ATTEMPT,
-     "    if constexpr (works) me.workspace.abort();\n    return false;\n  }\n"
-     "  if constexpr (works) me.workspace.commit();",
-     "    return false;\n  }\n  if constexpr (works) me.workspace.commit();", "unit/psim_structures",
+    ("combine-psim-vain-execution-not-told", PSIM,
+     "      if constexpr (works) me.workspace.abort();\n      return false;\n    }\n"
+     "    if constexpr (works) me.workspace.commit();",
+     "      return false;\n    }\n    if constexpr (works) me.workspace.commit();", "unit/psim_structures",
      "workspaces.see_an_execution_that_others_have_overtaken"),
 
     # psim: one record, chain or node too many or too few.
-    ("combine-psim-one-record-in-place-of-two", ATTEMPT,
+    ("combine-psim-one-record-in-place-of-two", PSIM,
      "  me.filling ^= 1;\n", "", "unit/psim", "psim.copies_whole_states"),
     ("combine-psim-results-twice-as-large", PSIM,
      "results(std::size_t{in.threads_} * in.row_)", "results(2 * std::size_t{in.threads_} * in.row_)",

@@ -51,7 +51,8 @@ TEST_P(mutants, are_noticed_or_explained) {
   add_programs(combine_table, make_program);
   add_programs(combine_baseline_table, make_baseline_program);
   search.survivors = survivors;
-  search.files = {"/" + GetParam() + ".hpp", "impl/request_list", "impl/nodes", "impl/per_thread", "impl/waiting"};
+  search.files = {"/" + GetParam() + ".hpp", "detail/request_list", "detail/thread_nodes", "detail/per_thread",
+                  "detail/fiber_wait"};
   search.prefix = GetParam() + "::";
   search.executions = 4096;
   search.run();

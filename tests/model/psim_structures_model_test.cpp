@@ -129,7 +129,7 @@ mutant_search mutants_of(const std::string& file, const std::string& prefix) {
       {"pushing::operator: store release -> relaxed", true, "the checker's atomics are there before they are made"},
       {"popping::operator: load acquire -> relaxed", true, "the checker's atomics are there before they are made"},
   };
-  search.files = {"/" + file + ".hpp", "impl/psim_nodes"};
+  search.files = {"/" + file + ".hpp", "detail/psim_nodes"};
   search.prefix = prefix;
   search.executions = 4096;
   return search;

@@ -12,12 +12,12 @@
 //            Hagersten, "Queue locks on cache coherent multiprocessors", IPPS 1994.
 #pragma once
 
-#include <muster/base/arch.hpp>             // line_size
-#include <muster/base/inside.hpp>           // inside
-#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
-#include <muster/combine/impl/nodes.hpp>    // thread_nodes
-#include <muster/combine/impl/waiting.hpp>  // waiting
-#include <muster/combine/options.hpp>       // combine_options
+#include <muster/base/arch.hpp>                    // line_size
+#include <muster/base/inside.hpp>                  // inside
+#include <muster/base/sync.hpp>                    // sync::atomic, sync::cell
+#include <muster/combine/detail/fiber_wait.hpp>    // waiting
+#include <muster/combine/detail/thread_nodes.hpp>  // thread_nodes
+#include <muster/combine/options.hpp>              // combine_options
 
 #include <cstdint>      // std::uint32_t
 #include <functional>   // std::invoke

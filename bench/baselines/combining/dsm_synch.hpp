@@ -16,13 +16,13 @@
 //            operation. Here the link is read first, and one is enough, however many fibers share a thread's nodes.
 #pragma once
 
-#include <muster/base/arch.hpp>             // line_size, prefetch_for_write
-#include <muster/base/inside.hpp>           // inside
-#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
-#include <muster/combine/impl/nodes.hpp>    // thread_nodes
-#include <muster/combine/impl/request.hpp>  // request, run_requests
-#include <muster/combine/impl/waiting.hpp>  // waiting
-#include <muster/combine/options.hpp>       // combine_options
+#include <muster/base/arch.hpp>                    // line_size, prefetch_for_write
+#include <muster/base/inside.hpp>                  // inside
+#include <muster/base/sync.hpp>                    // sync::atomic, sync::cell
+#include <muster/combine/detail/fiber_wait.hpp>    // waiting
+#include <muster/combine/detail/request.hpp>       // request, run_requests
+#include <muster/combine/detail/thread_nodes.hpp>  // thread_nodes
+#include <muster/combine/options.hpp>              // combine_options
 
 #include <cstdint>      // std::uint32_t
 #include <stdexcept>    // std::invalid_argument

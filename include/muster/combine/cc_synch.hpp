@@ -21,9 +21,9 @@
 //            changed who takes the result of the combiner's own operation: it goes straight to its caller.
 #pragma once
 
-#include <muster/combine/impl/nodes.hpp>         // thread_nodes
-#include <muster/combine/impl/request_list.hpp>  // request_list
-#include <muster/combine/options.hpp>            // combine_options
+#include <muster/combine/detail/request_list.hpp>  // request_list
+#include <muster/combine/detail/thread_nodes.hpp>  // thread_nodes
+#include <muster/combine/options.hpp>              // combine_options
 
 #include <stdexcept>    // std::invalid_argument
 #include <type_traits>  // std::invoke_result_t

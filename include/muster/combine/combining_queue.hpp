@@ -17,11 +17,11 @@
 //            touches them.
 #pragma once
 
-#include <muster/base/arch.hpp>                // isolation_size
-#include <muster/base/sync.hpp>                // sync::atomic, sync::cell
-#include <muster/combine/impl/item_words.hpp>  // item_words
-#include <muster/combine/options.hpp>          // combine_options
-#include <muster/combine/osci.hpp>             // the default
+#include <muster/base/arch.hpp>                   // isolation_size
+#include <muster/base/sync.hpp>                   // sync::atomic, sync::cell
+#include <muster/combine/detail/boxed_items.hpp>  // item_words
+#include <muster/combine/options.hpp>             // combine_options
+#include <muster/combine/osci.hpp>                // the default
 
 #include <cstddef>   // std::size_t
 #include <cstdint>   // std::uint64_t

@@ -17,10 +17,10 @@
 //            2004).
 #pragma once
 
-#include <muster/combine/batch.hpp>            // departing
-#include <muster/combine/impl/item_words.hpp>  // item_words
-#include <muster/combine/options.hpp>          // combine_options
-#include <muster/combine/osci.hpp>             // the default
+#include <muster/combine/batch.hpp>               // departing
+#include <muster/combine/detail/boxed_items.hpp>  // item_words
+#include <muster/combine/options.hpp>             // combine_options
+#include <muster/combine/osci.hpp>                // the default
 
 #include <cstdint>   // std::uint64_t
 #include <memory>    // std::unique_ptr

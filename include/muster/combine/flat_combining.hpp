@@ -22,13 +22,13 @@
 //            does not scan for idle records separately, but drops them in the pass in which they have become too old.
 #pragma once
 
-#include <muster/base/arch.hpp>             // line_size
-#include <muster/base/inside.hpp>           // inside
-#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
-#include <muster/combine/impl/nodes.hpp>    // thread_nodes
-#include <muster/combine/impl/request.hpp>  // request, run_requests
-#include <muster/combine/impl/waiting.hpp>  // waiting
-#include <muster/combine/options.hpp>       // combine_options
+#include <muster/base/arch.hpp>                    // line_size
+#include <muster/base/inside.hpp>                  // inside
+#include <muster/base/sync.hpp>                    // sync::atomic, sync::cell
+#include <muster/combine/detail/fiber_wait.hpp>    // waiting
+#include <muster/combine/detail/request.hpp>       // request, run_requests
+#include <muster/combine/detail/thread_nodes.hpp>  // thread_nodes
+#include <muster/combine/options.hpp>              // combine_options
 
 #include <cstdint>      // std::uint64_t
 #include <stdexcept>    // std::invalid_argument

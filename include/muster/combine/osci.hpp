@@ -23,15 +23,20 @@
 //            (request_list.hpp). bench/baselines has it as printed.
 #pragma once
 
-#include <muster/combine/impl/per_thread.hpp>    // per_thread
-#include <muster/combine/impl/request_list.hpp>  // request_list
-#include <muster/combine/options.hpp>            // combine_options
+#include <muster/combine/detail/per_thread.hpp>    // per_thread
+#include <muster/combine/detail/request_list.hpp>  // request_list
+#include <muster/combine/options.hpp>              // combine_options
 
-#include <cstdint>  // std::uint32_t
-#include <memory>   // std::unique_ptr
-#include <span>     // apply_batch
-#include <utility>  // std::forward
-#include <vector>   // what a thread owns
+#include <algorithm>  // std::find
+#include <cstdint>    // std::uint32_t
+#include <deque>      // the calls of a batch
+#include <exception>  // std::exception_ptr
+#include <memory>     // std::unique_ptr
+#include <mutex>      // the end of a thread, and of the object
+#include <span>       // apply_batch
+#include <stdexcept>  // std::invalid_argument, std::logic_error
+#include <utility>    // std::forward
+#include <vector>     // what a thread owns
 
 namespace muster::inline MUSTER_ABI {
 
@@ -42,22 +47,80 @@ class osci {
 
   /// Constructs the state from `args`.
   template <class... Args>
-  explicit osci(const combine_options& options = {}, Args&&... args);
+  explicit osci(const combine_options& options = {}, Args&&... args)
+      : batch_(options.batch),
+        detached_(options.detached),
+        groups_(options.threads),
+        list_(options.help, options.detached, &first_, std::forward<Args>(args)...) {
+    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; ask for 1 at least");
+    if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
+  }
   /// Runs what has been posted and not served. Waits for operations that have had their effect and have not returned
   /// yet; others may not have begun.
-  ~osci();
+  ~osci() {
+    groups_.for_each([](const group& g) {
+      if (g.at_end != nullptr) g.at_end->end();
+    });
+    MUSTER_CHECK(!list_.is_executing(), "a combining object is destroyed by one of its own operations");
+    groups_.await_idle();
+    groups_.for_each([this](group& g) {
+      if (g.open != nullptr && g.open->count == g.open->posted) publish_and_leave(g, *g.open);
+    });
+    check();
+  }
   osci(const osci&) = delete;
   osci& operator=(const osci&) = delete;
 
   /// Executes function(state) as if under a lock, here or on another thread, and returns its result.
   template <class F>
-  MUSTER_HOT std::invoke_result_t<F&, State&> apply(F&& function);
+  MUSTER_HOT std::invoke_result_t<F&, State&> apply(F&& function) {
+    list_.refuse_nested();
+    detail::call<State, F> call(function);
+    group& g = own_group();
+    if (g.open != nullptr && g.open->directed) return apply_with_others(g, call);
+    if (g.open == nullptr && !this_fiber::has_siblings()) return apply_alone(g, call);
+    return apply_and_direct(g, call);
+  }
 
   /// Executes all `functions` in their order, writes their results from `results` on, if they have any, and returns
   /// the end of these. They travel together: others' operations come between them only after every `batch`. When some
   /// throw, all are executed, and the first exception is rethrown.
   template <class F, class OutputIt>
-  OutputIt apply_batch(std::span<F> functions, OutputIt results);
+  OutputIt apply_batch(std::span<F> functions, OutputIt results) {
+    using call = detail::call<State, std::conditional_t<std::is_invocable_v<const F&, State&>, const F&, F&>>;
+    list_.refuse_nested();
+    group& g = own_group();
+    const detail::stay here(g);
+    std::deque<call> calls;  // they must not move
+    std::exception_ptr first;
+    while (!functions.empty()) {
+      const std::size_t many = std::min<std::size_t>(functions.size(), batch_);
+      fat& b = *take_fat(g);
+      b.count = static_cast<unsigned>(many);
+      b.posted = b.count - 1;  // the results are fetched together
+      b.tickets = 1;           // this call stays by itself
+      b.published = b.taken = false;
+      for (std::size_t i = 0; i < many; ++i) calls.emplace_back(functions[i]).record(b.requests[i].ref());
+      publish(g, b);
+      await(b);
+      const reading last{g, b};
+      for (unsigned i = 0; i < b.count; ++i) {
+        try {
+          if constexpr (std::is_void_v<typename call::result>) {
+            calls[i].fetch(result_row(b, i).ref());
+          } else {
+            *results++ = calls[i].fetch(result_row(b, i).ref());
+          }
+        } catch (...) {
+          if (first == nullptr) first = std::current_exception();
+        }
+      }
+      calls.clear();
+      functions = functions.subspan(many);
+    }
+    if (first != nullptr) std::rethrow_exception(first);
+    return results;
+  }
 
   // The calls below return before the operation has been executed: many requests of a thread without fibers travel
   // together. They need combine_options::detached, and throw std::logic_error without it. Callables and results must be
@@ -68,16 +131,47 @@ class osci {
   /// Records a request. It begins to travel when a batch is full, at flush(), and at the latest with the next apply()
   /// or get() of this thread.
   template <class F>
-  ticket<std::invoke_result_t<F&, State&>> submit(F function);
+  ticket<std::invoke_result_t<F&, State&>> submit(F function) {
+    using call = detail::call<State, F&&>;
+    call one(function);
+    group& g = own_group();
+    const detail::stay here(g);
+    fat& b = record_detached(g, one);
+    ++b.tickets;
+    ticket<typename call::result> made(*this, &g, &b, &call::fetch_small);
+    if (b.count == batch_) publish_and_leave(g, b);
+    return made;
+  }
+
   /// The same for a function whose result nobody needs, and which may not throw. It begins to travel at the latest when
   /// the thread ends.
   template <class F>
-  void post(F function);
+  void post(F function) {
+    using call = detail::call<State, F&&>;
+    static_assert(!call::throws, "post: nobody would see what the function throws; make it noexcept");
+    call one(function);
+    group& g = own_group();
+    const detail::stay here(g);
+    fat& b = record_detached(g, one);
+    ++b.posted;
+    if (b.count == batch_) publish_and_leave(g, b);
+  }
+
   /// Sends off what this thread has submitted and posted.
-  void flush();
+  void flush() { flush_open(*this, own_group()); }
 
   /// Asserts the invariants. Only while no thread is inside an operation.
-  void check() const;
+  void check() const {
+    MUSTER_CHECK(list_.quiescent(), "osci: destroyed or checked while a thread is inside an operation");
+    groups_.for_each([](const group& g) {
+      std::size_t at_rest = g.open != nullptr ? 1 : 0;
+      for (const fat* b : {g.free, g.unread})
+        for (; b != nullptr; b = b->next) ++at_rest;
+      MUSTER_CHECK(at_rest == g.fats.size(), "osci: a batch is lost; this is an error of the library");
+      MUSTER_CHECK(g.recent == nullptr && (g.open == nullptr || g.open->count == g.open->posted),
+                   "osci: destroyed or checked while a ticket is open; get() it first");
+    });
+  }
 
  private:
   using list = detail::request_list<State, Wait>;
@@ -102,7 +196,26 @@ class osci {
     bool taken = false;       // the role has been ours, or cannot be: nobody waited when it was published
     fat* next = nullptr;
   };
-  struct last_flush;
+  struct group;
+  /// Sends a thread's requests off when it ends, unless the object has ended before.
+  struct last_flush final : sync::last_work {
+    last_flush(osci& object, group& g) noexcept : of(&object), in(g) {}
+    void at_thread_end() noexcept override {
+      const std::lock_guard lock(mutex);
+      if (of == nullptr) return;
+      in.ends_with_flush = false;
+      flush_open(*of, in);
+    }
+    void end() noexcept {
+      const std::lock_guard lock(mutex);
+      of = nullptr;
+    }
+
+   private:
+    std::mutex mutex;
+    osci* of;
+    group& in;
+  };
   struct group : detail::thread_part {
     fat* open = nullptr;    // requests are being recorded in it
     fat* recent = nullptr;  // the last one published, while somebody waits for it
@@ -117,41 +230,279 @@ class osci {
   struct reading {
     group& in;
     fat& from;
-    ~reading();
+    ~reading() {
+      if (--from.tickets == 0 && from.readers == 0) give_back(in, &from);
+    }
   };
-  struct applying;
+  /// The end of a call of apply() that has recorded its request in a batch. The batch stays, from before it is
+  /// announced until the last of them.
+  struct applying {
+    group& in;
+    fat& from;
+    MUSTER_HOT ~applying() {
+      if (--from.readers != 0) return;
+      if (from.tickets == 0) give_back(in, &from);
+      in.leave();
+    }
+  };
 
-  group& own_group();
-  node* make_node(group& g);
-  fat* make_fat(group& g);
-  MUSTER_COLD fat* find_fat(group& g);
-  MUSTER_HOT fat* take_fat(group& g);
-  static void give_back(group& g, fat* b) noexcept;
-  fat& open_fat(group& g);
+  // -------------------------------------------------------------------------------------------------------- memory
+
+  group& own_group() {
+    return groups_.own([this](unsigned) {
+      auto made = std::make_unique<group>();
+      made->spare = make_node(*made);
+      return made.release();
+    });
+  }
+
+  node* make_node(group& g) {
+    g.nodes.push_back(std::make_unique<node>(next_key_.fetch_add(1, std::memory_order_relaxed)));
+    return g.nodes.back().get();
+  }
+
+  fat* make_fat(group& g) {
+    auto made = std::make_unique<fat>();
+    made->requests = std::make_unique<row[]>(batch_);
+    if constexpr (detail::eliminating<State>) {
+      made->kept = std::make_unique<row[]>(batch_);
+      made->places = std::make_unique<std::uint32_t[]>(batch_);
+    }
+    made->own = make_node(g);
+    g.fats.push_back(std::move(made));
+    return g.fats.back().get();
+  }
+
+  // None is free: one that has been served and that nobody reads, or a new one.
+  MUSTER_COLD fat* find_fat(group& g) {
+    for (fat** at = &g.unread; *at != nullptr; at = &(*at)->next) {
+      fat* const b = *at;
+      if (list_.look(b->own) != list::done) continue;
+      *at = b->next;
+      return b;
+    }
+    return make_fat(g);
+  }
+
+  MUSTER_HOT fat* take_fat(group& g) {
+    fat* const b = g.free;
+    if (b == nullptr) [[unlikely]]
+      return find_fat(g);
+    g.free = b->next;
+    return b;
+  }
+
+  static void give_back(group& g, fat* b) noexcept {
+    if (g.recent == b) g.recent = nullptr;
+    b->next = g.free;
+    g.free = b;
+  }
+
+  fat& open_fat(group& g) {
+    if (g.open == nullptr) {
+      fat* const b = take_fat(g);
+      b->count = b->posted = b->tickets = 0;
+      b->directed = b->published = b->taken = false;
+      list_.prepare(b->own);  // who records here looks at it before it is announced
+      g.open = b;
+    }
+    return *g.open;
+  }
+
+  // --------------------------------------------------------------------------------------------------------- apply
+
+  // Nobody on this thread could add a request of its own.
+  template <class Call>
+  MUSTER_HOT typename Call::result apply_alone(group& g, Call& call) {
+    node* const spare = g.spare;
+    node* const own = g.spare = list_.announce(spare);
+    if (list_.look(own) != list::yours) [[unlikely]] {
+      const detail::stay here(g);
+      call.record(own->in_node[0].ref());
+      if (list_.served(own, spare)) return call.fetch(own->in_node[0].ref());
+    }
+    return list_.run_and_serve(call, spare, g);
+  }
+
+  // Most operations of many fibers: another one publishes them, and when this fiber has its turn again, they are done.
+  template <class Call>
+  MUSTER_HOT typename Call::result apply_with_others(group& g, Call& call) {
+    if (g.recent != nullptr) look_after(*g.recent, g);
+    // That may have executed operations that wait, and then the batch has gone.
+    if (g.open == nullptr || !g.open->directed) [[unlikely]]
+      return apply_and_direct(g, call);
+    fat& b = *g.open;
+    const unsigned place = b.count++;
+    call.record(b.requests[place].ref());
+    if (b.count == batch_) [[unlikely]]
+      publish(g, b);
+    list_.yield();
+    if (list_.look(b.own) != list::done) [[unlikely]]
+      await_published(b);
+    const applying last{g, b};
+    return call.fetch(result_row(b, place).ref());
+  }
 
   template <class Call>
-  MUSTER_HOT typename Call::result apply_alone(group& g, Call& call);
-  template <class Call>
-  MUSTER_HOT typename Call::result apply_with_others(group& g, Call& call);
-  template <class Call>
-  MUSTER_HOT typename Call::result apply_and_direct(group& g, Call& call);
-  MUSTER_COLD std::pair<fat*, unsigned> direct(group& g, detail::request<State> first);
-  void look_after(fat& b, group& g) noexcept;
-  MUSTER_COLD void await_published(fat& b) noexcept;
-  template <class Call>
-  fat& record_detached(group& g, Call& call);
-  MUSTER_COLD void flush_at_thread_end(group& g);
-  static void flush_open(osci& object, group& g) noexcept;
-  /// Returns false when the requests have answered each other.
-  bool publish(group& g, fat& b) noexcept;
-  MUSTER_COLD std::uint32_t eliminate(fat& b) noexcept
-    requires detail::eliminating<State>;
-  /// Where the result of a request is.
-  static row& result_row(const fat& b, unsigned place) noexcept;
-  void publish_and_leave(group& g, fat& b) noexcept;
-  MUSTER_HOT void await(fat& b) noexcept;
+  MUSTER_HOT typename Call::result apply_and_direct(group& g, Call& call) {
+    detail::request<State> request;
+    call.record(request);
+    const auto [batch, place] = direct(g, request);
+    const applying last{g, *batch};
+    return call.fetch(result_row(*batch, place).ref());
+  }
+
+  // Records a request in a batch, sends the batch off when the thread's other fibers have recorded theirs, and waits
+  // for it. Returns the batch, and the request's place in it.
+  MUSTER_COLD std::pair<fat*, unsigned> direct(group& g, detail::request<State> first) {
+    if (g.recent != nullptr) look_after(*g.recent, g);
+    fat& b = open_fat(g);
+    b.directed = true;
+    const unsigned place = b.count++;
+    b.requests[place].ref() = first;
+    if (b.count < batch_) list_.yield();
+    if (!b.published) publish(g, b);
+    await(b);
+    return {&b, place};
+  }
+
+  // Whichever fiber comes first takes the role, not only those that wait: until then, everybody waits.
+  void look_after(fat& b, group& g) noexcept {
+    const std::uint32_t state = list_.look(b.own);
+    if (is_ours(b, state)) [[unlikely]]
+      take_role(b);
+    else if (state == list::done) g.recent = nullptr;
+  }
+
+  MUSTER_COLD void await_published(fat& b) noexcept {
+    while (!b.published) list_.yield();  // until the fiber that directs it has its turn
+    await(b);
+  }
+
+  MUSTER_HOT void await(fat& b) noexcept {
+    for (;;) {
+      const std::uint32_t state = list_.look(b.own);
+      if (state == list::done) return;
+      if (is_ours(b, state)) return take_role(b);
+      // When this returns, another fiber of the batch may have taken the role.
+      list_.await(b.own, [&] {
+        const std::uint32_t now = list_.look(b.own);
+        return now == list::done || is_ours(b, now);
+      });
+    }
+  }
+
   bool is_ours(const fat& b, std::uint32_t state) const noexcept { return state == list::yours && !b.taken; }
-  void take_role(fat& b) noexcept;
+  void take_role(fat& b) noexcept {
+    b.taken = true;
+    list_.serve(b.own);
+  }
+
+  // ------------------------------------------------------------------------------------------------------- publish
+
+  /// Returns false when the requests have answered each other.
+  bool publish(group& g, fat& b) noexcept {
+    if (g.open == &b) g.open = nullptr;
+    b.readers = b.count - b.posted - b.tickets;
+    if (b.readers != 0) g.enter();
+    b.published = true;
+    b.rows = b.requests.get();
+    unsigned many = b.count;
+    if constexpr (detail::eliminating<State>) {
+      many = eliminate(b);
+      if (many == 0) {
+        list_.serve_unannounced(b.own);
+        return false;
+      }
+    }
+    g.recent = &b;
+    node* const spare = b.own;
+    node* const own = list_.announce(spare);
+    b.own = own;
+    if (many <= list::few) {
+      for (unsigned i = 0; i < many; ++i) own->in_node[i].ref() = b.rows[i].get();
+      b.rows = own->in_node;
+    }
+    own->held.ref() = {b.rows, many};
+    list_.link(own, spare);
+    return true;
+  }
+
+  /// How many of the requests have not answered each other. They stand at b.rows then.
+  MUSTER_COLD std::uint32_t eliminate(fat& b) noexcept
+    requires detail::eliminating<State>
+  {
+    using all = departing<State>;
+    static_assert(noexcept(State::eliminate(all(nullptr, 0), std::span<std::uint32_t>())),
+                  "eliminate(departing, notes) must be noexcept: nobody would know which requests have been answered");
+    b.eliminated = false;
+    if (b.count < 2) return b.count;
+    const std::span places(b.places.get(), b.count);
+    State::eliminate(all(b.requests.get(), b.count), places);
+    if (std::find(places.begin(), places.end(), all::answered) == places.end()) return b.count;
+    b.eliminated = true;
+    std::uint32_t kept = 0;
+    for (unsigned i = 0; i < b.count; ++i) {
+      if (places[i] == all::answered) continue;
+      b.kept[kept].ref() = b.requests[i].get();
+      places[i] = kept++;
+    }
+    b.rows = b.kept.get();
+    return kept;
+  }
+
+  /// Where the result of a request is.
+  static row& result_row(const fat& b, unsigned place) noexcept {
+    if constexpr (detail::eliminating<State>)
+      if (b.eliminated) {
+        const std::uint32_t to = b.places[place];
+        return to == departing<State>::answered ? b.requests[place] : b.rows[to];
+      }
+    return b.rows[place];
+  }
+
+  // ------------------------------------------------------------------------------------------------------ detached
+
+  template <class Call>
+  fat& record_detached(group& g, Call& call) {
+    static_assert(
+        Call::is_small,
+        "submit and post take callables and results of up to eight bytes that can be copied as bytes: keep what "
+        "is larger in a record of your own, and let the callable hold a pointer to it");
+    if (!detached_) throw std::logic_error("submit, post: set combine_options::detached when the object is made");
+    list_.refuse_nested();
+    if (!g.ends_with_flush) [[unlikely]]
+      flush_at_thread_end(g);
+    fat& b = open_fat(g);
+    call.record(b.requests[b.count++].ref());
+    return b;
+  }
+
+  void publish_and_leave(group& g, fat& b) noexcept {
+    const bool is_announced = publish(g, b);
+    if (b.directed) return;
+    // Before it is served: when that executes operations that wait, other fibers may take the batch to its end.
+    if (b.readers == 0 && b.tickets == 0) {
+      b.next = g.unread;
+      g.unread = &b;
+    }
+    if (!is_announced) return;
+    g.recent = nullptr;
+    b.taken = true;
+    node* const own = b.own;
+    if (!list_.leave(own)) list_.serve(own);
+  }
+
+  MUSTER_COLD void flush_at_thread_end(group& g) {
+    if (g.at_end == nullptr) g.at_end = std::make_shared<last_flush>(*this, g);
+    sync::before_thread_end(g.at_end);
+    g.ends_with_flush = true;
+  }
+
+  static void flush_open(osci& object, group& g) noexcept {
+    const detail::stay here(g);
+    if (g.open != nullptr && !g.open->directed) object.publish_and_leave(g, *g.open);
+  }
 
   const unsigned batch_;
   const bool detached_;
@@ -178,7 +529,15 @@ class osci<State, Wait>::ticket {
     ticket(std::move(other)).swap(*this);
     return *this;
   }
-  ~ticket();
+  ~ticket() {
+    if (!valid()) return;
+    check_thread();
+    try {
+      static_cast<void>(get());
+    } catch (...) {
+      return;  // nobody has asked for it
+    }
+  }
 
   bool valid() const noexcept { return object_ != nullptr; }
   /// Whether get() would not wait. Does not send anything off.
@@ -188,19 +547,39 @@ class osci<State, Wait>::ticket {
   }
   /// Waits for the result, once. Throws what the function has thrown, and std::logic_error on another thread: then
   /// nothing has happened.
-  R get();
+  R get() {
+    MUSTER_CHECK(valid(), "osci: get() of a ticket that has been used or moved from");
+    if (!object_->groups_.is_own(*group_))
+      throw std::logic_error("osci: get() of a ticket on another thread than the one that has submitted the request");
+    const detail::stay here(*group_);
+    await();
+    const reading last{*group_, *in_};
+    return fetch_(osci::result_row(*in_, place_).ref());
+  }
 
  private:
   friend osci;
   using fetch = R (*)(detail::request<State>&);
   ticket(osci& object, group* g, fat* in, fetch f) noexcept
       : object_(&object), group_(g), in_(in), place_(in->count - 1), fetch_(f) {}
-  void swap(ticket& other) noexcept;
+  void swap(ticket& other) noexcept {
+    std::swap(object_, other.object_);
+    std::swap(group_, other.group_);
+    std::swap(in_, other.in_);
+    std::swap(place_, other.place_);
+    std::swap(fetch_, other.fetch_);
+  }
   void check_thread() const noexcept {
     MUSTER_CHECK(object_->groups_.is_own(*group_),
                  "osci: a ticket is used or destroyed on another thread than the one that has submitted the request");
   }
-  osci& await() noexcept;
+  osci& await() noexcept {
+    osci& object = *std::exchange(object_, nullptr);
+    if (!in_->published && !in_->directed) object.publish(*group_, *in_);
+    while (!in_->published) object.list_.yield();
+    object.await(*in_);
+    return object;
+  }
 
   osci* object_;
   group* group_;
@@ -210,6 +589,3 @@ class osci<State, Wait>::ticket {
 };
 
 }  // namespace muster::inline MUSTER_ABI
-
-#include <muster/combine/impl/osci.hpp>           // definitions
-#include <muster/combine/impl/osci_detached.hpp>  // submit, post, tickets

@@ -18,10 +18,10 @@
 //            gives its processor away to fill its batch, which took seven times as long as a mutex when we did it.
 #pragma once
 
-#include <muster/base/brief_wait.hpp>            // brief_wait
-#include <muster/base/parallelism.hpp>           // available_parallelism
-#include <muster/combine/impl/request_list.hpp>  // request_list
-#include <muster/combine/options.hpp>            // combine_options
+#include <muster/base/brief_wait.hpp>              // brief_wait
+#include <muster/base/parallelism.hpp>             // available_parallelism
+#include <muster/combine/detail/request_list.hpp>  // request_list
+#include <muster/combine/options.hpp>              // combine_options
 
 #include <cstdint>    // std::uint32_t
 #include <memory>     // std::unique_ptr
@@ -38,7 +38,13 @@ class osci_shared {
 
   /// Constructs the state from `args`.
   template <class... Args>
-  explicit osci_shared(const combine_options& options = {}, Args&&... args);
+  explicit osci_shared(const combine_options& options = {}, Args&&... args)
+      : batch_(options.batch),
+        groups_(options.groups != 0 ? options.groups : available_parallelism()),
+        list_(options.help, false, &first_, std::forward<Args>(args)...) {
+    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; ask for 1 at least");
+    if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
+  }
   /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
   ~osci_shared() {
     await_idle();
@@ -49,10 +55,41 @@ class osci_shared {
 
   /// Executes function(state) as if under a lock, here or on another thread, and returns its result.
   template <class F>
-  std::invoke_result_t<F&, State&> apply(F&& function);
+  std::invoke_result_t<F&, State&> apply(F&& function) {
+    list_.refuse_nested();
+    detail::call<State, F> call(function);
+    group& g = groups_[sync::thread_index() % groups_.size()];
+    fat* b = nullptr;
+    unsigned place = 0;
+    {
+      const passage here(*this, g);
+      b = &open_fat(g);
+      place = b->count.ref()++;
+      b->readers.fetch_add(1, std::memory_order_relaxed);
+      call.record(b->requests[place].ref());
+      if (place + 1 == batch_) g.open.ref() = nullptr;
+    }
+    const reading last{*this, g, *b};
+    if (place == 0) {  // we direct this batch
+      // Siblings record their requests. For kernel threads that wait for this processor, as in the paper, it does not
+      // pay: the kernel takes longer to switch than we to execute their requests.
+      list_.yield();
+      publish(g, *b);
+    }
+    await(*b);
+    return call.fetch(b->rows[place].ref());
+  }
 
   /// Asserts the invariants. Only while no thread is inside an operation.
-  void check() const;
+  void check() const {
+    bool empty = list_.quiescent();
+    for (const group& g : groups_) {
+      std::size_t free = 0;
+      for (const fat* b = g.free.get(); b != nullptr; b = b->next.get()) ++free;
+      empty &= g.open.get() == nullptr && free == g.fats.size();
+    }
+    MUSTER_CHECK(empty, "osci_shared: destroyed or checked while a thread is inside an operation");
+  }
 
  private:
   using list = detail::request_list<State, Wait>;
@@ -93,15 +130,96 @@ class osci_shared {
     osci_shared& object;
     group& through;
     passage(osci_shared& o, group& g) : object(o), through(g) { o.pass_door(g); }
-    ~passage();
+    ~passage() {
+      // (2) release: pairs with (1). Who comes next finds what is behind the door as we leave it.
+      through.door.store(0, std::memory_order_release);
+    }
   };
 
-  void await_idle() noexcept;
-  void pass_door(group& g) noexcept;
-  fat& open_fat(group& g);
-  void publish(group& g, fat& b) noexcept;
-  void await(fat& b) noexcept;
-  void leave(group& g, fat& b) noexcept;
+  // The last thing that an operation does is to give its batch back, or to count itself out of it before.
+  void await_idle() noexcept {
+    MUSTER_CHECK(!list_.is_executing(), "a combining object is destroyed by one of its own operations");
+    for (group& g : groups_) {
+      // Relaxed: whoever changes it is behind the door.
+      for (detail::brief_wait wait; g.in_use.load(std::memory_order_relaxed) != 0; wait.pause())
+        this_fiber::yield();         // it may be a fiber of this thread
+      const passage here(*this, g);  // they have left, and all that they have done is visible
+    }
+  }
+
+  void pass_door(group& g) noexcept {
+    // (1) acquire: pairs with (2).
+    for (detail::brief_wait wait; g.door.exchange(1, std::memory_order_acquire) != 0;) do
+        wait.pause();  // whoever is inside records a request, and needs the processor for it
+      while (g.door.load(std::memory_order_relaxed) != 0);
+  }
+
+  // Behind the door.
+  fat& open_fat(group& g) {
+    if (g.open.get() != nullptr) return *g.open.get();
+    fat* b = g.free.get();
+    if (b != nullptr) {
+      g.free.ref() = b->next.get();
+    } else {
+      const auto new_key = [this] { return next_key_.fetch_add(1, std::memory_order_relaxed); };
+      g.nodes.push_back(std::make_unique<node>(new_key()));
+      g.fats.push_back(std::make_unique<fat>(batch_, g.nodes.back().get(), new_key()));
+      b = g.fats.back().get();
+    }
+    b->count.ref() = 0;
+    g.in_use.store(g.in_use.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    // Relaxed: whoever records in it comes through the door.
+    b->announced.store(nullptr, std::memory_order_relaxed);
+    g.open.ref() = b;
+    return *b;
+  }
+
+  void publish(group& g, fat& b) noexcept {
+    unsigned count = 0;
+    {
+      const passage here(*this, g);
+      if (g.open.get() == &b) g.open.ref() = nullptr;
+      count = b.count.get();
+    }
+    node* const own = list_.announce(b.spare);
+    b.rows = b.requests.get();
+    if (count <= list::few) {
+      for (unsigned i = 0; i < count; ++i) own->in_node[i].ref() = b.requests[i].get();
+      b.rows = own->in_node;
+    }
+    own->held.ref() = {b.rows, count};
+    list_.link(own, std::exchange(b.spare, own));
+    // (3) release: pairs with (4). The others of the batch find the node, and where their requests are.
+    b.announced.store(own, std::memory_order_release);
+    list_.happened(b.key);
+  }
+
+  void await(fat& b) noexcept {
+    node* own = nullptr;
+    list_.await(b.key, [&] {
+      // (4) acquire: pairs with (3).
+      own = b.announced.load(std::memory_order_acquire);
+      return own != nullptr;
+    });
+    for (;;) {
+      std::uint32_t state = 0;
+      list_.await(own, [&] {
+        state = list_.look(own);
+        return state == list::done || state == list::yours;
+      });
+      if (state == list::done) return;
+      if (list_.take_role(own)) return list_.serve(own);
+    }
+  }
+
+  void leave(group& g, fat& b) noexcept {
+    // (5) acq_rel: pairs with (5). The last to leave comes after all others have fetched their results.
+    if (b.readers.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    const passage here(*this, g);
+    b.next.ref() = g.free.get();
+    g.free.ref() = &b;
+    g.in_use.store(g.in_use.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  }
 
   const unsigned batch_;
   sync::atomic<std::uint32_t> next_key_{1};
@@ -111,5 +229,3 @@ class osci_shared {
 };
 
 }  // namespace muster::inline MUSTER_ABI
-
-#include <muster/combine/impl/osci_shared.hpp>  // definitions

@@ -20,7 +20,7 @@
 //            memory; mpmc_queue is bounded and can be waited for.
 // Items      that are trivially copyable and of eight bytes at most lie in the nodes; others in boxes of their own.
 // Source     SimQueue (Fatourou and Kallimanis, SPAA 2011) and PSimQueue-x (OPODIS 2017). Changed: nodes are used again
-//            (impl/psim_nodes.hpp), for which the last node holds a number that never comes again, and not null. Pops
+//            (detail/psim_nodes.hpp), for which the last node holds a number that never comes again, and not null. Pops
 //            need not look at what pushes do: a push does not return before its item is linked.
 //
 // Executions of pushes string nodes together where nobody looks; one of them has an effect. Then its list hangs behind
@@ -29,9 +29,9 @@
 // before they return. Pops find items by the links alone.
 #pragma once
 
-#include <muster/combine/impl/psim_nodes.hpp>  // psim_store
-#include <muster/combine/options.hpp>          // combine_options
-#include <muster/combine/psim.hpp>             // psim
+#include <muster/combine/detail/psim_nodes.hpp>  // psim_store
+#include <muster/combine/options.hpp>            // combine_options
+#include <muster/combine/psim.hpp>               // psim
 
 #include <cstddef>   // std::size_t
 #include <cstdint>   // std::uint64_t

@@ -20,13 +20,13 @@
 //            memory.
 // Items      that are trivially copyable and of eight bytes at most lie in the nodes; others in boxes of their own.
 // Source     SimStack (Fatourou and Kallimanis, SPAA 2011) and PSimStack-x (OPODIS 2017). Changed: nodes are used
-//            again, and nobody looks at the head for each of them (impl/psim_nodes.hpp). Operations are not sorted; a
+//            again, and nobody looks at the head for each of them (detail/psim_nodes.hpp). Operations are not sorted; a
 //            pop that follows a push of the same execution takes its item, and the node stays with whoever executes.
 #pragma once
 
-#include <muster/combine/impl/psim_nodes.hpp>  // psim_store
-#include <muster/combine/options.hpp>          // combine_options
-#include <muster/combine/psim.hpp>             // psim
+#include <muster/combine/detail/psim_nodes.hpp>  // psim_store
+#include <muster/combine/options.hpp>            // combine_options
+#include <muster/combine/psim.hpp>               // psim
 
 #include <cstddef>   // std::size_t
 #include <cstdint>   // std::uint64_t

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// nodes.hpp: the nodes with which a thread announces its operations: one for each that it is in the middle of.
+// thread_nodes.hpp: the nodes with which a thread announces its operations: one for each that it is in the middle of.
 //
 // A thread without fibers is in the middle of one operation at most, and takes the same node again and again. With
 // fibers it may be in the middle of many, because they switch while they wait. Nodes belong to the object and not to
 // the thread, so nothing is freed under those who still look at it when a thread ends.
 #pragma once
 
-#include <muster/base/wait.hpp>                // event_mask
-#include <muster/combine/impl/per_thread.hpp>  // per_thread
+#include <muster/base/wait.hpp>                  // event_mask
+#include <muster/combine/detail/per_thread.hpp>  // per_thread
 
 #include <cstdint>  // std::uint32_t
 #include <vector>   // what a thread owns

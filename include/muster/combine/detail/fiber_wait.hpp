@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// waiting.hpp: how a request's owner waits, on a thread with fibers and on one without.
+// fiber_wait.hpp: how a request's owner waits, on a thread with fibers and on one without.
 //
 // With other fibers that can run, the first looks that find nothing yield to them. After these, the fiber waits as
 // everybody does (base/wait.hpp).

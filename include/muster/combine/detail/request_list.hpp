@@ -12,12 +12,12 @@
 // A node here stands for a row of requests. Up to two lie in the node itself.
 #pragma once
 
-#include <muster/base/arch.hpp>                // line_size, prefetch_for_write
-#include <muster/base/inside.hpp>              // inside
-#include <muster/base/sync.hpp>                // sync::atomic, sync::cell
-#include <muster/combine/impl/per_thread.hpp>  // stay, thread_part
-#include <muster/combine/impl/request.hpp>     // request, run_requests
-#include <muster/combine/impl/waiting.hpp>     // waiting
+#include <muster/base/arch.hpp>                  // line_size, prefetch_for_write
+#include <muster/base/inside.hpp>                // inside
+#include <muster/base/sync.hpp>                  // sync::atomic, sync::cell
+#include <muster/combine/detail/fiber_wait.hpp>  // waiting
+#include <muster/combine/detail/per_thread.hpp>  // stay, thread_part
+#include <muster/combine/detail/request.hpp>     // request, run_requests
 
 #include <cstdint>  // std::uint32_t
 #include <utility>  // std::forward
@@ -111,7 +111,7 @@ class request_list {
   /// After an event that somebody may wait for with this key.
   MUSTER_HOT void happened(std::uint32_t key) noexcept { waiting_.happened(key); }
 
-  /// Before a request is announced; see waiting.hpp.
+  /// Before a request is announced; see fiber_wait.hpp.
   MUSTER_HOT void refuse_nested() const { waiting_.refuse_nested(); }
   MUSTER_HOT void yield() const noexcept { waiting_.yield(); }
   bool is_executing() const noexcept { return waiting_.is_executing(); }

@@ -14,9 +14,9 @@
 // same head one fails.) Hence a node's link is always a node, null, or odd.
 #pragma once
 
-#include <muster/base/sync.hpp>                // sync::atomic, sync::cell
-#include <muster/combine/impl/per_thread.hpp>  // per_thread
-#include <muster/combine/impl/psim_parts.hpp>  // as_word
+#include <muster/base/sync.hpp>                  // sync::atomic, sync::cell
+#include <muster/combine/detail/per_thread.hpp>  // per_thread
+#include <muster/combine/detail/words.hpp>       // as_word
 
 #include <algorithm>    // std::min
 #include <bit>          // std::bit_cast
@@ -139,7 +139,7 @@ inline void psim_store::offer(psim_node* chain) noexcept {
   psim_node* others = own.load(std::memory_order_relaxed);
   do {
     chain->offer.ref() = others;
-    // (13) release: pairs with (14). The chain is whole. It fails once at most: when somebody has taken all.
+    // (1) release: pairs with (2). The chain is whole. It fails once at most: when somebody has taken all.
   } while (!own.compare_exchange_strong(others, chain, std::memory_order_release, std::memory_order_relaxed));
 }
 
@@ -155,12 +155,12 @@ MUSTER_COLD inline bool psim_store::refill() noexcept {
     const unsigned at = i == 0 ? thread_ : (found_at_ + i - 1) % market_.threads;
     sync::atomic<psim_node*>& there = market_.offers[at];
     if (there.load(std::memory_order_relaxed) == nullptr) continue;
-    // (14) acquire: pairs with (13, 15).
+    // (2) acquire: pairs with (1, 3).
     psim_node* const chain = there.exchange(nullptr, std::memory_order_acquire);
     if (chain == nullptr) continue;
     found_at_ = at;
     // We need one chain, and offer the others. We have offered nothing else, as we have looked there first.
-    // (15) release: pairs with (14). What we have got is whole.
+    // (3) release: pairs with (2). What we have got is whole.
     if (psim_node* const others = chain->offer.get(); others != nullptr) own.store(others, std::memory_order_release);
     free_ = chain;
     count_ += market_.chain;

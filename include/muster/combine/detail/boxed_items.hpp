@@ -1,23 +1,66 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// item_words.hpp: how an item travels in eight bytes: as it is, or as the address of a box that holds it.
+// boxed_items.hpp: how an item travels in eight bytes: as it is, or as the address of a box that holds it.
 //
-// A box belongs to whoever has its word. Boxes are used again by the thread that has emptied them.
+// A box belongs to the operation that has its word. Boxes are used again by the thread that has emptied them.
 #pragma once
 
-#include <muster/base/slot.hpp>               // slot
-#include <muster/base/sync.hpp>               // sync::cell
-#include <muster/combine/impl/node_pool.hpp>  // node_pool
+#include <muster/base/slot.hpp>                  // slot
+#include <muster/base/sync.hpp>                  // sync::cell
+#include <muster/combine/detail/per_thread.hpp>  // per_thread
+#include <muster/combine/detail/words.hpp>       // as_word, value_in
 
 #include <bit>          // std::bit_cast
+#include <cstddef>      // std::size_t
 #include <cstdint>      // std::uint64_t
-#include <cstring>      // std::memcpy
 #include <memory>       // std::unique_ptr
 #include <type_traits>  // std::is_trivially_copyable_v
 #include <utility>      // std::forward
+#include <vector>       // the boxes that a thread keeps
 
 namespace muster::inline MUSTER_ABI::detail {
+
+/// Nodes that threads of an object take and give back, each from and to a store of its own. A thread that gives back
+/// more than it takes frees those over `most_kept`; the rest is freed with the object.
+template <class Node>
+class node_pool {
+ public:
+  explicit node_pool(unsigned threads) : stores_(threads) {}
+
+  /// Throws std::bad_alloc, and std::length_error when there are more threads than configured.
+  std::unique_ptr<Node> take() {
+    std::vector<std::unique_ptr<Node>>& own = own_store().all;
+    if (own.empty()) return std::make_unique<Node>();
+    std::unique_ptr<Node> node = std::move(own.back());
+    own.pop_back();
+    return node;
+  }
+  void give_back(std::unique_ptr<Node> node) {
+    std::vector<std::unique_ptr<Node>>& own = own_store().all;
+    if (own.size() < most_kept) own.push_back(std::move(node));
+  }
+  /// The calling thread's, for a stay() that lasts as long as it uses nodes.
+  thread_part& own_part() { return own_store(); }
+  /// For the destructor: returns when no thread is in the middle of an operation.
+  void await_idle() const noexcept { stores_.await_idle(); }
+
+ private:
+  struct store : thread_part {
+    std::vector<std::unique_ptr<Node>> all;
+  };
+  static constexpr std::size_t most_kept = 1024;
+
+  store& own_store() {
+    return stores_.own([](unsigned) {
+      auto made = std::make_unique<store>();
+      made->all.reserve(most_kept);
+      return made.release();
+    });
+  }
+
+  per_thread<store> stores_;
+};
 
 template <class T>
 class item_words {
@@ -50,10 +93,7 @@ class item_words {
     if constexpr (in_place) {
       slot<T> item;
       item.construct(std::forward<Args>(args)...);
-      word bits = 0;
-      if constexpr (!std::is_empty_v<T>)
-        std::memcpy(&bits, static_cast<const void*>(std::addressof(item.value)), sizeof(T));
-      send(bits);
+      send(as_word(item.value));
     } else {
       std::unique_ptr<box> made = boxes_.take();
       made->item.ref().construct(std::forward<Args>(args)...);
@@ -70,9 +110,7 @@ class item_words {
   /// The item of a word that nobody else has. However its move ends, the box is empty then.
   MUSTER_HOT T receive(word bits) {
     if constexpr (in_place) {
-      slot<T> item;
-      std::memcpy(static_cast<void*>(std::addressof(item.value)), &bits, sizeof(T));
-      return item.value;
+      return value_in<T>(&bits);
     } else {
       struct opened {
         item_words& words;
