@@ -5,10 +5,11 @@
 //
 // Exit status: 0 every run passed its own check · 1 one of ours failed it · 2 the command line is wrong, or the results
 // cannot be written · 3 only a contender that is not ours failed.
+#include "driver/calibrate.hpp"
 #include "driver/contender.hpp"
+#include "driver/local_work.hpp"
 #include "driver/machine.hpp"
 #include "driver/result.hpp"
-#include "driver/calibrate.hpp"
 #include "table/experiment.hpp"
 
 #include <fmt/chrono.h>
@@ -38,6 +39,7 @@ using namespace muster::bench;
 struct arguments {
   std::vector<std::string> ids;
   bool all = false;
+  bool dry = false;
   bool json_list = false;
   std::string kind = "quick";
   std::string json;
@@ -160,6 +162,28 @@ plan prepare_within(std::vector<const experiment*> chosen, const catalogue& cont
   }
 }
 
+/// Prints every configuration of the experiments, in the order in which they were added. Two dry runs on a machine
+/// differ only if the table does.
+int show(const plan& todo) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const study& s : todo.studies) {
+    nlohmann::json one = to_json(s.head);
+    for (const configuration& c : s.configurations) {
+      const std::uint64_t least = c.fixed_items != 0 ? c.fixed_items : c.least_items;
+      one["series"][c.line]["points"].push_back({{"x", c.x},
+                                                 {"contender", c.contender},
+                                                 {"spec", c.spec},
+                                                 {c.fixed_items != 0 ? "items" : "least_items", least},
+                                                 {"full_items", c.full_items},
+                                                 {"once", c.once},
+                                                 {"maybe_slow", c.maybe_slow}});
+    }
+    out.push_back(std::move(one));
+  }
+  fmt::print("{}", text_of(out));
+  return 0;
+}
+
 /// Has report/judge.py say what the file shows.
 void judge(const std::filesystem::path& file) {
   const auto quoted = [](std::string text) {
@@ -181,10 +205,12 @@ void add_left_out(nlohmann::json& to, const std::string& id, double seconds) {
 
 int run(const arguments& given) {
   const std::vector<const experiment*> chosen = chosen_experiments(given);
+  if (given.dry) assumed_nanoseconds_per_iteration = 1;
   const placement place(policy_from(given.placement),
                         given.cpus.empty() ? std::vector<int>{} : parse_cpu_list(given.cpus));
   catalogue contenders = make_catalogue();
   keep_only(contenders, given.only);
+  if (given.dry) return show(prepare(chosen, contenders, place, given, effort_of(profile_of(given.kind))));
   // Without --json the results are judged nevertheless.
   const bool temporary = given.json.empty();
   result_file file(temporary ? std::filesystem::temp_directory_path() / fmt::format("muster-bench-{}.json", getpid())
@@ -317,6 +343,7 @@ int main(int argc, char** argv) {
                    "smoke: does it work; quick: about three minutes for all; full: for the record")
       ->check(CLI::IsMember({"smoke", "quick", "full"}))
       ->capture_default_str();
+  running->add_flag("--dry-run", given.dry, "print every configuration as JSON and run none");
   running->add_option("--seconds", given.seconds, "measure for about so long; says which experiments it leaves out")
       ->check(CLI::PositiveNumber);
   running->add_option("--json", given.json, "write the results to this file, experiment by experiment");

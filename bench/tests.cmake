@@ -45,6 +45,7 @@ bench_expect(unwritable_json muster_bench 2 "cannot write beside" run queue/fan-
 bench_expect(absent_machine muster_bench 2 "cannot read the machine file /nonexistent/machine.json"
   run ffq/fig8-simulated --machine /nonexistent/machine.json)
 bench_expect(unwritable_machine muster_bench 2 "cannot write the machine file" calibrate /nonexistent/machine.json)
+bench_expect(dry_run muster_bench 0 "demand_order" run queue/one-to-one --dry-run)
 bench_expect(bad_placement muster_bench 2 "unknown placement" run queue/fan-out --placement sideways)
 
 bench_test(list_is_json

@@ -39,6 +39,8 @@ effort effort_of(profile kind);
 struct configuration {
   std::size_t line = 0;  // index into result::lines
   abscissa x;
+  std::string contender;
+  nlohmann::json spec;  // for --dry-run
   std::function<outcome(std::uint64_t items)> run;
   std::uint64_t least_items = 0;  // for a steady state, e.g. several laps of a large ring
   std::uint64_t full_items = 0;   // in the full profile, instead of the effort's time, unless that takes over 4 s

@@ -235,6 +235,8 @@ configuration& add_simulated_point(study& to, const contender& c, std::size_t li
   one.x = std::move(x);
   one.fixed_items = spec.items;
   one.once = true;
+  one.contender = c.name;
+  one.spec = spec;
   one.run = [&c, spec](std::uint64_t) { return c.model(spec); };
   return one;
 }

@@ -60,12 +60,24 @@ std::string with_fibers(const contender& c);
 
 // -------------------------------------------------------------------------------------------------------------- points
 
+// The fields that a dry run shows.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stream_spec, capacity, producers, consumers, demand_order, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(exchange_spec, capacity, producers, consumers, events, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stall_spec, capacity, period_ns, sleep_ns, sleep_every, demand_order, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(team_spec, carriers, fibers, work, least_work, prefilled, latency, events, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(fork_spec, program, size, workers, items, one_run, pause, idle, idle_seconds, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_spec, active, items, filled, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(call_spec, carriers, fibers, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(model_spec, capacity, producers, fibers, least_work, most_work, items, seed, threads)
+
 /// Adds a point at `x` of a line, which runs `spec` with the number of items that is being measured.
 template <class Spec>
 configuration& add_point(study& to, const contender& c, std::size_t line, abscissa x, Spec spec) {
   configuration& one = to.configurations.emplace_back();
   one.line = line;
   one.x = std::move(x);
+  one.contender = c.name;
+  one.spec = spec;
   one.run = [&c, spec = std::move(spec)](std::uint64_t items) {
     Spec now = spec;
     now.items = items;
