@@ -35,7 +35,7 @@ using muster::sandbox_refusal;
 /// Of the command itself, where the program's own status would be misleading: as env, nice and the like have them.
 enum status : int { failed = 125, not_executable = 126, not_found = 127, by_signal = 128 };
 
-/// What a program gets without a policy of its own: what the system has installed, to be read, and memory.
+/// The policy of a program without one: it may read everything that the system has installed, and gets memory.
 constexpr std::string_view usual_policy =
     "read /usr\n"
     "memory 1G executable\n";
@@ -72,7 +72,7 @@ std::string quoted(const std::string& path) {
   return all + '"';
 }
 
-/// What was refused, for a person and as rules.
+/// The refusals, for a person and as rules.
 class refusals {
  public:
   refusals(bool learns, const std::string& log) : learns_(learns) {
@@ -156,7 +156,7 @@ int run(const arguments& given) {
 void explain(const policy& rules) {
   if (rules.places().empty()) std::printf("No file can be opened.\n");
   for (const policy::place& one : rules.places())
-    std::printf("%s %s can be %s.\n", one.name().empty() ? "What is beneath" : "The file", one.path().c_str(),
+    std::printf("%s %s can be %s.\n", one.name().empty() ? "Everything beneath" : "The file", one.path().c_str(),
                 one.may() == policy::access::read ? "read" : "read, changed, made and removed");
   for (const auto port : rules.connects()) std::printf("It can connect to port %u of this machine.\n", unsigned{port});
   for (const auto port : rules.listens()) std::printf("It can listen at port %u of this machine.\n", unsigned{port});

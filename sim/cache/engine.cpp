@@ -230,7 +230,7 @@ void engine::fail(std::string why) {
 }
 
 void engine::stuck() {
-  std::string why = "a deadlock: nobody can go on, and these threads sleep:";
+  std::string why = "a deadlock: no thread can run, and these threads sleep:";
   for (std::size_t i = 0; i < threads_.size(); ++i)
     if (!threads_[i]->asleep_on.empty()) why += fmt::format(" {}", i);
   fail(std::move(why));
@@ -257,7 +257,7 @@ void engine::begin() {
   fibers_->let_others_go_first(self().clock);
   ++report_.operations;
   if (self().clock > busy_until_ && ++looks_ > most_looks * threads_.size())
-    fail("nobody has changed anything for a million operations of each thread: they wait for each other for ever");
+    fail("no thread has changed anything for a million operations of each: they wait for each other forever");
 }
 
 void engine::advance(picoseconds by) {
@@ -408,7 +408,7 @@ void engine::settle() {
 // ------------------------------------------------------------------------------------------------------------ sleep
 
 void engine::sleep(std::vector<futex> words) {
-  if (!runs()) fail("a simulated program sleeps before its threads run: nobody would wake it");
+  if (!runs()) fail("a simulated program sleeps before its threads run: no thread would wake it");
   thread& t = self();  // no begin(): the caller has just looked at the words, and no other thread may run in between
   t.clock += machine_.sleep;
   ++report_.sleeps;

@@ -238,15 +238,15 @@ TEST(simulation, says_who_sleeps_for_ever) {
                       if (i == 0) word.load();
                       else muster::sync::futex_wait(word, 0, 1, muster::no_deadline, muster::futex_scope::process);
                     }),
-            "a deadlock: nobody can go on, and these threads sleep: 1");
+            "a deadlock: no thread can run, and these threads sleep: 1");
 }
 
-TEST(simulation, says_that_all_look_for_ever) {
+TEST(simulation, says_that_all_look_forever) {
   atomic<std::uint32_t> word{0};
   const std::string why = why_not({0, 1}, [&](unsigned) {
     while (word.load() == 0) muster::sync::relax();
   });
-  EXPECT_NE(why.find("they wait for each other for ever"), std::string::npos) << why;
+  EXPECT_NE(why.find("they wait for each other forever"), std::string::npos) << why;
 }
 
 TEST(simulation, lets_a_thread_work_for_long) {
