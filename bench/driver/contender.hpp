@@ -95,6 +95,27 @@ struct call_spec {
   std::vector<int> pus = {};  // carriers first, then the threads that make the calls
 };
 
+/// The same with calls that read a page of a file.
+struct read_spec : call_spec {
+  static constexpr std::size_t bytes = 4096;   // of a call
+  static constexpr std::uint64_t pages = 256;  // of the file, which is in memory
+};
+
+/// Something begins, yields a result, and ends: a process, or a job in one that is there.
+struct start_spec {
+  std::uint64_t items = 0;    // times, one after another
+  std::vector<int> pus = {};  // of the new process and of the one that begins it; empty: not pinned
+};
+
+/// One client of a broker, and what else runs.
+struct crowd_spec {
+  enum class other { none, busy, flood };  // nothing; threads that compute; a client that makes calls without end
+  other beside = other::none;
+  std::uint64_t items = 0;           // calls of the first
+  std::vector<int> pus = {};         // where it and its broker run
+  std::vector<int> pus_beside = {};  // and the others
+};
+
 /// Which experiments a contender takes part in.
 enum topic : unsigned {
   one_to_one = 1U << 0U,
@@ -128,6 +149,7 @@ enum topic : unsigned {
   model_figure4 = 1U << 28U,
   model_objects = 1U << 29U,  // one object that all fibers use
   model_alike = 1U << 30U,    // such an object, simulated or measured, for comparison
+  model_figure7 = 1U << 31U,
 };
 
 struct contender {
@@ -151,6 +173,9 @@ struct contender {
   std::function<outcome(const model_spec&)> model{};
   std::function<outcome(const call_spec&)> call{};          // within one process
   std::function<outcome(const call_spec&)> call_between{};  // instead: from a process to another
+  std::function<outcome(const read_spec&)> read{};
+  std::function<outcome(const start_spec&)> start{};
+  std::function<outcome(const crowd_spec&)> crowd{};
   bool on_device = false;  // a heap that is timed on a GPU; others are counted on the emulation of one
 
   // Dispatch on the kind of workload.
@@ -162,6 +187,9 @@ struct contender {
   outcome run(const heap_spec& s) const { return heap(s); }
   outcome run(const model_spec& s) const { return model(s); }
   outcome run(const call_spec& s) const { return call_between ? call_between(s) : call(s); }
+  outcome run(const read_spec& s) const { return read(s); }
+  outcome run(const start_spec& s) const { return start(s); }
+  outcome run(const crowd_spec& s) const { return crowd(s); }
 };
 
 struct left_out {

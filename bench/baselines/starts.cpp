@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes that are no sandboxes: made, and waited for until they end.
+#include "driver/children.hpp"
+
+#include <spawn.h>
+#include <unistd.h>
+
+namespace muster::bench {
+namespace {
+
+constexpr const char* program = "/bin/true";
+char* const* program_arguments() {
+  static char name[] = "true";
+  static char* arguments[] = {name, nullptr};
+  return arguments;
+}
+
+outcome run_fork(const start_spec& spec) {
+  constexpr int status = 7;
+  return run_children(
+      spec,
+      [] {
+        const int child = ::fork();
+        if (child == 0) ::_exit(status);
+        return child;
+      },
+      status);
+}
+
+outcome run_fork_and_exec(const start_spec& spec) {
+  return run_children(spec, [] {
+    const int child = ::fork();
+    if (child != 0) return child;
+    ::execv(program, program_arguments());
+    ::_exit(1);
+  });
+}
+
+outcome run_spawn(const start_spec& spec) {
+  return run_children(spec, [] {
+    pid_t child = -1;
+    return ::posix_spawn(&child, program, nullptr, nullptr, program_arguments(), environ) == 0 ? child : -1;
+  });
+}
+
+}  // namespace
+
+void add_starts(catalogue& to) {
+  const auto add = [&](const char* name, const char* note, outcome (*run)(const start_spec&)) {
+    contender c;
+    c.name = name;
+    c.family = "kernel";
+    c.role = "limit";
+    c.note = note;
+    c.start = run;
+    to.all.push_back(c);
+  };
+  add("fork", "the child exits; no sandbox", run_fork);
+  add("fork and exec", "of /bin/true; no sandbox", run_fork_and_exec);
+  add("posix_spawn", "of /bin/true; no sandbox", run_spawn);
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long it takes until a sandbox, made anew, yields the result of its first job, and a job of a running one its own.
+#include "driver/contender.hpp"
+#include "driver/counters.hpp"
+#include "driver/placement.hpp"
+#include "ours/sandboxed.hpp"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::bench {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// Distinct for each job.
+std::uint64_t answer_to(std::uint64_t n) { return 3 * n + 1; }
+
+outcome outcome_of(const start_spec& spec, clock::duration until_results, std::uint64_t wrong) {
+  outcome result;
+  result.seconds = std::chrono::duration<double>(until_results).count();
+  result.items = spec.items;
+  result.cpu_seconds = cpu_seconds() + cpu_seconds_of_children();
+  if (wrong != 0) result.error = std::to_string(wrong) + " jobs did not return what they should";
+  return result;
+}
+
+template <bool FromZygote>
+outcome run_sandboxes(const start_spec& spec) {
+  share_units(spec.pus);
+  std::optional<zygote> maker;
+  if constexpr (FromZygote) maker.emplace();
+  clock::duration until_results{}, whole{};
+  std::uint64_t wrong = 0;
+  for (std::uint64_t n = 0; n < spec.items; ++n) {
+    const clock::time_point begin = clock::now();
+    {
+      std::optional<sandbox> box;
+      if constexpr (FromZygote) box.emplace(*maker, muster::policy{});
+      else box.emplace(muster::policy{});
+      wrong += box->run([n](inside&) { return answer_to(n); }).value() != answer_to(n) ? 1U : 0U;
+      until_results += clock::now() - begin;
+    }
+    whole += clock::now() - begin;
+  }
+  outcome result = outcome_of(spec, until_results, wrong);
+  result.detail["whole"] = std::chrono::duration<double, std::nano>(whole).count() / static_cast<double>(spec.items);
+  return result;
+}
+
+outcome run_jobs(const start_spec& spec) {
+  if (!spec.pus.empty()) share_units({spec.pus.back()});
+  sandbox box(muster::policy{});
+  if (!spec.pus.empty()) pin_inside(box, {spec.pus.front()});
+  std::uint64_t wrong = 0;
+  const auto run_one = [&](std::uint64_t n) {
+    wrong += box.run([n](inside&) { return answer_to(n); }).value() != answer_to(n) ? 1U : 0U;
+  };
+  run_one(0);
+  const clock::time_point begin = clock::now();
+  for (std::uint64_t n = 0; n < spec.items; ++n) run_one(n);
+  const clock::duration taken = clock::now() - begin;
+  box.stop();
+  return outcome_of(spec, taken, wrong);
+}
+
+}  // namespace
+
+void add_sandbox_starts(catalogue& to) {
+  const auto add = [&](const char* name, const char* note, std::function<outcome(const start_spec&)> run) {
+    contender c;
+    c.name = name;
+    c.family = "muster";
+    c.role = "ours";
+    c.note = note;
+    c.start = std::move(run);
+    to.all.push_back(c);
+  };
+  add("sandbox", "made by the program itself, a fork of it", run_sandboxes<false>);
+  add("sandbox from a zygote", "made by an early copy of the program", run_sandboxes<true>);
+  add("job in a running sandbox", "one after another", run_jobs);
+}
+
+}  // namespace muster::bench
