@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What else lets a process make the system calls of another: notifications of seccomp, ptrace, and messages through a
-// pair of sockets. x86-64, as ptrace changes registers.
+// Other ways to make the system calls of another process: notifications of seccomp, ptrace, and messages through a pair
+// of sockets. x86-64, as ptrace changes registers.
 #include "driver/calls.hpp"
 
 #include <muster/base/mapping.hpp>
@@ -39,16 +39,15 @@ struct shared_state {
 /// The calls of all fibers of this process, timed.
 template <class Call>
 void make_calls(shared_state& common, const call_spec& spec, std::int64_t expected, const Call& call) {
-  start_line line(1);
-  line.open();
   clock::time_point begin;
-  run_callers(spec.fibers, line, [&](unsigned fiber) {
-    if (begin == clock::time_point()) begin = clock::now();
-    std::uint64_t right = 0;
-    const auto calls = static_cast<std::uint32_t>(calls_of(spec, fiber));
-    for (std::uint32_t n = 1; n <= calls; ++n) right += call(fiber, n) == expected ? 1U : 0U;
-    common.right += right;
-  });
+  run_callers(
+      spec.fibers, [&] { begin = clock::now(); },
+      [&](unsigned fiber) {
+        std::uint64_t right = 0;
+        const auto calls = static_cast<std::uint32_t>(calls_of(spec, fiber));
+        for (std::uint32_t n = 1; n <= calls; ++n) right += call(fiber, n) == expected ? 1U : 0U;
+        common.right += right;
+      });
   common.seconds = std::chrono::duration<double>(clock::now() - begin).count();
 }
 
@@ -162,7 +161,7 @@ outcome run_traced(const call_spec& spec) {
       });
 }
 
-/// When all fibers wait, it waits for one reply, and takes those that are there then.
+/// When all fibers wait, it waits for one reply, and takes the others that have arrived.
 class socket_caller {
  public:
   explicit socket_caller(int end) : end_(end) {}

@@ -3,7 +3,7 @@
 //
 // System calls through one ring of many producers and consumers each way, and as they are, within a process.
 #include "driver/calls.hpp"
-#include "baselines/vyukov_ring.hpp"
+#include "baselines/call_rings.hpp"
 
 #include <atomic>
 #include <string>
@@ -12,50 +12,21 @@
 namespace muster::bench {
 namespace {
 
-/// One ring each way, which all carriers share.
-class two_rings {
- public:
-  static constexpr bool shares_replies = true;
-
-  explicit two_rings(const call_spec& spec) : down_(spec.carriers * spec.fibers), up_(spec.carriers * spec.fibers) {}
-
-  class caller {
-   public:
-    caller(two_rings& all, unsigned) : all_(all) {}
-    MUSTER_HOT void push(const call_request& r) { all_.down_.push(r); }
-    MUSTER_HOT bool try_pop(call_reply& r) { return all_.up_.try_pop(r); }
-
-   private:
-    two_rings& all_;
-  };
-  class executor {
-   public:
-    executor(two_rings& all, unsigned) : all_(all) {}
-    MUSTER_HOT bool try_pop(call_request& r) { return all_.down_.try_pop(r); }
-    MUSTER_HOT void push(const call_reply& r) { all_.up_.push(r); }
-
-   private:
-    two_rings& all_;
-  };
-
- private:
-  vyukov_ring<call_request> down_;
-  vyukov_ring<call_reply> up_;
-};
-
 outcome run_native(const call_spec& spec) {
   reset_peak_memory();
   const long right = ::syscall(SYS_getppid);
   std::atomic<std::uint64_t> wrong{0}, made{0};
   const std::vector<int> pus(spec.pus.begin(), spec.pus.begin() + spec.carriers);
   outcome result = run_crew(pus, [&](unsigned carrier, start_line& line) {
-    run_callers(spec.fibers, line, [&](unsigned fiber) {
-      std::uint64_t mine = 0, done = 0;
-      for (const std::uint64_t n = calls_of(spec, carrier * spec.fibers + fiber); done < n; ++done)
-        if (::syscall(SYS_getppid) != right) ++mine;
-      wrong += mine;
-      made += done;
-    });
+    run_callers(
+        spec.fibers, [&] { line.arrive_and_wait(); },
+        [&](unsigned fiber) {
+          std::uint64_t mine = 0, done = 0;
+          for (const std::uint64_t n = calls_of(spec, carrier * spec.fibers + fiber); done < n; ++done)
+            if (::syscall(SYS_getppid) != right) ++mine;
+          wrong += mine;
+          made += done;
+        });
   });
   add_latency(result, spec);
   if (wrong != 0 || made != spec.items) result.error = "getppid() returned something else";

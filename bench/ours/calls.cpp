@@ -3,9 +3,8 @@
 //
 // System calls through the library's queues, within a process.
 #include "driver/calls.hpp"
+#include "ours/call_queues.hpp"
 
-#include <muster/queue/spmc.hpp>
-#include <muster/queue/spsc.hpp>
 #include <muster/syscall/broker.hpp>
 #include <muster/syscall/inside.hpp>
 
@@ -17,53 +16,6 @@
 
 namespace muster::bench {
 namespace {
-
-/// A submission queue and a response queue of each carrier's own.
-class two_queues {
- public:
-  static constexpr bool shares_replies = false;
-
-  explicit two_queues(const call_spec& spec) {
-    for (unsigned i = 0; i < spec.carriers; ++i)
-      all_.push_back({std::make_unique<spmc_queue<call_request>>(spec.fibers, queue_options{.threads = 8}),
-                      std::make_unique<spsc_queue<call_reply>>(spec.fibers, queue_options{.threads = 8})});
-  }
-
-  class caller {
-   public:
-    caller(two_queues& all, unsigned carrier) : down_(*all.all_[carrier].down), up_(*all.all_[carrier].up) {}
-    MUSTER_HOT void push(const call_request& r) { down_.push(r); }
-    MUSTER_HOT bool try_pop(call_reply& r) { return take(up_.try_pop(), r); }
-
-   private:
-    spmc_queue<call_request>& down_;
-    spsc_queue<call_reply>& up_;
-  };
-  class executor {
-   public:
-    executor(two_queues& all, unsigned number) : down_(*all.all_[number].down), up_(*all.all_[number].up) {}
-    MUSTER_HOT bool try_pop(call_request& r) { return take(down_.try_pop(), r); }
-    MUSTER_HOT void push(const call_reply& r) { up_.push(r); }
-
-   private:
-    spmc_queue<call_request>& down_;
-    spsc_queue<call_reply>& up_;
-  };
-
- private:
-  template <class T>
-  MUSTER_HOT static bool take(queue_result<T>&& got, T& to) {
-    if (!got) return false;
-    to = *got;
-    return true;
-  }
-
-  struct queues {
-    std::unique_ptr<spmc_queue<call_request>> down;
-    std::unique_ptr<spsc_queue<call_reply>> up;
-  };
-  std::vector<queues> all_;
-};
 
 /// The sandbox's way, without its wall: one carrier.
 outcome run_guarded(const call_spec& spec) {
@@ -84,7 +36,7 @@ outcome run_guarded(const call_spec& spec) {
       for (std::uint64_t n = calls_of(spec, fiber); n != 0; --n)
         if (in.getppid() != right) ++wrong[fiber];
     };
-    run_callers(spec.fibers, line, work);
+    run_callers(spec.fibers, [&] { line.arrive_and_wait(); }, work);
   });
   broker.stop();
   add_latency(result, spec);
@@ -103,7 +55,12 @@ void add_calls(catalogue& to) {
   c.family = "muster";
   c.role = "ours";
   c.note = "submissions and responses; each carrier has its own";
-  c.call = run_calls<two_queues>;
+  c.call = run_calls<call_queues>;
+  to.all.push_back(c);
+
+  c.name = "spmc_queue both ways";
+  c.note = "submissions and responses; each carrier has its own; each cell has a line";
+  c.call = run_calls<call_queues_by_cell>;
   to.all.push_back(c);
 
   c.name = "guarded ring + slots";

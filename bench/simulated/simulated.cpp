@@ -3,6 +3,7 @@
 //
 // The programs on simulated threads. Compiled with MUSTER_SIMULATION.
 #include "sim/cache/engine.hpp"
+#include "simulated/calls.hpp"
 #include "simulated/objects.hpp"
 
 #include <cstddef>
@@ -66,6 +67,7 @@ void add_simulated(catalogue& to) {
   add_validated<simulated>(to, model_predicted);
   add_pairs<simulated>(to, model_predicted | model_figure8);
   add_exchanges<simulated>(to, model_figure4);
+  add_calls_by_queues<simulated>(to, model_figure7);
   add_objects<simulated>(to, model_objects);
   add_alike<simulated>(to, model_predicted);
   // On a new thread, which gets a new heap from the C library: what shares a line with what must not depend on what has

@@ -289,6 +289,43 @@ study system_calls(const setting& s) {
   return made;
 }
 
+/// A carrier and the thread that makes its calls are neighbours, whichever queues they use.
+study simulated_system_calls(const setting& s) {
+  constexpr unsigned call_ns = 120, most_carriers = 64;
+  const simulated_machine machine = machine_to_simulate(s);
+  study made = chart(
+      fmt::format("{}; calls that take {} ns through one queue, results through another; each carrier has a thread "
+                  "that makes calls on the hardware thread after its own; a caller has one call under way",
+                  told_as_simulated(*machine), call_ns),
+      {"simulated carriers", "", "log2", ""}, {"simulated throughput", "Mcalls/s", "log2", "higher"}, mega_items,
+      add_charts({{"-latency",
+                   "Simulated: what a caller waits for",
+                   {"simulated time of a call", "ns", "log2", "lower"},
+                   "latency"},
+                  {"-transfers",
+                   "Simulated: lines that travel between caches, for a call",
+                   {"transfers per call", "", "log2", "lower"},
+                   "line transfers"}}));
+  for (const contender* c : s.contenders.about(model_figure7))
+    for (const unsigned fibers : {1U, 16U}) {
+      const std::size_t line =
+          add_line_as(made, *c, fmt::format("{}, {} a carrier", c->name, fibers == 1 ? "1 caller" : "16 callers"));
+      for (unsigned carriers = 1; carriers <= std::min(most_carriers, machine->threads() / 2);
+           carriers *= s.full() || carriers > 1 ? 2 : 4) {
+        model_spec spec;
+        spec.machine = machine;
+        spec.fibers = fibers;
+        spec.least_work = spec.most_work = call_ns;
+        for (const unsigned side : {0U, 1U})
+          for (unsigned i = 0; i < carriers; ++i) spec.threads.push_back(2 * i + side);
+        const std::uint64_t each = s.work.kind == profile::smoke ? 1 : 20;  // callers begin and end together
+        spec.items = std::max(simulated_items(s), each * carriers * fibers);
+        add_simulated_point(made, *c, line, carriers, spec);
+      }
+    }
+  return made;
+}
+
 // ------------------------------------------------------------------------------------------------------------ figure 8
 
 constexpr double least_ns = 50, most_ns = 150;  // between two operations
@@ -366,6 +403,8 @@ std::vector<experiment> ffq_rows() {
       {"ffq/fig8-comparison", "queue", "ffq, Figure 8", "Comparison with other queues", comparison},
       {"ffq/fig4-simulated", "simulated", "ffq, Figure 4", "Simulated: lines that travel, by affinity",
        simulated_affinity},
+      {"ffq/fig7-simulated", "simulated", "ffq, Figure 7", "Simulated: system calls through queues",
+       simulated_system_calls},
       {"ffq/fig8-simulated", "simulated", "ffq, Figure 8", "Simulated: pairs of push and pop by many threads",
        simulated_comparison},
   };
