@@ -38,6 +38,7 @@ enum status : int { failed = 125, not_executable = 126, not_found = 127, by_sign
 /// The policy of a program without one: it may read everything that the system has installed, and gets memory.
 constexpr std::string_view usual_policy =
     "read /usr\n"
+    "write /dev/null\n"
     "memory 1G executable\n";
 
 policy read_policy(const std::string& file) {
@@ -136,6 +137,7 @@ int run(const arguments& given) {
   }
   const std::string path = fs::canonical(program.path).string();
   program.arguments = given.program;
+  program.directory = fs::current_path().string();
   for (char** one = environ; *one != nullptr; ++one) program.environment.emplace_back(*one);
   muster::sandbox box(std::move(rules), std::move(program), std::move(options));
   const sandbox_end how = box.wait();
@@ -180,7 +182,8 @@ int main(int argc, char** argv) try {
   CLI::App app("Runs a program that makes no system calls, and does for it what a policy allows.");
   app.require_subcommand(1);
   CLI::App* const running = app.add_subcommand("run", "run a program: muster-sandbox run [OPTIONS] -- PROGRAM ARG...");
-  running->add_option("--policy", given.policy, "a file of rules; without it: read /usr, and 1 GiB of memory");
+  running->add_option("--policy", given.policy,
+                      "a file of rules; without it: read /usr, write /dev/null, and 1 GiB of memory");
   running->add_flag("--learn", given.learns, "print the rules that would have allowed what was refused");
   running->add_option("--log", given.log, "a file for what was refused, as it happens");
   running->add_option("PROGRAM", given.program, "and its arguments")->required();

@@ -61,6 +61,7 @@ class files {
         .listen(65432);
   }
   void restore() const {
+    fs::permissions(root_ / "may", fs::perms::owner_all);
     if (names("may") == std::set<std::string>{"file"} && content("may/file") == "four") return;
     for (const auto& one : fs::directory_iterator(root_ / "may")) fs::remove_all(one);
     std::ofstream(root_ / "may/file") << "four";

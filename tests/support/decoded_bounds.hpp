@@ -23,12 +23,22 @@ inline const char* out_of_bounds(const muster::detail::decoded_call& one, const 
   if (one.slot >= slots) return "there is no such slot";
   if (!data.has(one.data)) return "data lies outside the arena";
   if (one.mode > 0777) return "a mode has more bits than those of permissions";
-  if (one.offset < 0 && one.what != sandbox_call::lseek) return "an offset is negative";
+  const bool has_times = one.what == sandbox_call::utimens || one.what == sandbox_call::futimens;
+  if (one.what == sandbox_call::poll) {
+    if (one.offset < -1 || one.offset > std::numeric_limits<int>::max()) return "a time to wait is out of its bounds";
+    if (one.list.size() != one.data.size || one.list.size() > 8 * decoder::most_polled || one.list.size() % 8 != 0)
+      return "a list is none";
+  } else if (one.offset < 0 && one.what != sandbox_call::lseek && !has_times) {
+    return "an offset is negative";
+  }
+  if (!has_times && (one.other_offset < 0 || one.offset > std::numeric_limits<std::int64_t>::max() - one.other_offset))
+    return "a length is negative or too large";
   for (const std::string* path : {&one.path, &one.other_path})
     if (path->size() > decoder::longest_path || path->find('\0') != path->npos) return "a path is none";
   const bool has_path = one.what == sandbox_call::open || one.what == sandbox_call::stat ||
                         one.what == sandbox_call::unlink || one.what == sandbox_call::mkdir ||
-                        one.what == sandbox_call::rename;
+                        one.what == sandbox_call::rename || one.what == sandbox_call::chmod ||
+                        one.what == sandbox_call::utimens || one.what == sandbox_call::statfs;
   if (one.path.empty() == has_path) return "a path is missing, or there is one";
   if (one.other_path.empty() == (one.what == sandbox_call::rename)) return "a second path is missing, or there is one";
   std::uint64_t least = 0, most = 0;
@@ -40,6 +50,7 @@ inline const char* out_of_bounds(const muster::detail::decoded_call& one, const 
     case sandbox_call::connect:
     case sandbox_call::bind: least = 1, most = 65535; break;
     case sandbox_call::listen: most = decoder::most_waiting; break;
+    case sandbox_call::lock: most = 7; break;
     case sandbox_call::refused: most = std::numeric_limits<std::uint32_t>::max(); break;
     default: break;
   }

@@ -179,8 +179,9 @@ TEST_F(policies, name_what_is_wrong_with_them) {
            "': No such file or directory; a rule is for something that is "
            "there: name the directory in which it will be made",
        in("none")},
-      {"read /dev/null", "'/dev/null' is neither a file nor a directory; devices, sockets and pipes stay outside",
-       "/dev/null"},
+      {"read /dev/zero",
+       "'/dev/zero' is neither a file nor a directory; devices but for /dev/null, sockets and pipes stay outside",
+       "/dev/zero"},
       {"read " + data + "\nwrite " + data + "/",
        "there are two rules for '" + data +
            "'; leave one (what may be written "

@@ -146,6 +146,72 @@ TEST_F(decoding, of_offsets) {
   EXPECT_EQ(error_of(sandbox_call::unlink, {0, 7, 2}), EINVAL);
 }
 
+TEST_F(decoding, of_permissions_and_times) {
+  const decoded_call one = decode(sandbox_call::chmod, {0, 7, 07751});
+  EXPECT_EQ(one.error, 0);
+  EXPECT_EQ(one.path, "/a/path");
+  EXPECT_EQ(one.mode, 0751U) << "no set-user-id, no sticky bit";
+  EXPECT_EQ(error_of(sandbox_call::chmod, {0, 0, 0644}), ENOENT);
+  EXPECT_EQ(decode(sandbox_call::fchmod, {5, 06640}).mode, 0640U);
+  EXPECT_EQ(decode(sandbox_call::fchmod, {5, 06640}).handle, 5U);
+  EXPECT_EQ(error_of(sandbox_call::fchmod, {most, 0644}), EBADF);
+  const decoded_call times = decode(sandbox_call::utimens, {0, 7, most, 1'000'000'007});
+  EXPECT_EQ(times.error, 0);
+  EXPECT_EQ(times.path, "/a/path");
+  EXPECT_EQ(times.offset, -1);
+  EXPECT_EQ(times.other_offset, 1'000'000'007);
+  EXPECT_EQ(error_of(sandbox_call::utimens, {0, arena_bytes, 1, 2}), ENAMETOOLONG);
+  const decoded_call others = decode(sandbox_call::futimens, {6, std::uint64_t{1} << 63U, 3});
+  EXPECT_EQ(others.handle, 6U);
+  EXPECT_EQ(others.offset, muster::detail::file_time::unchanged);
+  EXPECT_EQ(others.other_offset, 3);
+  EXPECT_EQ(error_of(sandbox_call::futimens, {most, 1, 3}), EBADF);
+}
+
+TEST_F(decoding, of_file_systems) {
+  const std::uint64_t last = arena_bytes - decoder::bytes_of_statfs;
+  EXPECT_EQ(decode(sandbox_call::statfs, {0, 7, last}).path, "/a/path");
+  EXPECT_EQ(error_of(sandbox_call::statfs, {0, 7, last + 1}), EFAULT);
+  EXPECT_EQ(decode(sandbox_call::fstatfs, {8, last}).data.at, last);
+  EXPECT_EQ(error_of(sandbox_call::fstatfs, {8, last + 1}), EFAULT);
+  EXPECT_EQ(error_of(sandbox_call::fstatfs, {most, 0}), EBADF);
+}
+
+TEST_F(decoding, of_locks) {
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const decoded_call one = decode(sandbox_call::lock, {9, 7, 11, 13});
+  EXPECT_EQ(one.error, 0);
+  EXPECT_EQ(one.handle, 9U);
+  EXPECT_EQ(one.flags, 7U);
+  EXPECT_EQ(one.offset, 11);
+  EXPECT_EQ(one.other_offset, 13);
+  EXPECT_EQ(error_of(sandbox_call::lock, {9, 8, 11, 13}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::lock, {9, 0, largest + 1, 0}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::lock, {9, 0, 11, largest - 11}), 0);
+  EXPECT_EQ(error_of(sandbox_call::lock, {9, 0, 11, largest - 10}), EINVAL) << "an end that no file has";
+  EXPECT_EQ(error_of(sandbox_call::lock, {9, 0, 0, most}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::lock, {most, 0, 0, 0}), EBADF);
+}
+
+TEST_F(decoding, of_lists) {
+  constexpr auto longest_time = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
+  put(40, "12345678abcdefgh");
+  const decoded_call one = decode(sandbox_call::poll, {40, 16, 250});
+  EXPECT_EQ(one.error, 0);
+  EXPECT_EQ(one.list, "12345678abcdefgh") << "a copy";
+  EXPECT_EQ(one.data.at, 40U);
+  EXPECT_EQ(one.data.size, 16U);
+  EXPECT_EQ(one.offset, 250);
+  EXPECT_EQ(decode(sandbox_call::poll, {40, 0, most}).offset, -1) << "without end";
+  EXPECT_EQ(error_of(sandbox_call::poll, {40, 8, longest_time}), 0);
+  EXPECT_EQ(error_of(sandbox_call::poll, {40, 8, longest_time + 1}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::poll, {40, 8, most - 1}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::poll, {40, 7, 0}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::poll, {40, 8 * decoder::most_polled, 0}), 0);
+  EXPECT_EQ(error_of(sandbox_call::poll, {40, 8 * decoder::most_polled + 8, 0}), EINVAL);
+  EXPECT_EQ(error_of(sandbox_call::poll, {arena_bytes - 7, 8, 0}), EFAULT);
+}
+
 TEST_F(decoding, of_ports_and_counts) {
   for (const sandbox_call call : {sandbox_call::connect, sandbox_call::bind}) {
     EXPECT_EQ(decode(call, {7, 65535}).flags, 65535U);

@@ -10,7 +10,13 @@
 #include "scale.hpp"
 
 #include <dirent.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/time.h>
+#include <sys/vfs.h>
 
 #include <atomic>
 #include <cerrno>
@@ -222,6 +228,135 @@ TEST_F(sandbox_test, lets_unmodified_code_write) {
   for (int i = 0; file >> i;) ASSERT_EQ(i, expected++);
   EXPECT_EQ(expected, 10'000);
   EXPECT_TRUE(fs::is_directory(folder.at));
+}
+
+TEST_F(sandbox_test, gives_unmodified_code_numbers_of_its_own) {
+  sandbox box(writes(), {.standard_streams = true});
+  const text name = path("file"), other = path("other");
+  EXPECT_EQ(box.run([name, other](inside&) {
+                 const int first = ::open(name, O_RDONLY);
+                 const int second = ::dup(first), third = ::fcntl(first, F_DUPFD_CLOEXEC, 7);
+                 char a = 0, b = 0, c = 0;
+                 if (second == first || third < 7 || third == second) return 1;
+                 if (::read(first, &a, 1) != 1 || ::read(second, &b, 1) != 1 || ::read(third, &c, 1) != 1) return 2;
+                 if (a != 'o' || b != 'n' || c != 'e') return 3;  // one offset
+                 if (::close(first) != 0 || ::close(first) != -1 || errno != EBADF) return 4;
+                 if (::read(second, &a, 1) != 1 || a != '\n') return 5;
+                 if (::close(second) != 0 || ::close(third) != 0 || ::read(third, &a, 1) != -1) return 6;
+                 // A stream of the program's, kept and given back.
+                 const int kept = ::dup(1), file = ::open(other, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+                 if (::dup2(file, 1) != 1 || ::close(file) != 0 || ::write(1, "into", 4) != 4) return 7;
+                 if (::dup2(kept, 1) != 1 || ::close(kept) != 0 || ::write(1, "", 0) != 0) return 8;
+                 // A number that no file has yet, and files of which one would get it.
+                 const int low = ::open(name, O_RDONLY);
+                 if (::dup2(low, 20) != 20 || ::dup2(low, low) != low) return 9;
+                 for (int i = 0; i < 30; ++i) {
+                   const int next = ::open(other, O_RDONLY);
+                   if (next == 20 || ::read(next, &a, 1) != 1 || a != 'i') return 10;
+                 }
+                 if (::read(20, &b, 1) != 1 || b != 'o') return 11;
+                 if (::dup2(77, 78) != -1 || errno != EBADF || ::dup(-1) != -1) return 12;
+                 if (::dup3(low, low, 0) != -1 || errno != EINVAL || ::dup2(low, 5000) != -1) return 13;
+                 if ((::fcntl(20, F_GETFL) & O_ACCMODE) != O_RDONLY) return 14;
+                 int many = 0;  // until there are no more
+                 while (::dup(low) >= 0) ++many;
+                 return many > 40 && errno == EMFILE ? 0 : 15;
+               })
+                .value(),
+            0);
+  EXPECT_EQ(fs::file_size(other.at), 4U);
+}
+
+/// Answers of calls that unmodified code makes, in and out of a sandbox.
+struct answers {
+  std::int64_t numbers[40] = {};
+  int many = 0;
+  void add(std::int64_t number) { numbers[many++] = number < 0 ? -errno : number; }
+};
+
+answers of_many_calls(const char* directory, const char* file, const char* copy) {
+  answers all;
+  struct stat found{};
+  all.add(::chdir(directory));
+  all.add(::truncate(file, 10));
+  all.add(::chmod(file, 0640));
+  all.add(::stat(file, &found));
+  all.add(found.st_mode);
+  all.add(found.st_size);
+  const timespec times[2] = {{12, 13}, {1'500'000'000, 14}};
+  all.add(::utimensat(AT_FDCWD, file, times, 0));
+  all.add(::stat(file, &found));
+  all.add(found.st_mtim.tv_sec + found.st_mtim.tv_nsec + found.st_atim.tv_sec + found.st_atim.tv_nsec);
+  const int from = ::open(file, O_RDWR | O_SYNC), to = ::open(copy, O_RDWR | O_CREAT | O_EXCL, 0600);
+  all.add(::fcntl(from, F_GETFL) & (O_ACCMODE | O_SYNC | O_APPEND));
+  all.add(::fchmod(from, 0600));
+  all.add(::futimens(from, times));
+  all.add(::fchown(from, ::getuid(), static_cast<gid_t>(-1)));
+  all.add(::copy_file_range(from, nullptr, to, nullptr, 100, 0));
+  struct statfs system{};
+  all.add(::fstatfs(from, &system));
+  all.add(system.f_type);
+  all.add(::statfs(file, &system));
+  all.add(::flock(to, LOCK_EX | LOCK_NB));
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_END;
+  all.add(::fcntl(from, F_SETLK, &lock));
+  all.add(::fcntl(from, F_GETLK, &lock));
+  all.add(lock.l_type);
+  pollfd both[] = {{from, POLLIN, 0}, {to, POLLOUT, 0}};
+  all.add(::poll(both, 2, -1));
+  all.add(both[0].revents * 100 + both[1].revents);
+  pollfd none[] = {{from + 500, POLLIN, 0}};
+  all.add(::poll(none, 1, 0));
+  all.add(none[0].revents);
+  all.add(::poll(nullptr, 0, 1));
+  fd_set set;
+  FD_ZERO(&set);
+  FD_SET(from, &set);
+  all.add(::select(from + 1, &set, nullptr, nullptr, nullptr));
+  all.add(FD_ISSET(from, &set) ? 1 : 0);
+  const int here = ::open(directory, O_RDONLY | O_DIRECTORY);
+  all.add(::chdir("/"));
+  all.add(::fchdir(here));
+  all.add(::access(copy, R_OK));
+  cpu_set_t processors;
+  all.add(::sched_getaffinity(0, sizeof processors, &processors));
+  all.add(CPU_COUNT(&processors));
+  all.add(::utimes("absent", nullptr));
+  all.add(::chmod("absent", 0600));
+  for (const int one : {from, to, here}) ::close(one);
+  return all;
+}
+
+TEST_F(sandbox_test, answers_unmodified_code_as_outside) {
+  const text directory = path();
+  std::ofstream(root_ / "second") << "one\ntwo\nthree\n";
+  char before[200];
+  ASSERT_NE(::getcwd(before, sizeof before), nullptr);
+  sandbox box(writes());
+  const answers outside = of_many_calls(directory, "second", "copy");
+  ASSERT_EQ(::chdir(before), 0);
+  struct part {
+    std::int32_t numbers[15];
+    int many;
+  };
+  for (int from = 0; from < outside.many; from += 15) {
+    fs::remove(root_ / "copy inside");
+    const part inside_numbers = box.run([directory, from](inside&) {
+                                     const answers all = of_many_calls(directory, "file", "copy inside");
+                                     part some{};
+                                     for (int i = 0; i < 15 && from + i < all.many; ++i)
+                                       some.numbers[i] = static_cast<std::int32_t>(all.numbers[from + i]);
+                                     some.many = all.many;
+                                     return some;
+                                   })
+                                    .value();
+    EXPECT_EQ(inside_numbers.many, outside.many);
+    for (int i = 0; i < 15 && from + i < outside.many; ++i)
+      EXPECT_EQ(inside_numbers.numbers[i], static_cast<std::int32_t>(outside.numbers[from + i]))
+          << "the answer " << from + i;
+  }
 }
 
 TEST_F(sandbox_test, refuses_everything_else_to_unmodified_code) {

@@ -53,7 +53,8 @@ struct old_calls {
                         readlink = SYS_readlink, unlink = SYS_unlink, rmdir = SYS_rmdir, mkdir = SYS_mkdir,
                         rename = SYS_rename, renameat = SYS_renameat, getrlimit = SYS_getrlimit, getpgrp = SYS_getpgrp,
                         fork = SYS_fork, vfork = SYS_vfork, poll = SYS_poll, select = SYS_select, pipe = SYS_pipe,
-                        arch_prctl = SYS_arch_prctl;
+                        arch_prctl = SYS_arch_prctl, dup2 = SYS_dup2, chmod = SYS_chmod, chown = SYS_chown,
+                        lchown = SYS_lchown, utimes = SYS_utimes;
 };
 #elif defined(__aarch64__)
 inline constexpr std::uint32_t native_calls = AUDIT_ARCH_AARCH64;
@@ -71,7 +72,8 @@ inline void trapped_call::set_result(std::int64_t result) noexcept {
 struct old_calls {
   static constexpr long open = -1, creat = -2, stat = -3, lstat = -4, access = -5, readlink = -6, unlink = -7,
                         rmdir = -8, mkdir = -9, rename = -10, renameat = -11, getrlimit = -12, getpgrp = -13,
-                        fork = -14, vfork = -15, poll = -16, select = -17, pipe = -18, arch_prctl = -19;
+                        fork = -14, vfork = -15, poll = -16, select = -17, pipe = -18, arch_prctl = -19, dup2 = -20,
+                        chmod = -21, chown = -22, lchown = -23, utimes = -24;
 };
 #else
 #error "muster/syscall needs x86-64 or AArch64: leave it out here, or add the machine to base/system_abi.hpp."

@@ -203,7 +203,7 @@ class broker {
       counters::add(own.calls[kind], 1);
       counters::add(own.cycles[kind], now - since);
     }
-    if (result > 0 && call.data.size != 0) {
+    if (result > 0 && call.data.size != 0 && call.what != sandbox_call::poll) {
       const bool writes = call.what == sandbox_call::write || call.what == sandbox_call::pwrite;
       counters::add(writes ? own.bytes_out : own.bytes_in, static_cast<std::uint64_t>(result));
     }

@@ -7,7 +7,8 @@
 // Results    what the system call returns, or a negative error number, as the kernel has them. EPERM: the policy does
 //            not allow it. EACCES: it does, but the path leaves its rule's directory, or leads to what is neither a
 //            file nor a directory. EIO and others as usual.
-// Handles    are numbers of the broker's: for these calls, and for unmodified code that makes the same calls.
+// Handles    are numbers of the broker's. Unmodified code may use them as well, but numbers that it has from its own
+//            calls are for it only.
 // Data       that lies in a job's window goes to the kernel without a copy; other data is copied in pieces, so that a
 //            read may see a file that has changed in between.
 // Waiting    a fiber that waits lets the others of its thread run; so the calls of many fibers overlap, and each costs
@@ -22,7 +23,9 @@
 #include <muster/syscall/detail/arena.hpp>  // arena_map
 
 #include <fcntl.h>     // O_RDONLY
+#include <poll.h>      // pollfd
 #include <sys/stat.h>  // struct stat
+#include <sys/vfs.h>   // struct statfs
 #include <unistd.h>    // SEEK_CUR
 
 #include <algorithm>    // std::min
@@ -30,6 +33,8 @@
 #include <cstddef>      // std::byte
 #include <cstdint>      // std::int64_t
 #include <cstring>      // std::memcpy
+#include <ctime>        // timespec
+#include <limits>       // the latest time
 #include <span>         // data
 #include <string_view>  // paths
 #include <vector>       // places for calls
@@ -93,6 +98,75 @@ class inside {
   std::int64_t ftruncate(std::int64_t handle, std::int64_t size) {
     return ask(call::ftruncate, {word(handle), word(size)});
   }
+  std::int64_t truncate(std::string_view path, std::int64_t size) {
+    const std::int64_t file = open(path, O_WRONLY);
+    if (file < 0) return file;
+    const std::int64_t result = ftruncate(file, size);
+    close(file);
+    return result;
+  }
+  /// Permissions; no set-user-id, set-group-id or sticky bit.
+  std::int64_t chmod(std::string_view path, unsigned mode) {
+    return on_path(call::chmod, path, [&](std::uint64_t at) { return words{at, path.size(), mode}; });
+  }
+  std::int64_t fchmod(std::int64_t handle, unsigned mode) { return ask(call::fchmod, {word(handle), mode}); }
+  /// As utimensat(2) has them.
+  std::int64_t utimens(std::string_view path, const timespec (&times)[2]) {
+    return on_path(call::utimens, path, [&](std::uint64_t at) {
+      return words{at, path.size(), word(nanoseconds(times[0])), word(nanoseconds(times[1]))};
+    });
+  }
+  std::int64_t futimens(std::int64_t handle, const timespec (&times)[2]) {
+    return ask(call::futimens, {word(handle), word(nanoseconds(times[0])), word(nanoseconds(times[1]))});
+  }
+  std::int64_t statfs(std::string_view path, struct statfs& to) {
+    if (path.size() > longest_path) return -ENAMETOOLONG;
+    const place here(*this);
+    std::memcpy(here.copy() + sizeof to, path.data(), path.size());
+    const std::int64_t result = here.ask(call::statfs, {here.copy_at() + sizeof to, path.size(), here.copy_at()});
+    if (result == 0) std::memcpy(&to, here.copy(), sizeof to);
+    return result;
+  }
+  std::int64_t fstatfs(std::int64_t handle, struct statfs& to) {
+    const place here(*this);
+    const std::int64_t result = here.ask(call::fstatfs, {word(handle), here.copy_at()});
+    if (result == 0) std::memcpy(&to, here.copy(), sizeof to);
+    return result;
+  }
+  /// Returns -EAGAIN at once when another has a lock. A length of 0 means all that follows.
+  std::int64_t lock(std::int64_t handle, detail::file_lock how, std::int64_t offset = 0, std::int64_t length = 0) {
+    return ask(call::lock, {word(handle), static_cast<std::uint64_t>(how), word(offset), word(length)});
+  }
+  /// Copies bytes of one file to another, by the broker's memory. An offset that is null is the file's own.
+  std::int64_t copy(std::int64_t from, std::int64_t* from_offset, std::int64_t to, std::int64_t* to_offset,
+                    std::uint64_t size) {
+    const place here(*this);
+    return in_pieces(here, size, [&](std::size_t, std::size_t now) -> std::int64_t {
+      const std::int64_t got = from_offset == nullptr
+                                   ? here.ask(call::read, {word(from), here.copy_at(), now})
+                                   : here.ask(call::pread, {word(from), here.copy_at(), now, word(*from_offset)});
+      if (got <= 0) return got;
+      const auto most = std::min<std::uint64_t>(static_cast<std::uint64_t>(got), now);
+      const std::int64_t put = to_offset == nullptr
+                                   ? here.ask(call::write, {word(to), here.copy_at(), most})
+                                   : here.ask(call::pwrite, {word(to), here.copy_at(), most, word(*to_offset)});
+      const std::int64_t done = std::max<std::int64_t>(put, 0);
+      if (from_offset != nullptr) *from_offset += done;
+      else if (done < got) here.ask(call::lseek, {word(from), word(done - got), word(SEEK_CUR)});
+      if (to_offset != nullptr) *to_offset += done;
+      return put;
+    });
+  }
+  /// As poll(2), for handles: 256 at most. A thread of the broker waits with it.
+  std::int64_t poll(std::span<pollfd> handles, int milliseconds) {
+    if (handles.size() > detail::decoder::most_polled) return -EINVAL;
+    const place here(*this);
+    std::ranges::copy(std::as_bytes(handles), here.copy());
+    const std::int64_t result =
+        here.ask(call::poll, {here.copy_at(), handles.size_bytes(), word(std::max(milliseconds, -1))});
+    if (result >= 0) std::copy_n(here.copy(), handles.size_bytes(), std::as_writable_bytes(handles).begin());
+    return result;
+  }
   /// As getdents64(2) has them.
   std::int64_t getdents(std::int64_t handle, std::span<std::byte> to) { return get(call::getdents, handle, to, 0); }
   std::int64_t unlink(std::string_view path) { return remove(path, false); }
@@ -136,11 +210,19 @@ class inside {
     return static_cast<std::uint64_t>(std::int64_t{n});
   }
 
+  static std::int64_t nanoseconds(const timespec& time) noexcept {
+    constexpr std::int64_t second = 1'000'000'000;
+    if (time.tv_nsec == UTIME_OMIT) return detail::file_time::unchanged;
+    if (time.tv_nsec == UTIME_NOW) return detail::file_time::now;
+    // Three centuries around 1970 can be said.
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / second - 1;
+    return std::clamp<std::int64_t>(time.tv_sec, -most, most) * second + time.tv_nsec;
+  }
   /// The flags of a request, or -EINVAL. What does not matter here is left out.
   static std::int64_t flags_of(int flags) noexcept {
     using detail::open_flags;
     constexpr int known = O_ACCMODE | O_APPEND | O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_CLOEXEC | O_NOCTTY |
-                          O_NONBLOCK | O_NOFOLLOW | O_NOATIME | O_LARGEFILE | 0100000;
+                          O_NONBLOCK | O_NOFOLLOW | O_NOATIME | O_LARGEFILE | 0100000 | O_SYNC | O_DSYNC;
     if ((flags & ~known) != 0) return -EINVAL;
     std::uint64_t made = 0;
     switch (flags & O_ACCMODE) {
@@ -154,6 +236,8 @@ class inside {
     if ((flags & O_EXCL) != 0) made |= open_flags::exclusive;
     if ((flags & O_TRUNC) != 0) made |= open_flags::truncate;
     if ((flags & O_DIRECTORY) != 0) made |= open_flags::directory;
+    if ((flags & O_SYNC) == O_SYNC) made |= open_flags::sync;
+    else if ((flags & O_DSYNC) != 0) made |= open_flags::data_sync;
     return static_cast<std::int64_t>(made);
   }
 

@@ -25,9 +25,10 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
-#include <fcntl.h>     // open
-#include <sys/stat.h>  // fstat
-#include <unistd.h>    // close
+#include <fcntl.h>          // open
+#include <sys/stat.h>       // fstat
+#include <sys/sysmacros.h>  // makedev
+#include <unistd.h>         // close
 
 #include <algorithm>     // std::ranges::find_if
 #include <array>         // the words
@@ -140,6 +141,10 @@ class policy {
     return std::ranges::any_of(places_, [&](const place& one) { return is_beneath(one.path_, path); });
   }
 
+  /// The one device that code may have: nothing comes from it, and nothing goes there.
+  static bool is_null_device(const struct stat& found) noexcept {
+    return S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3);
+  }
   /// A path as a rule has it, in quotes where it needs them; empty when no rule can have it.
   static std::string word_for(const std::string& path);
   /// The rules as text, from which parse() makes an equal policy.
@@ -221,8 +226,9 @@ inline void policy::add_place(std::string_view path, access may) {
     places_.push_back(std::move(made));
     return;
   }
-  if (!S_ISREG(found.st_mode))
-    fail(quoted(path) + " is neither a file nor a directory; devices, sockets and pipes stay outside", path);
+  if (!S_ISREG(found.st_mode) && !is_null_device(found))
+    fail(quoted(path) + " is neither a file nor a directory; devices but for /dev/null, sockets and pipes stay outside",
+         path);
   // By its name, so that a file that takes its place is the one that is meant.
   const std::size_t slash = made.path_.rfind('/');
   made.name_ = made.path_.substr(slash + 1);

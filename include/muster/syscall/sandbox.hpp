@@ -74,6 +74,7 @@ struct sandbox_program {
   std::string path;                    ///< absolute, as the policy allows it to be read
   std::vector<std::string> arguments;  ///< the first is what it is called
   std::vector<std::string> environment;
+  std::string directory = "/";  ///< in which it begins; absolute, without `.`, `..` and links
 };
 
 /// How an inside has ended.
@@ -474,7 +475,8 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
   plan.name_spaces = options.name_spaces;
   // The inside dies with the thread that makes it, so that is one that lives as long as it.
   if (program) {
-    program_.emplace(std::move(program->path), std::move(program->arguments), std::move(program->environment));
+    program_.emplace(std::move(program->path), std::move(program->arguments), std::move(program->environment),
+                     std::move(program->directory));
     program_->follow_links();
   }
   const detail::without_signals here;

@@ -6,8 +6,10 @@
 // Paths      are resolved by the kernel beneath the directory that the rule has opened, and never leave it. For
 //            reading, links are followed that stay beneath it. For writing none is, so that the rule that was found is
 //            the rule of what is changed. Nothing above a rule's own place can be renamed or removed.
-// Kept       regular files, directories and TCP sockets. A pipe or a device is closed again, and so is what belongs to
-//            the kernel's own file system of processes, where the broker's memory can be read.
+// Kept       regular files, directories, TCP sockets and /dev/null. Another device or a pipe is closed again, and so is
+//            what belongs to the kernel's own file system of processes, where the broker's memory can be read.
+// Above      a directory that lies above a rule's place is shown as one, without anything that is true of it: programs
+//            look at each part of a path.
 // Flags      are put together here; none is passed on.
 // Disk       is counted where the policy has a limit: the room by which a write makes a file larger, and a block for
 //            each entry of a directory. Removing gives nothing back.
@@ -27,6 +29,7 @@
 #include <netinet/in.h>     // sockaddr_in
 #include <poll.h>           // poll
 #include <sys/eventfd.h>    // eventfd
+#include <sys/file.h>       // flock
 #include <sys/socket.h>     // socket
 #include <sys/stat.h>       // fstat
 #include <sys/syscall.h>    // SYS_openat2
@@ -40,11 +43,14 @@
 #include <cstddef>       // std::size_t
 #include <cstdint>       // std::int64_t
 #include <cstdio>        // renameat
+#include <cstring>       // std::memcpy
+#include <ctime>         // timespec
 #include <optional>      // what open returns
 #include <string>        // paths
 #include <string_view>   // paths
 #include <system_error>  // std::system_error
 #include <utility>       // std::exchange
+#include <vector>        // several files
 
 namespace muster::inline MUSTER_ABI::detail {
 
@@ -172,7 +178,7 @@ class allowed_calls {
   static int judge(int file) noexcept {
     struct stat found{};
     if (::fstat(file, &found) != 0) return -errno;
-    if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) return -EACCES;
+    if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode) && !policy::is_null_device(found)) return -EACCES;
     struct statfs where{};
     if (::fstatfs(file, &where) != 0) return -errno;
     return where.f_type == PROC_SUPER_MAGIC ? -EACCES : 0;
@@ -196,6 +202,20 @@ class allowed_calls {
   static std::int64_t error_of(const entry& one) noexcept {
     return one.directory.get() == refused_entry ? not_allowed : one.directory.get();
   }
+  /// Of a file that the policy lets be changed, by its path; `change` gets a name for it.
+  template <class Change>
+  std::int64_t change_at(const std::string& path, Change change) const;
+  /// 0 for a file that is open for writing, else not_allowed.
+  static std::int64_t judge_change(int file) noexcept {
+    struct stat found{};
+    if (::fstat(file, &found) != 0) return -errno;
+    const int flags = ::fcntl(file, F_GETFL);
+    return S_ISREG(found.st_mode) && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY ? 0 : not_allowed;
+  }
+  static std::array<timespec, 2> times_of(const decoded_call& call) noexcept;
+  static std::int64_t lock(const decoded_call& call, int file);
+  std::int64_t statfs(const decoded_call& call);
+  std::int64_t poll(const decoded_call& call);
   std::int64_t remove(const decoded_call& call) const;
   std::int64_t make_directory(const decoded_call& call);
   std::int64_t rename(const decoded_call& call) const;
@@ -237,6 +257,14 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
     case sandbox_call::unlink: return remove(call);
     case sandbox_call::mkdir: return make_directory(call);
     case sandbox_call::rename: return rename(call);
+    case sandbox_call::chmod:
+      return change_at(call.path, [&call](const char* name) { return result_of(::chmod(name, call.mode)); });
+    case sandbox_call::utimens:
+      return change_at(call.path, [&call](const char* name) {
+        return result_of(::utimensat(AT_FDCWD, name, times_of(call).data(), 0));
+      });
+    case sandbox_call::statfs: return statfs(call);
+    case sandbox_call::poll: return poll(call);
     case sandbox_call::socket: return make_socket();
     case sandbox_call::close: return files_.close(call.handle) ? 0 : -EBADF;
     case sandbox_call::refused: return not_allowed;
@@ -262,6 +290,14 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
     case sandbox_call::fsync: return result_of(::fsync(file));
     case sandbox_call::ftruncate: return result_of(::ftruncate(file, call.offset));
     case sandbox_call::getdents: return result_of(::syscall(SYS_getdents64, file, data, call.data.size));
+    case sandbox_call::fchmod:
+      if (const std::int64_t error = judge_change(file); error != 0) return error;
+      return result_of(::fchmod(file, call.mode));
+    case sandbox_call::futimens:
+      if (const std::int64_t error = judge_change(file); error != 0) return error;
+      return result_of(::futimens(file, times_of(call).data()));
+    case sandbox_call::fstatfs: return result_of(::fstatfs(file, static_cast<struct statfs*>(data)));
+    case sandbox_call::lock: return lock(call, file);
     case sandbox_call::connect: return connect(call, file);
     case sandbox_call::bind: return bind(call, file);
     case sandbox_call::listen: return listen(call, file);
@@ -275,7 +311,7 @@ inline std::int64_t allowed_calls::open(const decoded_call& call) {
   std::string_view rest;
   const policy::place* const rule = rules_.find(call.path, rest);
   if (rule == nullptr) return not_allowed;
-  const bool writes = (call.flags & ~(open_flags::read | open_flags::directory)) != 0;
+  const bool writes = (call.flags & ~open_flags::only_read) != 0;
   if (writes && rule->may() != policy::access::write) return not_allowed;
   // Not waiting for a pipe's other end, and no terminal becomes the broker's.
   int flags = O_NONBLOCK | O_NOCTTY;
@@ -284,6 +320,8 @@ inline std::int64_t allowed_calls::open(const decoded_call& call) {
   if ((call.flags & open_flags::append) != 0) flags |= O_APPEND;
   if ((call.flags & open_flags::truncate) != 0) flags |= O_TRUNC;
   if ((call.flags & open_flags::directory) != 0) flags |= O_DIRECTORY;
+  if ((call.flags & open_flags::sync) != 0) flags |= O_SYNC;
+  if ((call.flags & open_flags::data_sync) != 0) flags |= O_DSYNC;
   const bool creates = (call.flags & open_flags::create) != 0, only_new = (call.flags & open_flags::exclusive) != 0;
   // First as a place, which does nothing to what is there: to open a pipe or a device would.
   for (int tries = 0; tries < 16; ++tries) {
@@ -310,12 +348,75 @@ inline std::int64_t allowed_calls::open(const decoded_call& call) {
 inline std::int64_t allowed_calls::stat(const decoded_call& call) {
   std::string_view rest;
   const policy::place* const rule = rules_.find(call.path, rest);
+  if (rule == nullptr && rules_.has_place_beneath(call.path)) {
+    struct stat shown{};
+    shown.st_mode = S_IFDIR | 0555;
+    shown.st_nlink = 2;
+    data_.put(call.data, &shown);
+    return 0;
+  }
   if (rule == nullptr) return not_allowed;
   const owned_file file = look_at(*rule, rest, O_PATH);
   if (file.get() < 0) return file.get();
   struct statfs where{};
   if (::fstatfs(file.get(), &where) == 0 && where.f_type == PROC_SUPER_MAGIC) return -EACCES;
   return result_of(::fstat(file.get(), static_cast<struct stat*>(data_.for_kernel(call.data))));
+}
+
+inline std::int64_t allowed_calls::statfs(const decoded_call& call) {
+  std::string_view rest;
+  const policy::place* const rule = rules_.find(call.path, rest);
+  if (rule == nullptr) return not_allowed;
+  const owned_file file = look_at(*rule, rest, O_PATH);
+  if (file.get() < 0) return file.get();
+  return result_of(::fstatfs(file.get(), static_cast<struct statfs*>(data_.for_kernel(call.data))));
+}
+
+template <class Change>
+std::int64_t allowed_calls::change_at(const std::string& path, Change change) const {
+  std::string_view rest;
+  const policy::place* const rule = rules_.find(path, rest);
+  if (rule == nullptr || rule->may() != policy::access::write) return not_allowed;
+  const owned_file there = open_to_change(*rule, rest, O_PATH);
+  if (there.get() < 0) return there.get();
+  struct stat found{};
+  if (::fstat(there.get(), &found) != 0) return -errno;
+  if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) return -EACCES;
+  return change(("/proc/self/fd/" + std::to_string(there.get())).c_str());
+}
+
+inline std::array<timespec, 2> allowed_calls::times_of(const decoded_call& call) noexcept {
+  const auto time_of = [](std::int64_t time) {
+    constexpr std::int64_t second = 1'000'000'000;
+    if (time == file_time::unchanged) return timespec{0, UTIME_OMIT};
+    if (time == file_time::now) return timespec{0, UTIME_NOW};
+    const std::int64_t rest = (time % second + second) % second;  // also before 1970
+    return timespec{time / second - (time % second < 0 ? 1 : 0), static_cast<long>(rest)};
+  };
+  return {time_of(call.offset), time_of(call.other_offset)};
+}
+
+/// None waits. Files that were opened to be read only are not locked: others wait for locks of those.
+inline std::int64_t allowed_calls::lock(const decoded_call& call, int file) {
+  if (judge_change(file) != 0) return -ENOLCK;
+  const auto how = static_cast<file_lock>(call.flags);
+  switch (how) {
+    case file_lock::shared: return result_of(::flock(file, LOCK_SH | LOCK_NB));
+    case file_lock::exclusive: return result_of(::flock(file, LOCK_EX | LOCK_NB));
+    case file_lock::released: return result_of(::flock(file, LOCK_UN));
+    default: break;
+  }
+  // Of the opening, not of the process, which is the broker for all its clients.
+  struct flock what{};
+  what.l_type = how == file_lock::none                                  ? F_UNLCK
+                : how == file_lock::read || how == file_lock::test_read ? F_RDLCK
+                                                                        : F_WRLCK;
+  what.l_whence = SEEK_SET;
+  what.l_start = call.offset;
+  what.l_len = call.other_offset;
+  if (how != file_lock::test_read && how != file_lock::test_write) return result_of(::fcntl(file, F_OFD_SETLK, &what));
+  if (::fcntl(file, F_OFD_GETLK, &what) != 0) return -errno;
+  return what.l_type == F_UNLCK ? 0 : 1;
 }
 
 /// In `directory`, a negative error number when it is not allowed or not there.
@@ -365,6 +466,41 @@ inline int allowed_calls::await(int file, short events) const noexcept {
     if (both[1].revents != 0) return -EINTR;
     return 0;
   }
+}
+
+/// A thread of the broker waits with it.
+inline std::int64_t allowed_calls::poll(const decoded_call& call) {
+  const std::size_t many = call.list.size() / sizeof(pollfd);
+  std::vector<pollfd> waits(many);
+  if (many != 0) std::memcpy(waits.data(), call.list.data(), many * sizeof(pollfd));
+  std::vector<table::use> uses;
+  uses.reserve(many);
+  int unknown = 0;
+  for (pollfd& one : waits) {
+    const int handle = std::exchange(one.fd, -1);  // the kernel passes over those below 0
+    one.events &= POLLIN | POLLOUT;
+    one.revents = 0;
+    if (handle < 0) continue;
+    table::use used = files_.get(static_cast<std::uint32_t>(handle));
+    if (!used) {
+      one.revents = POLLNVAL;
+      ++unknown;
+      continue;
+    }
+    one.fd = used.file();
+    uses.push_back(std::move(used));
+  }
+  waits.push_back({over_.get(), POLLIN, 0});
+  std::vector<short> found(many);
+  for (std::size_t i = 0; i < many; ++i) found[i] = waits[i].revents;
+  int ready = ::poll(waits.data(), waits.size(), unknown != 0 ? 0 : static_cast<int>(call.offset));
+  if (ready < 0) return -errno;
+  if (waits[many].revents != 0) return -EINTR;
+  for (std::size_t i = 0; i < many; ++i) {
+    const auto seen = static_cast<short>(found[i] | waits[i].revents);
+    data_.put({call.data.at + i * sizeof(pollfd) + offsetof(pollfd, revents), sizeof seen}, &seen);
+  }
+  return ready + unknown;
 }
 
 inline std::int64_t allowed_calls::read_or_write(const decoded_call& call, int file) {

@@ -17,6 +17,7 @@
 
 #include <cstddef>  // std::byte
 #include <cstdint>  // std::uint64_t
+#include <cstring>  // std::memcpy
 #include <string>   // copies
 
 namespace muster::inline MUSTER_ABI::detail {
@@ -36,6 +37,8 @@ class client_data {
   bool has(const window& w) const noexcept { return w.size <= size_ && w.at <= size_ - w.size; }
   /// For the arguments of a system call. The window is one that has() has been asked about.
   void* for_kernel(const window& w) const noexcept { return start_ + w.at; }
+  /// Writes all of a window, and reads nothing of it.
+  void put(const window& w, const void* from) const noexcept { std::memcpy(start_ + w.at, from, w.size); }
 
  private:
   friend class decoder;

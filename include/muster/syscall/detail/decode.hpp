@@ -5,7 +5,7 @@
 // become numbers, places and paths; everything in it is a copy.
 //
 // A request is six words: the call and the slot of its caller, and five arguments. Data and paths lie in the arena,
-// which both sides see, at offsets into it; data is never looked at, and a path is copied before it is.
+// which both sides see, at offsets into it; data is never looked at, and a path or a list is copied before it is.
 //
 // Order      no state. Bounded: at most as many steps as a path has bytes.
 // Hostile    every value of every word is answered, by a call whose arguments are within their bounds or by an error.
@@ -16,8 +16,11 @@
 #include <muster/base/config.hpp>                 // MUSTER_ABI
 #include <muster/syscall/detail/client_data.hpp>  // client_data, window
 
+#include <poll.h>      // pollfd
 #include <sys/stat.h>  // struct stat
+#include <sys/vfs.h>   // struct statfs
 
+#include <algorithm>    // std::min
 #include <array>        // a request
 #include <cerrno>       // EINVAL
 #include <cstdint>      // std::uint64_t
@@ -54,6 +57,14 @@ enum class sandbox_call : std::uint32_t {
   listen,     // handle, how many may wait
   accept,     // handle -> handle
   shutdown,   // handle, what: 0 reading, 1 writing, 2 both
+  chmod,      // path, mode
+  fchmod,     // handle, mode
+  utimens,    // path, two times
+  futimens,   // handle, two times
+  statfs,     // path, data of a struct statfs's size
+  fstatfs,    // handle, data of a struct statfs's size
+  lock,       // handle, how, offset, length
+  poll,       // data of some struct pollfd, milliseconds
   refused,    // number of a system call that was not brokered: only to be told
 };
 inline constexpr std::uint32_t sandbox_calls = static_cast<std::uint32_t>(sandbox_call::refused) + 1;
@@ -61,7 +72,16 @@ inline constexpr std::uint32_t sandbox_calls = static_cast<std::uint32_t>(sandbo
 /// How a file is opened, as the protocol says it.
 struct open_flags {
   static constexpr std::uint64_t read = 1, write = 2, append = 4, create = 8, exclusive = 16, truncate = 32,
-                                 directory = 64, all = 127;
+                                 directory = 64, sync = 128, data_sync = 256, all = 511;
+  static constexpr std::uint64_t only_read = read | directory | sync | data_sync;  ///< change nothing
+};
+
+/// Kinds of locks and tests, by fcntl(2) and from `shared` on by flock(2).
+enum class file_lock : std::uint64_t { read, write, none, test_read, test_write, shared, exclusive, released };
+
+/// Times of files are nanoseconds since 1970; two values say something else.
+struct file_time {
+  static constexpr std::int64_t unchanged = std::numeric_limits<std::int64_t>::min(), now = unchanged + 1;
 };
 
 struct decoded_call {
@@ -71,16 +91,20 @@ struct decoded_call {
   std::uint32_t handle = 0;
   std::uint64_t flags = 0;  // of open; whence; whether a directory is meant; a port; a count; a number
   std::uint32_t mode = 0;
-  std::int64_t offset = 0;
+  std::int64_t offset = 0;        // or a time, or milliseconds; -1: without end
+  std::int64_t other_offset = 0;  // or a length, or a time
   window data;
   std::string path, other_path;
+  std::string list;  // a copy of the data
 };
 
 class decoder {
  public:
   static constexpr std::uint64_t longest_path = 4095;
   static constexpr std::uint64_t bytes_of_stat = sizeof(struct stat);
+  static constexpr std::uint64_t bytes_of_statfs = sizeof(struct statfs);
   static constexpr std::uint64_t most_waiting = 4096;  // at a socket that listens
+  static constexpr std::uint64_t most_polled = 256;    // handles at once
 
   /// `slots` is how many callers the client has.
   decoder(const client_data& data, std::uint32_t slots) noexcept : data_(data), slots_(slots) {}
@@ -155,6 +179,42 @@ class decoder {
         take_handle(made, a[0]);
         take_number(made, a[1], 0, 2);
         return made;
+      case sandbox_call::chmod:
+        made.mode = mode_of(a[2]);
+        take_path(made, made.path, {a[0], a[1]});
+        return made;
+      case sandbox_call::fchmod:
+        made.mode = mode_of(a[1]);
+        take_handle(made, a[0]);
+        return made;
+      case sandbox_call::utimens:
+        take_times(made, a[2], a[3]);
+        take_path(made, made.path, {a[0], a[1]});
+        return made;
+      case sandbox_call::futimens:
+        take_times(made, a[1], a[2]);
+        take_handle(made, a[0]);
+        return made;
+      case sandbox_call::statfs:
+        take_path(made, made.path, {a[0], a[1]});
+        take_data(made, {a[2], bytes_of_statfs});
+        return made;
+      case sandbox_call::fstatfs:
+        take_handle(made, a[0]);
+        take_data(made, {a[1], bytes_of_statfs});
+        return made;
+      case sandbox_call::lock:
+        take_handle(made, a[0]);
+        take_number(made, a[1], 0, static_cast<std::uint64_t>(file_lock::released));
+        take_offset(made, a[2]);
+        take_length(made, a[2], a[3]);
+        return made;
+      case sandbox_call::poll:
+        if (a[1] % sizeof(pollfd) != 0 || a[1] > most_polled * sizeof(pollfd)) made.error = EINVAL;
+        else take_list(made, {a[0], a[1]});
+        made.offset = static_cast<std::int64_t>(a[2]);
+        if (made.offset < -1 || made.offset > std::numeric_limits<int>::max()) made.error = EINVAL;
+        return made;
       case sandbox_call::refused: take_number(made, a[0], 0, std::numeric_limits<std::uint32_t>::max()); return made;
     }
     made.what = sandbox_call::getppid;
@@ -178,9 +238,23 @@ class decoder {
     if (word > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) made.error = EINVAL;
     made.offset = static_cast<std::int64_t>(word);
   }
+  /// As far as files can go.
+  static void take_length(decoded_call& made, std::uint64_t offset, std::uint64_t word) noexcept {
+    constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (word > largest - std::min(offset, largest)) made.error = EINVAL;
+    made.other_offset = static_cast<std::int64_t>(word);
+  }
   void take_data(decoded_call& made, const window& w) const noexcept {
     if (!data_.has(w)) made.error = EFAULT;
     else made.data = w;
+  }
+  void take_list(decoded_call& made, const window& w) const {
+    take_data(made, w);
+    if (made.error == 0) made.list = data_.copied(w);
+  }
+  static void take_times(decoded_call& made, std::uint64_t accessed, std::uint64_t modified) noexcept {
+    made.offset = static_cast<std::int64_t>(accessed);
+    made.other_offset = static_cast<std::int64_t>(modified);
   }
   /// There must be one, with no zero in it: which its copy is asked.
   void take_path(decoded_call& made, std::string& to, const window& w) const {

@@ -272,7 +272,7 @@ class launch {
     step_ = launch_step::memory;
     if (program_ != nullptr && !program_->reserve_stack()) fail(launch_step::memory, errno);
     calls_ = new muster::inside(at_, plan_.asymmetric);  // neither is ever destroyed
-    trap_ = new trap(*calls_, plan_.memory_bytes != 0);
+    trap_ = new trap(*calls_, plan_.memory_bytes != 0, program_ != nullptr ? program_->directory() : "/");
     runners_.reserve(plan_.arena.jobs);
     for (std::uint32_t i = 0; program_ == nullptr && i < plan_.arena.jobs; ++i)
       runners_.emplace_back(stack_options{.size = plan_.stack_bytes}, [this, i] { run_jobs(*calls_, i); });

@@ -38,8 +38,12 @@ class program {
  public:
   static constexpr std::size_t stack_bytes = std::size_t{8} << 20U;
 
-  program(std::string path, std::vector<std::string> arguments, std::vector<std::string> environment)
-      : path_(std::move(path)), arguments_(std::move(arguments)), environment_(std::move(environment)) {}
+  program(std::string path, std::vector<std::string> arguments, std::vector<std::string> environment,
+          std::string directory)
+      : path_(std::move(path)),
+        directory_(std::move(directory)),
+        arguments_(std::move(arguments)),
+        environment_(std::move(environment)) {}
 
   /// Outside: follows the links to the program and to its interpreter, which may lead from one rule's directory to
   /// another's. What cannot be found stays as it is, and the inside finds out.
@@ -57,6 +61,7 @@ class program {
     ::close(file);
   }
   const std::string& path() const noexcept { return path_; }
+  const std::string& directory() const noexcept { return directory_; }
   /// Empty when there is none.
   const std::string& interpreter() const noexcept { return interpreter_; }
   /// Before the limits of memory, as the kernel does not count a program's first stack.
@@ -232,6 +237,7 @@ class program {
   }
 
   std::string path_, interpreter_;
+  const std::string directory_;
   const std::vector<std::string> arguments_, environment_;
   char* stack_ = nullptr;
 };

@@ -39,9 +39,10 @@ namespace detail {
 
 inline const char* name_of(sandbox_call call) noexcept {
   constexpr std::array<const char*, sandbox_calls> names{
-      "getppid", "open",    "close", "read",      "write",    "pread",    "pwrite",     "lseek",
-      "fstat",   "stat",    "fsync", "ftruncate", "getdents", "unlink",   "mkdir",      "rename",
-      "socket",  "connect", "bind",  "listen",    "accept",   "shutdown", "system call"};
+      "getppid", "open",     "close",  "read",      "write",    "pread",    "pwrite",     "lseek",
+      "fstat",   "stat",     "fsync",  "ftruncate", "getdents", "unlink",   "mkdir",      "rename",
+      "socket",  "connect",  "bind",   "listen",    "accept",   "shutdown", "chmod",      "fchmod",
+      "utimens", "futimens", "statfs", "fstatfs",   "lock",     "poll",     "system call"};
   return names[static_cast<std::size_t>(call)];
 }
 
@@ -116,13 +117,19 @@ inline sandbox_refusal describe(const decoded_call& call) {
   switch (call.what) {
     case sandbox_call::open:
       made.what = printable(call.path);
-      if ((call.flags & ~(open_flags::read | open_flags::directory)) == 0) made.rule = rule_for("read", call.path);
+      if ((call.flags & ~open_flags::only_read) == 0) made.rule = rule_for("read", call.path);
       else if ((call.flags & open_flags::create) != 0) made.rule = rule_for("write", directory_of(call.path));
       else made.rule = rule_for("write", call.path);
       break;
     case sandbox_call::stat:
+    case sandbox_call::statfs:
       made.what = printable(call.path);
       made.rule = rule_for("read", call.path);
+      break;
+    case sandbox_call::chmod:
+    case sandbox_call::utimens:
+      made.what = printable(call.path);
+      made.rule = rule_for("write", call.path);
       break;
     case sandbox_call::unlink:
     case sandbox_call::mkdir:

@@ -18,14 +18,21 @@
 #include <muster/syscall/inside.hpp>      // inside
 
 #include <netinet/in.h>    // sockaddr_in
+#include <netinet/tcp.h>   // TCP_NODELAY
+#include <poll.h>          // pollfd
+#include <sched.h>         // cpu_set_t
+#include <sys/file.h>      // LOCK_SH
 #include <sys/mman.h>      // mmap
 #include <sys/resource.h>  // rlimit
+#include <sys/select.h>    // fd_set
 #include <sys/socket.h>    // SOCK_STREAM
 #include <sys/syscall.h>   // SYS_read
+#include <sys/time.h>      // timeval
 #include <sys/uio.h>       // iovec
 #include <sys/utsname.h>   // uname
 #include <ucontext.h>      // ucontext_t
 
+#include <algorithm>    // std::min
 #include <array>        // arguments
 #include <bit>          // std::bit_cast
 #include <cerrno>       // errno
@@ -33,6 +40,8 @@
 #include <cstddef>      // std::byte
 #include <cstdint>      // std::int64_t
 #include <cstring>      // std::strlen
+#include <ctime>        // timespec
+#include <limits>       // numbers that are none
 #include <span>         // data
 #include <string_view>  // paths
 
@@ -44,12 +53,16 @@ class trap {
   using arguments = trapped_call::arguments;
 
   /// `memory`: the kernel lets calls for memory pass that need no file.
-  trap(muster::inside& calls, bool memory) noexcept : calls_(calls), memory_(memory) {
+  trap(muster::inside& calls, bool memory, std::string_view directory = "/") noexcept
+      : calls_(calls), memory_(memory), directory_size_(std::min(directory.size(), sizeof directory_)) {
+    std::memcpy(directory_, directory.data(), directory_size_);
     ::uname(&system_);
     process_ = ::getpid();
     user_ = ::getuid();
     group_ = ::getgid();
     break_ = reinterpret_cast<std::uint64_t>(::sbrk(0));
+    const long bytes = ::syscall(SYS_sched_getaffinity, 0, sizeof processors_, &processors_);
+    processor_bytes_ = bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
     own() = this;
   }
   trap(const trap&) = delete;
@@ -181,7 +194,7 @@ class trap {
     if (given == nullptr) return -EFAULT;
     if (number(at) != AT_FDCWD && given[0] != '/') {
       // Beneath a directory that was opened: its path is remembered.
-      const opened& from = place_of(at);
+      const opened& from = record_of(file(at));
       if (given[0] == '\0' || from.path_size == 0) return given[0] == '\0' ? -ENOENT : -EBADF;
       const full_path all({from.path, from.path_size}, given);
       return all.error() != 0 ? all.error() : call(all.get());
@@ -193,9 +206,12 @@ class trap {
   // --- How files have been opened, as the program may ask.
 
   struct opened {
+    std::int64_t handle = 0;
     int flags = 0;
-    std::size_t path_size = 0;  // of a directory; 0 when it is too long to be remembered
-    char path[120] = {};
+    std::uint16_t names = 0;      // that dup has given it, beside its own
+    bool hidden = false;          // its own has been closed, or is another's
+    std::uint16_t path_size = 0;  // 0 when it is too long to be remembered
+    char path[106] = {};
   };
   static constexpr std::size_t most_opened = 4096;  // as many places as a broker's table has
   /// One for a process, so that it is memory when it is used.
@@ -204,21 +220,106 @@ class trap {
     return all[handle % most_opened];
   }
 
+  static opened& record_of(std::int64_t handle) noexcept {
+    opened& here = place_of(static_cast<std::uint64_t>(handle));
+    if (here.handle != handle) here = {handle};
+    return here;
+  }
+
+  // --- Numbers. A handle of the broker's is its own number, until dup gives it another or takes that away, or it is
+  // large.
+
+  static constexpr std::uint64_t names_end = most_opened;
+  static constexpr std::uint64_t first_name = 960, last_name = FD_SETSIZE - 1;  // that are chosen here
+  /// For each number the handle that dup has given it, and one more; 0: none.
+  static std::uint32_t& name(std::uint64_t number) noexcept {
+    static constinit std::array<std::uint32_t, names_end> all{};
+    return all[number];
+  }
+  static bool is_name(std::int64_t number) noexcept {
+    return number >= 0 && number < std::int64_t{names_end} && name(word(number)) != 0;
+  }
+  /// The handle that a number of the program's stands for; -1, which no broker knows, when it is closed.
+  static std::int64_t file(std::uint64_t given) noexcept {
+    const std::int64_t one = number(given);
+    if (is_name(one)) return std::int64_t{name(word(one))} - 1;
+    if (one < 0) return -1;
+    const opened& here = place_of(word(one));
+    return here.handle == one && here.hidden ? -1 : one;
+  }
+  static void add_name(std::uint64_t number, std::int64_t handle) noexcept {
+    name(number) = static_cast<std::uint32_t>(handle) + 1;
+    ++record_of(handle).names;
+  }
+  /// The number of a handle that is new.
+  std::int64_t named(std::int64_t handle, int flags, std::string_view path = {}) {
+    if (handle < 0) return handle;
+    opened& here = place_of(word(handle));
+    here = {handle, flags};
+    if (path.size() <= sizeof here.path) {
+      std::memcpy(here.path, path.data(), path.size());
+      here.path_size = static_cast<std::uint16_t>(path.size());
+    }
+    if (handle < std::int64_t{names_end} && !is_name(handle)) return handle;
+    // The broker's numbers grow with each use of a place; the program gets the place's, which fd_set has room for. Not
+    // when dup2 has taken it, and none of the standard streams.
+    here.hidden = true;
+    const std::uint64_t place = word(handle) % most_opened;
+    if (place < 3 || name(place) != 0) return name_from(first_name, handle);
+    return add_name(place, handle), static_cast<std::int64_t>(place);
+  }
+  std::int64_t name_from(std::uint64_t least, std::int64_t handle) {
+    for (std::uint64_t free = std::max(least, first_name); free <= last_name; ++free)
+      if (name(free) == 0 && place_of(free).handle != static_cast<std::int64_t>(free))
+        return add_name(free, handle), static_cast<std::int64_t>(free);
+    if (record_of(handle).names == 0) calls_.close(handle);  // it has no number at all
+    return -EMFILE;
+  }
+  bool is_open(std::int64_t handle) {
+    struct stat found{};
+    return handle >= 0 && calls_.fstat(handle, found) != -EBADF;
+  }
+  std::int64_t duplicate(std::uint64_t given, std::uint64_t least) {
+    const std::int64_t handle = file(given);
+    if (!is_open(handle)) return -EBADF;
+    return least <= last_name ? name_from(least, handle) : -EINVAL;
+  }
+  std::int64_t duplicate_to(std::uint64_t given, std::uint64_t wanted) {
+    const std::int64_t handle = file(given);
+    if (!is_open(handle)) return -EBADF;
+    if (number(given) == number(wanted)) return number(wanted);
+    if (number(wanted) < 0 || number(wanted) >= std::int64_t{names_end}) return -EBADF;
+    ++record_of(handle).names;  // so that it stays open if that is its own number
+    close(wanted);
+    --record_of(handle).names;
+    add_name(word(number(wanted)), handle);
+    return number(wanted);
+  }
+  std::int64_t close(std::uint64_t given) {
+    const std::int64_t one = number(given), handle = file(given);
+    if (handle < 0) return -EBADF;
+    opened& here = record_of(handle);
+    if (is_name(one)) {
+      name(word(one)) = 0;
+      --here.names;
+      if (here.names != 0 || !here.hidden) return 0;
+    } else if (here.names != 0) {
+      here.hidden = true;
+      return 0;
+    }
+    here = {};
+    return calls_.close(handle);
+  }
+
   std::int64_t open(std::uint64_t at, std::uint64_t path, int flags, unsigned mode) {
     return with_path(at, path, [&](std::string_view full) {
-      const std::int64_t handle = calls_.open(full, flags, mode);
-      if (handle < 0) return handle;
-      opened& place = place_of(static_cast<std::uint64_t>(handle));
-      place.flags = flags & (O_ACCMODE | O_APPEND);
-      place.path_size = full.size() <= sizeof place.path ? full.size() : 0;
-      std::memcpy(place.path, full.data(), place.path_size);
-      return handle;
+      return named(calls_.open(full, flags, mode), flags & (O_ACCMODE | O_APPEND | O_SYNC), full);
     });
   }
   std::int64_t stat(std::uint64_t at, std::uint64_t path, std::uint64_t to, int flags) {
     const char* const given = pointer<const char>(path);
     if ((flags & AT_EMPTY_PATH) != 0 && (given == nullptr || given[0] == '\0'))
-      return calls_.fstat(number(at), *pointer<struct stat>(to));
+      return calls_.fstat(file(at), *pointer<struct stat>(to));
     return with_path(at, path, [&](std::string_view full) { return calls_.stat(full, *pointer<struct stat>(to)); });
   }
   std::int64_t access(std::uint64_t at, std::uint64_t path, int how) {
@@ -253,7 +354,7 @@ class trap {
       const iovec& one = pointer<const iovec>(at)[i];
       if (one.iov_len == 0) continue;
       const std::span<std::byte> data(static_cast<std::byte*>(one.iov_base), one.iov_len);
-      const std::int64_t now = writes ? calls_.write(number(handle), data) : calls_.read(number(handle), data);
+      const std::int64_t now = writes ? calls_.write(file(handle), data) : calls_.read(file(handle), data);
       if (now < 0) return done != 0 ? done : now;
       done += now;
       if (static_cast<std::size_t>(now) != one.iov_len) break;
@@ -267,7 +368,7 @@ class trap {
   /// Of a file: memory without one, into which the file's bytes are read. Nothing that is written goes back.
   std::int64_t map(const arguments& a) {
     const int protection = number(a[2]), flags = number(a[3]);
-    const std::int64_t handle = number(a[4]);
+    const std::int64_t handle = file(a[4]);
     if (!memory_) return -ENOMEM;
     if ((flags & MAP_ANONYMOUS) != 0) {
       // Shared memory without a file is shared with nobody here.
@@ -315,8 +416,7 @@ class trap {
     return ntohs(at.sin_port);
   }
   std::int64_t accept(std::uint64_t handle, std::uint64_t address, std::uint64_t size) {
-    const std::int64_t made = calls_.accept(number(handle));
-    if (made >= 0) place_of(word(made)).flags = O_RDWR;
+    const std::int64_t made = named(calls_.accept(file(handle)), O_RDWR);
     if (made < 0 || address == 0) return made;
     sockaddr_in from{};
     from.sin_family = AF_INET;
@@ -327,15 +427,231 @@ class trap {
     return made;
   }
 
-  std::int64_t control(std::uint64_t handle, int command, std::uint64_t) {
+  std::int64_t control(std::uint64_t given, int command, std::uint64_t argument) {
+    const std::int64_t handle = file(given);
+    if (handle < 0) return -EBADF;
+    const int flags = handle < 3 ? O_RDWR : record_of(handle).flags;
     switch (command) {
       case F_GETFD: return FD_CLOEXEC;
-      case F_SETFD:
-      case F_SETFL: return 0;
-      case F_GETFL: return handle < 3 ? O_RDWR : place_of(handle).flags;
+      case F_SETFD: return 0;
+      case F_GETFL: return flags;
+      case F_SETFL: return ((number(argument) ^ flags) & O_APPEND) != 0 ? -EINVAL : 0;
+      case F_DUPFD:
+      case F_DUPFD_CLOEXEC: return duplicate(given, argument);
+      case F_SETLK:
+      case F_OFD_SETLK: return lock(handle, *pointer<const struct flock>(argument), false);
+      case F_SETLKW:
+      case F_OFD_SETLKW: return lock(handle, *pointer<const struct flock>(argument), true);
+      case F_GETLK:
+      case F_OFD_GETLK: return test_lock(handle, *pointer<struct flock>(argument));
       default: return -EINVAL;
     }
   }
+
+  // --- Locks. The broker waits for none: the thread sleeps and asks again.
+
+  template <class Try>
+  static std::int64_t until_locked(bool waits, Try once) {
+    for (;;) {
+      const std::int64_t result = once();
+      if (result != -EAGAIN || !waits) return result;
+      const timespec pause{0, 1'000'000};
+      native(SYS_clock_nanosleep, {CLOCK_MONOTONIC, 0, std::bit_cast<std::uint64_t>(&pause), 0, 0, 0});
+    }
+  }
+  struct range {
+    std::int64_t start = 0, length = 0;
+  };
+  std::int64_t range_of(std::int64_t handle, const struct flock& what, range& made) {
+    made = {what.l_start, what.l_len};
+    if (what.l_whence == SEEK_CUR || what.l_whence == SEEK_END) {
+      struct stat found{};
+      const std::int64_t from =
+          what.l_whence == SEEK_CUR ? calls_.lseek(handle, 0, SEEK_CUR) : calls_.fstat(handle, found);
+      if (from < 0) return from;
+      made.start += what.l_whence == SEEK_CUR ? from : found.st_size;
+    }
+    if (made.length < 0) {
+      made.start += made.length;
+      made.length = -made.length;
+    }
+    return made.start < 0 ? -EINVAL : 0;
+  }
+  std::int64_t lock(std::int64_t handle, const struct flock& what, bool waits) {
+    range where;
+    if (const std::int64_t error = range_of(handle, what, where); error != 0) return error;
+    const file_lock how = what.l_type == F_RDLCK   ? file_lock::read
+                          : what.l_type == F_WRLCK ? file_lock::write
+                                                   : file_lock::none;
+    return until_locked(waits, [&] { return calls_.lock(handle, how, where.start, where.length); });
+  }
+  std::int64_t test_lock(std::int64_t handle, struct flock& what) {
+    range where;
+    if (const std::int64_t error = range_of(handle, what, where); error != 0) return error;
+    const std::int64_t result = calls_.lock(
+        handle, what.l_type == F_RDLCK ? file_lock::test_read : file_lock::test_write, where.start, where.length);
+    if (result < 0) return result;
+    what.l_type = result == 0 ? F_UNLCK : F_WRLCK;  // by another, of which no more is known
+    if (result != 0) what.l_pid = -1;
+    return 0;
+  }
+  std::int64_t lock_file(std::int64_t handle, int operation) {
+    file_lock how = file_lock::released;
+    switch (operation & ~LOCK_NB) {
+      case LOCK_SH: how = file_lock::shared; break;
+      case LOCK_EX: how = file_lock::exclusive; break;
+      case LOCK_UN: break;
+      default: return -EINVAL;
+    }
+    return until_locked((operation & LOCK_NB) == 0, [&] { return calls_.lock(handle, how); });
+  }
+
+  // --- Attributes.
+
+  std::int64_t set_times(std::uint64_t at, std::uint64_t path, const timespec* given) {
+    const timespec times[2] = {given != nullptr ? given[0] : timespec{0, UTIME_NOW},
+                               given != nullptr ? given[1] : timespec{0, UTIME_NOW}};
+    if (path == 0) return calls_.futimens(file(at), times);
+    return with_path(at, path, [&](std::string_view full) { return calls_.utimens(full, times); });
+  }
+  std::int64_t set_times(std::uint64_t path, const timeval* given) {
+    if (given == nullptr) return set_times(working_directory, path, static_cast<const timespec*>(nullptr));
+    const timespec times[2] = {{given[0].tv_sec, given[0].tv_usec * 1000}, {given[1].tv_sec, given[1].tv_usec * 1000}};
+    return set_times(working_directory, path, times);
+  }
+  /// Owners stay: what asks for the one that a file has gets that.
+  static std::int64_t keep_owner(std::int64_t result, const struct stat& found, std::uint64_t user,
+                                 std::uint64_t group) noexcept {
+    if (result != 0) return result;
+    constexpr std::uint32_t any = ~std::uint32_t{0};
+    const auto is = [](std::uint64_t wanted, std::uint32_t own) {
+      return static_cast<std::uint32_t>(wanted) == any || static_cast<std::uint32_t>(wanted) == own;
+    };
+    return is(user, found.st_uid) && is(group, found.st_gid) ? 0 : -EPERM;
+  }
+  std::int64_t change_owner(std::uint64_t at, std::uint64_t path, std::uint64_t user, std::uint64_t group) {
+    struct stat found{};
+    const std::int64_t result = with_path(at, path, [&](std::string_view full) { return calls_.stat(full, found); });
+    return keep_owner(result, found, user, group);
+  }
+  std::int64_t change_owner(std::uint64_t given, std::uint64_t user, std::uint64_t group) {
+    struct stat found{};
+    const std::int64_t result = calls_.fstat(file(given), found);
+    return keep_owner(result, found, user, group);
+  }
+
+  // --- Waiting for several files.
+
+  MUSTER_COLD std::int64_t poll(std::span<pollfd> given, std::int64_t milliseconds) {
+    constexpr std::size_t most = decoder::most_polled;
+    if (given.size() > most) return -EINVAL;
+    if (given.empty()) return sleep(milliseconds);
+    std::array<pollfd, most> asked;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      constexpr int closed = std::numeric_limits<int>::max();
+      asked[i] = given[i];
+      if (given[i].fd < 0) continue;
+      const std::int64_t handle = file(word(given[i].fd));
+      asked[i].fd = handle < 0 ? closed : static_cast<int>(handle);
+    }
+    const std::int64_t result = calls_.poll(std::span(asked).first(given.size()), static_cast<int>(milliseconds));
+    if (result < 0) return result;
+    for (std::size_t i = 0; i < given.size(); ++i) given[i].revents = asked[i].revents;
+    return result;
+  }
+  static std::int64_t sleep(std::int64_t milliseconds) noexcept {
+    constexpr std::int64_t second = 1000;
+    const std::int64_t all = milliseconds < 0 ? std::numeric_limits<int>::max() : milliseconds;
+    const timespec pause{all / second, (all % second) * 1'000'000};
+    do native(SYS_clock_nanosleep, {CLOCK_MONOTONIC, 0, std::bit_cast<std::uint64_t>(&pause), 0, 0, 0});
+    while (milliseconds < 0);
+    return 0;
+  }
+  /// Whole ones, and not before the time; -1 without end.
+  static std::int64_t milliseconds(const timespec* time) noexcept {
+    if (time == nullptr) return -1;
+    constexpr std::int64_t most = std::numeric_limits<int>::max();
+    if (time->tv_sec < 0 || time->tv_nsec < 0) return 0;
+    return std::min(most, std::min<std::int64_t>(time->tv_sec, most) * 1000 + (time->tv_nsec + 999'999) / 1'000'000);
+  }
+  MUSTER_COLD std::int64_t select(int many, const std::array<fd_set*, 3>& sets, std::int64_t time) {
+    std::array<pollfd, decoder::most_polled> asked;
+    std::size_t used = 0;
+    for (int one = 0; one < std::min(many, FD_SETSIZE); ++one) {
+      const auto in = [&](std::size_t set) { return sets[set] != nullptr && FD_ISSET(one, sets[set]); };
+      const int events = (in(0) ? POLLIN : 0) | (in(1) ? POLLOUT : 0);
+      if (events == 0 && !in(2)) continue;
+      if (used == asked.size()) return -EINVAL;
+      asked[used++] = {one, static_cast<short>(events), 0};
+    }
+    const std::span<pollfd> some = std::span(asked).first(used);
+    const std::int64_t result = poll(some, time);
+    if (result < 0) return result;
+    for (const pollfd& one : some)
+      if ((one.revents & POLLNVAL) != 0) return -EBADF;
+    std::int64_t ready = 0;
+    for (const pollfd& one : some) {
+      const auto keep = [&](std::size_t set, int events) {
+        if (sets[set] == nullptr || !FD_ISSET(one.fd, sets[set])) return;
+        if ((one.revents & events) != 0) ++ready;
+        else FD_CLR(one.fd, sets[set]);
+      };
+      keep(0, POLLIN | POLLHUP | POLLERR);
+      keep(1, POLLOUT | POLLERR);
+      keep(2, POLLPRI);
+    }
+    return ready;
+  }
+
+  // --- Options of sockets. An option that only says how fast or how large is accepted, without effect.
+
+  static std::int64_t set_option(int level, int name) noexcept {
+    const bool harmless = level == SOL_SOCKET ? name == SO_REUSEADDR || name == SO_KEEPALIVE || name == SO_SNDBUF ||
+                                                    name == SO_RCVBUF || name == SO_REUSEPORT
+                                              : level == IPPROTO_TCP && (name == TCP_NODELAY || name == TCP_CORK ||
+                                                                         name == TCP_QUICKACK || name == TCP_KEEPIDLE ||
+                                                                         name == TCP_KEEPINTVL || name == TCP_KEEPCNT);
+    return harmless ? 0 : -ENOPROTOOPT;
+  }
+  static std::int64_t get_option(int level, int name, std::uint64_t to, std::uint64_t size) noexcept {
+    int value = 0;
+    if (level != SOL_SOCKET) return -ENOPROTOOPT;
+    switch (name) {
+      case SO_ERROR: break;
+      case SO_TYPE: value = SOCK_STREAM; break;
+      case SO_DOMAIN: value = AF_INET; break;
+      case SO_PROTOCOL: value = IPPROTO_TCP; break;
+      case SO_REUSEADDR: value = 1; break;
+      default: return -ENOPROTOOPT;
+    }
+    auto& room = *pointer<socklen_t>(size);
+    room = std::min<socklen_t>(room, sizeof value);
+    std::memcpy(pointer<void>(to), &value, room);
+    return 0;
+  }
+
+  /// Of the process: processor time, and nothing else.
+  static std::int64_t usage(std::uint64_t to) noexcept {
+    timespec used{};
+    native(SYS_clock_gettime, {CLOCK_PROCESS_CPUTIME_ID, std::bit_cast<std::uint64_t>(&used), 0, 0, 0, 0});
+    rusage made{};
+    made.ru_utime = {used.tv_sec, used.tv_nsec / 1000};
+    *pointer<rusage>(to) = made;
+    return 0;
+  }
+  /// The processors as they were before the wall.
+  std::int64_t affinity(std::uint64_t size, std::uint64_t to) const noexcept {
+    const auto most = std::min<std::size_t>(size, sizeof processors_);
+    if (most < processor_bytes_) return -EINVAL;
+    std::memcpy(pointer<void>(to), &processors_, processor_bytes_);
+    return static_cast<std::int64_t>(processor_bytes_);
+  }
+  std::int64_t copy(std::uint64_t from, std::uint64_t from_offset, std::uint64_t to, std::uint64_t to_offset,
+                    std::uint64_t size) {
+    return calls_.copy(file(from), pointer<std::int64_t>(from_offset), file(to), pointer<std::int64_t>(to_offset),
+                       size);
+  }
+
   std::int64_t limit(std::uint64_t which, std::uint64_t set, std::uint64_t get) const {
     if (set != 0) return -EPERM;
     if (get != 0) {
@@ -350,30 +666,55 @@ class trap {
   muster::inside& calls_;
   const bool memory_;
   utsname system_{};
+  cpu_set_t processors_{};
+  std::size_t processor_bytes_ = 0;
   std::int64_t process_ = 0, user_ = 0, group_ = 0;
   std::uint64_t break_ = 0;
-  char directory_[muster::inside::longest_path] = "/";
-  std::size_t directory_size_ = 1;
+  char directory_[muster::inside::longest_path];
+  std::size_t directory_size_;
 };
 
 inline std::int64_t trap::answer(long call, const arguments& a) {
   switch (call) {
     // Files.
-    case SYS_read: return calls_.read(number(a[0]), bytes(a[1], a[2]));
-    case SYS_write: return calls_.write(number(a[0]), bytes(a[1], a[2]));
-    case SYS_pread64: return calls_.pread(number(a[0]), bytes(a[1], a[2]), static_cast<std::int64_t>(a[3]));
-    case SYS_pwrite64: return calls_.pwrite(number(a[0]), bytes(a[1], a[2]), static_cast<std::int64_t>(a[3]));
+    case SYS_read: return calls_.read(file(a[0]), bytes(a[1], a[2]));
+    case SYS_write: return calls_.write(file(a[0]), bytes(a[1], a[2]));
+    case SYS_pread64: return calls_.pread(file(a[0]), bytes(a[1], a[2]), static_cast<std::int64_t>(a[3]));
+    case SYS_pwrite64: return calls_.pwrite(file(a[0]), bytes(a[1], a[2]), static_cast<std::int64_t>(a[3]));
     case SYS_readv: return vectors(a[0], a[1], a[2], false);
     case SYS_writev: return vectors(a[0], a[1], a[2], true);
     case SYS_openat: return open(a[0], a[1], number(a[2]), static_cast<unsigned>(a[3]));
-    case SYS_close: return calls_.close(number(a[0]));
-    case SYS_lseek: return calls_.lseek(number(a[0]), static_cast<std::int64_t>(a[1]), number(a[2]));
-    case SYS_fstat: return calls_.fstat(number(a[0]), *pointer<struct stat>(a[1]));
+    case SYS_close: return close(a[0]);
+    case SYS_lseek: return calls_.lseek(file(a[0]), static_cast<std::int64_t>(a[1]), number(a[2]));
+    case SYS_fstat: return calls_.fstat(file(a[0]), *pointer<struct stat>(a[1]));
     case SYS_newfstatat: return stat(a[0], a[1], a[2], number(a[3]));
     case SYS_fsync:
-    case SYS_fdatasync: return calls_.fsync(number(a[0]));
-    case SYS_ftruncate: return calls_.ftruncate(number(a[0]), static_cast<std::int64_t>(a[1]));
-    case SYS_getdents64: return calls_.getdents(number(a[0]), bytes(a[1], a[2]));
+    case SYS_fdatasync: return calls_.fsync(file(a[0]));
+    case SYS_ftruncate: return calls_.ftruncate(file(a[0]), static_cast<std::int64_t>(a[1]));
+    case SYS_truncate:
+      return with_path(working_directory, a[0],
+                       [&](std::string_view path) { return calls_.truncate(path, static_cast<std::int64_t>(a[1])); });
+    case SYS_fchmod: return calls_.fchmod(file(a[0]), static_cast<unsigned>(a[1]));
+    case SYS_fchmodat:
+      return with_path(a[0], a[1],
+                       [&](std::string_view path) { return calls_.chmod(path, static_cast<unsigned>(a[2])); });
+    case SYS_utimensat: return set_times(a[0], a[1], pointer<const timespec>(a[2]));
+    case SYS_fchown: return change_owner(a[0], a[1], a[2]);
+    case SYS_fchownat: return change_owner(a[0], a[1], a[2], a[3]);
+    case SYS_statfs:
+      return with_path(working_directory, a[0],
+                       [&](std::string_view path) { return calls_.statfs(path, *pointer<struct statfs>(a[1])); });
+    case SYS_fstatfs: return calls_.fstatfs(file(a[0]), *pointer<struct statfs>(a[1]));
+    case SYS_copy_file_range: return copy(a[0], a[1], a[2], a[3], a[4]);
+    case SYS_sendfile: return copy(a[1], a[2], a[0], 0, a[3]);
+    case SYS_dup: return duplicate(a[0], 0);
+    case SYS_dup3: return number(a[0]) == number(a[1]) ? -EINVAL : duplicate_to(a[0], a[1]);
+    case SYS_flock: return lock_file(file(a[0]), number(a[1]));
+    case SYS_ppoll: return poll({pointer<pollfd>(a[0]), a[1]}, milliseconds(pointer<const timespec>(a[2])));
+    case SYS_pselect6:
+      return select(number(a[0]), {pointer<fd_set>(a[1]), pointer<fd_set>(a[2]), pointer<fd_set>(a[3])},
+                    milliseconds(pointer<const timespec>(a[4])));
+    case SYS_getdents64: return calls_.getdents(file(a[0]), bytes(a[1], a[2]));
     case SYS_unlinkat:
       return with_path(a[0], a[1], [&](std::string_view path) {
         return (number(a[2]) & AT_REMOVEDIR) != 0 ? calls_.rmdir(path) : calls_.unlink(path);
@@ -388,6 +729,15 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case 439: return access(a[0], a[1], number(a[2]));  // faccessat2
     case SYS_readlinkat: return read_link(a[0], a[1]);
     case SYS_chdir: return change_directory(a[0]);
+    case SYS_fchdir: {
+      const std::int64_t handle = file(a[0]);
+      if (handle < 0) return -EBADF;
+      const opened& from = record_of(handle);
+      if (from.path_size == 0) return -EACCES;
+      std::memcpy(directory_, from.path, from.path_size);
+      directory_size_ = from.path_size;
+      return 0;
+    }
     case SYS_getcwd:
       if (a[1] < directory_size_ + 1) return -ERANGE;
       std::memcpy(pointer<char>(a[0]), directory_, directory_size_);
@@ -397,6 +747,17 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case SYS_ioctl: return -ENOTTY;
     case SYS_fcntl: return control(a[0], number(a[1]), a[2]);
     case SYS_fadvise64: return 0;
+    case SYS_setxattr:
+    case SYS_lsetxattr:
+    case SYS_fsetxattr:
+    case SYS_getxattr:
+    case SYS_lgetxattr:
+    case SYS_fgetxattr:
+    case SYS_listxattr:
+    case SYS_llistxattr:
+    case SYS_flistxattr: return -EOPNOTSUPP;  // no file has any here
+    case SYS_mincore:
+    case SYS_sysinfo:
     case SYS_statx:
     case 435: return -ENOSYS;  // clone3: the C library tries clone then, and fails cleanly
     case old_calls::open: return open(working_directory, a[0], number(a[1]), static_cast<unsigned>(a[2]));
@@ -413,6 +774,20 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case old_calls::mkdir:
       return with_path(working_directory, a[0],
                        [&](std::string_view path) { return calls_.mkdir(path, static_cast<unsigned>(a[1])); });
+    case old_calls::dup2: return duplicate_to(a[0], a[1]);
+    case old_calls::chmod:
+      return with_path(working_directory, a[0],
+                       [&](std::string_view path) { return calls_.chmod(path, static_cast<unsigned>(a[1])); });
+    case old_calls::chown:
+    case old_calls::lchown: return change_owner(working_directory, a[0], a[1], a[2]);
+    case old_calls::utimes: return set_times(a[0], pointer<const timeval>(a[1]));
+    case old_calls::poll: return poll({pointer<pollfd>(a[0]), a[1]}, std::max(number(a[2]), -1));
+    case old_calls::select: {
+      const auto* const time = pointer<const timeval>(a[4]);
+      const timespec exact = time != nullptr ? timespec{time->tv_sec, time->tv_usec * 1000} : timespec{};
+      return select(number(a[0]), {pointer<fd_set>(a[1]), pointer<fd_set>(a[2]), pointer<fd_set>(a[3])},
+                    milliseconds(time != nullptr ? &exact : nullptr));
+    }
     case old_calls::rename: return rename(working_directory, a[0], working_directory, a[1]);
     case old_calls::renameat: return rename(a[0], a[1], a[2], a[3]);
     case old_calls::getrlimit: return limit(a[0], 0, a[1]);
@@ -431,28 +806,27 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
       constexpr int flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
       if (a[0] != AF_INET || (number(a[1]) & ~flags) != SOCK_STREAM) return refused(SYS_socket);
       if ((number(a[1]) & SOCK_NONBLOCK) != 0) return refused(SYS_socket);
-      const std::int64_t made = calls_.socket();
-      if (made >= 0) place_of(word(made)).flags = O_RDWR;
-      return made;
+      return named(calls_.socket(), O_RDWR);
     }
     case SYS_connect:
     case SYS_bind: {
       const std::int64_t port = port_of(a[1], a[2]);
       if (port < 0) return port;
       const auto to = static_cast<std::uint16_t>(port);
-      return call == SYS_connect ? calls_.connect(number(a[0]), to) : calls_.bind(number(a[0]), to);
+      return call == SYS_connect ? calls_.connect(file(a[0]), to) : calls_.bind(file(a[0]), to);
     }
-    case SYS_listen: return calls_.listen(number(a[0]), static_cast<unsigned>(a[1]));
+    case SYS_listen: return calls_.listen(file(a[0]), static_cast<unsigned>(a[1]));
     case SYS_accept:
     case SYS_accept4: return accept(a[0], a[1], a[2]);
-    case SYS_shutdown: return calls_.shutdown(number(a[0]), number(a[1]));
-    case SYS_setsockopt: return 0;  // how fast, and such; nothing that changes what is sent
+    case SYS_shutdown: return calls_.shutdown(file(a[0]), number(a[1]));
+    case SYS_setsockopt: return set_option(number(a[1]), number(a[2]));
+    case SYS_getsockopt: return get_option(number(a[1]), number(a[2]), a[3], a[4]);
     case SYS_sendto:
       if (a[4] != 0 || (number(a[3]) & ~MSG_NOSIGNAL) != 0) return refused(SYS_sendto);
-      return calls_.write(number(a[0]), bytes(a[1], a[2]));
+      return calls_.write(file(a[0]), bytes(a[1], a[2]));
     case SYS_recvfrom:
       if (a[4] != 0 || number(a[3]) != 0) return refused(SYS_recvfrom);
-      return calls_.read(number(a[0]), bytes(a[1], a[2]));
+      return calls_.read(file(a[0]), bytes(a[1], a[2]));
 
     // The process.
     case SYS_getpid:
@@ -461,6 +835,11 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case SYS_getppid: return calls_.getppid();
     case SYS_getuid:
     case SYS_geteuid: return user_;
+    case SYS_getgroups: return 0;
+    case SYS_getpgid:
+    case SYS_getsid: return process_;
+    case SYS_getrusage: return usage(a[1]);
+    case SYS_sched_getaffinity: return affinity(a[1], a[2]);
     case SYS_getgid:
     case SYS_getegid: return group_;
     case SYS_uname: return *pointer<utsname>(a[0]) = system_, 0;
@@ -469,7 +848,12 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case SYS_rseq: return -ENOSYS;
     case SYS_prctl:
     case old_calls::arch_prctl: return -EINVAL;
-    case SYS_rt_sigaction: return -EPERM;  // of SIGSYS
+    case SYS_rt_sigaction: {  // of SIGSYS
+      if (a[1] != 0) return -EPERM;
+      constexpr std::size_t bytes_of_action = 32;  // as the kernel has it
+      if (a[2] != 0) std::memset(pointer<void>(a[2]), 0, bytes_of_action);
+      return 0;
+    }
     case SYS_nanosleep: return native(SYS_clock_nanosleep, {CLOCK_REALTIME, 0, a[0], a[1], 0, 0});
     default: return refused(static_cast<std::uint64_t>(call));
   }
