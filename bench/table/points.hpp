@@ -68,6 +68,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(team_spec, carriers, fibers, work, least_work
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(fork_spec, program, size, workers, items, one_run, pause, idle, idle_seconds, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_spec, active, items, filled, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(call_spec, carriers, fibers, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(read_spec, fibers, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(start_spec, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(crowd_spec, beside, pus, pus_beside)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(model_spec, capacity, producers, fibers, least_work, most_work, items, seed, threads)
 
 /// Adds a point at `x` of a line, which runs `spec` with the number of items that is being measured.
