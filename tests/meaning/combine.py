@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of the combining objects, and of the queues and stacks built on them: see mutants.py."""
 
-CC_SYNCH, FLAT, OSCI, SHARED, PSIM, QUEUE, STACK, PSIM_QUEUE, PSIM_STACK = (
+FLAT, OSCI, SHARED, PSIM, QUEUE, STACK, PSIM_QUEUE, PSIM_STACK = (
     f"muster/combine/{header}.hpp" for header in (
-        "cc_synch", "flat_combining", "osci", "osci_shared", "psim", "combining_queue", "combining_stack", "psim_queue",
+        "flat_combining", "osci", "osci_shared", "psim", "combining_queue", "combining_stack", "psim_queue",
         "psim_stack"))
 DSM_SYNCH, OYAMA, CLH, MCS, RETRY = (
     f"baselines/combining/{header}.hpp" for header in ("dsm_synch", "oyama", "clh", "mcs", "retry"))
-PLACES, NODES, REQUEST, LIST, WAITING, BOXES = (
+OBJECT, PLACES, NODES, REQUEST, LIST, WAITING, BOXES = (
     f"muster/combine/detail/{header}.hpp" for header in (
-        "per_thread", "psim_nodes", "request", "request_list", "fiber_wait", "boxed_items"))
+        "combining_object", "per_thread", "psim_nodes", "request", "request_list", "fiber_wait", "boxed_items"))
 CROWD = "executes_every_request_once_with_its_own_argument"
 
 MUTANTS = (
@@ -82,9 +82,9 @@ MUTANTS = (
      "    explicit kept(Args&&... args) : cell(std::forward<Args>(args)...) {}\n    ~kept() {}\n"
      "    State& ref() noexcept { return cell.ref(); }\n  };\n  alignas(isolation_size) kept state_;\n",
      "unit/combine_counts", "*"),
-    ("combine-cc-synch-node-given-back-twice", CC_SYNCH,
-     "const typename nodes::gives_back last{mine, own};",
-     "const typename nodes::gives_back last{mine, own}, again{mine, own};", "unit/combine_crowd",
+    ("combine-node-given-back-twice", OBJECT,
+     "const typename nodes::gives_back last{mine, turn.own};",
+     "const typename nodes::gives_back last{mine, turn.own}, again{mine, turn.own};", "unit/combine_crowd",
      "combine_crowd/cc_synch.serves_all_who_came_meanwhile"),
 
     # The other combining objects and the queue locks. (Two of them are tested where all kinds are.)

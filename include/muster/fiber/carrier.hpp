@@ -118,7 +118,7 @@ class carrier final : public siblings {
     current_->joined = nullptr;
   }
 
-  /// Operations of this thread's fibers that wait within other operations (combine/impl/waiting.hpp).
+  /// Operations of this thread's fibers that wait within other operations (combine/detail/fiber_wait.hpp).
   void* nested = nullptr;
 
  private:
