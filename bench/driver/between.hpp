@@ -13,8 +13,8 @@
 
 #include "driver/contender.hpp"
 #include "driver/counters.hpp"
-#include "sim/workloads/item.hpp"
 #include "driver/placement.hpp"
+#include "sim/workloads/item.hpp"
 #include "sim/workloads/wait.hpp"
 
 #include <muster/base/mapping.hpp>

@@ -12,10 +12,10 @@
 // gone in. Both count as operations.
 #pragma once
 
-#include "sim/workloads/item.hpp"
 #include "driver/local_work.hpp"
 #include "driver/stream.hpp"
 #include "driver/team.hpp"
+#include "sim/workloads/item.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
 

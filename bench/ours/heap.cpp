@@ -7,8 +7,8 @@
 
 #include "driver/contender.hpp"
 #include "driver/heap_run.hpp"
-#include "tests/gpu/heap_check.hpp"
 #include "muster_simt/launch.hpp"
+#include "tests/gpu/heap_check.hpp"
 
 #include <algorithm>
 #include <atomic>

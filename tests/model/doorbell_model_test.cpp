@@ -7,8 +7,8 @@
 #include <muster/fiber.hpp>
 #include <muster/syscall/detail/doorbell.hpp>
 
-#include "expect_right.hpp"
 #include "checker/explore.hpp"
+#include "expect_right.hpp"
 #include "mutant_search.hpp"
 
 #include <array>

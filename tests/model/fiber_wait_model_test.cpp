@@ -9,8 +9,8 @@
 #include <muster/fiber.hpp>
 #include <muster/queue.hpp>
 
-#include "expect_right.hpp"
 #include "checker/explore.hpp"
+#include "expect_right.hpp"
 #include "mutant_search.hpp"
 
 #include <atomic>

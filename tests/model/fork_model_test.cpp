@@ -10,8 +10,8 @@
 #include <muster/fork/engine/watermark.hpp>
 #include <muster/fork/impl/open_count.hpp>
 
-#include "expect_right.hpp"
 #include "checker/explore.hpp"
+#include "expect_right.hpp"
 #include "mutant_search.hpp"
 
 #include <cstdint>

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <muster/fork/impl/open_count.hpp>
 
-#include "expect_right.hpp"
 #include "checker/explore.hpp"
+#include "expect_right.hpp"
 #include "mutant_search.hpp"
 #include "paper_stack.hpp"
 

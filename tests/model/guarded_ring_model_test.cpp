@@ -8,8 +8,8 @@
 #include <muster/syscall/detail/guarded_ring.hpp>
 #include <muster/syscall/detail/guarded_slots.hpp>
 
-#include "expect_right.hpp"
 #include "checker/explore.hpp"
+#include "expect_right.hpp"
 #include "mutant_search.hpp"
 
 #include <array>

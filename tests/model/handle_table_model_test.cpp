@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <muster/syscall/detail/handle_table.hpp>
 
-#include "expect_right.hpp"
 #include "checker/explore.hpp"
+#include "expect_right.hpp"
 #include "mutant_search.hpp"
 
 #include <array>

@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 #include <muster/combine/psim.hpp>
 
-#include "expect_right.hpp"
 #include "checker/explore.hpp"
+#include "expect_right.hpp"
 
 #include <algorithm>
 #include <array>
