@@ -408,9 +408,8 @@ inline std::int64_t allowed_calls::lock(const decoded_call& call, int file) {
   }
   // Of the opening, not of the process, which is the broker for all its clients.
   struct flock what{};
-  what.l_type = how == file_lock::none                                  ? F_UNLCK
-                : how == file_lock::read || how == file_lock::test_read ? F_RDLCK
-                                                                        : F_WRLCK;
+  const bool only_reads = how == file_lock::read || how == file_lock::test_read;
+  what.l_type = static_cast<short>(how == file_lock::none ? F_UNLCK : only_reads ? F_RDLCK : F_WRLCK);
   what.l_whence = SEEK_SET;
   what.l_start = call.offset;
   what.l_len = call.other_offset;

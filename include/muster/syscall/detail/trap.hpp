@@ -563,9 +563,10 @@ class trap {
     constexpr std::int64_t second = 1000;
     const std::int64_t all = milliseconds < 0 ? std::numeric_limits<int>::max() : milliseconds;
     const timespec pause{all / second, (all % second) * 1'000'000};
-    do native(SYS_clock_nanosleep, {CLOCK_MONOTONIC, 0, std::bit_cast<std::uint64_t>(&pause), 0, 0, 0});
-    while (milliseconds < 0);
-    return 0;
+    for (;;) {
+      native(SYS_clock_nanosleep, {CLOCK_MONOTONIC, 0, std::bit_cast<std::uint64_t>(&pause), 0, 0, 0});
+      if (milliseconds >= 0) return 0;
+    }
   }
   /// Whole ones, and not before the time; -1 without end.
   static std::int64_t milliseconds(const timespec* time) noexcept {
