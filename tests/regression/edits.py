@@ -104,7 +104,7 @@ EDITS = (
     Edit("spmc-gap-tells-nobody", "spmc", SPMC,
          "  pass_over(rank);\n    signal_rank(rank);", "  pass_over(rank);"),
     Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC,
-         "    signal_room();\n  }\n\n  // Whether an item", "  }\n\n  // Whether an item"),
+         "    signal_room();\n  }\n\n  // Returns true if an item", "  }\n\n  // Returns true if an item"),
     Edit("mpmc-late-rank-tells-nobody", "mpmc", MPMC, "  }\n    make_gap(rank);\n", "  }\n"),
     Edit("mpmc-gap-takes-a-place", "mpmc", MPMC, " || fits_beside_gaps(rank, head)", ""),
     Edit("mpmc-rank-of-its-own-for-those-who-may-not-wait", "mpmc", MPMC,

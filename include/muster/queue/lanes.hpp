@@ -1,42 +1,41 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lanes.hpp: bounded queue from many producers to many consumers, FIFO for each producer: a lane for each producer.
+// lanes.hpp: bounded queue from many producers to many consumers, with a FIFO lane for each producer.
 //
-// Order      FIFO for each producer_handle, and within a lane over the handles that have it one after the other. None
-//            between lanes. Each lane is linearizable; an operation on all of them is one on each, in turn.
+// Order      FIFO for each producer_handle, and within a lane over its successive handles. None between lanes. Each
+//            lane is linearizable; an operation on all lanes is a sequence of one operation on each.
 // Progress   try_push is wait-free. push waits only while its lane is full, or stopped consumers hold so many of its
-//            cells that spmc_queue's push would wait. try_pop is lock-free. pop waits while it finds no item; it never
-//            holds a claim while it waits.
+//            cells that spmc_queue's push would wait. try_pop is lock-free. pop waits while it finds no item, and holds
+//            no claim meanwhile.
 // Preempted  a producer stopped in push delays only its own items. A consumer stopped after its claim holds the items
-//            it claimed and their cells; the lane goes on, as in spmc_queue.
-// Killed     a producer keeps its lane for ever; an item it was pushing is lost. A consumer: what it claimed is lost;
-//            if it has just been woken for an item, that item may wait for the next pop or push.
-// Memory     for each lane, capacity + threads cells, rounded up to a power of two; nothing is allocated after
-//            construction, but by a thread's first pop without a handle.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc; producer() throws std::length_error. What
-//            T's constructor or move throws: as in spmc_queue.
+//            it claimed and their cells; the lane continues, as in spmc_queue.
+// Killed     a producer's lane stays taken, and an item it was pushing is lost. A consumer's claimed items are lost; if
+//            it had just been woken for an item, that item may wait for the next pop or push.
+// Memory     for each lane, capacity + threads cells, rounded up to a power of two; after construction only a thread's
+//            first pop without a handle allocates.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc; producer() throws std::length_error.
+//            Exceptions of T's constructor or move: as in spmc_queue.
 // Use it     when many threads push and no order between them is needed: no push meets another. Strict order over all
 //            producers: mpmc_queue. One producer: spmc_queue.
-// Source     the FFQ paper's own use of FFQ^s (see spmc.hpp), a queue per producer, made one queue: consumers that stay
-//            with a lane, a set of lanes that may have items, one event to wait for, one close, lanes that are left and
-//            taken again.
+// Source     the FFQ paper's own use of FFQ^s (see spmc.hpp), a queue per producer, combined into one queue: consumers
+//            stay with a lane; a set of lanes that may have items; one event, one close; lanes can be released and
+//            reused.
 //
-// Who must be woken. Consumers sleep for one event, an item in any lane, under 16 keys. A push that finds sleepers
-// wakes those of one key, and goes on to the next key when nobody was asleep under it (its consumer was on its way out,
-// or will look again). So, as long as a consumer C sleeps:
-//   1. every item that C's last look did not see has woken somebody of its own: its push came after C's bit;
-//   2. whoever was woken sees that item, or that it is taken, before it sleeps again or leaves; so it takes one, that
-//      one or another that C has not seen either, or that one has been taken.
-// With as many takers as items, none is left over. What a lane's own queue would wake, nobody sleeps for.
+// Wake-ups: consumers sleep for one event, an item in any lane, under 16 keys. A push that finds sleepers wakes those
+// of one key, and tries the next key if no thread was asleep under it (its consumer was leaving, or will check again).
+// So, while a consumer C sleeps:
+//   1. every item that C's last check missed has woken a consumer of its own: its push came after C set its bit;
+//   2. that consumer sees the item, or that it is taken, before it sleeps again or leaves. So the item has been taken,
+//      or this consumer takes it or another item that C missed.
+// With one taker per item, no item is left over. No consumer sleeps on the events of a lane's own queue.
 //
-// A pop looks, until it has an item,
-//   1. into the lane of its cursor, as long as the quota lasts;
-//   2. into one lane more, when that has no mark, another one each time: see visit_unmarked();
-//   3. into the marked lanes after it, and into that lane last;
-//   4. into all lanes, for an exact answer; only then it says that there is nothing, or waits.
-// An item that was there before the call is found at the latest in 4, unless it is taken: marks may be late, the lanes
-// themselves are not.
+// A pop searches, until it has an item,
+//   1. the lane of its cursor, as long as the quota lasts;
+//   2. one further lane if that is unmarked, a different one each time: see visit_unmarked();
+//   3. the marked lanes after the cursor's, and that lane last;
+//   4. all lanes, exactly; only then it reports that there is no item, or waits.
+// An item pushed before the call is found in step 4 at the latest, unless it is taken: marks may lag, the lanes do not.
 #pragma once
 
 #include <muster/base/arch.hpp>                 // isolation_size
@@ -58,13 +57,13 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// What lanes may be told beyond their capacity.
+/// Options of lanes.
 struct lanes_options {
-  /// Lanes: the greatest number of producers at once. At most 2^24.
+  /// The number of lanes, so the maximum number of producers at once. At most 2^24.
   std::size_t producers = 16;
-  /// The greatest number of threads that are inside operations at once, waiting ones included.
+  /// The maximum number of threads inside operations at once, including waiting ones.
   std::size_t threads = 64;
-  /// Of each lane, as in queue_options.
+  /// For each lane, as in queue_options.
   std::size_t cells = 0;
   rank_t first_rank = 0;
 };
@@ -79,14 +78,14 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   class producer_handle;
   class consumer_handle;
 
-  /// Lanes of exactly `capacity` items each. Throws std::invalid_argument with what to ask for instead.
+  /// Each lane holds up to `capacity` items. Throws std::invalid_argument, whose message names a valid value.
   explicit lanes(std::size_t capacity, lanes_options options = {})
       : seats_(std::clamp<std::size_t>(options.threads, 1, 256)),
         slip_(std::min<std::size_t>(capacity / 4, 1024)),
         marked_(lanes_for(options.producers)) {
     const queue_options each{.threads = options.threads, .cells = options.cells, .first_rank = options.first_rank};
     detail::ring_cells("lanes", capacity, each, each.threads,
-                       ring<typename lane_queue::cell, Layout>::cell_size);  // refuses in our name
+                       ring<typename lane_queue::cell, Layout>::cell_size);  // so that the message names lanes
     lanes_.reserve(options.producers);
     for (std::size_t i = 0; i < options.producers; ++i) lanes_.push_back(std::make_unique<lane>(capacity, each));
     for (std::size_t i = 0; i < seats_.size(); ++i)
@@ -94,20 +93,20 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
                            std::memory_order_relaxed);
   }
 
-  /// Destroys the items left. No thread may be inside an operation, and no handle may be left.
+  /// Destroys the remaining items. No thread may be inside an operation, and no handle may exist.
   ~lanes() = default;
 
-  /// A lane of its own for the caller, until the handle is destroyed. Throws std::length_error when all are taken.
+  /// Takes a lane for the caller, until the handle is destroyed. Throws std::length_error if all are taken.
   producer_handle producer() {
     if (std::optional<producer_handle> one = try_producer()) return *std::move(one);
     throw std::length_error("lanes: all " + std::to_string(lanes_.size()) +
                             " lanes are taken; ask the constructor for more producers, or end a producer_handle first");
   }
 
-  /// The same; nothing when all lanes are taken. Wait-free.
+  /// As producer(), but returns nothing if all lanes are taken. Wait-free.
   std::optional<producer_handle> try_producer() {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      // (1) acquire: pairs with (2). What the last producer has left of the lane is ours.
+      // (1) acquire: pairs with (2). The new producer sees the lane as the last one left it.
       if (lanes_[i]->taken.load(std::memory_order_relaxed) ||
           lanes_[i]->taken.exchange(true, std::memory_order_acquire))
         continue;
@@ -119,7 +118,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return std::nullopt;
   }
 
-  /// A consumer that stays with a lane as long as that pays. Any number of them, one thread at a time each.
+  /// Returns a consumer that stays with a lane while that pays. Any number may exist; each serves one thread at a time.
   consumer_handle consumer() {
     const unsigned number = consumers_.fetch_add(1, std::memory_order_relaxed);
     return consumer_handle(*this, {nullptr, number, 0, number}, number);
@@ -127,8 +126,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
 
   using face::pop;  // and pop_for, pop_until: see detail/operations.hpp
 
-  /// Without a handle: as consumer_handle, with a lane that belongs to the calling thread's number. Any thread. May
-  /// throw std::bad_alloc at the thread's first call.
+  /// Pops without a handle, for any thread: as a consumer_handle, with a cursor chosen by the calling thread's number.
+  /// A thread's first call may throw std::bad_alloc.
   queue_result<T> pop() { return pop_within(wait_limit{}); }
   queue_result<T> try_pop() { return seated(*this).try_pop(); }
   template <class OutputIt>
@@ -141,29 +140,29 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return seated(*this).try_pop_n(std::move(out), count);
   }
 
-  /// Refuses further pushes, lane after lane, and wakes everybody. Items inside can still be popped. Any thread, any
-  /// number of times.
-  // Every call closes every lane itself: of two at once, neither returns before all pushes are refused.
+  /// Refuses further pushes, lane by lane, and wakes all waiters. Remaining items can still be popped. Any thread may
+  /// call it, any number of times.
+  // Every call closes every lane itself, so that of two concurrent calls neither returns before all pushes are refused.
   void close() {
     events_.raise(closing);
     for (const std::unique_ptr<lane>& each : lanes_) each->queue.close();
     events_.raise(closed);
   }
 
-  /// Whether a close() has begun. While it is under way, a push into a lane that it has not reached succeeds.
+  /// Returns true if a close() has begun. Until it reaches a lane, pushes into that lane succeed.
   bool is_closed() const noexcept { return (events_.flags() & closing) != 0; }
-  /// Items that each lane holds at most.
+  /// The maximum number of items in each lane.
   std::size_t capacity() const noexcept { return lanes_.front()->queue.capacity(); }
-  /// The greatest number of producers at once.
+  /// The maximum number of producers at once.
   std::size_t producers() const noexcept { return lanes_.size(); }
-  /// Items in all lanes, each at some recent moment.
+  /// The number of items in all lanes, each at some recent moment.
   std::size_t size_approx() const noexcept {
     std::size_t items = 0;
     for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) items += lanes_[i]->queue.size_approx();
     return items;
   }
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Asserts the invariants. No thread may be inside an operation.
   void check() const {
     const std::size_t used = used_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
@@ -181,14 +180,14 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     lane_queue queue;
     sync::atomic<bool> taken{false};  // by a producer_handle
   };
-  /// Where a consumer is: in which lane, and for how many pops it stays there though others may have items.
+  /// A consumer's position: its lane, and for how many pops it stays there although other lanes may have items.
   struct cursor {
-    lane_queue* here;  // of that number; anything when left is 0
+    lane_queue* here;  // the lane with that number; meaningless if left is 0
     std::uint32_t number;
     std::uint32_t left;
-    std::uint32_t unmarked;  // the lane to look into next if it has no mark
+    std::uint32_t unmarked;  // the lane to visit next if it has no mark
   };
-  /// The cursor of a thread's number but for the pointer, in one word, as several threads may have the same.
+  /// The cursor of a thread's number, without the pointer. It is one word because several threads may share it.
   struct alignas(isolation_size) seat {
     sync::atomic<std::uint64_t> word{0};
   };
@@ -196,9 +195,9 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
 
   static constexpr std::uint32_t closing = event_mask::flag(0);  // close() has begun
   static constexpr std::uint32_t closed = event_mask::flag(1);   // every lane has been closed
-  static constexpr std::uint32_t quota = 256;                    // pops from a lane before other lanes have their turn
+  static constexpr std::uint32_t quota = 256;                    // pops from a lane before other lanes are visited
 
-  // As many, or std::invalid_argument.
+  // Returns `producers`, or throws std::invalid_argument.
   static std::size_t lanes_for(std::size_t producers) {
     static constexpr std::size_t most = std::size_t{1} << 24;  // see seated::pack()
     if (producers == 0) detail::refuse("lanes", "0 producers push nothing; ask for 1 or more");
@@ -218,7 +217,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
         wake(word, items);
   }
 
-  // Wakes as many as there are items; everybody when it may be the last event that a closed queue has waited for.
+  // Wakes one key per item; all sleepers if close() has begun, as this may be the last event.
   MUSTER_COLD void wake(std::uint32_t word, std::size_t items) noexcept {
     if ((word & closing) != 0) return events_.wake_all();
     for (std::uint32_t key = 0; key < event_mask::keys && items != 0; ++key)
@@ -228,7 +227,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   // -----------------------------------------------------------------------------------------------------------
   // consumers
 
-  // Calls attempt(queue of a lane, std::bool_constant<exact>) until it says success.
+  // Calls attempt(queue of a lane, std::bool_constant<exact>) until it returns success.
   template <class Attempt>
   MUSTER_HOT queue_status visit(cursor& at, Attempt attempt) {
     if (at.left != 0 && attempt(*at.here, std::false_type{}) == queue_status::success) [[likely]] {
@@ -244,8 +243,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return visit_all(at, attempt);
   }
 
-  // A consumer that has taken a lane's mark away and stopped, before it looked again, would hide the lane's items from
-  // all who find others.
+  // Without this, a consumer stopped between clearing a lane's mark and checking again would hide the lane's items from
+  // consumers that find items elsewhere.
   template <class Attempt>
   bool visit_unmarked(cursor& at, Attempt& attempt) {
     const std::size_t used = used_.load(std::memory_order_relaxed);
@@ -255,7 +254,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     if (marked_.next(i, i + 1) == i) return false;
     if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) return false;
     marked_.put_in(i);
-    at.left = 0;  // it has its turn with the marked ones; the lanes between have theirs before
+    at.left = 0;  // the lane is now visited in turn with the marked ones
     return true;
   }
 
@@ -275,14 +274,14 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return look_in(from, used) || look_in(0, from);
   }
 
-  // After a pop from that lane.
+  // Returns the cursor after a pop from that lane.
   cursor stay_in(std::size_t number, std::uint32_t unmarked) const noexcept {
     return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota - 1, unmarked};
   }
 
   template <class Attempt>
   queue_status visit_all(cursor& at, Attempt& attempt) {
-    // Before the lanes: when all have been closed, no producer begins to use one that we do not look at.
+    // Read before the lanes: once all have been closed, no producer can start to use a lane that this loop misses.
     const bool all_closed = (events_.flags() & closed) != 0;
     const std::size_t used = used_.load(std::memory_order_relaxed);
     std::size_t drained = 0;
@@ -291,7 +290,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
       const std::size_t i = (at.number + n) % used;
       switch (attempt(lanes_[i]->queue, std::true_type{})) {
         case queue_status::success:
-          marked_.put_in(i);  // a consumer that cleared it may have stopped
+          marked_.put_in(i);  // a consumer that cleared the mark may have stopped
           at = stay_in(i, at.unmarked);
           return queue_status::success;
         case queue_status::closed: ++drained; break;
@@ -308,7 +307,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return seen == lane_queue::outlook::ready || seen == lane_queue::outlook::gap;
   }
 
-  // Whether a pop would find something in the lane of its cursor or in a marked one; or that the queue has ended.
+  // Returns true if a pop would find something in its cursor's lane or in a marked one, or if the queue is drained.
   bool seems_ready(const cursor& at) const noexcept {
     const std::size_t used = used_.load(std::memory_order_relaxed);
     if (at.number < used && has_item(at.number)) return true;
@@ -317,7 +316,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return is_drained();
   }
 
-  // The same of all lanes, marking those that have items: after the heavy fence that follows marked_.keep_out().
+  // As seems_ready, for all lanes, marking lanes with items. Called after the heavy fence that follows
+  // marked_.keep_out().
   bool is_ready() noexcept {
     bool found = false;
     for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) {
@@ -335,9 +335,9 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return true;
   }
 
-  // Waits until some lane has an item or all are drained. False when the limit came first.
+  // Waits until some lane has an item or all are drained. Returns false if the limit expired first.
   MUSTER_COLD bool await_item(const cursor& at, unsigned number, const wait_limit& limit) {
-    bool exactly = !Wait::parks;  // who never sleeps has no other look behind the marks
+    bool exactly = !Wait::parks;  // without sleeping, before_sleep never checks all lanes
     const auto ready = [&] { return exactly ? is_ready() : seems_ready(at); };
     const auto before_sleep = [&] {
       exactly = true;
@@ -348,8 +348,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return true;
   }
 
-  // For a consumer whose lane has run dry. If the others have too, it would look into all of them before it waits, and
-  // by then there may be an item, and so on: it would never wait, and follow its producer item by item.
+  // For a consumer whose lane has run dry. If the others have too, it would search them all before waiting. By then
+  // there may be an item, so it would never wait but follow its producer item by item.
   MUSTER_COLD void slip_when_dry() noexcept {
     if (size_approx() == 0) dry_slip_.after_wait(slip_, [this] { return size_approx(); });
   }
@@ -364,7 +364,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   std::vector<seat> seats_;
   const std::size_t slip_;  // see slipping
 
-  // Written rarely. used_: the lanes from it on have never had a producer; consumers_: numbers given to handles.
+  // Written rarely. used_: the lanes from this number on have never had a producer; consumers_: the next handle's
+  // number.
   alignas(isolation_size) event_mask events_;  // consumers sleep here, for an item in any lane
   sync::atomic<std::size_t> used_{0};
   sync::atomic<unsigned> consumers_{0};
@@ -373,8 +374,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   slipping dry_slip_;                            // before one
 };
 
-/// The right to push into one lane, for one thread at a time. Gives the lane back at its end; items left in it stay.
-/// When moved from, it may only be destroyed or assigned to.
+/// The right to push into one lane, for one thread at a time. Its destructor releases the lane; remaining items stay.
+/// A moved-from handle may only be destroyed or assigned to.
 template <class T, class Layout, class Wait>
 class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle, T> {
   friend push_face<producer_handle, T>;
@@ -402,8 +403,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
   // And push, emplace, try_push, push_for, push_until: see detail/operations.hpp. As in spmc_queue.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
-    // Whatever comes of the push, also an exception: in a queue that is being closed, a rank without an item is an
-    // event.
+    // Even if the push fails or throws: in a queue that is being closed, a rank without an item is an event.
     const detail::finally told([this] { owner_->after_push(mark_, 1); });
     return queue().try_emplace(std::forward<Args>(args)...);
   }
@@ -418,7 +418,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
     return push_up_to(std::move(first), count, false);
   }
 
-  /// Which lane, in 0 … producers() − 1.
+  /// The lane's number, in 0 … producers() − 1.
   std::size_t lane() const noexcept { return number_; }
 
  private:
@@ -464,18 +464,18 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
  public:
   using face::pop;  // and pop_for, pop_until: see detail/operations.hpp
 
-  /// Takes an item; waits while there is none. No value only when the queue is closed and drained.
+  /// Takes an item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
-  /// Takes an item if there is one: an item, empty or closed; busy while close() is under way, or a push into a queue
-  /// that is being closed. Empty: each lane was empty at a moment of its own during the call. Lock-free.
+  /// Takes an item if there is one. Returns the item, empty or closed; busy while close() or a push that it overlaps is
+  /// in progress. Empty means that each lane was empty at some moment during the call, not all at once. Lock-free.
   MUSTER_HOT queue_result<T> try_pop() {
     if (rank_t rank = 0; claim_here(rank)) [[likely]]
       return at_.here->take(rank);
     return try_pop_anywhere();
   }
 
-  /// Takes 1 to `count` consecutive items of one lane, waiting for the first. 0 only when the queue is closed and
-  /// drained. When `*out = item` can throw, items are claimed one at a time.
+  /// Takes 1 to `count` consecutive items of one lane, waiting for the first. Returns 0 only when closed and drained.
+  /// If `*out = item` can throw, items are claimed one at a time.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     if (count != 0 && has_run_dry()) owner_->slip_when_dry();
@@ -487,7 +487,7 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
     return 0;
   }
 
-  /// Takes up to `count` items, from as many lanes as it needs, without waiting. Lock-free.
+  /// Takes up to `count` items, from as many lanes as needed, without waiting. Lock-free.
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count) {
     std::size_t taken = 0;
@@ -500,7 +500,7 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
   consumer_handle(lanes& owner, cursor at, unsigned number) noexcept : owner_(&owner), at_(at), number_(number) {}
   bool has_run_dry() const noexcept { return at_.left != 0 && !at_.here->has_first(); }
 
-  // The same as visit() would do first.
+  // The first step of visit().
   MUSTER_HOT bool claim_here(rank_t& rank) noexcept {
     if (at_.left == 0 || !at_.here->claim_at_once(rank)) return false;
     --at_.left;
@@ -538,7 +538,7 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
     return owner_->visit(at_, [&]<bool Exact>(lane_queue& queue, std::bool_constant<Exact>) {
       queue_status status = queue_status::success;
       std::size_t some = 0;
-      // A run of nothing but gaps is no reason to leave the lane.
+      // A run of gaps only is no reason to leave the lane.
       while (some == 0 && status == queue_status::success) some = queue.template take_up_to<Exact>(out, count, status);
       taken += some;
       return some != 0 ? queue_status::success : status;
@@ -557,7 +557,7 @@ class lanes<T, Layout, Wait>::seated : public consumer_handle {
   explicit seated(lanes& owner) : seated(owner, sync::thread_index()) {}
   seated(const seated&) = delete;
   seated& operator=(const seated&) = delete;
-  // All relaxed: hints. Of two threads with one seat, one is forgotten.
+  // All relaxed: hints. If two threads share a seat, the last store wins.
   ~seated() { seat_.word.store(pack(this->at_), std::memory_order_relaxed); }
 
   static constexpr std::uint64_t pack(cursor at) noexcept {

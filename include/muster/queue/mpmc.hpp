@@ -3,52 +3,50 @@
 //
 // mpmc.hpp: bounded FIFO queue from many producers to many consumers.
 //
-// Order      linearizable FIFO over all producers. Threads that overlap may finish out of order.
-// Progress   pop claims in one step, then waits for its item; push waits only for room. try_push and try_pop never wait
-//            for another thread; they are lock-free. So is close().
+// Order      linearizable FIFO over all producers. Overlapping operations may finish out of order.
+// Progress   pop claims in one step, then waits for its item; push waits only for room. try_push, try_pop and close()
+//            never wait for another thread; they are lock-free.
 // Preempted  a consumer stopped between its claim and (8) holds the cells it claimed (pop_n: up to its count), which
-//            producers skip; when every cell is held, or the next free one is a lap further, a push waits though there
-//            is room, and try_push says busy or full. A producer stopped between taking its rank and (7) delays the
-//            consumer of that rank, and pops that must not pass it; other threads go on. Of several pushes that sleep
-//            for room, the one that a pop has woken may be stopped before it takes its rank; the others then sleep
-//            until the next pop.
-// Killed     as preempted, for ever: one cell is lost, and with a producer the pop that waits for its item.
+//            producers skip. If every cell is held, or the next free one is a lap ahead, push waits although there is
+//            room, and try_push returns busy or full. A producer stopped between taking its rank and (7) delays the
+//            consumer of that rank, and pops that must not pass it; other threads continue. If several pushes sleep for
+//            room and the one that a pop woke is stopped before it takes its rank, the others sleep until the next pop.
+// Killed     as preempted, permanently: one cell is lost, and with a producer also the pop that waits for its item.
 // Memory     capacity + threads cells, rounded up to a power of two, and up to 64 words; nothing is allocated after
 //            construction.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
-//            the caller of push and no item is added; what T's move throws in pop reaches the caller of pop and that
-//            item is gone.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc. An exception of T's constructor leaves push,
+//            and no item is added; an exception of T's move leaves pop, and that item is lost.
 // Use it     when one strict order over several producers matters. One producer: spmc_queue is faster.
 // Source     FFQ^m: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
 //            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons below): the
 //            double-word compare-and-set is one of a single word, followed by a second look at the gap; a full queue
 //            makes no gaps, a constructor that throws makes one; close() is new.
 //
-// A producer takes its rank by one step on tail, as in the paper: a fetch-add while there is room for all threads, a
-// compare-exchange when the queue is nearly full, so that nobody takes a rank that there is no room for. A thread that
-// was suspended before its fetch-add while others filled the queue still may. It then waits for the room of its rank,
-// as a pop waits for its item; so only a push that may wait for ever takes its rank by fetch-add. (It must not give the
-// rank up: when others have gone on from there, it would be a gap that takes the place which the next pop frees.)
-// Whoever has taken a rank resolves it. At rank r it finds the word of its cell c
-//   1. free, of an earlier rank: it writes written(r) (1), then looks at c.gap (2). If c.gap < r, the cell is its own
-//      until it publishes. If c.gap >= r, a rank of a later lap is a gap here, and the consumer of r may have gone on:
-//      it frees the cell and takes another rank.
-//   2. of a later rank: it is itself a lap late. It raises c.gap to r (3), so that the consumer of r goes on, and takes
-//      another rank.
-//   3. in use for an earlier rank: a consumer still reads it, or a producer still writes it, a lap late. As 2.
-// A gap takes no place: a queue with gaps has room for as many more ranks, while there are cells (fits_beside_gaps).
+// A producer takes its rank in one step on tail, as in the paper: by fetch-add while there is room for all threads, by
+// compare-exchange when the queue is nearly full, so that no producer takes a rank without room. A thread suspended
+// before its fetch-add while others fill the queue may still do so. It then waits for the room of its rank, as a pop
+// waits for its item; so only a push without a limit takes its rank by fetch-add. (It must not abandon the rank:
+// once others have taken later ranks, it would be a gap in the place that the next pop frees.)
+// The thread that takes a rank must resolve it. For rank r with cell c, the word of c is one of:
+//   1. free, for an earlier rank: the producer writes written(r) (1), then reads c.gap (2). If c.gap < r, it owns the
+//      cell until it publishes. If c.gap >= r, a rank of a later lap is a gap here, and the consumer of r may have
+//      moved on: the producer frees the cell and takes another rank.
+//   2. of a later rank: the producer is a lap late. It raises c.gap to r (3), so that the consumer of r moves on, and
+//      takes another rank.
+//   3. in use for an earlier rank: a consumer is still reading it, or a late producer is still writing it. As 2.
+// A gap takes no room: a queue with n gaps has room for n more ranks, while there are cells (fits_beside_gaps).
 // A consumer that claimed rank r waits until
 //   1. c.word = published(r): the item is its own;
 //   2. c.gap >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
 //   3. the queue is closed and r >= end_: no item will have rank r or a later one.
 // The paper reads and writes word and gap together, by a double-word compare-and-set. Here the producer writes the word
 // (1) and then reads the gap (2), while the consumer reads the gap (5) and then the word (6); all four are sequentially
-// consistent. When (2) comes before (5), (6) sees the word; otherwise (2) sees the gap that (5) has seen. If both do,
-// the producer frees the cell and the consumer waits for that: it saw written(r).
+// consistent. If (2) comes before (5), (6) sees the word; otherwise (2) sees the gap that (5) saw. If both happen, the
+// producer frees the cell and the consumer, which saw written(r), waits for that.
 //
-// close() and a push that overlap: the push takes its rank, then looks for the flag; close() raises the flag and then
-// reads tail, which is the end. So the push sees the flag, or close() its rank; maybe both, and then the push makes its
-// rank a gap. Whatever a push that missed the flag has taken lies before the end, and every rank before it is resolved.
+// When close() overlaps a push: the push takes its rank, then checks the flag; close() raises the flag, then reads
+// tail, which becomes the end. So the push sees the flag, or close() sees its rank. If both happen, the push makes its
+// rank a gap. A rank that a push keeps is before the end, and every rank before the end is resolved.
 #pragma once
 
 #include <muster/base/slot.hpp>                 // slot
@@ -69,7 +67,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   friend pop_face<mpmc_queue, T>;
 
  public:
-  /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
+  /// Holds up to `capacity` items. Throws std::invalid_argument, whose message names a valid value.
   explicit mpmc_queue(std::size_t capacity, queue_options options = {})
       : cells_(detail::ring_cells("mpmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
         capacity_(capacity),
@@ -84,7 +82,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
         gaps_(std::make_unique<sync::atomic<rank_t>[]>(gap_count_)),
         gaps_end_(options.first_rank * step),
         end_(options.first_rank * step) {
-    // As if the ranks of the lap before the first had been pushed and popped.
+    // As if the ranks of the previous lap had been pushed and popped.
     for (rank_t i = 1; i <= cells_.cells(); ++i) {
       const rank_t rank = (options.first_rank - i) * step;
       at(rank).word.store(free(rank), std::memory_order_relaxed);
@@ -94,7 +92,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
       gaps_[i].store((options.first_rank - 1) * step, std::memory_order_relaxed);
   }
 
-  /// Destroys the items left. No thread may be inside an operation.
+  /// Destroys the remaining items. No thread may be inside an operation.
   ~mpmc_queue() {
     for (std::size_t i = 0; i < cells_.cells(); ++i) {
       cell& c = cells_.at(i);
@@ -105,8 +103,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until and others: see detail/operations.hpp
 
-  /// Constructs an item at the end if there is room now: success, full or closed; busy when stopped threads hold every
-  /// cell. Lock-free. `full` counts places that pushes in progress have taken as well as items.
+  /// Constructs an item at the end if there is room now. Returns success, full or closed; busy if stopped threads hold
+  /// every cell. Places taken by pushes in progress count as items. Lock-free.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
     const place mine = claim_place(false);
@@ -115,7 +113,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return mine.status;
   }
 
-  /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
+  /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() {
     // (10) release: pairs with (11). The item's visibility is (4).
     const rank_t rank = head_.fetch_add(step, std::memory_order_release);
@@ -126,8 +124,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return await_ticket(rank);
   }
 
-  /// Takes the first item if there is one: an item, empty or closed; busy when the first item is still being written,
-  /// close() is in progress, or a push that it refuses. Lock-free.
+  /// Takes the first item if there is one. Returns the item, empty or closed; busy while the first item is being
+  /// written, or while close() or a push that it refuses is in progress. Lock-free.
   MUSTER_HOT queue_result<T> try_pop() {
     const rank_t rank = head_.load(std::memory_order_relaxed);
     rank_t head = rank;
@@ -141,8 +139,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return try_pop_first();
   }
 
-  /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
-  /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
+  /// Takes 1 to `count` consecutive items, waiting for the first. Returns 0 only when closed and drained. If
+  /// `*out = item` can throw, items are claimed one at a time, so at most the one in transit is lost.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     for (;;) {
@@ -153,7 +151,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  /// The same without waiting. Lock-free.
+  /// As pop_n, without waiting. Lock-free.
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count) {
     std::size_t taken = 0;
@@ -162,22 +160,22 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return taken;
   }
 
-  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of
-  /// times.
+  /// Refuses further pushes and wakes all waiters. Remaining items can still be popped. Any thread may call it, any
+  /// number of times.
   void close() {
     if (!consumers_.raise(closing)) return;
     producers_.wake_all();
-    // Relaxed: the ranks of pushes that missed the flag are visible now.
+    // Relaxed: raise() has made the ranks of pushes that missed the flag visible.
     end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     consumers_.raise(closed);
   }
 
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }
-  /// Items in the queue at some recent moment; pushes in progress and gaps count.
+  /// The number of items at some recent moment, including pushes in progress and gaps.
   std::size_t size_approx() const noexcept { return std::min(unclaimed(), capacity_); }
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Asserts the invariants. No thread may be inside an operation.
   void check() const {
     rank_t rank = head_.load(std::memory_order_relaxed);
     std::size_t items = 0;
@@ -196,16 +194,16 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   }
 
  private:
-  // Ranks advance by four; the low bits of a cell's word say what has become of the rank in the other bits.
+  // Ranks advance by four. The low bits of a cell's word hold the state of the rank in the other bits.
   static constexpr rank_t step = 4;
-  static constexpr rank_t free(rank_t rank) noexcept { return rank; }           // and of all before it: done with
-  static constexpr rank_t written(rank_t rank) noexcept { return rank | 1; }    // claimed; its producer owns `item`
+  static constexpr rank_t free(rank_t rank) noexcept { return rank; }         // this rank and earlier ones are finished
+  static constexpr rank_t written(rank_t rank) noexcept { return rank | 1; }  // claimed; its producer owns `item`
   static constexpr rank_t published(rank_t rank) noexcept { return rank | 2; }  // its consumer owns `item`
   static constexpr rank_t rank_of(rank_t word) noexcept { return word & ~rank_t{3}; }
   static constexpr bool is_free(rank_t word) noexcept { return (word & 3) == 0; }
 
-  // word: as above; its rank only grows. gap: every rank of this cell up to it is claimed already or never will be; it
-  // only grows.
+  // word: as above; its rank only grows. gap: every rank of this cell up to it has been claimed or will have no item;
+  // it only grows.
   struct cell {
     sync::atomic<rank_t> word{0};
     sync::atomic<rank_t> gap{0};
@@ -214,10 +212,10 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may keep a rank
   static constexpr std::uint32_t closed = event_mask::flag(1);   // and end_ holds the end
-  static constexpr std::uint32_t room_key = 0;                   // what producers sleep for
-  static constexpr std::uint32_t cell_key = 1;                   // nobody's event; see await_cell()
-  static constexpr std::uint32_t own_key = 2;                    // what a producer with a rank sleeps for
-  // What consumers without a claim sleep for: ranks can be published in any order, so any of them may be the next.
+  static constexpr std::uint32_t room_key = 0;                   // producers sleep for room
+  static constexpr std::uint32_t cell_key = 1;                   // never signalled; see await_cell()
+  static constexpr std::uint32_t own_key = 2;                    // a producer with a rank sleeps for its room
+  // Consumers without a claim sleep for this key: ranks can be published in any order, so any may be the next.
   static constexpr std::uint32_t head_key = event_mask::keys - 1;
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank / step); }
 
@@ -235,9 +233,9 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   // --------------------------------------------------------------------------------------------------------- producers
 
-  // Takes a rank and its cell: success, or why there is none. Waits only for who may wait for ever: a moment at the
-  // edge of full, where every push would look at head_, which every pop writes; and with a rank that there is no room
-  // for.
+  // Takes a rank and its cell. Returns success, or why there is none. Waits only if `for_ever`: for room of a rank
+  // already taken, and briefly when the queue is nearly full, where every push would read head_, which every pop
+  // writes.
   MUSTER_HOT place claim_place(bool for_ever) {
     if (rank_t rank = 0; !is_closed() && !tight_.load(std::memory_order_relaxed) && take_rank(rank, for_ever) &&
                          claim(rank) && may_keep(rank)) [[likely]]
@@ -257,12 +255,12 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return {queue_status::busy, 0};
   }
 
-  // Takes the rank at tail_, which the caller must resolve, by one step. False when there was no room, or another
-  // thread was faster.
+  // Takes the rank at tail_ in one step; the caller must resolve it. Returns false if there was no room, or another
+  // thread took the rank first.
   MUSTER_HOT bool take_rank(rank_t& rank, bool for_ever) {
     if (for_ever) {
-      // (9) release: pairs with (12). Who finds a later tail knows of the pops that the producers before it knew of,
-      // and does not say full because of places that were free before they began.
+      // (9) release: pairs with (12). A producer that finds a later tail also sees the pops that earlier producers saw,
+      // so it does not report full for places that were already free.
       rank = tail_.fetch_add(step, std::memory_order_release);
       return knows_room(rank + spare_) || await_own_room(rank);
     }
@@ -273,7 +271,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return tail_.compare_exchange_strong(tail, rank + step, std::memory_order_release, std::memory_order_relaxed);
   }
 
-  // The same, looking for room until there is none.
+  // As take_rank, but retries until there is no room.
   bool take_rank_with_room(rank_t& rank) {
     // (12) acquire and release: pairs with (9).
     rank = tail_.load(std::memory_order_acquire);
@@ -286,7 +284,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return true;
   }
 
-  // Waits until there is room for a rank that was taken. False when the queue is closed, and then the rank is a gap.
+  // Waits for the room of a rank already taken. Returns false if the queue is closed; the rank is then a gap.
   MUSTER_COLD bool await_own_room(rank_t rank) {
     if (has_room(rank + loose_)) [[likely]]
       return true;
@@ -298,23 +296,23 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return false;
   }
 
-  // Takes the cell of a rank that was taken. False when the rank is a gap.
+  // Takes the cell of a rank already taken. Returns false if the rank is a gap.
   MUSTER_HOT bool claim(rank_t rank) noexcept {
     cell& c = at(rank);
-    // What it is unless somebody was a lap late. Not loaded first: the line comes once, to be written.
+    // The value unless a thread was a lap late. Guessing it avoids a load, so the line is fetched once, for writing.
     rank_t word = free(rank - step * cells_.cells());
-    // (1) seq_cst: pairs with (6) and, as an acquire, with (8): the consumer has moved the old item out.
+    // (1) seq_cst: pairs with (6) and, as an acquire, with (8). The consumer has moved the old item out.
     if (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed))
         [[unlikely]]
       if (!claim_late(rank, word)) return false;
-    // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see the top of the file.
+    // (2) seq_cst: pairs with (5). Must be neither weakened nor omitted: see the top of the file.
     if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
       return true;
     give_back(rank);
     return false;
   }
 
-  // The same where the cell's word is not that of the lap before, but `word`.
+  // As claim, when the cell's word is not that of the previous lap, but `word`.
   MUSTER_COLD bool claim_late(rank_t rank, rank_t word) noexcept {
     while (is_free(word) && before(word, rank)) {
       // (1)
@@ -326,7 +324,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return false;
   }
 
-  // Whether a rank that was claimed may have an item. False when the queue is being closed, and then the rank is a gap.
+  // Returns true if a claimed rank may have an item. Returns false if close() has begun; the rank is then a gap.
   MUSTER_HOT bool may_keep(rank_t rank) noexcept {
     if (consumers_.after_event(closing) == 0) [[likely]]
       return true;
@@ -335,7 +333,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return false;
   }
 
-  // There may be room where there was none.
+  // Signals that there may be room now.
   void signal_room() noexcept {
     if constexpr (Wait::parks)
       if (const std::uint32_t sleepers = producers_.after_event(); sleepers != 0) [[unlikely]] {
@@ -344,17 +342,17 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
       }
   }
 
-  // Whether an item of this rank fits, by what is known of head_.
+  // Returns true if an item of this rank fits, judging by head_seen_.
   MUSTER_HOT bool knows_room(rank_t rank) const noexcept {
-    // Relaxed, and it may go back when two threads store here: any value that head_ has had is a sound bound.
+    // Relaxed, and two threads that store may move it back: any value that head_ has had is a valid bound.
     return before(rank, room_end(head_seen_.load(std::memory_order_relaxed)));
   }
 
-  // Whether an item of this rank fits. Looks at head_ only when what is known does not answer it.
+  // Returns true if an item of this rank fits. Reads head_ only if head_seen_ does not suffice.
   bool has_room(rank_t rank) noexcept {
     if (knows_room(rank)) return true;
     rank_t head = head_.load(std::memory_order_relaxed);
-    // With nothing but gaps at the front, nobody might ever claim them, so a producer that finds no room does.
+    // Perhaps no consumer ever claims the gaps at the front, so a producer that finds no room does.
     while (!before(rank, room_end(head)) && look(head) == outlook::gap)
       if (head_.compare_exchange_strong(head, head + step, std::memory_order_relaxed)) {
         claimed(1);
@@ -368,12 +366,12 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     const rank_t tail = tail_.load(std::memory_order_relaxed);
     if (!has_room(tail)) return 0;
     const rank_t head = head_.load(std::memory_order_relaxed);
-    head_seen_.store(head, std::memory_order_relaxed);  // after a slip, the next push knows of all the room
+    head_seen_.store(head, std::memory_order_relaxed);  // so that the next push after a slip knows all the room
     const rank_t end = room_end(head);
     return before(tail, end) ? static_cast<std::size_t>((end - tail) / step) : 0;
   }
 
-  // Waits for room or the end. False when the limit came first.
+  // Waits for room or for close(). Returns false if the limit expired first.
   MUSTER_COLD bool await_room(wait_limit limit) {
     const auto ready = [this] { return has_room(tail_.load(std::memory_order_relaxed)) || is_closed(); };
     if (!limit.template await<Wait>(producers_, room_key, ready)) return false;
@@ -385,7 +383,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     producer_slip_.after_wait(slip_, [this] { return free_places(); });
   }
 
-  // Waits a moment, when stopped threads hold every cell: nobody tells us that one is free. False when the limit came.
+  // Polls while stopped threads hold every cell, because freeing a cell does not signal cell_key. Returns false if the
+  // limit expired.
   MUSTER_COLD bool await_cell(wait_limit limit) {
     const auto ready = [this] {
       const rank_t rank = tail_.load(std::memory_order_relaxed);
@@ -404,7 +403,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return mine.status;
   }
 
-  // After claim_place() in vain.
+  // Called after claim_place() failed.
   MUSTER_COLD place await_place(queue_status why, wait_limit limit) {
     while (why != queue_status::closed && !limit.over() &&
            (why == queue_status::full ? await_room(limit) : await_cell(limit))) {
@@ -448,12 +447,12 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   // ----------------------------------------------------------------------------------------------------------------
   // gaps
 
-  // No item will have this rank, unless its producer is writing it already.
+  // Ensures that no item will have this rank, unless its producer is already writing it.
   MUSTER_COLD void make_gap(rank_t rank) noexcept {
     cell& c = at(rank);
     rank_t known = c.gap.load(std::memory_order_relaxed);
     while (before(known, rank)) {
-      // (3) relaxed: alone, as (2) and (5) meet in its value, and nobody needs what its maker knew.
+      // (3) relaxed: alone. (2) and (5) use only its value, and need nothing that came before it.
       if (c.gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
     }
     gaps_[gaps_made_.fetch_add(1, std::memory_order_relaxed) % gap_count_].store(rank, std::memory_order_relaxed);
@@ -462,7 +461,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
            !gaps_end_.compare_exchange_weak(end, rank + step, std::memory_order_relaxed, std::memory_order_relaxed)) {
     }
     signal_rank(rank);
-    signal_room();  // a gap takes no place
+    signal_room();  // a gap takes no room
   }
 
   // Frees the cell of a claimed rank that is a gap.
@@ -472,9 +471,9 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     signal_room();
   }
 
-  // Whether an item of this rank fits because some of the ranks before it are gaps. `head`: a value that head_ has had.
+  // Returns true if an item of this rank fits because some earlier ranks are gaps. `head`: a value that head_ has had.
   MUSTER_COLD bool fits_beside_gaps(rank_t rank, rank_t head) const noexcept {
-    // All relaxed: a gap that is not seen yet takes a place, and its maker tells those who sleep.
+    // All relaxed: a gap not yet seen counts as an item, and the thread that made it wakes the sleepers.
     if (!before(head, gaps_end_.load(std::memory_order_relaxed))) [[likely]]
       return false;
     rank_t end = room_end(head);
@@ -504,7 +503,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return before(rank_of(word), rank) ? outlook::unclaimed : outlook::written;
   }
 
-  // After head_ has moved: as many producers have room and may sleep.
+  // Called after head_ has moved by `ranks`: that many producers have room and may be asleep.
   MUSTER_HOT void claimed(std::size_t ranks) noexcept {
     if constexpr (Wait::parks)
       for (; ranks != 0 && producers_.after_event() != 0; --ranks) [[unlikely]]
@@ -517,14 +516,14 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return before(head, tail) ? static_cast<std::size_t>((tail - head) / step) : 0;
   }
 
-  // Waits until `rank` is resolved, goes on over gaps, and takes the item.
+  // Waits until `rank` is resolved, passes over gaps, and takes the item.
   MUSTER_COLD queue_result<T> await_ticket(rank_t rank) {
     for (;;) {
       switch (look(rank)) {
         case outlook::ready: return take(rank);
         case outlook::over: return queue_status::closed;
         case outlook::gap:
-          rank = head_.fetch_add(step, std::memory_order_relaxed);  // goes on with (10)
+          rank = head_.fetch_add(step, std::memory_order_relaxed);  // continues the release sequence of (10)
           claimed(1);
           break;
         case outlook::written:
@@ -536,8 +535,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  // After a claim of a rank that is not resolved: who waits without a claim must look at the next one. It may have been
-  // published already, and then no push tells of it.
+  // Called after claiming an unresolved rank: consumers that wait without a claim must check the next rank. It may have
+  // been published already, and then no push signals it.
   void tell_of_head() noexcept {
     if constexpr (Wait::parks)
       if (consumers_.after_event(event_mask::bit(head_key)) != 0) consumers_.wake(head_key);
@@ -549,25 +548,26 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
   }
 
-  // Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success; or why there are none.
+  // Claims 1 to `most` consecutive resolved ranks from head_ on, including gaps. Returns success, or why there are
+  // none.
   queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
     for (;;) {
-      // (11) acquire: pairs with (10). When the last item was taken after close(), nobody finds the queue empty and
+      // (11) acquire: pairs with (10). If the last item was taken after close(), no thread finds the queue empty and
       // open.
       rank_t head = head_.load(std::memory_order_acquire);
       const outlook first_look = look(head);
       if (first_look == outlook::over) return queue_status::closed;
       if (must_wait(first_look)) {
-        // Without a push that has taken this rank there is nothing, if close() has not begun.
+        // If no push has taken this rank and close() has not begun, the queue is empty.
         const bool taken = before(head, tail_.load(std::memory_order_relaxed));
         if (!taken && (consumers_.flags() & closing) == 0) return queue_status::empty;
-        // head_ has not moved since: at the moment of the look, its rank was the first.
+        // If head_ has not moved, its rank was the first at the moment of the look.
         if (head_.load(std::memory_order_relaxed) != head) continue;
-        // When no push has taken it, it may be the end, which may be known by now.
+        // If no push has taken the rank, it may be the end, which may be known by now.
         if (taken || must_wait(look(head))) return queue_status::busy;
         continue;
       }
-      // Ranks are resolved in any order here, so each is looked at.
+      // Ranks are resolved in any order, so each must be checked.
       std::size_t run = 1;
       while (run < most && is_resolved(look(head + run * step))) ++run;
       // (10)
@@ -588,8 +588,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
       std::size_t count = 0;
       const queue_status claim = claim_up_to(1, rank, count);
       if (claim != queue_status::success) return claim;
-      // A claimed rank without an item is a gap. Relaxed: the rank is resolved, and visible by the look before the
-      // claim.
+      // A claimed rank without an item is a gap. Relaxed: look() made the resolved rank visible before the claim.
       if (at(rank).word.load(std::memory_order_relaxed) == published(rank)) return take(rank);
     }
   }
@@ -602,10 +601,11 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  // Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
+  // Waits until the rank at head_ is resolved, or claimed by another thread. Returns false if the limit expired first.
   MUSTER_COLD bool await_head(wait_limit limit) {
     const rank_t head = head_.load(std::memory_order_relaxed);
-    // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
+    // look() comes first: if the rank's item has been taken, the load that sees the freed cell also makes the new head_
+    // visible.
     const auto ready = [&] { return !must_wait(look(head)) || head_.load(std::memory_order_relaxed) != head; };
     if (!limit.template await<Wait>(consumers_, head_key, ready)) return false;
     consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
@@ -640,29 +640,28 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   const std::size_t capacity_;
   const std::size_t slip_;  // see slipping
   const rank_t spare_;      // ranks for all threads
-  const rank_t loose_;      // room that a look must find if ranks are to be taken by fetch-add
+  const rank_t loose_;      // room required for taking ranks by fetch-add
 
   // The consumers' line: the next rank to claim.
   alignas(isolation_size) sync::atomic<rank_t> head_;
   slipping consumer_slip_;
 
-  // The producers' line: the next rank to take. Every rank before it belongs to a producer, or is resolved.
+  // The producers' line: the next rank to take. Every earlier rank belongs to a producer or is resolved.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
 
-  // Hints of the producers, stored without care. head_seen_: a value that head_ has had. tight_: there may not be room
-  // for all threads; false where there is none: a push takes a rank and waits with it.
+  // The producers' hints, which may be stale. head_seen_: a value that head_ has had. tight_: there may not be room for
+  // all threads. If it is wrongly false, a push takes a rank and waits for the room.
   alignas(isolation_size) sync::atomic<rank_t> head_seen_;
   sync::atomic<bool> tight_;
   slipping producer_slip_;
 
-  // gaps_: the latest gaps, each rank once. gaps_end_: every gap made is before it. More gaps than gap_count_ take
-  // places.
+  // gaps_: the latest gaps, each rank once. gaps_end_: is after every gap made. Gaps beyond gap_count_ take room.
   const std::size_t gap_count_;
   const std::unique_ptr<sync::atomic<rank_t>[]> gaps_;
   sync::atomic<std::size_t> gaps_made_{0};
   sync::atomic<rank_t> gaps_end_;
 
-  // Written rarely: who sleeps, and the rank after the last.
+  // Written rarely: the sleepers, and the rank after the last.
   alignas(isolation_size) event_mask consumers_;
   event_mask producers_;
   sync::atomic<rank_t> end_;

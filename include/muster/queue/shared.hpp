@@ -1,31 +1,31 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// shared.hpp: bounded FIFO queue of trivially copyable items between processes, in a file or in memory that is handed
-// on by its descriptor.
+// shared.hpp: bounded FIFO queue of trivially copyable items between processes, in a file or in unnamed memory that is
+// shared by its descriptor.
 //
-// Shapes     shape::spsc, spmc, mpmc: one strict FIFO. shape::lanes: a FIFO for each producer, behind one face.
-// Order      linearizable FIFO; of lanes, for each producer. Threads that overlap may finish out of order.
+// Shapes     shape::spsc, spmc, mpmc: one strict FIFO. shape::lanes: a FIFO for each producer, behind one interface.
+// Order      linearizable FIFO; with shape lanes, for each producer. Overlapping operations may finish out of order.
 // Progress   try_push and try_pop never wait for another thread and are lock-free; push waits only for room, pop only
-//            for an item. try_pop says busy while the first item is still being written.
+//            for an item. try_pop returns busy while the first item is being written.
 // Preempted  a consumer stopped in a pop holds one cell, which producers skip. A producer stopped in a push delays the
 //            pops that must not pass its item.
-// Killed     at any moment, by whatever: what it held is known by its seat. Consumers in the way of a dead producer
-//            clear up once they have waited, or tried, for 50 ms; its unfinished push is a gap. The item that a dead
-//            consumer had claimed and not returned stays, in nobody's way, until recover() gives it to somebody; of
-//            spsc, the next consumer pops it first. No item is lost but the one that a pop had returned, or was about
-//            to; info().participants names its rank. Who clears up may be killed as well.
+// Killed     at any moment, by any cause: each claim names the seat of its owner. Consumers blocked by a dead producer
+//            recover after waiting or trying for 50 ms; its unfinished push becomes a gap. An item that a dead consumer
+//            had claimed and not returned stays, blocking no thread, until recover() delivers it; with shape spsc the
+//            next consumer pops it first. The only item that may be lost is the one that a pop had returned or was
+//            about to return; info().participants gives its rank. A recovering process may be killed, too.
 // Memory     cells of 16 bytes beside the item: capacity + ports + 1 of them, rounded up to a power of two, at least
-//            16; of shape lanes for each lane. And 128 bytes for each port, 384 for each lane, 640 for itself. All of
-//            it is allocated by create(); each port needs a few bytes more in its own process.
-// Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; what
-//            the system refuses is a std::system_error. Each says what to do.
-// Trust      processes that share a queue trust each other. Whatever the memory holds, no index leaves it; but a
-//            process that writes nonsense spoils the others' items, or keeps them busy. A file that is truncated
-//            while it is in use kills by SIGBUS, as every mapped file; memory without a name cannot be truncated.
-// Filters    a process may enter a seccomp filter that allows futex(2) once it has opened the queue. Without
-//            membarrier(2) its sleepers look every millisecond, and close() throws. Without getpgid(2), kill(2) and
-//            /proc it notices no death: its pops wait until another process clears up, and recover() throws.
+//            16; with shape lanes, for each lane. Also 128 bytes for each port, 384 for each lane, 640 for the queue.
+//            create() allocates all of it; each port needs a few more bytes in its own process.
+// Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; errors
+//            of the system are std::system_error. Each message says what to do.
+// Trust      processes that share a queue trust each other. No content of the memory makes an index leave it; but a
+//            process that writes nonsense corrupts the others' items, or keeps them busy. Truncating the file while it
+//            is in use kills its users by SIGBUS, as with any mapped file; unnamed memory cannot be truncated.
+// Filters    after opening the queue, a process may enter a seccomp filter that allows futex(2). Without membarrier(2)
+//            its sleepers poll every millisecond, and close() throws. Without getpgid(2), kill(2) and /proc it detects
+//            no death: its pops wait until another process recovers, and recover() throws.
 // Use it     between processes. Within one: spsc_queue, spmc_queue, mpmc_queue, which take any type and are faster.
 // Source     FFQ^m (see mpmc.hpp). New: claims that name their owner, in the word that they change; seats; recovery.
 #pragma once
@@ -34,7 +34,7 @@
 #include <muster/base/process.hpp>              // is_alive
 #include <muster/queue/detail/operations.hpp>   // push_face, pop_face
 #include <muster/queue/detail/shared_ring.hpp>  // the rings
-#include <muster/queue/shared_info.hpp>         // what it says of itself, and shared_queue_error
+#include <muster/queue/shared_info.hpp>         // shared_queue_info, shared_queue_error
 
 #include <array>        // the digest of the tag
 #include <cstdint>      // std::uint64_t
@@ -42,11 +42,11 @@
 #include <memory>       // std::shared_ptr, std::unique_ptr
 #include <optional>     // ports that may be refused
 #include <string>       // messages
-#include <type_traits>  // what an item must be
+#include <type_traits>  // requirements on items
 
 namespace muster::inline MUSTER_ABI {
 
-/// Who pushes, and who pops.
+/// How many producers and consumers a queue has.
 namespace shape {
 
 struct spsc {
@@ -61,7 +61,7 @@ struct mpmc {
   static constexpr const char* name = "mpmc";
   static constexpr bool one_producer = false, one_consumer = false, many_rings = false;
 };
-/// Many producers with a ring each, many consumers.
+/// Many producers, each with its own ring, and many consumers.
 struct lanes {
   static constexpr const char* name = "lanes";
   static constexpr bool one_producer = true, one_consumer = false, many_rings = true;
@@ -69,15 +69,15 @@ struct lanes {
 
 }  // namespace shape
 
-/// What a queue between processes may be told when it is made.
+/// Options of a queue between processes.
 struct shared_queue_options {
-  /// Ports at once, in all processes; ports of the dead count until somebody has cleared up. At most 1023.
+  /// Maximum number of ports at once, in all processes. Ports of dead processes count until recovered. At most 1023.
   std::size_t ports = 62;
-  /// Of shape::lanes: producers at once.
+  /// For shape::lanes: the maximum number of producers at once.
   std::size_t lanes = 16;
-  /// Whoever opens the queue must name the same. At most 31 bytes, none of them 0.
+  /// Processes that open the queue must give the same tag. At most 31 bytes, none of them 0.
   std::string tag = {};
-  /// The rank of the first item. For tests that want to see the ranks wrap.
+  /// The rank of the first item. For tests of the wrap-around.
   rank_t first_rank = 0;
 };
 
@@ -104,8 +104,8 @@ class shared_queue {
   class producer_port;
   class consumer_port;
 
-  /// A new queue of exactly `capacity` items (lanes: for each producer) in a new file, which must not be there yet;
-  /// under /dev/shm it never goes to a disk. The file stays until somebody deletes it.
+  /// Creates a queue of `capacity` items (lanes: for each producer) in a new file, which must not exist yet. Under
+  /// /dev/shm it is never written to disk. The file stays until it is deleted.
   static shared_queue create(const std::filesystem::path& path, std::size_t capacity,
                              const shared_queue_options& options = {}) {
     const detail::shared_facts f = plan(capacity, options);
@@ -113,29 +113,29 @@ class shared_queue {
         mapping::make_file(path, f.size, [&](unsigned char* at) { engine::construct(at, f, options.first_rank); }), f));
   }
 
-  /// A new queue in memory without a name, which lives as long as somebody has its descriptor or a mapping.
+  /// Creates a queue in unnamed memory, which exists as long as any process has its descriptor or a mapping.
   static shared_queue create_anonymous(std::size_t capacity, const shared_queue_options& options = {}) {
     const detail::shared_facts f = plan(capacity, options);
     return shared_queue(std::make_shared<state>(
         mapping::make_anonymous(f.size, [&](unsigned char* at) { engine::construct(at, f, options.first_rank); }), f));
   }
 
-  /// A queue that is there. The item, the shape and the tag must be those it was made with. Of the item, size and
-  /// alignment are compared: whoever has several kinds of one size tells them by tags.
+  /// Opens an existing queue. Item, shape and tag must be those it was created with. Only the item's size and alignment
+  /// are compared: use tags to distinguish item types of the same size.
   static shared_queue open(const std::filesystem::path& path, const std::string& tag = {}) {
     return adopt(mapping::open_file(path), path.string(), tag);
   }
 
-  /// The same by a descriptor that was inherited, or received over a socket. It stays the caller's.
+  /// As open(), by a descriptor that was inherited or received over a socket. The caller still owns it.
   static shared_queue attach(int descriptor, const std::string& tag = {}) {
     return adopt(mapping::open_descriptor(descriptor), "descriptor " + std::to_string(descriptor), tag);
   }
 
-  /// To hand on.
+  /// The descriptor to pass to other processes.
   int descriptor() const noexcept { return state_->memory.descriptor(); }
 
-  /// What one thread pushes, or pops, with. A child of fork() opens ports of its own, and must not use or destroy those
-  /// of its parent. Throws when all ports are in use, or the only producer or consumer is somebody else.
+  /// Returns a handle with which one thread pushes or pops. A forked child must open its own ports, and must not use or
+  /// destroy its parent's. Throws if all ports are in use, or if the only producer or consumer already exists.
   producer_port producer() {
     if (auto port = try_producer()) return std::move(*port);
     throw shared_queue_error(why_no_port(true));
@@ -146,12 +146,12 @@ class shared_queue {
     throw shared_queue_error(why_no_port(false));
   }
 
-  /// The same, but empty instead of an exception.
+  /// As above, but returns nothing instead of throwing.
   std::optional<producer_port> try_producer() {
     engine& rings = state_->rings;
     const std::uint64_t self = state_->process();
     if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
-    auto slip = std::make_unique<slipping>();  // it may throw, and we have no seat yet
+    auto slip = std::make_unique<slipping>();  // may throw, so before a seat is taken
     const unsigned seat = rings.sit_down(self, detail::producer_role);
     if (seat == 0) return std::nullopt;
     for (unsigned ring = 0; ring < rings.facts().rings; ++ring)
@@ -178,11 +178,11 @@ class shared_queue {
     return consumer_port(state_, seat, std::move(slip));
   }
 
-  /// Clears up after every process that has died: closes its ports, and calls give(const T&) for each item that a pop
-  /// had claimed and not returned; those that a later consumer of an spsc inherits already are its own. Returns how
-  /// many ports. When the process dies in here, or give throws, the items not yet given, and that one, are given to the
-  /// next who asks. Any process, at any time; throws, having cleared up what it can, where a filter forbids to see
-  /// whether one of the others lives.
+  /// Recovers from every process that has died: closes its ports, and calls give(const T&) for each item that a pop had
+  /// claimed and not returned, except items that a later spsc consumer has inherited. Returns the number of ports
+  /// closed. If this process dies here, or give throws, the next recover() gives the remaining items, including that
+  /// one. Any process may call it at any time. If a filter hides whether another process is alive, it recovers what it
+  /// can, then throws.
   template <class Give>
   std::size_t recover(Give give) {
     const std::uint64_t self = state_->process();
@@ -197,9 +197,10 @@ class shared_queue {
     return ports;
   }
 
-  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any process, any number of
-  /// times. A process that dies in here has closed the queue, or not. Throws where a filter has forbidden membarrier(2)
-  /// since the queue was opened: pushes are refused, but another process must call close() or pop to find the end.
+  /// Refuses further pushes and wakes all waiters. Remaining items can still be popped. Any process may call it, any
+  /// number of times. If it dies here, the queue is either closed or not. Throws if a filter has forbidden
+  /// membarrier(2) since the queue was opened: pushes are refused, but another process must call close() or pop to find
+  /// the end.
   void close() {
     if (!state_->rings.close())
       throw shared_queue_error(
@@ -212,20 +213,20 @@ class shared_queue {
 
   std::size_t capacity() const noexcept { return state_->rings.facts().capacity; }
 
-  /// Items in the queue at some recent moment; gaps and pushes in progress count.
+  /// The number of items at some recent moment, including gaps and pushes in progress.
   std::size_t size_approx() const noexcept { return state_->rings.size_approx(); }
 
   shared_queue_info info() const { return detail::describe(state_->memory.start(), state_->rings.facts()); }
 
-  /// Asserts the invariants. Only while no thread is inside an operation, and nobody dead is left to clear up after.
+  /// Asserts the invariants. No thread may be inside an operation, and every dead process must have been recovered.
   void check() const { state_->rings.check(); }
 
  private:
   struct state {
     state(mapping m, const detail::shared_facts& f) : memory(std::move(m)), rings(memory.start(), f) {}
 
-    /// The calling process; throws when it may not share the queue. The process that made this object was checked then,
-    /// and may have entered a filter since that forbids to check again. A child of fork() is checked now.
+    /// Returns the calling process; throws if it may not share the queue. The process that made this object was checked
+    /// then, and a filter may since forbid checking again. A forked child is checked now.
     std::uint64_t process() const {
       const pid_t now = ::getpid();
       if (now == number_of(made_by_) || (now < 0 && generation_ == process_generation())) return made_by_;
@@ -243,7 +244,7 @@ class shared_queue {
 
   explicit shared_queue(std::shared_ptr<state> s) : state_(std::move(s)) {}
 
-  // Before a process joins: a child may have been born into another name space than the queue's.
+  // Called before a process joins: a child may be in another namespace than the queue.
   static void require_own(const detail::shared_facts& f) {
     if (const std::string why = detail::why_foreign(f); !why.empty()) throw shared_queue_error("shared_queue: " + why);
   }
@@ -328,10 +329,10 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
     if (state_) state_->rings.stand_up(seat_);
   }
 
-  /// success, full, closed; busy when stopped processes hold every cell. Lock-free.
+  /// Returns success, full or closed; busy if stopped processes hold every cell. Lock-free.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
-    // Made before the claim: what its constructor throws changes nothing.
+    // Made before the claim, so that an exception of its constructor changes nothing.
     if constexpr (sizeof...(Args) != 1 || !(std::is_same_v<std::remove_cvref_t<Args>, T> && ...)) {
       return try_emplace(T(std::forward<Args>(args)...));
     } else {
@@ -363,7 +364,7 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
 
   MUSTER_HOT claimed claim_place() noexcept { return state_->rings.claim_place(ring_, seat_, seen_); }
 
-  // After a claim in vain: claims until one succeeds, or the limit comes, or the end.
+  // Called after a failed claim: retries until one succeeds, the limit expires, or the queue is closed.
   MUSTER_COLD claimed await_place(wait_limit limit, claimed at) {
     while (!at && at.status() != queue_status::closed) {
       if (limit.over() || !state_->rings.await_room(limit, at.status(), ring_, seen_)) break;
@@ -394,11 +395,11 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
   }
 
   using pop_face<consumer_port, T>::pop;
-  /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
+  /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
 
-  /// Takes the first item if there is one: an item, empty or closed; busy while it is still being written. Lock-free.
-  /// Of lanes, empty means that each was empty when it was looked at.
+  /// Takes the first item if there is one. Returns the item, empty or closed; busy while it is being written. With
+  /// shape lanes, empty means that each lane was empty when it was checked. Lock-free.
   MUSTER_HOT queue_result<T> try_pop() {
     const claimed at = claim_item();
     if (!at) [[unlikely]]
@@ -439,7 +440,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
     return at;
   }
 
-  // After a claim in vain from lane ring_: from the others. Clears up when it has been busy for long.
+  // Called after a failed claim from lane ring_: tries the others. Starts recovery if it has been busy for long.
   MUSTER_COLD claimed claim_elsewhere(claimed vain) {
     engine& rings = state_->rings;
     for (;;) {
@@ -457,11 +458,11 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
       }
       if (busy) break;
       if (!open || !over) return open ? queue_status::empty : queue_status::closed;
-      // Closed meanwhile: a lane that was over was not empty before, perhaps, and the others are closed by now.
+      // The queue was closed meanwhile: a lane now drained may have had items before, and the others are closed by now.
       vain = rings.claim_item(ring_, seat_);
       if (vain) return vain;
     }
-    // Whoever only tries must not find it busy for ever because somebody has died.
+    // A dead process must not keep a caller of try_pop busy forever.
     const deadline now = deadline_clock::now();
     if (help_at_ == no_deadline) help_at_ = now + engine::patience;
     if (now >= help_at_) help();
@@ -473,12 +474,12 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
     in_a_row_ = 0;
   }
 
-  // After a claim in vain: claims until one succeeds, or the limit comes, or the end.
+  // Called after a failed claim: retries until one succeeds, the limit expires, or the queue is drained.
   MUSTER_COLD claimed await_item(wait_limit limit, claimed at) {
     engine& rings = state_->rings;
     while (!at && at.status() != queue_status::closed) {
       if (limit.over() || !rings.await_item(limit, [&] { return rings.has_news(); })) break;
-      // Closed, but another process must find the end: there is news, and nothing for this process to do.
+      // Closed, but another process must find the end: has_news() is true, but this process can do nothing.
       if (at.status() == queue_status::busy && rings.is_closed()) [[unlikely]]
         sync::nap();
       slip_->after_wait(rings.slip(), [&] { return rings.size_approx(); });
@@ -494,15 +495,15 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
     help_at_ = no_deadline;
   }
 
-  static constexpr unsigned turn = 64;  // items in a row from one lane, while others may have some
+  static constexpr unsigned turn = 64;  // items in a row from one lane while others may have some
 
   std::shared_ptr<state> state_;
   unsigned seat_;
   unsigned ring_ = 0;
   unsigned in_a_row_ = 0;
-  bool inherits_;  // spsc: perhaps, from consumers that have died
+  bool inherits_;  // spsc: there may be items of consumers that have died
   std::unique_ptr<slipping> slip_;
-  deadline help_at_ = no_deadline;  // when a try that is busy looks for the dead
+  deadline help_at_ = no_deadline;  // when a busy try looks for dead processes
 };
 
 }  // namespace muster::inline MUSTER_ABI

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// shared_info.hpp: what a queue between processes says of itself, for programs that look at it from outside, too. Reads
-// the queue's memory, writes nothing, and waits for nobody. The queue: shared.hpp.
+// shared_info.hpp: the state of a queue between processes, also for programs that do not use the queue. Reads the
+// queue's memory, writes nothing and never waits. The queue: shared.hpp.
 #pragma once
 
 #include <muster/base/mapping.hpp>                // mapping
 #include <muster/base/process.hpp>                // pid_t
-#include <muster/queue/detail/shared_layout.hpp>  // what lies where
+#include <muster/queue/detail/shared_layout.hpp>  // the memory layout
 
 #include <algorithm>    // std::min
 #include <bit>          // std::has_single_bit
@@ -22,32 +22,32 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// What opens is not what was expected, or a port cannot be had. what() says what to do.
+/// The opened queue is not the expected one, or no port is available. what() says what to do.
 class shared_queue_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A port that somebody has opened and not closed.
+/// A port that has been opened and not closed.
 struct shared_queue_participant {
   bool produces = false;
   bool alive = false;   // not known to be dead
-  bool hidden = false;  // a filter forbids this process to see whether it lives
+  bool hidden = false;  // a filter keeps this process from seeing if it is alive
   pid_t process = 0;
   std::uint64_t items = 0;      // pushed, or returned by pop
-  std::uint64_t last_rank = 0;  // of a consumer: the item that was returned last; its process may have died with it
+  std::uint64_t last_rank = 0;  // of a consumer: the last item returned, which may be lost if it died
 };
 
-/// What a queue says of itself. All counts are of some recent moment.
+/// The state of a queue. All counts are of some recent moment.
 struct shared_queue_info {
   std::string shape;
   std::string tag;
   std::size_t item_size = 0;
-  std::size_t capacity = 0;  // of a lane
+  std::size_t capacity = 0;  // of each lane
   std::size_t lanes = 0;
-  std::size_t items = 0;  // gaps and pushes in progress count
+  std::size_t items = 0;  // including gaps and pushes in progress
   bool closed = false;
-  std::uint64_t deaths = 0;  // whose ports have been cleared up, by whomever; again if that was interrupted by another
+  std::uint64_t deaths = 0;  // ports of dead processes recovered; counts twice if a recovery was interrupted
   std::vector<shared_queue_participant> participants;
 };
 
@@ -73,7 +73,7 @@ std::string text_of(const std::array<char, Size>& text) {
   return std::string(text.data(), ::strnlen(text.data(), Size));
 }
 
-/// Why this process cannot tell whether the others that use a queue are alive; empty when it can.
+/// Returns why this process cannot tell if the other users of a queue are alive; empty if it can.
 inline std::string why_foreign(const shared_facts& f) {
   const std::uint64_t boot = boot_identity(), name_space = process_name_space();
   if ((boot == 0 && f.boot != 0) || (name_space == 0 && f.name_space != 0))
@@ -92,7 +92,7 @@ inline std::string why_foreign(const shared_facts& f) {
   return {};
 }
 
-/// The facts of a region, once they are known to describe one that can be used by this process.
+/// Returns the facts of a region after checking that this process can use it; throws otherwise.
 inline shared_facts read_facts(const mapping& memory, const std::string& name) {
   const auto refuse = [&](const std::string& why) { throw shared_queue_error(name + ": " + why); };
   shared_facts f;
@@ -116,7 +116,7 @@ inline shared_facts read_facts(const mapping& memory, const std::string& name) {
   return f;
 }
 
-/// Throws unless what is there is what was expected.
+/// Throws unless the queue's facts are those expected.
 inline void compare_facts(const shared_facts& there, const shared_facts& wanted, const std::string& name) {
   const auto compare = [&](const char* what, const auto& have, const auto& want) {
     if (have != want)
@@ -124,7 +124,7 @@ inline void compare_facts(const shared_facts& there, const shared_facts& wanted,
                                "; open it as it was made");
   };
   compare("shape", text_of(there.shape), text_of(wanted.shape));
-  // Not "'" + …: g++ 12 warns of an overlap there that is none.
+  // Not "'" + …: g++ 12 warns of a non-existent overlap there.
   const auto quoted = [](const auto& text) { return std::string(1, '\'').append(text_of(text)).append(1, '\''); };
   compare("tag", quoted(there.tag), quoted(wanted.tag));
   compare("item", std::to_string(there.item_size) + " bytes", std::to_string(wanted.item_size) + " bytes");
@@ -151,7 +151,7 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
   }
   for (std::size_t s = 1; s < f.seats; ++s) {
     const auto& seat = *(reinterpret_cast<const shared_seat*>(region + f.seats_at) + s);
-    // (1) acquire: pairs with shared_ring.hpp (13). The counts are not those of the holder before.
+    // (1) acquire: pairs with shared_ring.hpp (13). The counts are not those of the previous holder.
     const std::uint64_t holder = seat.holder.load(std::memory_order_acquire);
     if (holder == 0) continue;
     shared_queue_participant one;
@@ -169,13 +169,13 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
 
 }  // namespace detail
 
-/// Reads a queue's file and changes nothing: the processes that use it do not notice. Throws as open() does.
+/// Reads a queue's file without changing it or disturbing its users. Throws as open() does.
 inline shared_queue_info inspect_shared_queue(const std::filesystem::path& path) {
   const mapping memory = mapping::open_file(path, false);
   const detail::shared_facts f = detail::read_facts(memory, path.string());
   return detail::describe(memory.start(), f);
 }
-/// The same by a descriptor, which may be one that only reads. It stays the caller's.
+/// As above, for a descriptor, which may be read-only. The caller still owns it.
 inline shared_queue_info inspect_shared_queue(int descriptor) {
   const mapping memory = mapping::open_descriptor(descriptor, false);
   const detail::shared_facts f = detail::read_facts(memory, "descriptor " + std::to_string(descriptor));

@@ -3,39 +3,38 @@
 //
 // spmc.hpp: bounded FIFO queue from one producer to many consumers.
 //
-// Order      linearizable FIFO. Consumers that overlap may finish out of order: each takes the next item, none waits
+// Order      linearizable FIFO. Overlapping consumers may finish out of order: each takes the next item, and none waits
 //            for another.
 // Progress   try_push is wait-free. push waits only while capacity() items are unclaimed, as long as stopped consumers
-//            hold fewer cells than the ring has beyond the capacity; else it may wait for a claim or a cell. pop claims
-//            in one step, then waits for its item. try_pop and try_pop_n are lock-free.
+//            hold fewer cells than the ring has beyond the capacity; otherwise it may also wait for a claim or a cell.
+//            pop claims in one step, then waits for its item. try_pop and try_pop_n are lock-free.
 // Preempted  a consumer stopped between its claim and (4) holds the cells it claimed (pop_n: up to its count); the
-//            producer skips them and goes on. A producer stopped in push delays the consumers of that item and of later
-//            ones, as an empty queue does.
-// Killed     as preempted, for ever: one item and one cell are lost.
+//            producer skips them. A producer stopped in push delays the consumers of that item and of later ones, as an
+//            empty queue does.
+// Killed     as preempted, permanently: one item and one cell are lost.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
-//            the caller of push and the queue is as it was; what T's move throws in pop reaches the caller of pop and
-//            that item is gone.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc. An exception of T's constructor leaves push
+//            with the queue unchanged; an exception of T's move leaves pop, and that item is lost.
 // Use it     to feed workers from one thread. Many producers: mpmc_queue. One consumer: spsc_queue.
 // Source     FFQ^s: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
 //            Queue", IPDPS 2017, Algorithm 1, with the authors' erratum. Changed: one gap word for all cells instead of
-//            one per cell, which is enough because the one producer resolves ranks in order; a full queue makes no
-//            gaps; try, timed and bulk pops that never hold a claim they cannot use; close.
+//            one per cell, which suffices because the only producer resolves ranks in order; a full queue makes no
+//            gaps; try, timed and bulk pops never hold a claim they cannot use; close() is new.
 //
-// Cases of a ticket r (a rank that a consumer claimed) and its cell c:
-//   1. c.word = published(r): the item is there and is ours.
-//   2. gap_ >= r and then still c.word != published(r): the producer passed r without an item; claim the next rank. The
-//      second look is needed because the producer may have published r after our first look and skipped the same cell a
-//      lap later. gap_ >= r says that r is resolved, and only we could have taken its item.
+// A consumer that claimed rank r (its ticket), with cell c, distinguishes four cases:
+//   1. c.word = published(r): the item is there and belongs to this consumer.
+//   2. gap_ >= r and then still c.word != published(r): the producer skipped r; claim the next rank. The word must be
+//      read again: after the first read the producer may have published r, then skipped the same cell a lap later.
+//      gap_ >= r means that r is resolved, and no other consumer could have taken its item.
 //   3. closed is raised and r >= end_: no item will ever have rank r.
 //   4. otherwise the producer has not resolved r yet: wait.
-// A consumer that has claimed nothing (try, timed, bulk) finds the case of head_'s rank first and claims it only in
-// cases 1 and 2, by compare-exchange, so that it never holds a rank it has to wait for. Both kinds mix: a waiting
-// ticket has moved head_ past its rank.
+// A consumer without a ticket (try, timed, bulk) first checks the rank at head_. It claims that rank, by
+// compare-exchange, only in cases 1 and 2, so it never holds a rank it must wait for. Both kinds of consumer can mix: a
+// waiting ticket has already moved head_ past its rank.
 //
-// close() and a push that overlap: the push announces its rank in tail_ and then looks for the flag; close() raises the
-// flag and then reads tail_. So the push sees the flag, or close() counts its rank into end_; maybe both, and then the
-// push makes its rank a gap.
+// When close() overlaps a push: the push announces its rank in tail_, then checks the flag; close() raises the flag,
+// then reads tail_. So the push sees the flag, or close() includes its rank in end_. If both happen, the push makes its
+// rank a gap.
 #pragma once
 
 #include <muster/base/slot.hpp>                   // slot
@@ -59,7 +58,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   friend class lanes;
 
  public:
-  /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
+  /// Holds up to `capacity` items. Throws std::invalid_argument, whose message names a valid value.
   explicit spmc_queue(std::size_t capacity, queue_options options = {})
       : cells_(detail::ring_cells("spmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
         capacity_(capacity),
@@ -71,7 +70,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
         gaps_(std::make_unique_for_overwrite<rank_t[]>(cells_.cells())),
         gap_(options.first_rank - 1),
         end_(options.first_rank) {}
-  /// Destroys the items left. No thread may be inside an operation.
+  /// Destroys the remaining items. No thread may be inside an operation.
   ~spmc_queue() {
     for (std::size_t i = 0; i < cells_.cells(); ++i)
       if (cell& c = cells_.at(i); c.word.load(std::memory_order_relaxed) != 0) c.item.ref().destroy();
@@ -79,8 +78,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see detail/operations.hpp
 
-  /// Producer only. Constructs an item at the end if there is room now. success, full, closed; busy when there is room
-  /// but stopped consumers hold so many cells that no rank has one. Wait-free.
+  /// Producer only. Constructs an item at the end if there is room now. Returns success, full or closed; busy if there
+  /// is room but stopped consumers hold every cell. Wait-free.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
     const auto inside = producer_.enter(second_producer);
@@ -93,21 +92,22 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return publish(next, std::forward<Args>(args)...);
   }
 
-  /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
-  /// Sleepers are told when all are there, the queue is full, or of 256 at a time; of those of an iterator of a single
-  /// pass one by one, before it is moved on. When a constructor throws, the items before it have been pushed.
+  /// Producer only. Pushes `count` items starting at `first`, waiting for room. Returns the number pushed, which is
+  /// smaller only if the queue is closed. Sleepers are woken in batches: after the last item, when the queue is full,
+  /// and every 256. For a single-pass iterator they are woken after each item, before the iterator is incremented. If a
+  /// constructor throws, the items before it have been pushed.
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count) {
     return push_up_to(std::move(first), count, true, [] {});
   }
 
-  /// Producer only. The same without waiting: pushes as many as there is room for.
+  /// Producer only. As push_n, without waiting: pushes as many as fit.
   template <class InputIt>
   std::size_t try_push_n(InputIt first, std::size_t count) {
     return push_up_to(std::move(first), count, false, [] {});
   }
 
-  /// Takes the first item; waits while there is none. No value only when the queue is closed and drained.
+  /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() {
     // (9) release: pairs with (8). The item's visibility is (5).
     const rank_t rank = head_.fetch_add(1, std::memory_order_release);
@@ -118,16 +118,16 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return await_ticket(rank);
   }
 
-  /// Takes the first item if there is one: an item, empty or closed; busy while close() is under way, or a push into a
-  /// queue that is being closed. Lock-free.
+  /// Takes the first item if there is one. Returns the item, empty or closed; busy while close() or a push that it
+  /// overlaps is in progress. Lock-free.
   MUSTER_HOT queue_result<T> try_pop() {
     if (rank_t rank = 0; claim_at_once(rank)) [[likely]]
       return take(rank);
     return try_pop_first();
   }
 
-  /// Takes 1 to `count` consecutive items, waiting for the first. 0 only when the queue is closed and drained.
-  /// When `*out = item` can throw, items are claimed one at a time, so that at most the one in hand is lost.
+  /// Takes 1 to `count` consecutive items, waiting for the first. Returns 0 only when closed and drained. If
+  /// `*out = item` can throw, items are claimed one at a time, so at most the one in transit is lost.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     for (;;) {
@@ -138,7 +138,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  /// The same without waiting. Lock-free.
+  /// As pop_n, without waiting. Lock-free.
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count) {
     std::size_t taken = 0;
@@ -147,11 +147,11 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return taken;
   }
 
-  /// Refuses further pushes and wakes everybody. Items in the queue can still be popped. Any thread, any number of
-  /// times.
+  /// Refuses further pushes and wakes all waiters. Remaining items can still be popped. Any thread may call it, any
+  /// number of times.
   void close() {
     if (!consumers_.raise(closing)) return;
-    // The producer's announcements up to the last one that missed the flag are visible now, see announce().
+    // Every announcement that missed the flag is visible here, see announce().
     end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     consumers_.raise(closed);
     producers_.wake_all();
@@ -159,10 +159,10 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }
-  /// Items in the queue at some recent moment; gaps that no consumer has passed yet count.
+  /// The number of items at some recent moment, including gaps that no consumer has passed yet.
   std::size_t size_approx() const noexcept { return std::min(unclaimed(), capacity_); }
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Asserts the invariants. No thread may be inside an operation.
   void check() const {
     const rank_t head = head_.load(std::memory_order_relaxed);
     const rank_t tail = tail_.load(std::memory_order_relaxed);
@@ -175,14 +175,14 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     for (std::size_t i = 0; i < cells_.cells(); ++i) full += cells_.at(i).word.load(std::memory_order_relaxed) != 0;
     MUSTER_CHECK(items == full, "spmc_queue: a cell holds an item whose rank is not between head and tail");
     MUSTER_CHECK(items <= capacity_, "spmc_queue: more items than the capacity");
-    // The push that close() interrupted leaves gaps that are not on the list.
+    // A push that close() interrupted leaves gaps that are not on the list.
     MUSTER_CHECK(is_closed() || ranks - items <= gap_last_ - gap_first_,
                  "spmc_queue: a rank is neither an item nor a known gap");
   }
 
  private:
   // word: 0 while the cell is free, published(r) while it holds the item of rank r. The producer changes 0 to
-  // published(r), the consumer that claimed r changes it back. The thread that may change it next owns `item`.
+  // published(r); the consumer that claimed r changes it back to 0. The thread entitled to the next change owns `item`.
   struct cell {
     sync::atomic<rank_t> word{0};
     sync::cell<slot<T>> item;
@@ -227,13 +227,14 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return {rank, &cells_[rank]};
   }
 
-  // Whether it is ours, without a look at head_.
+  // Returns true if the producer owns this cell, without reading head_.
   MUSTER_HOT bool is_free(place next) const noexcept {
-    // (1) acquire: pairs with (4). The consumer has moved the old item out before we overwrite it.
+    // (1) acquire: pairs with (4). The consumer has moved the old item out before the producer overwrites it.
     return before(next.rank, limit_) && next.at->word.load(std::memory_order_acquire) == 0;
   }
 
-  // Makes the cell of rank tail_ ours, passing cells that slow consumers hold: success, or why there is no room.
+  // Advances tail_ to a rank whose cell is free, skipping cells that slow consumers hold. Returns success, or why there
+  // is no room.
   MUSTER_COLD queue_status reserve() {
     for (std::size_t gaps = 0; !is_free(next_place());) {
       const rank_t rank = tail_.load(std::memory_order_relaxed);
@@ -257,8 +258,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  // After reserve() in vain: waits for a claim or the end. When there is room, but stopped consumers hold every cell,
-  // waits a moment, because freeing a cell makes no event. False when the limit came first.
+  // Called after reserve() failed: waits for a claim or for close(). If there is room but stopped consumers hold every
+  // cell, polls, because freeing a cell signals no event. Returns false if the limit expired first.
   MUSTER_COLD bool await_room(wait_limit limit) {
     if (look_for_room()) {
       const sync::atomic<rank_t>& word = cells_[tail_.load(std::memory_order_relaxed)].word;
@@ -271,14 +272,14 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return true;
   }
 
-  // Reads head_ anew. Whether rank tail_ fits: fewer than capacity_ items are unclaimed and the ring has not been
-  // lapped.
+  // Reads head_ again. Returns true if rank tail_ fits: fewer than capacity_ items are unclaimed, and tail_ is less
+  // than a lap ahead of head_.
   bool look_for_room() {
-    // Relaxed: only a bound. Whether the cell may be written is decided by (1).
+    // Relaxed: only a bound. (1) decides if the cell may be written.
     rank_t head = head_.load(std::memory_order_relaxed);
     while (gap_first_ != gap_last_) {
       const rank_t gap = gaps_[gap_first_ % cells_.cells()];
-      // With nothing but gaps in the queue, no consumer might ever claim them, so the producer does.
+      // If the queue holds only gaps, perhaps no consumer ever claims them, so the producer does.
       if (gap == head && head_.compare_exchange_strong(head, head + 1, std::memory_order_relaxed)) ++head;
       if (!before(gap, head)) break;
       ++gap_first_;
@@ -289,8 +290,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   }
 
   MUSTER_COLD bool look_again() {
-    // (7) full_fence: pairs with (8). Of a producer that says full and a consumer that says empty, the later one sees
-    // what the other did before. Otherwise both could be right, but not in one order of all operations.
+    // (7) full_fence: pairs with (8). If the producer reports full and a consumer reports empty, the later of the two
+    // sees the other's earlier operations. Without the fences no single order of all operations might explain both.
     sync::full_fence();
     return look_for_room();
   }
@@ -299,9 +300,9 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return look_for_room() ? static_cast<std::size_t>(limit_ - tail_.load(std::memory_order_relaxed)) : 0;
   }
 
-  // A consumer claimed the item of this cell a lap ago and still holds it. The rank is passed over.
+  // Skips the rank: a consumer claimed the item of this cell a lap ago and still holds it.
   MUSTER_COLD void make_gap(rank_t rank) {
-    // A gap before head_ takes no place: its consumer has the rank already and will claim another.
+    // A gap before head_ takes no room: the consumer that claimed it will claim another rank.
     if (!before(rank, head_seen_)) {
       gaps_[gap_last_++ % cells_.cells()] = rank;
       limit_ = head_seen_ + std::min<rank_t>(limit_ - head_seen_ + 1, cells_.cells());
@@ -311,7 +312,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     signal_rank(rank);
   }
 
-  // Not backwards: an item that threw while the queue was being closed has withdrawn ranks that come once more.
+  // Never moves gap_ backwards: after a constructor threw during close(), ranks that were withdrawn are used again.
   void pass_over(rank_t last) noexcept {
     // (2) release: pairs with (6). Every item before the gap is visible to every thread that sees the gap.
     if (before(gap_.load(std::memory_order_relaxed), last)) gap_.store(last, std::memory_order_release);
@@ -339,8 +340,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return queue_status::success;
   }
 
-  // Moves tail_ from one rank to another, unless the queue is being closed: then close() may have read either, and the
-  // ranks between become gaps.
+  // Moves tail_ between two ranks. Returns false if close() has begun: it may have read either rank, so the ranks
+  // between them become gaps.
   MUSTER_HOT bool announce(rank_t from, rank_t to) {
     tail_.store(to, std::memory_order_relaxed);
     if (consumers_.after_event(closing) == 0) [[likely]]
@@ -361,7 +362,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
         if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
   }
 
-  // Calls after_run() whenever items have been published, before it waits for room.
+  // Calls after_run() after each batch of items, before waiting for room.
   template <class InputIt, class AfterRun>
   std::size_t push_up_to(InputIt first, std::size_t count, bool waits, AfterRun after_run) {
     const auto inside = producer_.enter(second_producer);
@@ -380,28 +381,28 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return done;
   }
 
-  // Publishes items from rank tail_ on, whose cell reserve() has found free. Returns how many; 0 when closed. An
-  // iterator of a single pass is moved on only when called again, and before anything is announced, as it may wait or
-  // throw.
+  // Publishes items from rank tail_ on; reserve() has found its cell free. Returns how many; 0 if closed. A single-pass
+  // iterator is incremented only on the next call (`again`), before anything is announced, because the increment may
+  // wait or throw.
   template <class InputIt>
   std::size_t publish_some(InputIt& first, std::size_t count, bool again) {
     if constexpr (detail::passes_again<InputIt>) {
       return publish_run(first, count, again);
     } else {
-      // Nothing is read in vain. After reserve()'s gaps, which nobody may have been told of yet: whoever closes the
-      // queue without being noticed here has seen them, by the fence.
+      // So no item is read and then dropped. after_event() also orders reserve()'s gaps, which may not have been
+      // announced yet: a close() that is not seen here sees them.
       if (consumers_.after_event(closing) != 0) return 0;
       if (again) ++first;
       return publish(next_place(), *first) == queue_status::success ? 1 : 0;
     }
   }
 
-  // In consecutive free cells. Leaves `first` at the last of the items.
+  // Publishes into consecutive free cells. Leaves `first` at the last item.
   template <class ForwardIt>
   std::size_t publish_run(ForwardIt& first, std::size_t count, bool again) {
     const rank_t begin = tail_.load(std::memory_order_relaxed);
     const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
-    ForwardIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
+    ForwardIt item = std::move(first);  // a local copy stays in a register; before announce(), as this may throw
     if (!announce(begin, most)) [[unlikely]]
       return 0;
     rank_t end = begin;
@@ -439,28 +440,28 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
     // (6) acquire: pairs with (2).
     if (!before(gap_.load(std::memory_order_acquire), rank)) {
-      // Relaxed: whatever was published before the gap is visible by (6).
+      // Relaxed: everything published before the gap is visible by (6).
       return c.word.load(std::memory_order_relaxed) == published(rank) ? outlook::ready : outlook::gap;
     }
     return outlook::unknown;
   }
 
-  // After head_ has moved: a producer that sleeps because the queue was full may go on. Before the item is taken, so
-  // that a consumer that is stopped there holds nobody up.
+  // Called after head_ has moved: wakes a producer that sleeps because the queue was full. It comes before taking the
+  // item, so a consumer stopped while taking it delays no other thread.
   MUSTER_HOT void claimed() noexcept {
     if constexpr (Wait::parks)
       if (producers_.after_event() != 0) [[unlikely]]
         producers_.wake(room_key);
   }
 
-  // Waits until `rank` is resolved, goes on over gaps, and takes the item.
+  // Waits until `rank` is resolved, passes over gaps, and takes the item.
   MUSTER_COLD queue_result<T> await_ticket(rank_t rank) {
     for (;;) {
       switch (look(rank)) {
         case outlook::ready: return take(rank);
         case outlook::over: return queue_status::closed;
         case outlook::gap:
-          rank = head_.fetch_add(1, std::memory_order_relaxed);  // goes on with (9)
+          rank = head_.fetch_add(1, std::memory_order_relaxed);  // continues the release sequence of (9)
           claimed();
           break;
         case outlook::unknown:
@@ -482,7 +483,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return detail::take(c.item, [&c] { c.word.store(0, std::memory_order_release); });
   }
 
-  // Claims 1 to `most` consecutive resolved ranks from head_ on, gaps among them: success, closed, or empty when the
+  // Claims 1 to `most` consecutive resolved ranks from head_ on, including gaps. Returns success, closed, or empty if
   // rank `first` was not resolved.
   MUSTER_COLD queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept {
     for (;;) {
@@ -490,7 +491,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
       const outlook first_look = look(first);
       if (first_look == outlook::over) return queue_status::closed;
       if (first_look == outlook::unknown) return queue_status::empty;
-      // The producer resolves in order: when a rank is resolved, so are all before it.
+      // The producer resolves ranks in order: if a rank is resolved, so are all before it.
       count = std::min(most, cells_.cells());
       while (count > 1 && !resolved(first + count - 1)) count /= 2;
       rank_t head = first;
@@ -503,17 +504,17 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  // The same, but empty only when the queue had no item at one moment; or busy.
+  // As claim_resolved, but returns empty only if the queue had no item at one moment; otherwise busy.
   queue_status claim_exactly(std::size_t most, rank_t& first, std::size_t& count) noexcept {
     for (;;) {
       const queue_status claim = claim_resolved(most, first, count);
       if (claim != queue_status::empty) return claim;
-      // (8) full_fence: pairs with (7), and as an acquire with (9): when the last item was taken after close(), nobody
+      // (8) full_fence: pairs with (7), and as an acquire with (9): if the last item was taken after close(), no thread
       // finds the queue empty and open.
       sync::full_fence();
-      // When the queue is being closed, the end is known and our rank is before it, or it is about to be known.
+      // If close() has begun, either end_ is set and this rank is before it, or end_ is about to be set.
       const bool is_closing = (consumers_.flags() & closing) != 0;
-      // When head_ has not moved since: at the moment of the look the queue had no item.
+      // If head_ has not moved, the queue had no item at the moment of the look.
       if (look(first) != outlook::unknown || head_.load(std::memory_order_relaxed) != first) continue;
       return is_closing ? queue_status::busy : queue_status::empty;
     }
@@ -525,33 +526,32 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
            !before(gap_.load(std::memory_order_acquire), rank);
   }
 
-  // Exact: empty is the truth at one moment. Otherwise only nothing was seen, at less cost.
+  // Exact: empty holds at one moment. Otherwise it means only that no item was seen, which is cheaper.
   template <bool Exact>
   queue_status claim(std::size_t most, rank_t& first, std::size_t& count) noexcept {
     if constexpr (Exact) return claim_exactly(most, first, count);
     return claim_resolved(most, first, count);
   }
 
-  // Claims the first rank that has an item.
+  // Claims the first rank with an item.
   template <bool Exact>
   queue_status claim_item(rank_t& rank) noexcept {
     for (;;) {
       std::size_t count = 0;
       const queue_status status = claim<Exact>(1, rank, count);
-      // A claimed rank without an item is a gap. Relaxed: the rank is resolved, and visible by the look before the
-      // claim.
+      // A claimed rank without an item is a gap. Relaxed: look() made the resolved rank visible before the claim.
       if (status != queue_status::success || cells_[rank].word.load(std::memory_order_relaxed) == published(rank))
         return status;
     }
   }
 
-  // Whether the item of a rank is there.
+  // Returns true if the item of `rank` is there.
   MUSTER_HOT bool is_there(rank_t rank) const noexcept {
     // (5)
     return cells_[rank].word.load(std::memory_order_acquire) == published(rank);
   }
 
-  // The same if the first item is there and no other consumer is faster.
+  // Claims as above, but only if the first item is there and no other consumer claims it first.
   MUSTER_HOT bool claim_at_once(std::size_t most, rank_t& first, std::size_t& count) noexcept {
     first = head_.load(std::memory_order_relaxed);
     if (!is_there(first)) return false;
@@ -577,8 +577,8 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return take(rank);
   }
 
-  // The case of the first rank that nobody has claimed. An item that was pushed before the call is not overlooked:
-  // whoever sees the cell of a rank that was claimed freed by (4) sees that head_ has moved.
+  // Returns the state of the first unclaimed rank. An item pushed before the call is not missed: a thread that sees
+  // the cell of a claimed rank freed by (4) also sees that head_ has moved.
   outlook look_at_head() const noexcept {
     for (;;) {
       const rank_t head = head_.load(std::memory_order_relaxed);
@@ -595,10 +595,11 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  // Waits until the rank at head_ is resolved or claimed by another. False when the limit came first.
+  // Waits until the rank at head_ is resolved, or claimed by another thread. Returns false if the limit expired first.
   MUSTER_COLD bool await_head(wait_limit limit) {
     const rank_t head = head_.load(std::memory_order_relaxed);
-    // The look first: when the rank has been resolved and its item taken, the freed cell tells that head_ has moved.
+    // look() comes first: if the rank's item has been taken, the load that sees the freed cell also makes the new head_
+    // visible.
     const auto ready = [&] { return look(head) != outlook::unknown || head_.load(std::memory_order_relaxed) != head; };
     if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
     consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
@@ -622,7 +623,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return taken;
   }
 
-  // Takes the items of claimed ranks. Returns how many: gaps have none.
+  // Takes the items of claimed ranks. Returns how many, as gaps have none.
   template <class OutputIt>
   MUSTER_HOT std::size_t take_run(OutputIt& out, rank_t first, std::size_t count) {
     std::size_t gaps = 0;
@@ -646,9 +647,10 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   slipping consumer_slip_;
 
   // The producer's lines.
-  // tail_: one past the last rank the producer began; the ranks before it are resolved or will be. Others only read it.
+  // tail_: one past the last rank the producer began; ranks before it are or will be resolved. Other threads only read
+  // it.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
-  rank_t head_seen_;                // head_ at the last look
+  rank_t head_seen_;                // the last head_ seen
   rank_t limit_;                    // ranks before it fit: head_seen_ + capacity_ + the gaps after head_seen_
   std::unique_ptr<rank_t[]> gaps_;  // those gaps, oldest first: gap_first_ … gap_last_ − 1, modulo the ring's size
   std::size_t gap_first_ = 0;
@@ -656,7 +658,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   slipping producer_slip_;
   detail::one_at_a_time producer_;
 
-  // Written rarely. consumers_ and producers_: who sleeps; gap_: the last rank skipped; end_: the rank after the last.
+  // Written rarely. consumers_, producers_: the sleepers; gap_: the last rank skipped; end_: the rank after the last.
   alignas(isolation_size) event_mask consumers_;
   event_mask producers_;
   sync::atomic<rank_t> gap_;

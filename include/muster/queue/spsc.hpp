@@ -5,21 +5,20 @@
 //
 // Order      linearizable FIFO.
 // Progress   try_push and try_pop are wait-free; push waits only while the queue is full, pop only while it is empty.
-// Preempted  a stopped side stops the other when the queue has become full or empty, and not before.
+// Preempted  a stopped side blocks the other only once the queue is full or empty.
 // Killed     as preempted; an item that was being written or read is lost with its thread.
 // Memory     capacity cells, rounded up to a power of two; nothing is allocated after construction.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc. What T's constructor throws in push reaches
-//            the caller of push and the queue is as it was; what T's move throws in pop reaches the caller of pop and
-//            that item is gone.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc. An exception of T's constructor leaves push
+//            with the queue unchanged; an exception of T's move leaves pop, and that item is lost.
 // Use it     between two threads. More consumers: spmc_queue. More producers: mpmc_queue.
 // Source     Lamport, "Specifying Concurrent Program Modules", TOPLAS 1983, with the bounds cached by both sides
-//            (MCRingBuffer: Lee, Bu, Chandranmenon, IPDPS 2010). FFQ without the atomic increment of head needs no gaps
-//            and then no ranks in the cells either: its consumer can only be slow at the head, so that a free place is
-//            known from head alone. bench/baselines has FFQ^s as printed; both are in queue/one-to-one.
+//            (MCRingBuffer: Lee, Bu, Chandranmenon, IPDPS 2010). With one consumer, FFQ needs neither gaps nor ranks in
+//            the cells: a slow consumer is always at the head, so head alone says which cells are free.
+//            bench/baselines has FFQ^s as printed; both are in queue/one-to-one.
 //
-// close() and a push that overlap: the push announces its rank in begun_ and then looks for the flag `closing`; close()
-// raises the flag, then looks at begun_, then raises `closed`. So the push sees the flag and takes its announcement
-// back, or a thread that sees `closed` sees the announcement. The queue is over when it is closed, empty, and nothing
+// When close() overlaps a push: the push announces its rank in begun_, then checks the flag `closing`; close() raises
+// that flag, then reads begun_, then raises `closed`. So either the push sees the flag and withdraws its announcement,
+// or every thread that sees `closed` sees the announcement. The queue is drained when it is closed, empty, and nothing
 // is announced.
 #pragma once
 
@@ -43,7 +42,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   friend pop_face<spsc_queue, T>;
 
  public:
-  /// A queue of exactly `capacity` items. Throws std::invalid_argument with what to ask for instead.
+  /// Holds up to `capacity` items. Throws std::invalid_argument, whose message names a valid value.
   explicit spsc_queue(std::size_t capacity, queue_options options = {})
       : cells_(detail::ring_cells("spsc_queue", capacity, options, 0, ring<sync::cell<slot<T>>, Layout>::cell_size)),
         capacity_(capacity),
@@ -53,7 +52,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
         limit_(options.first_rank + capacity),
         begun_(options.first_rank),
         tail_seen_(options.first_rank) {}
-  /// Destroys the items left. No thread may be inside an operation.
+  /// Destroys the remaining items. No thread may be inside an operation.
   ~spsc_queue() {
     const rank_t tail = tail_.load(std::memory_order_relaxed);
     for (rank_t rank = head_.load(std::memory_order_relaxed); rank != tail; ++rank) cells_[rank].ref().destroy();
@@ -61,7 +60,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see detail/operations.hpp
 
-  /// Producer only. Constructs an item at the end if there is room now: success, full or closed. Wait-free.
+  /// Producer only. Constructs an item at the end if there is room now. Returns success, full or closed. Wait-free.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
     const auto inside = producer_entry_.enter(second_producer);
@@ -71,9 +70,10 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return publish(rank, std::forward<Args>(args)...);
   }
 
-  /// Producer only. Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
-  /// They are seen when all are there, the queue is full, or 256 at a time; those of an iterator of a single pass one
-  /// by one, before it is moved on. When a constructor throws, the items before it have been pushed.
+  /// Producer only. Pushes `count` items starting at `first`, waiting for room. Returns the number pushed, which is
+  /// smaller only if the queue is closed. Items become visible in batches: after the last one, when the queue is full,
+  /// and every 256. Items of a single-pass iterator become visible one by one, each before the iterator is incremented.
+  /// If a constructor throws, the items before it have been pushed.
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count) {
     const auto inside = producer_entry_.enter(second_producer);
@@ -88,7 +88,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return done;
   }
 
-  /// Producer only. The same without waiting: pushes as many as there is room for.
+  /// Producer only. As push_n, without waiting: pushes as many as fit.
   template <class InputIt>
   std::size_t try_push_n(InputIt first, std::size_t count) {
     const auto inside = producer_entry_.enter(second_producer);
@@ -101,10 +101,10 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return done;
   }
 
-  /// Consumer only. Takes the first item; waits while there is none. No value only when closed and drained.
+  /// Consumer only. Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
-  /// Consumer only. Takes the first item if there is one: an item, empty or closed; busy while close() is under
-  /// way, or a push into a queue that is being closed. Wait-free.
+  /// Consumer only. Takes the first item if there is one. Returns the item, empty or closed; busy while close() or a
+  /// push that it overlaps is in progress. Wait-free.
   MUSTER_HOT queue_result<T> try_pop() {
     const auto inside = consumer_entry_.enter(second_consumer);
     const rank_t rank = first();
@@ -113,7 +113,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return take(rank);
   }
 
-  /// Consumer only. Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
+  /// Consumer only. Takes 1 to `count` items, waiting for the first. Returns 0 only when closed and drained.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     const auto inside = consumer_entry_.enter(second_consumer);
@@ -123,7 +123,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return take_run(out, count);
   }
 
-  /// Consumer only. The same without waiting. Wait-free.
+  /// Consumer only. As pop_n, without waiting. Wait-free.
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count) {
     const auto inside = consumer_entry_.enter(second_consumer);
@@ -132,11 +132,11 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return taken;
   }
 
-  /// Refuses further pushes and wakes both sides. Items in the queue can still be popped. Any thread, any number of
-  /// times.
+  /// Refuses further pushes and wakes both sides. Remaining items can still be popped. Any thread may call it, any
+  /// number of times.
   void close() {
     if (!consumer_.raise(closing)) return;
-    // The load makes an announcement that missed the flag visible to every thread that sees `closed`.
+    // Makes an announcement that missed the flag visible to every thread that sees `closed`.
     static_cast<void>(begun_.load(std::memory_order_relaxed));
     consumer_.raise(closed);
     producer_.wake_all();
@@ -144,14 +144,14 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   bool is_closed() const noexcept { return (consumer_.flags() & closing) != 0; }
   std::size_t capacity() const noexcept { return capacity_; }
-  /// Items in the queue at some recent moment.
+  /// The number of items at some recent moment.
   std::size_t size_approx() const noexcept {
     const rank_t head = head_.load(std::memory_order_relaxed);
     const rank_t tail = tail_.load(std::memory_order_relaxed);
     return before(head, tail) ? std::min(static_cast<std::size_t>(tail - head), capacity_) : 0;
   }
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Asserts the invariants. No thread may be inside an operation.
   void check() const {
     const rank_t head = head_.load(std::memory_order_relaxed);
     const rank_t tail = tail_.load(std::memory_order_relaxed);
@@ -163,11 +163,11 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
  private:
   static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may begin
-  static constexpr std::uint32_t closed = event_mask::flag(1);   // and begun_ has been looked at
+  static constexpr std::uint32_t closed = event_mask::flag(1);   // and begun_ has been read
   static constexpr std::uint32_t only_key = 0;                   // one sleeper on each side
-  static constexpr std::size_t longest_run = 256;                // items that push_n holds back before it shows them
-  // How far ahead lines are fetched, by the first rank of a line. The producer's stores retire in order, so that a line
-  // that is still the consumer's holds up everything behind it: with the line fetched in time a push is twice as fast.
+  static constexpr std::size_t longest_run = 256;                // items that push_n writes before it shows them
+  // Prefetch distance; the first rank of a line fetches. The producer's stores retire in order, so a line that is still
+  // in the consumer's cache delays all later stores. Prefetching it makes a push twice as fast.
   static constexpr rank_t per_line = ring<sync::cell<slot<T>>, Layout>::ranks_per_line;
   static constexpr rank_t ahead = 4 * per_line;
   static constexpr const char* second_producer =
@@ -190,7 +190,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return publish(rank, std::forward<Args>(args)...);
   }
 
-  // Waits for room: success, full when the limit came first, closed.
+  // Waits for room: success, full if the limit expired first, or closed.
   MUSTER_COLD queue_status await_room(wait_limit limit) {
     const auto ready = [this] { return has_room(next()) || is_closed(); };
     if (!limit.template await<Wait>(producer_, only_key, ready)) return look_again();
@@ -199,25 +199,25 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return queue_status::success;
   }
 
-  // After has_room() in vain: success when there is room after all, else full or closed.
+  // Called after has_room() failed: success if there is room by now, else full or closed.
   MUSTER_COLD queue_status look_again() noexcept {
     if (is_closed()) return queue_status::closed;
-    // (5) full_fence: pairs with (6). Of a producer that says full and a consumer that says empty, the later one sees
-    // what the other did before. Otherwise both could be right, but not in one order of all operations.
+    // (5) full_fence: pairs with (6). If the producer reports full and the consumer reports empty, the later of the two
+    // sees the other's earlier operations. Without the fences no single order of all operations might explain both.
     sync::full_fence();
     return refresh_room() != 0 ? queue_status::success : queue_status::full;
   }
 
-  // Whether an item fits at `rank`, which is next().
+  // Returns true if an item fits at `rank`, which is next().
   MUSTER_HOT bool has_room(rank_t rank) noexcept {
     if (rank != limit_) [[likely]]
       return true;
     return refresh_room() != 0;
   }
 
-  // How many items fit now.
+  // Returns how many items fit now.
   std::size_t refresh_room() noexcept {
-    // (1) acquire: pairs with (4). The consumer has moved the items before head_ out.
+    // (1) acquire: pairs with (4). The consumer has moved out the items before head_.
     limit_ = head_.load(std::memory_order_acquire) + capacity_;
     return static_cast<std::size_t>(limit_ - next());
   }
@@ -241,8 +241,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return queue_status::success;
   }
 
-  // Announces that the ranks before `end` will be shown. False when the queue is being closed; nothing is announced
-  // then.
+  // Announces that the ranks before `end` will be shown. Returns false, with nothing announced, if close() has begun.
   MUSTER_HOT bool announce(rank_t end) noexcept {
     begun_.store(end, std::memory_order_relaxed);
     if (consumer_.after_event(closing) == 0) [[likely]]
@@ -251,7 +250,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return false;
   }
 
-  // Takes back the announcement of the ranks from `end` on. A consumer may be waiting for its end.
+  // Withdraws the announcement of the ranks from `end` on. A consumer may be waiting for that.
   MUSTER_COLD void withdraw(rank_t end) noexcept {
     begun_.store(end, std::memory_order_relaxed);
     if (consumer_.after_event(event_mask::all_keys) != 0) consumer_.wake_all();
@@ -266,25 +265,25 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
         consumer_.wake(only_key);
   }
 
-  // Publishes items into the room known to be there. Returns how many; 0 when closed. An iterator of a single pass is
-  // moved on only when called again, and before anything is announced, as it may wait or throw.
+  // Publishes items into known room. Returns how many; 0 if closed. A single-pass iterator is incremented only on the
+  // next call (`again`), before anything is announced, because the increment may wait or throw.
   template <class InputIt>
   std::size_t publish_some(InputIt& first, std::size_t count, bool again) {
     if constexpr (detail::passes_again<InputIt>) {
       return publish_run(first, count, again);
     } else {
-      if (is_closed()) return 0;  // nothing is read in vain
+      if (is_closed()) return 0;  // so no item is read and then dropped
       if (again) ++first;
       return publish(next(), *first) == queue_status::success ? 1 : 0;
     }
   }
 
-  // Writes items and shows them together. Leaves `first` at the last of them.
+  // Writes items and shows them together. Leaves `first` at the last one.
   template <class ForwardIt>
   std::size_t publish_run(ForwardIt& first, std::size_t count, bool again) {
     const rank_t begin = next();
     const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
-    ForwardIt item = std::move(first);  // our own, in a register. This may throw, so it comes before the announcement
+    ForwardIt item = std::move(first);  // a local copy stays in a register; before announce(), as this may throw
     if (!announce(end)) [[unlikely]]
       return 0;
     rank_t filled = begin;
@@ -309,14 +308,14 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   // ------------------------------------------------------------------------------------------------------------
   // consumer
 
-  // Whether there is an item at `rank`, which is first().
+  // Returns true if there is an item at `rank`, which is first().
   MUSTER_HOT bool has_item(rank_t rank) noexcept {
     if (rank != tail_seen_) [[likely]]
       return true;
     return refresh_items() != 0;
   }
 
-  // How many items there are now.
+  // Returns how many items there are now.
   std::size_t refresh_items() noexcept {
     // (3) acquire: pairs with (2).
     tail_seen_ = tail_.load(std::memory_order_acquire);
@@ -329,8 +328,8 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     const std::uint32_t flags = consumer_.flags();
     if (flags == 0) return outlook::unknown;
     if ((flags & closed) == 0) return outlook::busy;
-    // Pushes that announce from now on withdraw. What was announced before is visible to us, so it has been taken or
-    // withdrawn, or begun_ differs from what we have seen of tail_.
+    // Later announcements will be withdrawn. Earlier ones are visible here: either they were taken or withdrawn, or
+    // begun_ differs from tail_seen_.
     return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;
   }
 
@@ -342,7 +341,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return take(rank);
   }
 
-  // Waits for an item: success, empty or busy when the limit came first, closed.
+  // Waits for an item: success, empty or busy if the limit expired first, or closed.
   MUSTER_COLD queue_status await_item(wait_limit limit) {
     outlook seen = outlook::unknown;
     const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
@@ -352,7 +351,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return queue_status::success;
   }
 
-  // success when there is an item, else empty, busy or closed.
+  // Returns success if there is an item, else empty, busy or closed.
   MUSTER_COLD queue_status find_item() noexcept {
     outlook seen = look();
     if (seen == outlook::unknown) {
@@ -373,26 +372,26 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     });
   }
 
-  // Only what is known to be there: closer to the producer it would take away lines that are still being written.
+  // Fetches only lines that are known to be complete, so as not to take a line that the producer is still writing.
   MUSTER_HOT void fetch_ahead(rank_t rank) noexcept {
     if (rank % per_line == 0 && before(rank + ahead, tail_seen_)) muster::prefetch_for_write(&cells_[rank + ahead]);
   }
 
-  // After the item has been moved out: the last cell of each line is written.
+  // Called after the item has been moved out. Writes to the last cell of each line.
   MUSTER_HOT void leave(rank_t rank) noexcept {
     if ((rank + 1) % per_line == 0) leave_modified(&cells_[rank].ref(), 1);
   }
 
-  // The places of the ranks before `end` may be written again.
+  // Frees the cells of the ranks before `end`.
   MUSTER_HOT void give_back(rank_t end) noexcept {
-    // (4) release: pairs with (1). We have moved the items out before the producer can overwrite them.
+    // (4) release: pairs with (1). The items have been moved out before the producer can overwrite them.
     head_.store(end, std::memory_order_release);
     if constexpr (Wait::parks)
       if (producer_.after_event() != 0) [[unlikely]]
         producer_.wake(only_key);
   }
 
-  // Takes items known to be there and gives their places back together, also when the output throws in between.
+  // Takes items known to be there and frees their cells together, even if the output throws.
   template <class OutputIt>
   std::size_t take_run(OutputIt& out, std::size_t count) {
     const rank_t begin = first();
@@ -408,7 +407,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return static_cast<std::size_t>(end - begin);
   }
 
-  // A cell belongs to the consumer in head_ … tail_ − 1, to the producer elsewhere.
+  // The cells of ranks head_ … tail_ − 1 belong to the consumer, the others to the producer.
   const ring<sync::cell<slot<T>>, Layout> cells_;
   const std::size_t capacity_;
   const std::size_t slip_;  // see slipping
@@ -416,18 +415,18 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   alignas(isolation_size) sync::atomic<rank_t> tail_;
   alignas(isolation_size) sync::atomic<rank_t> head_;
 
-  // Only the producer's, and only the consumer's; but begun_, one past the last rank the producer began to write and
-  // equal to tail_ between pushes, is looked at when the queue is being closed. Not beside tail_, as a consumer that
-  // waits would take the line away between the stores to the two.
-  alignas(isolation_size) rank_t limit_;  // ranks before it fit: head_ as last seen + capacity_
+  // The producer's line, then the consumer's. begun_ is one past the last rank that the producer began to write, and
+  // equals tail_ between pushes. Others read it only while the queue is being closed. It is not beside tail_: a
+  // waiting consumer would take that line away between the stores to the two.
+  alignas(isolation_size) rank_t limit_;  // ranks before it fit: the last head_ seen + capacity_
   sync::atomic<rank_t> begun_;
   slipping producer_slip_;
   detail::one_at_a_time producer_entry_;
-  alignas(isolation_size) rank_t tail_seen_;  // ranks before it are there: tail_ as last seen
+  alignas(isolation_size) rank_t tail_seen_;  // ranks before it are published: the last tail_ seen
   slipping consumer_slip_;
   detail::one_at_a_time consumer_entry_;
 
-  // Written rarely: who sleeps, and whether the queue is closed.
+  // Written rarely: the sleepers, and whether the queue is closed.
   alignas(isolation_size) event_mask consumer_;
   event_mask producer_;
 };

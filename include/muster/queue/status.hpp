@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// status.hpp: what queue operations answer. The names are those of the ISO C++ proposal P0260, "C++ Concurrent Queues".
+// status.hpp: results of queue operations, named as in the ISO C++ proposal P0260, "C++ Concurrent Queues".
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -19,7 +19,7 @@ enum class queue_status : unsigned char {
   empty,    // there was no item
   full,     // the queue held capacity() items
   closed,   // push: the queue is closed; pop: it is closed and drained
-  busy,     // another thread is in the middle of an operation that must end first; try again
+  busy,     // an operation of another thread must end first; try again
 };
 
 constexpr const char* to_string(queue_status status) noexcept {
@@ -46,7 +46,7 @@ class bad_queue_access : public std::logic_error {
   queue_status status_;
 };
 
-/// An item, or the reason why there is none. Used like std::expected<T, queue_status>.
+/// An item, or the reason why there is none. Works like std::expected<T, queue_status>.
 template <class T>
 class queue_result {
  public:
@@ -60,7 +60,7 @@ class queue_result {
   explicit operator bool() const noexcept { return status_ == queue_status::success; }
   bool has_value() const noexcept { return status_ == queue_status::success; }
   queue_status status() const noexcept { return status_; }
-  /// As std::expected names it.
+  /// The same, under the name that std::expected uses.
   queue_status error() const noexcept { return status_; }
 
   T& operator*() & noexcept { return *value_; }

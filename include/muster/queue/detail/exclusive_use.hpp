@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// detail/exclusive_use.hpp: notices two threads where one may be.
+// detail/exclusive_use.hpp: detects two threads where only one is allowed.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::atomic
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// In debug builds aborts with a clear message when a second thread enters while one is inside. In release builds
-/// nothing but one byte that nobody touches.
+/// In debug builds, aborts with a clear message if a second thread enters while one is inside. In release builds it is
+/// one unused byte.
 class one_at_a_time {
  public:
   class visit {

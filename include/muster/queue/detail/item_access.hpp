@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// detail/item_access.hpp: how items leave their cells, and how bulk operations hold the iterators that they are given.
+// detail/item_access.hpp: moves items out of cells, and holds the iterators of bulk operations.
 #pragma once
 
 #include <muster/base/arch.hpp>     // leave_modified, line_size
@@ -17,8 +17,8 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Destroys what is left of an item that has been moved out. When that has read all of its lines, and there may be some
-/// in which its consumer writes nothing else (beside it are two words at most), they are left modified.
+/// Destroys an item that has been moved out. If the move has read all lines of the item, and the consumer might write
+/// nothing else in some of them (beside the item are at most two words), leaves those lines modified.
 template <class T>
 void vacate(slot<T>& place) noexcept {
   place.destroy();
@@ -26,7 +26,7 @@ void vacate(slot<T>& place) noexcept {
     leave_modified(&place, sizeof(place));
 }
 
-/// Moves the item out of its cell and destroys what is left; then `release()` gives the cell back, in any case.
+/// Moves the item out of its cell and destroys the remains; then `release()` frees the cell, even after an exception.
 template <class T, class Release>
 queue_result<T> take(sync::cell<slot<T>>& item, Release release) {
   slot<T>& place = item.ref();
@@ -37,7 +37,7 @@ queue_result<T> take(sync::cell<slot<T>>& item, Release release) {
   return queue_result<T>(std::in_place, std::move(place.value));
 }
 
-/// The same into an output iterator.
+/// As take, into an output iterator.
 template <class T, class OutputIt, class Release>
 void take_to(sync::cell<slot<T>>& item, OutputIt& out, Release release) {
   slot<T>& place = item.ref();
@@ -49,20 +49,21 @@ void take_to(sync::cell<slot<T>>& item, OutputIt& out, Release release) {
   ++out;
 }
 
-/// Whether an iterator can go over its range again. One of a single pass loses what it is moved past, and may wait,
-/// when it is moved on, for whoever pops the item before.
+/// True if an iterator is multi-pass. A single-pass iterator loses the items it has passed, and its increment may wait
+/// for the consumer that pops the previous item.
 template <class It>
 inline constexpr bool passes_again = std::forward_iterator<It>;
 template <class It>
-inline constexpr bool passes_again<std::move_iterator<It>> = passes_again<It>;  // though its items are gone then
+inline constexpr bool passes_again<std::move_iterator<It>> =
+    passes_again<It>;  // although its items have been moved from
 
-/// Whether take_to can never throw, so that several items may be claimed at once without risk to those not yet taken.
+/// True if take_to never throws, so that claiming several items at once cannot lose those not yet taken.
 template <class T, class OutputIt>
 inline constexpr bool takes_without_throwing =
     noexcept(*std::declval<OutputIt&>() = std::declval<T&&>()) && noexcept(++std::declval<OutputIt&>());
 
-/// An iterator for a loop: our own, so that it can be in a register. Where moving it may throw, the caller's: whoever
-/// has claimed items, or has been woken for one, must not leave without them.
+/// An iterator for a loop: a local copy that can be in a register, or the caller's if moving it may throw. A consumer
+/// that has claimed items, or has been woken for one, must not leave without them.
 template <class It>
 inline constexpr bool moves_without_throwing =
     std::is_nothrow_move_constructible_v<It> && std::is_nothrow_move_assignable_v<It>;

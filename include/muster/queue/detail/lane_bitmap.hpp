@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// detail/lane_bitmap.hpp: which lanes may have items, a bit for each: what consumers look at instead of every lane.
+// detail/lane_bitmap.hpp: a bit for each lane that may have items, so that consumers need not check every lane.
 //
-// While a lane has items nobody writes: its producer sets the bit when it finds it clear, and only consumers that
-// are about to sleep clear it. A set bit may be of an empty lane. A clear one may be of a lane with items only while a
-// consumer that has cleared it has not looked again, as keep_out() demands, and then that consumer sets it.
+// While a lane has items no thread writes its bit: the producer sets it only if it is clear, and only consumers about
+// to sleep clear it. A set bit may belong to an empty lane. A clear bit may belong to a lane with items only until the
+// consumer that cleared it has checked again, as keep_out() requires, and sets it.
 #pragma once
 
 #include <muster/base/arch.hpp>  // isolation_size
@@ -20,30 +20,30 @@ namespace muster::inline MUSTER_ABI::detail {
 
 class lane_bitmap {
  public:
-  /// Empty, for so many lanes. Throws std::bad_alloc.
+  /// An empty set for this many lanes. Throws std::bad_alloc.
   explicit lane_bitmap(std::size_t lanes)
       : asymmetric_(sync::asymmetric_fences()), words_((lanes + lanes_per_word - 1) / lanes_per_word) {}
 
-  /// Where the set has the bit of a lane.
+  /// The location of a lane's bit.
   struct place {
     sync::atomic<std::uint64_t>* bits;
     std::uint64_t bit;
   };
   place of(std::size_t lane) noexcept { return {&words_[lane / lanes_per_word].bits, bit(lane)}; }
 
-  /// After an item has been published in the lane.
+  /// Called after an item has been published in the lane.
   void put_in(std::size_t lane) noexcept { put_in(of(lane)); }
   MUSTER_HOT static void put_in(place lane) noexcept {
-    // (1) light_fence: alone, its other side is the heavy fence that keep_out() demands: we see that the bit has been
-    // cleared, or the look after that fence sees our item.
+    // (1) light_fence: alone. Its other side is the heavy fence that keep_out() requires: either this thread sees the
+    // cleared bit, or the check after that fence sees the item.
     sync::light_fence();
     if ((lane.bits->load(std::memory_order_relaxed) & lane.bit) == 0) [[unlikely]]
       lane.bits->fetch_or(lane.bit, std::memory_order_relaxed);
   }
 
-  /// Clears the bits of the lanes of which empty(lane) is true. Afterwards the caller must execute a heavy fence, look
-  /// at all lanes, and put_in() those that have an item after all. Does nothing where there is no asymmetric fence:
-  /// there the bits stay, and consumers look into empty lanes.
+  /// Clears the bits of lanes for which empty(lane) is true. Afterwards the caller must execute a heavy fence, check
+  /// all lanes, and put_in() each that has an item after all. Without asymmetric fences it does nothing: bits stay set,
+  /// and consumers visit empty lanes.
   template <class Empty>
   void keep_out(Empty empty) noexcept {
     if (!asymmetric_) return;
@@ -56,7 +56,7 @@ class lane_bitmap {
     }
   }
 
-  /// The first lane of the set in from … to − 1; `to` when there is none.
+  /// Returns the first lane of the set in from … to − 1, or `to` if there is none.
   std::size_t next(std::size_t from, std::size_t to) const noexcept {
     while (from < to) {
       const std::uint64_t in =

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// detail/operations.hpp: what the queues have in common for their users: the spellings of push and pop.
+// detail/operations.hpp: the common interface of the queues: all forms of push and pop.
 //
 // Each queue implements emplace_within, try_emplace, pop, pop_within, try_pop, close, is_closed, capacity, size_approx
-// and check; the other operations are these under names and limits, or again and again. A queue that can do better has
-// its own push_n, say. push_face and pop_face are for those who do only one of the two.
+// and check. The other operations call these with a limit, or repeatedly; a queue may provide its own faster push_n and
+// the like. push_face and pop_face serve types that only push or only pop.
 // Names and statuses are those of the ISO C++ proposal P0260. docs/contracts/queue.md has a row for every operation.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace muster::inline MUSTER_ABI {
 
 namespace detail {
 
-/// Whether an operation with a limit has ended by it.
+/// Returns true if an operation with a limit ended because of the limit.
 constexpr bool gave_up(queue_status status) noexcept {
   return status == queue_status::full || status == queue_status::empty || status == queue_status::busy;
 }
@@ -33,20 +33,20 @@ class push_face {
  public:
   using value_type = T;
 
-  /// Appends an item; waits while the queue is full. success or closed. The item is untouched when it was not taken.
+  /// Appends an item; waits while the queue is full. Returns success or closed. An item not taken is untouched.
   MUSTER_HOT queue_status push(const T& item) { return self().emplace_within(wait_limit{}, item); }
   MUSTER_HOT queue_status push(T&& item) { return self().emplace_within(wait_limit{}, std::move(item)); }
-  /// The same, with the item constructed in place.
+  /// As push, with the item constructed in place.
   template <class... Args>
   MUSTER_HOT queue_status emplace(Args&&... args) {
     return self().emplace_within(wait_limit{}, std::forward<Args>(args)...);
   }
 
-  /// Appends an item if there is room now. success, full, closed or busy.
+  /// Appends an item if there is room now. Returns success, full, closed or busy.
   MUSTER_HOT queue_status try_push(const T& item) { return self().try_emplace(item); }
   MUSTER_HOT queue_status try_push(T&& item) { return self().try_emplace(std::move(item)); }
 
-  /// push, but gives up when the time is over: success, closed, or what was in the way, full or busy.
+  /// As push, with a time limit. Returns success, closed, or why it gave up: full or busy.
   template <class Rep, class Period>
   queue_status push_for(const T& item, std::chrono::duration<Rep, Period> time) {
     return self().emplace_within(wait_limit{detail::deadline_after(time)}, item);
@@ -66,7 +66,7 @@ class push_face {
         when, [&](deadline until) { return self().emplace_within(wait_limit{until}, std::move(item)); },
         detail::gave_up);
   }
-  /// push, but gives up when a stop is requested: success, closed, or what was in the way, full or busy.
+  /// As push, until a stop is requested. Returns success, closed, or why it gave up: full or busy.
   queue_status push(const T& item, std::stop_token stop) {
     return self().emplace_within(wait_limit{no_deadline, &stop}, item);
   }
@@ -74,14 +74,14 @@ class push_face {
     return self().emplace_within(wait_limit{no_deadline, &stop}, std::move(item));
   }
 
-  /// Pushes `count` items from `first` on, waiting for room. Returns how many: fewer when closed.
-  /// Goes on to an item of `first` when the one before has been pushed.
+  /// Pushes `count` items starting at `first`, waiting for room. Returns the number pushed, which is smaller only if
+  /// the queue is closed. Increments `first` only after the previous item has been pushed.
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count) {
     return push_each(std::move(first), count,
                      [this](auto&& item) { return self().emplace(std::forward<decltype(item)>(item)); });
   }
-  /// Pushes items from `first` on as long as there is room, at most `count`. Returns how many.
+  /// Pushes up to `count` items starting at `first`, while there is room. Returns how many.
   template <class InputIt>
   std::size_t try_push_n(InputIt first, std::size_t count) {
     return push_each(std::move(first), count,
@@ -108,7 +108,7 @@ class pop_face {
  public:
   using value_type = T;
 
-  /// pop, but gives up when the time is over: an item, closed, or what was in the way, empty or busy.
+  /// As pop, with a time limit. Returns the item, closed, or why it gave up: empty or busy.
   template <class Rep, class Period>
   queue_result<T> pop_for(std::chrono::duration<Rep, Period> time) {
     return self().pop_within(wait_limit{detail::deadline_after(time)});
@@ -119,15 +119,15 @@ class pop_face {
         when, [&](deadline until) { return self().pop_within(wait_limit{until}); },
         [](const queue_result<T>& result) { return detail::gave_up(result.status()); });
   }
-  /// pop, but gives up when a stop is requested: an item, closed, or what was in the way, empty or busy.
+  /// As pop, until a stop is requested. Returns the item, closed, or why it gave up: empty or busy.
   queue_result<T> pop(std::stop_token stop) { return self().pop_within(wait_limit{no_deadline, &stop}); }
 
-  /// Takes 1 to `count` items, waiting for the first. 0 only when the queue is closed and drained.
+  /// Takes 1 to `count` items, waiting for the first. Returns 0 only when closed and drained.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     return count == 0 ? 0 : pop_each(self().pop_within(wait_limit{}), std::move(out), count);
   }
-  /// The same without waiting.
+  /// As pop_n, without waiting.
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count) {
     return count == 0 ? 0 : pop_each(self().try_pop(), std::move(out), count);
@@ -148,7 +148,7 @@ class pop_face {
     give(*first);
     std::size_t taken = 1;
     for (; taken != count; ++taken) {
-      queue_result<T> next = self().try_pop();  // a new one, made in place: one to assign to would cost a copy
+      queue_result<T> next = self().try_pop();  // constructed in place, as assignment would cost a copy
       if (!next) break;
       give(*next);
     }

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// detail/ring.hpp: the array of cells behind the queues, how ranks are mapped to cells, and the checks of what users
-// ask for.
+// detail/ring.hpp: the array of cells of a queue, the mapping of ranks to cells, and checks of the requested sizes.
 //
-// Ranks are 64 bits and wrap: two ranks are compared by the sign of their difference (before()). At 10^9 items a second
-// that holds for 292 years between the two ranks compared, where ranks count in ones.
+// Ranks are 64 bits and wrap; before() compares two ranks by the sign of their difference. This is correct for ranks up
+// to 292 years apart at 10^9 items a second, if ranks advance by one.
 #pragma once
 
 #include <muster/base/arch.hpp>      // line_size
@@ -24,20 +23,20 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// Whether rank a comes before rank b.
+/// Returns true if rank a comes before rank b.
 constexpr bool before(rank_t a, rank_t b) noexcept { return static_cast<std::int64_t>(a - b) < 0; }
 
 namespace detail {
 
-// Unless somebody asks for fewer: rotation needs some bits, and sleepers' keys repeat every event_mask::keys ranks.
+// The default minimum: rotation needs some bits, and sleepers' keys repeat every event_mask::keys ranks.
 inline constexpr std::size_t least_cells = 16;
 
 [[noreturn]] inline void refuse(const char* queue, const std::string& why) {
   throw std::invalid_argument(std::string(queue) + ": " + why);
 }
 
-/// The number of cells for a request, or std::invalid_argument with what to ask for instead. `spare`: cells beyond the
-/// capacity that the queue wants for threads that are stopped while they hold one.
+/// Returns the number of cells for a request. Throws std::invalid_argument, whose message names a valid value. `spare`:
+/// cells beyond the capacity, for stopped threads that hold one.
 inline std::size_t ring_cells(const char* queue, std::size_t capacity, const queue_options& options, std::size_t spare,
                               std::size_t cell_size) {
   const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / 2 / cell_size;
@@ -60,7 +59,7 @@ inline std::size_t ring_cells(const char* queue, std::size_t capacity, const que
 
 }  // namespace detail
 
-/// An array of a power of two cells, allocated once, addressed by rank.
+/// An array of cells, allocated once and indexed by rank. Its size is a power of two.
 template <class Cell, class Layout>
 class ring {
  public:
@@ -81,9 +80,9 @@ class ring {
 
   std::size_t cells() const noexcept { return mask_ + 1; }
 
-  /// The cell of a rank. Ranks that differ by cells() share it.
+  /// Returns the cell of a rank. Ranks that differ by cells() share it.
   Cell& operator[](rank_t rank) const noexcept { return cells_[index(rank)].cell; }
-  /// The cell at a place in memory, in 0 … cells() − 1.
+  /// Returns the cell at a position in memory, in 0 … cells() − 1.
   Cell& at(std::size_t i) const noexcept { return cells_[i].cell; }
 
  private:
@@ -97,7 +96,7 @@ class ring {
 
  public:
   static constexpr std::size_t cell_size = sizeof(place);
-  /// Cells of so many consecutive ranks are no longer than a line: whoever touches one in so many touches every line.
+  /// The cells of this many consecutive ranks fit in a line, so touching one in every this many touches every line.
   static constexpr rank_t ranks_per_line =
       Layout::own_line || Layout::rotates ? 1 : std::bit_floor(std::max<std::size_t>(1, line_size / cell_size));
 
@@ -107,7 +106,7 @@ class ring {
   std::size_t index(rank_t rank) const noexcept {
     const std::size_t i = static_cast<std::size_t>(rank) & mask_;
     if constexpr (!Layout::rotates) return i;
-    // Rotation of the index by low_bits_: ranks 0, 1, 2 … lie 2^low_bits_ cells apart.
+    // Rotates the index by low_bits_: ranks 0, 1, 2 … are 2^low_bits_ cells apart.
     return ((i << low_bits_) & mask_) | (i >> high_bits_);
   }
 

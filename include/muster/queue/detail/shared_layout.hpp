@@ -1,16 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// detail/shared_layout.hpp: what lies in the memory of a shared_queue, and where. No pointers: each process has it at
-// an address of its own.
+// detail/shared_layout.hpp: the memory layout of a shared_queue. It has no pointers, as each process maps it at its own
+// address.
 //
-//   shared_header   what it is, and who sleeps
-//   seat[seats]     who is inside: a port of a process each
-//   ends[rings]     of each ring: where producers and consumers are
+//   shared_header   the facts and the sleepers
+//   seat[seats]     one for each port of a process
+//   ends[rings]     of each ring: the positions of producers and consumers
 //   cell[cells] of each ring
 //
-// Everything that a process checks before it uses a region is in the first fields of the header, which no later version
-// moves.
+// All fields that a process checks before it uses a region come first in the header, and no later version moves them.
 #pragma once
 
 #include <muster/base/arch.hpp>          // isolation_size, line_size
@@ -26,8 +25,8 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-// A rank and what has become of it in one word, so that a claim names its owner in the same step. Ranks advance by
-// `step` and wrap after 2^52 of them.
+// A rank and its state in one word, so that a claim names its owner in the same step. Ranks advance by `step` and wrap
+// after 2^52 items.
 struct shared_word {
   static constexpr rank_t step = rank_t{1} << 12;
   static constexpr unsigned most_seats = 1024;
@@ -41,10 +40,10 @@ struct shared_word {
   static constexpr state state_of(rank_t word) noexcept { return static_cast<state>(word & 3); }
 };
 
-// word: free: its rank, and every one before it in this cell, is done with. written: the producer at its seat owns
-// `item`. published: nobody does. taken: the consumer at its seat owns `item`; of seat 0, whoever has the place of the
-// only consumer. Its rank only grows.
-// gap: every rank of this cell up to it is claimed already or never will be; it only grows.
+// word: free: its rank, and every earlier one of this cell, is finished. written: the producer at its seat owns `item`.
+// published: `item` has no owner. taken: the consumer at its seat owns `item`; for seat 0, the holder of the only
+// consumer's place. Its rank only grows.
+// gap: every rank of this cell up to it has been claimed or will have no item; it only grows.
 template <class T>
 struct shared_cell {
   sync::atomic<rank_t> word{0};
@@ -52,8 +51,8 @@ struct shared_cell {
   sync::cell<slot<T>> item;
 };
 
-// What a claim has come to: a rank and its cell, or why there is none. Two words, so that a call returns it in
-// registers: in memory it would be written in pieces and read as a whole, which takes longer than the claim.
+// The result of a claim: a rank and its cell, or why there is none. Two words, so that a call returns it in registers:
+// in memory it would be written in pieces and read as a whole, which takes longer than the claim.
 template <class T>
 class shared_claim {
  public:
@@ -70,17 +69,17 @@ class shared_claim {
   shared_cell<T>* place_ = nullptr;
 };
 
-// A port of a process. 0 in holder: nobody. Whoever holds it writes `last` and nobody else.
+// A port of a process. It is free if holder is 0. Only its holder writes `last`.
 struct alignas(isolation_size) shared_seat {
-  sync::atomic<std::uint64_t> holder{0};  // its process; set by compare-exchange; emptied by itself or by the keeper
-  sync::atomic<std::uint64_t> keeper{0};  // the process that clears up after a dead holder
+  sync::atomic<std::uint64_t> holder{0};  // its process; set by compare-exchange; cleared by itself or by the keeper
+  sync::atomic<std::uint64_t> keeper{0};  // the process that recovers after a dead holder
   sync::atomic<std::uint32_t> role{0};
-  sync::atomic<rank_t> last{0};          // of a consumer: the rank of the item that it was given last
-  sync::atomic<std::uint64_t> items{0};  // pushed, or given
+  sync::atomic<rank_t> last{0};          // of a consumer: the rank of the last item that it took
+  sync::atomic<std::uint64_t> items{0};  // pushed or taken
 };
 
 // head and tail are hints: every rank before head is taken or a gap, every rank before tail is claimed or a gap.
-// producer, consumer: the seat of the only one, where there may be one only; 0: none.
+// producer, consumer: the seat of the only one, where the shape allows only one; 0: none.
 struct shared_ends {
   alignas(isolation_size) sync::atomic<rank_t> head{0};
   sync::atomic<std::uint32_t> consumer{0};
@@ -89,13 +88,13 @@ struct shared_ends {
   alignas(isolation_size) sync::atomic<rank_t> end{0};  // the rank after the last, once the queue is closed
 };
 
-// What a region says of itself; constant.
+// The constant description of a region.
 struct shared_facts {
   std::array<char, 8> magic{};
   std::uint32_t version = 0;
   std::uint32_t header_size = 0;
   std::uint64_t size = 0;    // of the region
-  std::uint64_t layout = 0;  // a digest of every size and offset that two programs must agree on
+  std::uint64_t layout = 0;  // a digest of all sizes and offsets that two programs must agree on
   std::array<char, 32> shape{};
   std::array<char, 32> tag{};  // the user's
   std::uint64_t item_size = 0;
@@ -113,16 +112,16 @@ struct shared_facts {
 
 struct alignas(isolation_size) shared_header {
   shared_facts facts;
-  // Who sleeps. The flags of consumers: see shared_ring.
+  // The sleepers. For the flags of consumers see shared_ring.
   alignas(isolation_size) event_mask consumers{futex_scope::shared};
   alignas(isolation_size) event_mask producers{futex_scope::shared};
-  sync::atomic<std::uint64_t> deaths{0};  // after which a seat has been cleared up
+  sync::atomic<std::uint64_t> deaths{0};  // deaths after which a seat was recovered
 };
 
 inline constexpr std::array<char, 8> shared_magic = {'m', 'u', 's', 't', 'e', 'r', '-', 'q'};
 inline constexpr std::uint32_t shared_version = 4;
 
-/// The facts of a region: its numbers are known, its offsets follow, but for what depends on the item.
+/// Completes the facts of a region from its counts, except what depends on the item.
 inline shared_facts lay_out(shared_facts f) noexcept {
   static_assert(sizeof(shared_header) % isolation_size == 0);
   f.magic = shared_magic;
@@ -134,7 +133,7 @@ inline shared_facts lay_out(shared_facts f) noexcept {
   return f;
 }
 
-/// All of it.
+/// Completes all facts.
 template <class T>
 shared_facts lay_out(shared_facts f) noexcept {
   const auto up = [](std::uint64_t offset) { return (offset + isolation_size - 1) / isolation_size * isolation_size; };

@@ -1,35 +1,36 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// detail/shared_ring.hpp: the queue in a region of shared memory: one ring of cells, or one for each producer; and what
-// happens after a death.
+// detail/shared_ring.hpp: the queue in a region of shared memory: one ring of cells, or one for each producer; and the
+// recovery after a death.
 //
 // It is mpmc_queue (mpmc.hpp explains ranks, gaps, and which operations are sequentially consistent) with two
-// differences, because a process may be killed inside:
+// differences, because a process may be killed inside an operation:
 //   1. Consumers claim in the cell, too: published(r) becomes taken(r) by compare-exchange, and head is a hint, like
-//      tail. A claim by fetch-add would be known to the dead only.
-//   2. A claim names its owner's seat, in the same word. So nothing that the dead have left behind has to be guessed:
-//      a cell is written or taken by a port of a living process, or it is not.
-// Where there is one producer, its claim is a plain store, and so is that of the only consumer, whose successor
-// inherits the item that it had claimed, and pops that first.
+//      tail. A claim by fetch-add would be lost with its process.
+//   2. A claim names its owner's seat in the same word, so recovery never has to guess: each cell shows which port has
+//      written or taken it, if any.
+// An only producer claims by a plain store. So does an only consumer; its successor inherits the item that it had
+// claimed and pops it first.
 //
 // A rank r of a ring, at its cell c:
-//   c.word of r, published: the item is there. Written: its producer is at work, and nobody may pass it.
-//   c.word of r, taken or free, or of a later rank: r is done with.
+//   c.word of r, published: the item is there. Written: its producer is at work, and no consumer may pass it.
+//   c.word of r, taken or free, or of a later rank: r is finished.
 //   c.word of an earlier rank, c.gap >= r: no item will have rank r.
-//   c.word of an earlier rank, c.gap < r: nobody has claimed r, nor any later rank.
+//   c.word of an earlier rank, c.gap < r: neither r nor any later rank has been claimed.
 //
-// One keeper at a time clears up a seat: the recovering process stores its identity in seat.keeper. If it dies, another
-// takes over, so recovery has ended before the seat is used again. Each step may be done twice:
-//   a cell written by the dead     its rank becomes a gap, then the cell is free
-//   a cell taken by the dead       its item, which no pop has returned, is given to the caller; then the cell is free.
-//                                  Of an only consumer: or it is handed over to whoever has its place, now or later,
-//                                  which is how seat 0 reads in a cell
-// Nobody waits for it: consumers wait for a cell that the dead have written, and clear that up themselves (help()).
+// One keeper at a time recovers a seat: the recovering process stores its identity in seat.keeper. If it dies, another
+// takes over, so recovery has ended before the seat is reused. Each step may be done twice:
+//   a cell written by the dead     its rank becomes a gap, then the cell is freed
+//   a cell taken by the dead       its item, which no pop has returned, is given to the caller; then the cell is freed.
+//                                  With an only consumer, the item may instead pass to the present or next holder of
+//                                  its place; the cell's word then has seat 0
+// No thread waits for recovery as such: consumers wait for a cell that a dead producer has written, and recover that
+// seat themselves (help()).
 #pragma once
 
 #include <muster/base/finally.hpp>                // finally
-#include <muster/queue/detail/shared_layout.hpp>  // what lies where
+#include <muster/queue/detail/shared_layout.hpp>  // the memory layout
 #include <muster/queue/detail/wait_limit.hpp>     // wait_limit
 
 #include <algorithm>    // std::min
@@ -38,14 +39,14 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What clearing up after a seat came to. left: nothing is done to items that a dead consumer has claimed.
+/// The result of recovering a seat. left: items that a dead consumer had claimed were left in place.
 enum class cleared : unsigned char { nobody_dead, done, left, by_another };
-/// For clear_up(): such items stay where they are.
+/// For clear_up(): such items stay in place.
 struct leave_items {};
-/// For clear_up(): such items are now claimed by whoever has the place of the only consumer.
+/// For clear_up(): such items pass to the holder of the only consumer's place.
 struct hand_over {};
 
-/// `Life` knows which process this is, whether one lives, and whether anybody can die: processes, but for tests.
+/// `Life` tells which process this is, if a process is alive, and if any can die. Tests replace it.
 template <class T, class Shape, class Wait, class Life>
 class shared_ring {
   using word = shared_word;
@@ -56,9 +57,9 @@ class shared_ring {
  public:
   static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may claim a rank and keep it
   static constexpr std::uint32_t closed = event_mask::flag(1);   // and every ring's end is known
-  static constexpr std::chrono::milliseconds patience{50};       // before a waiting thread looks for the dead
+  static constexpr std::chrono::milliseconds patience{50};       // before a waiting thread looks for dead processes
 
-  /// Where a ring was when a port looked last. A port's own.
+  /// A port's private record of a ring, from its last look.
   struct view {
     rank_t head = 0;  // a value that head has had
   };
@@ -83,7 +84,7 @@ class shared_ring {
     shared_ring made(region, f);
     for (unsigned ring = 0; ring < f.rings; ++ring) {
       for (std::size_t i = 0; i < f.cells; ++i) std::construct_at(made.cells_of(ring) + i);
-      // As if the ranks of the lap before the first had been pushed and popped.
+      // As if the ranks of the previous lap had been pushed and popped.
       for (rank_t i = 1; i <= f.cells; ++i) {
         const rank_t rank = (first - i) * step;
         made.at(ring, rank).word.store(rank, std::memory_order_relaxed);
@@ -99,16 +100,16 @@ class shared_ring {
 
   // ---------------------------------------------------------------------------------------------------- producers
   view view_of(unsigned ring) const noexcept {
-    return {ends_[ring].head.load(std::memory_order_relaxed)};  // a bound; whether a cell is free is (11)
+    return {ends_[ring].head.load(std::memory_order_relaxed)};  // a bound; (11) decides if a cell is free
   }
 
-  // Claims the first rank that can be had. Never waits.
+  // Claims the first available rank. Never waits.
   MUSTER_HOT claimed claim_place(unsigned ring, unsigned me, view& seen) noexcept {
     if (is_closed()) return queue_status::closed;
     shared_ends& e = ends_[ring];
-    // (9) acquire: pairs with (10). Whoever takes the hint knows of the claims before it, as if it had walked there.
+    // (9) acquire: pairs with (10). A thread that starts at the hint sees the claims before it, as if it had walked.
     for (rank_t rank = e.tail.load(std::memory_order_acquire);;) {
-      // (11) acquire: pairs with (8): the consumer has copied the old item before we overwrite it.
+      // (11) acquire: pairs with (8). The consumer has copied the old item before the producer overwrites it.
       candidate first{rank, at(ring, rank).word.load(std::memory_order_acquire)};
       if (!first.is_free() || !fits(rank, seen)) [[unlikely]] {
         first = search_place(ring, seen, first);
@@ -117,7 +118,7 @@ class shared_ring {
       }
       cell& c = at(ring, rank);
       if (claim(c, ring, rank, first.now, me)) [[likely]] {
-        // (10) release: pairs with (9). A late store can set the hint back; producers then walk over the ranks between.
+        // (10) release: pairs with (9). A late store can move the hint back; producers then walk the ranks between.
         e.tail.store(rank + step, std::memory_order_release);
         if (header_->consumers.after_event(closing) == 0) [[likely]]
           return {rank, c};
@@ -125,7 +126,7 @@ class shared_ring {
         give_back(ring, rank);
         return queue_status::closed;
       }
-      // Of several producers the same rank again: it may still be free.
+      // With several producers, retry the same rank: it may still be free.
       if constexpr (Shape::one_producer) rank += step;
     }
   }
@@ -138,8 +139,8 @@ class shared_ring {
     signal_item();
   }
 
-  // After claim_place() in vain: waits for room, or for the cell after the last, or the end. False when the limit came
-  // first.
+  // Called after claim_place() failed: waits for room, for the next cell, or for close(). Returns false if the limit
+  // expired first.
   bool await_room(const wait_limit& limit, queue_status why, unsigned ring, view& seen) {
     const auto ready = [&] {
       const rank_t rank = ends_[ring].tail.load(std::memory_order_relaxed);
@@ -148,31 +149,31 @@ class shared_ring {
       return why == queue_status::full ||
              word::state_of(at(ring, rank).word.load(std::memory_order_relaxed)) == word::free;
     };
-    // Nobody tells that a cell is free.
+    // Freeing a cell signals no event, so poll.
     if (why == queue_status::busy) return limit.template poll<Wait>(header_->producers, room_key(ring), ready);
     return await(limit, header_->producers, room_key(ring), ready);
   }
 
   // ---------------------------------------------------------------------------------------------------- consumers
-  // Claims the first item there is. Never waits for another thread.
+  // Claims the first available item. Never waits for another thread.
   MUSTER_HOT claimed claim_item(unsigned ring, unsigned me) {
     shared_ends& e = ends_[ring];
     rank_t rank = e.head.load(std::memory_order_acquire);  // (18) acquire: pairs with (19) and (21).
     for (;;) {
       switch (walk(ring, rank)) {
-        case outlook::passed: break;  // walk() goes on
+        case outlook::passed: break;  // walk() never returns it
         case outlook::written: return queue_status::busy;
         case outlook::over: return queue_status::closed;
         case outlook::unclaimed:
           if (!is_closed()) return queue_status::empty;
-          // The closing process may have died in the middle of it, or may not finish it.
+          // The closing process may have died meanwhile, or be unable to finish.
           if ((header_->consumers.flags() & closed) == 0 && !help_to_close()) return queue_status::busy;
           break;
         case outlook::ready: {
           cell& c = at(ring, rank);
           if (!claim_item_of(c, rank, me)) break;
-          // (19) release: pairs with (18), for the same reason. A late store can set the hint back; whoever
-          // follows walks over the ranks between.
+          // (19) release: pairs with (18), for the same reason. A late store can move the hint back; consumers then
+          // walk over the ranks between.
           e.head.store(rank + step, std::memory_order_release);
           signal_room(ring);
           return {rank, c};
@@ -185,7 +186,7 @@ class shared_ring {
     cell& c = at.place();
     shared_seat& s = seats_[me];
     queue_result<T> item(std::in_place, c.item.get().value);
-    // Not what changes it: if we are killed now, our successor pops it.
+    // Must not change the item: if this process is killed now, its successor pops it.
     if constexpr (sizeof(c) > line_size) leave_modified(&c.item.ref(), sizeof(T));
     s.last.store(at.rank(), std::memory_order_relaxed);
     s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -198,9 +199,8 @@ class shared_ring {
     return await(limit, header_->consumers, item_key, ready);
   }
 
-  /// Whether a pop that has been in vain is worth another.
-  // Whether it is worth while to claim again. That a ring has come to its end is no news while a push into another one
-  // is under way: a pop would find the queue neither closed nor with an item.
+  // Returns true if another claim is worthwhile. The end of one ring does not count while a push into another ring is
+  // in progress: a pop would find neither a closed queue nor an item.
   bool has_news() const noexcept {
     bool ended = false, held = false;
     for (unsigned ring = 0; ring < facts_.rings; ++ring) {
@@ -217,16 +217,16 @@ class shared_ring {
   }
 
   // ------------------------------------------------------------------------------------------------------ the rest
-  /// Returns false when this process may not call membarrier(2) any more: another process must finish it.
+  /// Returns false if this process may no longer call membarrier(2); another process must then finish.
   bool close() { return (header_->consumers.flags() & closed) != 0 || help_to_close(); }
-  // Any number of threads may do this at once, and each may die in it. They may find different ends, between which
-  // there are gaps only: a push that claims a rank after the flag is there makes it one.
+  // Any number of threads may do this at once, and any may die meanwhile. They may find different ends, but only gaps
+  // lie between: a push that claims a rank after the flag is raised makes it a gap.
   bool help_to_close() {
     const bool ordered = header_->consumers.try_raise(closing);
     header_->producers.wake_all();
-    if (!ordered) return false;  // a push that has missed the flag may have claimed a rank that we do not see yet
+    if (!ordered) return false;  // a push that missed the flag may have claimed a rank not yet visible here
     for (unsigned ring = 0; ring < facts_.rings; ++ring) {
-      // Relaxed: the claims that missed the flag are visible now, and by (9) those before them.
+      // Relaxed: claims that missed the flag are visible now and, by (9), the claims before them.
       rank_t rank = ends_[ring].tail.load(std::memory_order_relaxed);
       for (;;) {
         const cell& c = at(ring, rank);
@@ -277,7 +277,7 @@ class shared_ring {
   }
 
   // ------------------------------------------------------------------------------------------------------- recovery
-  // A free seat, now `process`'s; 0: there is none.
+  // Takes a free seat for `process`. Returns 0 if there is none.
   unsigned sit_down(std::uint64_t process, std::uint32_t role) {
     for (unsigned s = 1; s < facts_.seats; ++s) {
       std::uint64_t nobody = 0;
@@ -292,19 +292,19 @@ class shared_ring {
     return 0;
   }
 
-  // Makes a seat the only one of its kind. False when somebody else is, and lives, or has left items.
+  // Makes seat `me` the only one of its kind. Returns false if another seat is, and its holder is alive or left items.
   template <class Give>
   bool own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t process, Give give) {
     for (;;) {
       std::uint32_t owner = 0;
-      // (14) acquire: pairs with (15). We go on where the one before us has stopped.
+      // (14) acquire: pairs with (15). The new owner continues where the last one stopped.
       if (place.compare_exchange_strong(owner, me, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       const cleared before_us = clear_up(owner, process, give);
       if (before_us != cleared::done && place.load(std::memory_order_relaxed) == owner) return false;
     }
   }
 
-  // The first item that dead owners of the only consumer's place have claimed and not taken. For who has it now.
+  // For the only consumer: the first item that dead predecessors had claimed and not taken.
   claimed inherited_item() const noexcept {
     claimed first = queue_status::empty;
     for (std::size_t i = 0; i < facts_.cells; ++i) {
@@ -323,17 +323,17 @@ class shared_ring {
         // (15) release: pairs with (14).
         place->compare_exchange_strong(owner, 0, std::memory_order_release, std::memory_order_relaxed);
       }
-    // Now, not by the next holder: if it is killed at once, nobody must take for its doing what was ours.
+    // Reset here, not by the next holder: if that is killed at once, these values must not be attributed to it.
     seats_[me].role.store(0, std::memory_order_relaxed);
     seats_[me].last.store(0, std::memory_order_relaxed);
     seats_[me].items.store(0, std::memory_order_relaxed);
     seats_[me].holder.store(0, std::memory_order_release);  // (13) release: pairs with (12), and shared_info.hpp (1).
   }
 
-  // If whoever holds seat `s` is dead: clears up. `give(item)` for each item that it had claimed.
+  // Recovers seat `s` if its holder is dead. Calls `give(item)` for each item that it had claimed.
   template <class Give>
   cleared clear_up(unsigned s, std::uint64_t process, Give give) {
-    if (s >= facts_.seats) return cleared::nobody_dead;  // nonsense, written by somebody
+    if (s >= facts_.seats) return cleared::nobody_dead;  // nonsense written by a process
     shared_seat& seat = seats_[s];
     const auto is_dead = [&] {
       const std::uint64_t holder = seat.holder.load(std::memory_order_relaxed);
@@ -342,7 +342,7 @@ class shared_ring {
     if (!is_dead()) return cleared::nobody_dead;
     std::uint64_t keeper = seat.keeper.load(std::memory_order_relaxed);
     if (keeper != 0 && Life::alive(keeper)) return cleared::by_another;
-    // (16) acquire: pairs with (17). A keeper before us has done its work, or is dead.
+    // (16) acquire: pairs with (17). The previous keeper has finished, or is dead.
     if (!seat.keeper.compare_exchange_strong(keeper, process, std::memory_order_acquire, std::memory_order_relaxed))
       return cleared::by_another;
     const finally done([&] { seat.keeper.store(0, std::memory_order_release); });  // (17) release: pairs with (16).
@@ -352,7 +352,7 @@ class shared_ring {
     for (unsigned ring = 0; ring < facts_.rings; ++ring)
       for (std::size_t i = 0; i < facts_.cells; ++i) {
         cell& c = cells_of(ring)[i];
-        // Relaxed: whoever finds a process dead sees all that it did, because the kernel was in between.
+        // Relaxed: a process that finds another dead sees everything that it did, as the kernel was in between.
         const rank_t now = c.word.load(std::memory_order_relaxed);
         if (word::seat_of(now) != s) continue;
         if (word::state_of(now) == word::written) {
@@ -368,13 +368,13 @@ class shared_ring {
         }
       }
     if (left) return cleared::left;
-    header_->deaths.fetch_add(1, std::memory_order_relaxed);  // first: rather twice than never
+    header_->deaths.fetch_add(1, std::memory_order_relaxed);  // first: counting twice is better than never
     stand_up(s);
     return cleared::done;
   }
 
-  // After a wait in vain: clears up what has died in the way of consumers, all of it: a process may have died with many
-  // ports, and nobody is to wait for each of them. Every turn but the last frees a seat.
+  // Called after a wait without result: recovers every dead producer that blocks consumers. A process may have died
+  // with many ports, and waiting for each in turn would be too slow. Every iteration but the last frees a seat.
   void help(unsigned ring, std::uint64_t process) {
     for (std::size_t most = facts_.seats; most != 0; --most) {
       rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
@@ -397,15 +397,15 @@ class shared_ring {
   rank_t span() const noexcept { return step * facts_.cells; }
   rank_t room_end(rank_t head) const noexcept { return head + step * facts_.capacity; }
 
-  /// The rank to look at after `rank`, when its cell's word is of `known`, this rank or a later one: whoever claimed
-  /// `known` had room for it, so everything a lap before it is done with.
+  /// Returns the rank to check after `rank`, whose cell's word has rank `known`, the same or a later one. The producer
+  /// that claimed `known` had room for it, so every rank a lap before it is finished.
   rank_t after(rank_t rank, rank_t known) const noexcept {
     const rank_t lap = known - span() + step;
     return before(rank + step, lap) ? lap : rank + step;
   }
 
   enum class outlook { ready, passed, written, over, unclaimed };
-  // A rank that may be claimed, and its cell's word; or why there is none.
+  // A rank that can be claimed, and its cell's word; or why there is none.
   struct candidate {
     rank_t rank;
     rank_t now;
@@ -423,12 +423,12 @@ class shared_ring {
       if (const rank_t known = word::rank_of(now); !before(known, rank)) {
         rank = after(rank, known);
       } else if (const bool room = has_room(ring, rank, seen); !room || gaps == facts_.cells) {
-        ends_[ring].tail.store(rank, std::memory_order_release);  // (10): whoever waits for room must ask for this rank
+        ends_[ring].tail.store(rank, std::memory_order_release);  // (10): await_room() must ask for this rank
         return {rank, now, is_closed() ? queue_status::closed : room ? queue_status::busy : queue_status::full};
       } else if (word::state_of(now) == word::free) {
         return {rank, now};
       } else {
-        // A stopped consumer holds the cell for an earlier rank, or a stopped producer.
+        // A stopped consumer or producer holds the cell for an earlier rank.
         make_gap(at(ring, rank), rank);
         rank += step;
         ++gaps;
@@ -436,10 +436,10 @@ class shared_ring {
     }
   }
 
-  // False when the rank has been claimed by another or passed over.
+  // Returns false if another thread has claimed the rank or made it a gap.
   MUSTER_HOT bool claim(cell& c, unsigned ring, rank_t rank, rank_t known, unsigned me) noexcept {
     if constexpr (Shape::one_producer) {
-      // Nobody else claims, and gaps are our own; or they are of a dead predecessor, and then older than our seat.
+      // No other thread claims. Gaps are this producer's own, or of a dead predecessor and then older than this seat.
       if (!before(c.gap.load(std::memory_order_relaxed), rank)) return false;
       c.word.store(word::make(rank, word::written, me), std::memory_order_relaxed);
       return true;
@@ -448,7 +448,7 @@ class shared_ring {
     if (!c.word.compare_exchange_strong(known, word::make(rank, word::written, me), std::memory_order_seq_cst,
                                         std::memory_order_relaxed))
       return false;
-    // (2) seq_cst: pairs with (5). Not to be weakened, nor left out: see mpmc.hpp.
+    // (2) seq_cst: pairs with (5). Must be neither weakened nor omitted: see mpmc.hpp.
     if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
       return true;
     give_back(ring, rank);
@@ -462,13 +462,13 @@ class shared_ring {
     signal_room(ring);
   }
 
-  // Whether an item of this rank fits. Looks at head only when what is known does not answer it.
+  // Returns true if an item of this rank fits. Reads head only if `seen` does not suffice.
   bool has_room(unsigned ring, rank_t rank, view& seen) noexcept {
     if (fits(rank, seen)) return true;
     seen = view_of(ring);
     const rank_t hint = seen.head;
     if (!fits(rank, seen)) {
-      // The hint may be late, and with nothing but gaps at the front nobody might ever pass them.
+      // The hint may lag, and perhaps no consumer ever passes the gaps at the front.
       walk(ring, seen.head);
       // (21) release: pairs with (18).
       if (seen.head != hint) ends_[ring].head.store(seen.head, std::memory_order_release);
@@ -476,24 +476,25 @@ class shared_ring {
     return fits(rank, seen);
   }
 
-  // Waits for ready(), or, as whoever should tell us may have died, for a while. False when the limit came first.
+  // Waits for ready(), but only for a while if the process that should signal it can die. Returns false if the limit
+  // expired first.
   template <class Ready>
   static bool await(const wait_limit& limit, event_mask& events, std::uint32_t key, Ready ready) {
     if constexpr (Life::mortal) return limit.template poll<Wait>(events, key, ready, patience);
     return limit.template await<Wait>(events, key, ready);
   }
 
-  // No item will have this rank, unless its producer is writing it already.
+  // Ensures that no item will have this rank, unless its producer is already writing it.
   void make_gap(cell& c, rank_t rank) noexcept {
     rank_t known = c.gap.load(std::memory_order_relaxed);
     while (before(known, rank)) {
-      // (3) relaxed: alone, as (2) and (5) meet in its value, and nobody needs what its maker knew.
+      // (3) relaxed: alone. (2) and (5) use only its value, and need nothing that came before it.
       if (c.gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
     }
     signal_item();
   }
 
-  // Whether anybody sleeps is a matter of their Wait, not of ours: other programs may use the queue with another.
+  // Always checks for sleepers: other programs may use the queue with another Wait.
   void signal_item() noexcept {
     if (header_->consumers.after_event(event_mask::bit(item_key)) != 0) [[unlikely]]
       header_->consumers.wake(item_key);
@@ -502,7 +503,7 @@ class shared_ring {
   void signal_room(unsigned ring) noexcept {
     if (header_->producers.after_event(event_mask::bit(room_key(ring))) == 0) [[likely]]
       return;
-    // The producers of other rings may have the same key, and cannot use this room.
+    // Producers of other rings may have the same key and cannot use this room.
     if constexpr (Shape::many_rings) header_->producers.wake(room_key(ring));
     else header_->producers.wake_one(room_key(ring));
   }
@@ -510,7 +511,7 @@ class shared_ring {
   // -----------------------------------------------------------------------------------------------------------
   // consumers
 
-  // Moves `rank` on to the first one that is not done with.
+  // Advances `rank` to the first one that is not finished.
   MUSTER_HOT outlook walk(unsigned ring, rank_t& rank) const noexcept {
     for (rank_t next = 0;; rank = next) {
       // (4) acquire: pairs with (7) and (20).
@@ -521,7 +522,7 @@ class shared_ring {
     }
   }
 
-  // What has become of `rank`, whose cell's word was `now`. When it is done with: the rank to look at next.
+  // Returns the state of `rank`, whose cell's word was `now`. If it is finished, `next` is the rank to check next.
   MUSTER_COLD outlook look_closer(unsigned ring, rank_t rank, rank_t now, rank_t& next) const noexcept {
     if (before(word::rank_of(now), rank)) {
       const cell& c = at(ring, rank);
@@ -543,20 +544,20 @@ class shared_ring {
     return outlook::passed;
   }
 
-  // Claims the item of a published rank. False when another was faster.
+  // Claims the item of a published rank. Returns false if another consumer claimed it first.
   MUSTER_HOT bool claim_item_of(cell& c, rank_t rank, unsigned me) noexcept {
     const rank_t mine = word::make(rank, word::taken, me);
     if constexpr (Shape::one_consumer) {
-      // Relaxed: no other consumer passes this item, and whoever comes after us knows what we know.
+      // Relaxed: no other consumer passes this item, and a successor sees all that this consumer has seen.
       c.word.store(mine, std::memory_order_relaxed);
       return true;
     }
     rank_t known = word::make(rank, word::published);
-    // (20) release: pairs with (4). Whoever passes this item knows what we know: that the queue is closed, perhaps.
+    // (20) release: pairs with (4). A consumer that passes this item sees all that this one has seen, such as a close.
     return c.word.compare_exchange_strong(known, mine, std::memory_order_release, std::memory_order_relaxed);
   }
 
-  const shared_facts facts_;  // a copy that nobody else can change
+  const shared_facts facts_;  // a copy that no other process can change
   shared_header* header_;
   shared_seat* seats_;
   shared_ends* ends_;

@@ -12,7 +12,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// How long an operation may wait: until a point in time, until a stop is requested, or for ever.
+/// How long an operation may wait: until a point in time, until a stop is requested, or forever.
 struct wait_limit {
   deadline until = no_deadline;
   const std::stop_token* stop = nullptr;
@@ -21,8 +21,8 @@ struct wait_limit {
   bool stopped() const noexcept { return stop != nullptr && stop->stop_requested(); }
   bool over() const noexcept { return stopped() || (until != no_deadline && deadline_clock::now() >= until); }
 
-  /// Waits for ready(), which must become true only by an event of `key` or a flag. False when the limit came first.
-  /// before_sleep() is called when looking has not helped, before the thread says that it sleeps.
+  /// Waits for ready(), which may become true only by an event of `key` or a flag. Returns false if the limit expired
+  /// first. Calls before_sleep() once spinning has failed, before the thread announces that it sleeps.
   template <class Policy, class Ready, class BeforeSleep>
   bool await(event_mask& events, std::uint32_t key, Ready ready, BeforeSleep before_sleep) const {
     if (stop == nullptr) return events.await<Policy>(key, ready, until, before_sleep);
@@ -37,8 +37,8 @@ struct wait_limit {
     return await<Policy>(events, key, ready, [] {});
   }
 
-  /// Waits for ready() by looking once an interval, for what makes no event. True when ready() or after one interval,
-  /// whichever is first; false when the limit came.
+  /// Waits for a ready() that signals no event, by checking once per interval. Returns true when ready() or after one
+  /// interval, whichever is first; false if the limit expired.
   template <class Policy, class Ready>
   bool poll(event_mask& events, std::uint32_t key, Ready ready,
             std::chrono::milliseconds interval = std::chrono::milliseconds(1)) const {
@@ -49,7 +49,7 @@ struct wait_limit {
 
 namespace detail {
 
-/// `duration` from now; for ever when the clock cannot express it, now when it is negative or not a number.
+/// Returns now + `duration`: no_deadline if the clock cannot express it, now if it is negative or NaN.
 template <class Rep, class Period>
 deadline deadline_after(std::chrono::duration<Rep, Period> duration) {
   const deadline now = deadline_clock::now();
@@ -69,11 +69,11 @@ bool has_passed(std::chrono::time_point<Clock, Duration> when) {
   return !(left >= 1) && (!(left > -1) || now >= when);
 }
 
-/// Repeats attempt(deadline) until it has an answer other than `given_up`, or `when` has passed on its own clock, which
-/// may be set forwards and backwards while we wait.
+/// Repeats attempt(deadline) until its answer is other than `given_up`, or `when` has passed on its own clock, which
+/// may be set forwards or backwards meanwhile.
 template <class Clock, class Duration, class Attempt, class GivenUp>
 auto attempt_until(std::chrono::time_point<Clock, Duration> when, Attempt attempt, GivenUp given_up) {
-  // In floating point, so that no time overflows. What rounding takes away at the end, the next round adds.
+  // In floating point, so that no time overflows. A rounding error at the end is made up by the next iteration.
   using seconds = std::chrono::duration<double>;
   for (;;) {
     const seconds now = Clock::now().time_since_epoch();
