@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// arch.hpp: what the library must know about the processor.
+// arch.hpp: properties of the processor.
 //
-// The sizes are constants of the architecture and not of the machine that compiles, because they decide the layout of
-// public types: std::hardware_destructive_interference_size changes with -mtune, and so would the ABI.
+// The sizes are constants of the architecture, not of the compiling machine, because they decide the layout of public
+// types: std::hardware_destructive_interference_size changes with -mtune, and the ABI would change with it.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -23,10 +23,10 @@
 namespace muster::inline MUSTER_ABI {
 
 #if defined(__x86_64__) || defined(__i386__)
-/// Bytes that move together between caches. Intel SDM volume 3, 12.1; AMD APM volume 2, 7.3: 64.
+/// The unit of transfer between caches, in bytes. Intel SDM volume 3, 12.1; AMD APM volume 2, 7.3: 64.
 inline constexpr std::size_t line_size = 64;
-/// Bytes that two hot words must be apart. Two lines: Intel's optimization manual (2.1.5.4, "spatial prefetcher")
-/// fetches the other line of a 128-byte pair as well.
+/// The distance between two hot words, in bytes. Two lines, because the spatial prefetcher also fetches the other line
+/// of a 128-byte pair (Intel's optimization manual, 2.1.5.4).
 inline constexpr std::size_t isolation_size = 128;
 #elif defined(__aarch64__)
 // Arm Neoverse technical reference manuals: 64-byte lines. Apple's cores transfer 128 bytes, so words are kept 128
@@ -38,12 +38,12 @@ inline constexpr std::size_t isolation_size = 128;
 inline constexpr std::size_t line_size = 128;
 inline constexpr std::size_t isolation_size = 128;
 #else
-// RISC-V and others: the line is not fixed by the architecture; 64 is what their cores have.
+// RISC-V and others: the architecture does not fix the line; their cores have 64 bytes.
 inline constexpr std::size_t line_size = 64;
 inline constexpr std::size_t isolation_size = 128;
 #endif
 
-/// Tells the core that this is a waiting loop. Costs 10 to 150 cycles and gives the other hardware thread room.
+/// Tells the core that this is a waiting loop. Takes 10 to 150 cycles, which the other hardware thread can use.
 inline void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   _mm_pause();
@@ -56,7 +56,7 @@ inline void pause() noexcept {
 #endif
 }
 
-/// The processor's clock counter, which counts at a constant rate; nanoseconds where there is none.
+/// Reads the processor's constant-rate cycle counter, or nanoseconds where there is none.
 inline std::uint64_t cycles() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   return __rdtsc();
@@ -65,8 +65,7 @@ inline std::uint64_t cycles() noexcept {
 #endif
 }
 
-/// Whether the processor checks the returns of this thread against a second stack, which who changes the first does not
-/// change.
+/// Returns true if this thread has a shadow stack. Changing a return address then faults.
 inline bool shadow_stack() noexcept {
 #if defined(__x86_64__)
   std::uintptr_t pointer = 0;
@@ -77,19 +76,19 @@ inline bool shadow_stack() noexcept {
 #endif
 }
 
-/// How the thread that makes it rounds floating-point numbers, and which exceptions trap.
+/// The floating-point environment of the thread that constructs it: the rounding mode and the trapping exceptions.
 class arithmetic {
  public:
   arithmetic() noexcept {
 #if defined(__x86_64__)
-    // Not std::fegetenv, which brings 64 KiB of the mathematical library into memory.
+    // Not std::fegetenv, which loads 64 KiB of the math library.
     asm volatile("fnstcw %0" : "=m"(x87_));
     sse_ = _mm_getcsr();
 #else
     std::fegetenv(&all_);
 #endif
   }
-  /// Makes the calling thread do the same.
+  /// Applies it to the calling thread.
   void take() const noexcept {
 #if defined(__x86_64__)
     asm volatile("fldcw %0" : : "m"(x87_));
@@ -108,7 +107,7 @@ class arithmetic {
 #endif
 };
 
-/// Asks for the line of `address` in a state that can be written. A hint; any address is allowed.
+/// Prefetches the line of `address` for writing. A hint; any address is allowed.
 inline void prefetch_for_write(const void* address) noexcept {
 #if defined(__x86_64__)
   // The builtin emits PREFETCHW only when -march allows it. Every x86-64 processor accepts the instruction (the oldest
@@ -119,9 +118,9 @@ inline void prefetch_for_write(const void* address) noexcept {
 #endif
 }
 
-/// Writes into each line of storage that only we use, without changing it, for the thread that writes it next: a line
-/// that we have modified comes from our cache, one that we have only read may take several times as long to be had for
-/// writing (`half buffers, only read` in `muster-bench run queue/one-to-one`; docs/design/queue.md).
+/// Rewrites one byte in each line of exclusively owned storage, unchanged, for the next thread that writes it. A
+/// modified line comes directly from this core's cache; getting a line for writing that was only read here may take
+/// several times as long (`half buffers, only read` in `muster-bench run queue/one-to-one`; docs/design/queue.md).
 inline void leave_modified(void* storage, std::size_t size) noexcept {
   volatile unsigned char* const bytes = static_cast<unsigned char*>(storage);
   for (std::size_t at = 0; at < size; at += line_size) bytes[at] = bytes[at];

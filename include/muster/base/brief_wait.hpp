@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// brief_wait.hpp: a wait for something that another thread is about to do and does not tell anybody of.
+// brief_wait.hpp: a wait for an imminent action of another thread that signals no event.
 //
-// Looks with pauses between, then yields the processor between looks, and then sleeps between them: the other may be
-// stopped, or may have a lower priority and get no processor as long as this thread only yields.
+// Between checks it first pauses, then yields the processor, then sleeps: the other thread may be stopped, or may have
+// a lower priority and get no processor while this thread only yields.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::relax, sync::yield, sync::nap
@@ -13,7 +13,7 @@ namespace muster::inline MUSTER_ABI::detail {
 
 class brief_wait {
  public:
-  /// Between two looks.
+  /// Call between two checks.
   void pause() noexcept {
     if (turns_ < pausing) {
       for (unsigned i = 0; i < 1U << turns_; ++i) sync::relax();
@@ -27,8 +27,8 @@ class brief_wait {
   }
 
  private:
-  static constexpr unsigned pausing = 8;    // some 250 pauses together: a few microseconds
-  static constexpr unsigned yielding = 64;  // as long as the processor has nothing else to do, some 20 microseconds
+  static constexpr unsigned pausing = 8;    // about 250 pauses in total: a few microseconds
+  static constexpr unsigned yielding = 64;  // about 20 microseconds on an idle processor
   unsigned turns_ = 0;
 };
 

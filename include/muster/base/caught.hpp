@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// caught.hpp: an exception that is kept for another thread, or for later.
+// caught.hpp: keeps an exception for another thread, or for later.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -10,8 +10,8 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// In a handler that catches everything: what it has caught. It may be nothing that C++ can keep, from a function in
-/// another language; std::bad_exception stands for that.
+/// In a catch-all handler, returns the exception caught. For an exception of another language, which C++ cannot keep,
+/// returns std::bad_exception.
 inline std::exception_ptr caught() noexcept {
   std::exception_ptr now = std::current_exception();
   return now != nullptr ? now : std::make_exception_ptr(std::bad_exception());

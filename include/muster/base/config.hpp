@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// config.hpp: the porting header. Which build of the seam is compiled, and the two kinds of check.
+// config.hpp: the porting header: selects the build of the seam, and defines the two kinds of check.
 //
-// MUSTER_MODEL, MUSTER_CHAOS, MUSTER_COUNTING and MUSTER_SIMULATION choose what stands behind base/sync.hpp; without
-// them it is the C++ standard library.
-// Each choice lives in an inline namespace of its own, so that object files of different choices cannot be linked
-// together by mistake. No choice and no flag changes the layout of a public type.
+// MUSTER_MODEL, MUSTER_CHAOS, MUSTER_COUNTING and MUSTER_SIMULATION choose the implementation of base/sync.hpp; the
+// default is the C++ standard library. Each choice has its own inline namespace, so that object files of different
+// choices cannot be linked by mistake. No choice and no flag changes the layout of a public type.
 #pragma once
 
 #include <cstdio>   // the message of a failed check
 #include <cstdlib>  // std::abort
 
-// MUSTER_SANITIZED: somebody else watches stacks and faults.
+// MUSTER_SANITIZED: a sanitizer watches stacks and faults.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MUSTER_SANITIZED
 #elif defined(__has_feature)
@@ -21,7 +20,7 @@
 #define MUSTER_SANITIZED
 #endif
 #endif
-// MUSTER_FORK_BARRIER asks for fork/engine/barrier, which is used where it can be.
+// MUSTER_FORK_BARRIER requests fork/engine/barrier, which is used where it is supported.
 #if defined(MUSTER_FORK_BARRIER) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__) &&              \
     !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS) && !defined(MUSTER_COUNTING) && \
     !defined(MUSTER_SIMULATION)
@@ -52,7 +51,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// Prints the broken promise and what to do about it, and aborts. Never returns.
+/// Prints what is wrong and where, then aborts.
 #if defined(MUSTER_MODEL)
 [[noreturn]] void fail_check(const char* what, const char* file, int line);  // the checker's
 #else
@@ -70,9 +69,9 @@ inline constexpr bool debug_checks = true;
 
 }  // namespace muster::inline MUSTER_ABI
 
-// The hot path of an operation is a few instructions, and what it does when it has to wait is many. Compilers that
-// weigh the two together stop inlining the hot path in larger programs, so we say which is which. Without optimization
-// nothing is inlined: programs are a tenth smaller then, compile in a sixth less time, and can be stepped through.
+// The hot path of an operation is a few instructions; its waiting path is many. Compilers that weigh both together stop
+// inlining the hot path in larger programs, so the two are marked. Without optimization nothing is inlined: programs
+// are then a tenth smaller, compile in a sixth less time, and can be stepped through.
 #if defined(__OPTIMIZE__)
 #define MUSTER_HOT [[gnu::always_inline]] inline
 #else
@@ -80,6 +79,6 @@ inline constexpr bool debug_checks = true;
 #endif
 #define MUSTER_COLD [[gnu::noinline]]
 
-/// Aborts with `what` unless `condition` holds, in every build. For the check() functions of the structures.
+/// Aborts with `what` unless `condition` holds, in every build. For the structures' check() functions.
 #define MUSTER_CHECK(condition, what) \
   ((condition) ? static_cast<void>(0) : ::muster::fail_check(what, __FILE__, __LINE__))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// finally.hpp: what is done at the end of a scope, however it ends.
+// finally.hpp: an action at the end of a scope, however it ends.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -10,7 +10,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Runs an action at the end of a scope, also when an exception leaves it.
+/// Runs an action at the end of a scope, even if an exception leaves it.
 template <class Action>
 class finally {
  public:

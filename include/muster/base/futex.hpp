@@ -3,12 +3,12 @@
 //
 // futex.hpp: sleeping in the kernel until a 32-bit word changes, and the asymmetric fence. Linux.
 //
-// Why not std::atomic::wait: it has no deadline, it hashes all words into a few process-local buckets, and it cannot
-// work between processes.
+// Why not std::atomic::wait: it has no deadline, hashes all words into a few process-local buckets, and does not work
+// between processes.
 //
-// Deadlines are absolute on the monotonic clock, which is std::chrono::steady_clock with every Linux C++ library.
-// Many words: a thread can sleep on several at once, as those do who wait for several things (futex_waitv, Linux 5.16).
-// Bits: a sleeper names a set of bits, a waker names a set, and they meet when the sets intersect.
+// Deadlines are absolute on the monotonic clock, which is std::chrono::steady_clock in every Linux C++ library.
+// Many words: a thread can sleep on several words at once (futex_waitv, Linux 5.16).
+// Bits: sleeper and waker each give a set of bits; a wake affects only sleepers whose set intersects the waker's.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -30,23 +30,23 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// Who can wake the sleeper: threads of this process, or of any process that has mapped the word.
+/// Which threads can wake the sleeper: those of this process, or of any process that has mapped the word.
 enum class futex_scope : unsigned char { process, shared };
 
 /// Why futex_wait returned. `woken` may be spurious; `changed`: the word did not hold the expected value.
 enum class futex_reason : unsigned char { woken, changed, timed_out };
 
-/// A point on the monotonic clock. no_deadline waits for ever.
+/// A point on the monotonic clock. no_deadline waits forever.
 using deadline_clock = std::chrono::steady_clock;
 using deadline = deadline_clock::time_point;
 inline constexpr deadline no_deadline = deadline::max();
 
 namespace detail {
 
-/// The number of futex_waitv(2), which Debian's headers may be too old to have; it is the same on all machines.
+/// The number of futex_waitv(2), which Debian's older headers lack; it is the same on all machines.
 inline constexpr long futex_waitv_call = 449;
 
-/// A deadline as the kernel takes it.
+/// A deadline in the kernel's format.
 class kernel_deadline {
  public:
   explicit kernel_deadline(deadline until) noexcept : for_ever_(until == no_deadline) {
@@ -55,7 +55,7 @@ class kernel_deadline {
     at_.tv_sec = static_cast<std::time_t>(ns / 1'000'000'000);
     at_.tv_nsec = static_cast<long>(ns % 1'000'000'000);
   }
-  /// Before the clock began, which the kernel refuses.
+  /// Returns true if the deadline is before the clock's origin, which the kernel rejects.
   bool too_early() const noexcept { return never_; }
   const timespec* get() const noexcept { return for_ever_ ? nullptr : &at_; }
 
@@ -73,7 +73,7 @@ inline futex_reason reason_of(long answer) noexcept {
 
 }  // namespace detail
 
-/// Sleeps while *word == expected, until a wake that shares a bit with `bits`, or the deadline.
+/// Sleeps if *word == expected, until a wake that shares a bit with `bits`, or until the deadline.
 inline futex_reason futex_wait(const void* word, std::uint32_t expected, std::uint32_t bits, deadline until,
                                futex_scope scope) noexcept {
   const int op = FUTEX_WAIT_BITSET | (scope == futex_scope::process ? FUTEX_PRIVATE_FLAG : 0);
@@ -86,27 +86,27 @@ inline futex_reason futex_wait(const void* word, std::uint32_t expected, std::ui
 struct futex_word {
   const void* at;
   std::uint32_t value;
-  std::uint32_t bits;  // a wake that shares one wakes the sleeper
+  std::uint32_t bits;  // a wake that shares a bit wakes the sleeper
   futex_scope scope;
 };
 
-/// In a millisecond, or at the deadline: for a sleeper that may miss its wake-up.
+/// Returns a millisecond from now, or the deadline if earlier: for a sleeper that may miss its wake-up.
 inline deadline nap_until(deadline until) noexcept {
   const deadline soon = deadline_clock::now() + std::chrono::milliseconds(1);
   return until < soon ? until : soon;
 }
 
-/// Words that a thread is about to sleep on, all at once.
+/// The set of words that a thread is about to sleep on.
 class futex_words {
  public:
   static constexpr unsigned most = 64;
 
-  /// With an asymmetric fence, the sleeper makes a heavy one before its last look.
+  /// If `asymmetric`, the sleeper must execute a heavy fence before its last check.
   void add(const futex_word& one, bool asymmetric) noexcept {
     if (asymmetric) (one.scope == futex_scope::process ? fence_process_ : fence_shared_) = true;
     for (unsigned i = count_; i-- != 0;)
       if (words_[i].at == one.at) {
-        words_[i].bits |= one.bits;  // with the older value: if it has changed since, nobody sleeps
+        words_[i].bits |= one.bits;  // keeps the older value: if the word has changed since, the thread does not sleep
         return;
       }
     if (count_ == most) overflown_ = true;
@@ -117,7 +117,7 @@ class futex_words {
   }
   unsigned count() const noexcept { return count_; }
   const futex_word& operator[](unsigned i) const noexcept { return words_[i]; }
-  /// There were more: the sleeper must look at the others from time to time.
+  /// Returns true if some words did not fit: the sleeper must check those periodically.
   bool overflown() const noexcept { return overflown_; }
 
  private:
@@ -130,7 +130,7 @@ class futex_words {
 
 namespace detail {
 
-/// As futex_wait, on one of the words only, and no longer than a nap: the others may change meanwhile.
+/// As futex_wait, on the first word only, for at most a millisecond, because the others may change meanwhile.
 inline futex_reason nap_on_first(const futex_words& words, deadline until) noexcept {
   const deadline soon = nap_until(until);
   const futex_word& one = words[0];
@@ -140,8 +140,9 @@ inline futex_reason nap_on_first(const futex_words& words, deadline until) noexc
 
 }  // namespace detail
 
-/// Sleeps while no word has changed, until a wake of one of them, whatever its bits, or the deadline. There must be a
-/// word. Where the kernel cannot, and where there are too many: on one of them, for a millisecond at most.
+/// Sleeps if no word has changed, until a wake of any of them, regardless of bits, or until the deadline. There must be
+/// at least one word. If the kernel lacks the call, or there are too many words, sleeps on one of them for at most a
+/// millisecond.
 inline futex_reason futex_wait_any(const futex_words& words, deadline until) noexcept {
   if (words.overflown()) return detail::nap_on_first(words, until);
   if (words.count() == 1) return futex_wait(words[0].at, words[0].value, words[0].bits, until, words[0].scope);
@@ -171,9 +172,9 @@ inline int futex_wake(const void* word, int count, std::uint32_t bits, futex_sco
 
 namespace detail {
 
-// membarrier(2). The numbers are the kernel's ABI; they are written out because Debian's oldest headers lack the names.
+// membarrier(2). The numbers are the kernel's ABI, written out because Debian's oldest headers lack the names.
 struct membarrier_commands {
-  int fence, join;  // whoever has joined is reached
+  int fence, join;  // a fence reaches the processes that have joined
 };
 constexpr membarrier_commands membarrier_of(futex_scope scope) noexcept {
   return scope == futex_scope::process ? membarrier_commands{1 << 3, 1 << 4} : membarrier_commands{1 << 1, 1 << 2};
@@ -183,28 +184,27 @@ inline bool membarrier(int command) noexcept { return ::syscall(SYS_membarrier, 
 
 }  // namespace detail
 
-/// Makes this process one that heavy_fence() of that scope reaches. A child of fork() has to join anew.
+/// Registers this process for heavy_fence() of that scope. A forked child must register again.
 inline bool join_heavy_fences(futex_scope scope) noexcept {
   return detail::membarrier(detail::membarrier_of(scope).join) &&
          detail::membarrier(detail::membarrier_of(scope).fence);
 }
 
-/// True when heavy_fence() reaches the other threads of the process, or of all processes that have joined, so that
-/// their side needs no fence at all. False on old kernels (4.14, 4.16) and where a sandbox forbids membarrier(2).
+/// Returns true if heavy_fence() reaches the other threads of the process, or of all processes that have joined, so
+/// that their side needs no fence. False on old kernels (4.14, 4.16) and where a sandbox forbids membarrier(2).
 inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept {
   static const bool available = join_heavy_fences(futex_scope::process);
   return scope == futex_scope::process ? available : join_heavy_fences(scope);
 }
 
-/// After it, every other thread that it reaches has passed a full fence since the call began. Costs microseconds. Only
-/// where asymmetric_fences() is true. Returns false, and has done nothing, when a filter that the process has entered
-/// since then forbids membarrier(2).
+/// On return, every other thread that it reaches has executed a full fence since the call began. Takes microseconds.
+/// Requires asymmetric_fences(). Returns false, with no effect, if a filter entered since then forbids membarrier(2).
 [[nodiscard]] inline bool try_heavy_fence(futex_scope scope = futex_scope::process) noexcept {
-  // A child of fork() may have lost the registration.
+  // A forked child may have lost the registration.
   return detail::membarrier(detail::membarrier_of(scope).fence) || join_heavy_fences(scope);
 }
 
-/// try_heavy_fence() for callers that cannot do without: aborts where it fails.
+/// As try_heavy_fence(), but aborts if it fails.
 inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept {
   if (!try_heavy_fence(scope))
     fail_check(

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// inside.hpp: which objects' operations a thread or a fiber is executing. An operation that applies another to one of
-// them would wait for itself for ever.
+// inside.hpp: the objects whose operations a thread or fiber is executing. A nested operation on one of them would wait
+// for itself forever.
 //
-// Each thread and each fiber has the chain of these objects, usually none; it lives on the stack. The chain of a fiber
-// that is joined by one that executes an operation goes on with the joiner's: the operation waits for the fiber.
+// Each thread and each fiber has a chain of these objects, usually empty, on the stack. If a fiber inside an operation
+// joins another fiber, the joiner's chain is appended to that fiber's, because the operation waits for it.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::innermost
@@ -21,15 +21,15 @@ class inside {
   inside(const inside&) = delete;
   inside& operator=(const inside&) = delete;
 
-  /// Whether a chain that begins at `innermost` has the object.
+  /// Returns true if the chain that begins at `innermost` contains the object.
   static bool has(const void* innermost, const void* object) noexcept {
     for (const inside* at = from(innermost); at != nullptr; at = from(at->outer_))
       if (at->object_ == object) return true;
     return false;
   }
-  /// Whether the caller is in the middle of an operation of the object.
+  /// Returns true if the caller is inside an operation of the object.
   static bool is_in(const void* object) noexcept { return has(sync::innermost(), object); }
-  /// The chain that begins at `innermost` goes on with `outer`.
+  /// Appends `outer` to the chain that begins at `innermost`.
   static void append(const void*& innermost, const void* outer) noexcept {
     const void** end = &innermost;
     while (*end != nullptr && *end != outer) end = &from(*end)->outer_;

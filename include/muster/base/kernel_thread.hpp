@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernel_thread.hpp: a thread with a stack of a given size, which std::thread cannot have, that inherits from a thread
-// of our choice, not from the one that happens to make it, and that may give back the pages of its stack.
+// kernel_thread.hpp: a thread with a given stack size, which std::thread does not offer. It inherits from a chosen
+// thread instead of its creator, and can release unused pages of its stack.
 #pragma once
 
 #include <muster/base/arch.hpp>            // arithmetic
@@ -21,8 +21,8 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// What a thread hands down to those it makes, of the calling thread: the processors on which it may run (where they
-/// are known: not on more than 1024, say), the signals it blocks, its floating-point environment.
+/// The attributes that new threads inherit from the calling thread: its processors (if known: not with more than 1024,
+/// for example), its blocked signals, and its floating-point environment.
 class inheritance {
  public:
   inheritance() noexcept : known_(::pthread_getaffinity_np(::pthread_self(), sizeof processors_, &processors_) == 0) {
@@ -32,7 +32,7 @@ class inheritance {
   int give_to(pthread_attr_t& thread) const noexcept {
     return known_ ? ::pthread_attr_setaffinity_np(&thread, sizeof processors_, &processors_) : 0;
   }
-  /// The rest, in the new thread.
+  /// Applies the rest, in the new thread.
   void take() const noexcept {
     arithmetic_.take();
     ::pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
@@ -45,13 +45,13 @@ class inheritance {
   arithmetic arithmetic_;
 };
 
-/// Must be joined. The stack is reserved, and filled as deep as the thread goes. It begins with all signals blocked, so
-/// that none finds it before it has taken what it inherits.
+/// Must be joined. The stack is reserved address space; pages are allocated as the thread uses them. The thread starts
+/// with all signals blocked, so that none arrives before inheritance::take().
 class kernel_thread {
  public:
   using function = void* (*)(void*) noexcept;
 
-  /// Throws std::system_error when the system has no more threads or no room for the stack.
+  /// Throws std::system_error if the system has no more threads or no room for the stack.
   kernel_thread(std::size_t stack_bytes, const inheritance& from, function call, void* argument) {
     sigset_t all, before;
     ::sigfillset(&all);
@@ -74,10 +74,9 @@ class kernel_thread {
   pthread_t thread_{};
 };
 
-/// Gives back to the system what the calling thread, which must have a stack of its own, has used of it and does not
-/// use now.
+/// Returns to the system the stack pages that the calling thread no longer uses. It must run on its own stack.
 inline void release_unused_stack() noexcept {
-  constexpr std::size_t in_use = std::size_t{64} << 10U;  // below the caller's frame, for what is called next
+  constexpr std::size_t in_use = std::size_t{64} << 10U;  // below the caller's frame, for its next calls
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   pthread_attr_t with;
   void* lowest = nullptr;

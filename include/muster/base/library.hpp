@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// library.hpp: keeps the shared library that some code is in from being unloaded: threads that never end execute it, or
-// the system calls it.
+// library.hpp: prevents the shared library that contains some code from being unloaded, because threads that never end
+// execute it, or the system calls it.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -18,16 +18,16 @@ namespace muster::inline MUSTER_ABI {
 
 namespace detail {
 
-// Programs that are linked statically need no loader, and are not to be given one.
+// Weak, so that statically linked programs do not pull in the loader.
 [[gnu::weak, gnu::visibility("default")]] int find_library(const void* code, Dl_info* found) noexcept asm("dladdr");
 [[gnu::weak, gnu::visibility("default")]] void* open_library(const char* path, int how) noexcept asm("dlopen");
 
-/// Whether it is the program's itself. No when that cannot be told.
+/// Returns true if the code belongs to the program itself; false if that is unknown.
 inline bool is_of_program(const void* code) noexcept {
   const auto* const headers = std::bit_cast<const ElfW(Phdr)*>(::getauxval(AT_PHDR));
   if (headers == nullptr) return false;
   const ElfW(Phdr)* const end = headers + ::getauxval(AT_PHNUM);
-  const ElfW(Phdr)* own = headers;  // the headers' own
+  const ElfW(Phdr)* own = headers;  // the entry for the headers themselves
   while (own != end && own->p_type != PT_PHDR) ++own;
   if (own == end) return false;
   const auto offset = reinterpret_cast<std::uintptr_t>(code) - reinterpret_cast<std::uintptr_t>(headers) + own->p_vaddr;
@@ -41,7 +41,7 @@ inline bool is_of_program(const void* code) noexcept {
 
 inline void keep_library_of(const void* code) noexcept {
   Dl_info found;
-  if (detail::is_of_program(code)) return;  // which stays; and the loader would look at all libraries
+  if (detail::is_of_program(code)) return;  // which is never unloaded; dladdr would search all libraries
   if (&detail::find_library == nullptr || &detail::open_library == nullptr) return;
   if (detail::find_library(code, &found) == 0 || found.dli_fname == nullptr) return;
   detail::open_library(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);

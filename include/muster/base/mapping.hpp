@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// mapping.hpp: memory that several processes see: a file, or memory without a name (memfd) that is handed on by its
-// descriptor. Linux.
+// mapping.hpp: memory shared by processes: a file, or unnamed memory (memfd) that is passed by its descriptor. Linux.
 //
-// A new file appears under its name when fill() has returned, never half made: it is made without a name and linked.
+// A new file appears under its name only after fill() has returned: it is created without a name, then linked.
 #pragma once
 
 #include <muster/base/config.hpp>   // MUSTER_ABI
@@ -26,7 +25,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// A descriptor and the memory behind it. Throws std::system_error with what to do.
+/// A descriptor and the memory behind it. Throws std::system_error, whose message says what to do.
 class mapping {
  public:
   mapping(mapping&& other) noexcept
@@ -37,27 +36,27 @@ class mapping {
     if (file_ >= 0) ::close(file_);
   }
 
-  /// Memory without a name; its size is sealed.
+  /// Creates unnamed memory; its size is sealed.
   template <class Fill>
   static mapping make_anonymous(std::size_t size, Fill fill) {
     return make_anonymous(size, size, fill);
   }
-  /// Of which only the first `now` bytes are there at once, the others when they are used.
+  /// As above, but allocates only the first `now` bytes at once, the others when they are used.
   template <class Fill>
   static mapping make_anonymous(std::size_t size, std::size_t now, Fill fill) {
     mapping made(::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING), "memfd_create");
     made.fill(size, now, fill);
-    // Nobody can take the memory away from under the others. Kernels without seals cannot promise it.
+    // Prevents any process from truncating the memory under the others. Kernels without seals cannot.
     ::fcntl(made.file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     return made;
   }
-  /// A new file.
+  /// Creates a file.
   template <class Fill>
   static mapping make_file(const std::filesystem::path& path, std::size_t size, Fill fill) {
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
     int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     const bool nameless = file >= 0;
-    // File systems without files without names have this one under a name of its own for a moment.
+    // On file systems without O_TMPFILE, the file briefly has a temporary name.
     std::string before = path.string() + ".new-XXXXXX";
     if (!nameless) file = ::mkostemp(before.data(), O_CLOEXEC);
     mapping made(file, "cannot make a file in " + folder.string());
@@ -73,14 +72,14 @@ class mapping {
     }
     return made;
   }
-  /// A file that is there.
+  /// Opens an existing file.
   static mapping open_file(const std::filesystem::path& path, bool writable = true) {
     mapping there(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK),
                   "cannot open " + path.string());
     there.map(there.size_of_file(), writable);
     return there;
   }
-  /// What a descriptor stands for; the descriptor itself stays the caller's.
+  /// Maps the memory of a descriptor, which the caller still owns.
   static mapping open_descriptor(int descriptor, bool writable = true) {
     mapping there(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0), "no descriptor of shared memory");
     there.map(there.size_of_file(), writable);
@@ -108,8 +107,8 @@ class mapping {
 
   template <class Fill>
   void fill(std::size_t size, std::size_t allocated, Fill fill) {
-    // Allocated now, so that a full file system says so here and not by a signal in the middle of a push. In pieces, as
-    // a signal makes some file systems give back what they have of a piece.
+    // Allocates now, so that a full file system fails here and not by a signal during a push. Allocates in pieces,
+    // because some file systems undo the current piece on a signal.
     constexpr std::size_t piece = std::size_t{16} << 20;
     for (std::size_t at = 0; at < allocated;) {
       const std::size_t now = std::min(piece, allocated - at);

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// parallelism.hpp: how many threads can run at once, for this process, now.
+// parallelism.hpp: how many threads of this process can currently run at once.
 //
-// The least of three limits: the processors of the machine, the affinity mask of the calling thread, and the CPU quota
-// of the control groups the process is in (version 1 and 2, every ancestor counts). Containers set the last one, and
-// std::thread::hardware_concurrency() does not look at it.
+// The minimum of three limits: the processors of the machine, the affinity mask of the calling thread, and the CPU
+// quota of the process's control groups (versions 1 and 2, including all ancestors). Containers set the last one, which
+// std::thread::hardware_concurrency() ignores.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -22,7 +22,7 @@ namespace muster::inline MUSTER_ABI {
 
 namespace detail {
 
-/// The first line of a file, or an empty string when it cannot be read.
+/// Returns the first line of a file, or an empty string if it cannot be read.
 inline std::string first_line(const std::string& path) {
   std::string line;
   if (std::FILE* file = std::fopen(path.c_str(), "re")) {
@@ -33,7 +33,7 @@ inline std::string first_line(const std::string& path) {
   return line;
 }
 
-/// Processors that `quota` microseconds in each `period` microseconds amount to, rounded up; 0 when there is no limit.
+/// Converts `quota` microseconds per `period` microseconds to processors, rounded up; 0 means no limit.
 inline unsigned quota_to_processors(double quota, double period) {
   if (quota <= 0 || period <= 0) return 0;
   const double share = quota / period;
@@ -41,7 +41,7 @@ inline unsigned quota_to_processors(double quota, double period) {
   return std::max(1U, whole < share ? whole + 1 : whole);
 }
 
-/// The least quota from `group` up to the root of the hierarchy mounted at `mount`; 0 when nothing limits.
+/// Returns the smallest quota from `group` up to the root of the hierarchy mounted at `mount`; 0 means no limit.
 inline unsigned cgroup_limit(const std::string& mount, std::string group, bool version2) {
   unsigned limit = 0;
   for (;;) {
@@ -49,7 +49,7 @@ inline unsigned cgroup_limit(const std::string& mount, std::string group, bool v
     double quota = 0;
     double period = 0;
     if (version2) {
-      // "max 100000" means that there is no limit; sscanf then reads nothing.
+      // "max 100000" means no limit; sscanf then reads nothing.
       if (std::sscanf(first_line(place + "/cpu.max").c_str(), "%lf %lf", &quota, &period) != 2) quota = 0;
     } else {
       if (std::sscanf(first_line(place + "/cpu.cfs_quota_us").c_str(), "%lf", &quota) != 1) quota = 0;
@@ -63,7 +63,7 @@ inline unsigned cgroup_limit(const std::string& mount, std::string group, bool v
   }
 }
 
-/// The quota of this process's control groups in processors; 0 when there is none. `proc` and `sys` are for tests.
+/// Returns the quota of this process's control groups in processors; 0 means none. `proc` and `sys` are for tests.
 inline unsigned cgroup_parallelism(const std::string& proc = "/proc/self/cgroup",
                                    const std::string& sys = "/sys/fs/cgroup") {
   unsigned limit = 0;
@@ -71,7 +71,7 @@ inline unsigned cgroup_parallelism(const std::string& proc = "/proc/self/cgroup"
   if (file == nullptr) return 0;
   char text[4096];
   while (std::fgets(text, sizeof text, file) != nullptr) {
-    // Lines are "id:controllers:path"; version 2 is the one with id 0 and no controllers.
+    // Lines are "id:controllers:path"; that of version 2 has id 0 and no controllers.
     const std::string line(text, std::string(text).find_last_not_of('\n') + 1);
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -91,7 +91,7 @@ inline unsigned cgroup_parallelism(const std::string& proc = "/proc/self/cgroup"
   return limit;
 }
 
-/// Processors in the affinity mask of the calling thread; 0 when the kernel does not say.
+/// Returns the number of processors in the calling thread's affinity mask; 0 if unknown.
 inline unsigned affinity_parallelism() {
   // The kernel refuses masks smaller than its own, so the size is doubled until it fits.
   for (std::size_t words = 16; words <= 1U << 16U; words *= 2) {
@@ -108,7 +108,8 @@ inline unsigned affinity_parallelism() {
 
 }  // namespace detail
 
-/// Threads that can run at once, at least 1. Reads the system each time (tens of microseconds): call it once.
+/// Returns how many threads can run at once, at least 1. Queries the system each time (tens of microseconds): call it
+/// once.
 inline unsigned available_parallelism() {
   const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
   unsigned count = online > 0 ? static_cast<unsigned>(online) : 1;
@@ -117,8 +118,8 @@ inline unsigned available_parallelism() {
   return std::max(count, 1U);
 }
 
-/// Keeps the calling thread on one processor: the n-th, from 0, of those in its affinity mask, counted round. Returns
-/// false when the kernel does not allow it; then nothing has changed.
+/// Pins the calling thread to the n-th processor of its affinity mask, from 0 and modulo their number. Returns false,
+/// with no effect, if the kernel refuses.
 inline bool pin_this_thread(unsigned n) {
   for (std::size_t words = 16; words <= 1U << 16U; words *= 2) {
     std::vector<unsigned long> mask(words);

@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// process.hpp: names of processes that a later process cannot have, whether the named one still lives, and whether this
-// is still the same. Linux.
+// process.hpp: unique identities of processes, tests if a process is still alive, and detection of a fork. Linux.
 //
-// A process number alone is used again. The number and the time at which the process began, in clock ticks since the
-// machine did, are not, until the machine begins again: boot_identity() tells that.
+// A process number alone is reused. The number together with the start time, in clock ticks since boot, is unique until
+// the machine reboots; boot_identity() detects that.
 //
-// Filters    a seccomp filter may forbid the calls that these functions make. Each function says how it answers then.
+// Filters    a seccomp filter may forbid the calls that these functions make. Each function documents its result then.
 #pragma once
 
 #include <muster/base/config.hpp>   // MUSTER_ABI
@@ -17,7 +16,7 @@
 #include <pthread.h>   // pthread_atfork
 #include <signal.h>    // kill
 #include <sys/mman.h>  // madvise
-#include <sys/stat.h>  // the name space's number
+#include <sys/stat.h>  // the namespace's number
 #include <unistd.h>    // read
 
 #include <algorithm>    // std::copy
@@ -26,18 +25,18 @@
 #include <charconv>     // the fields of /proc/…/stat
 #include <cstddef>      // std::size_t
 #include <cstdint>      // std::uint64_t
-#include <string_view>  // what is read
+#include <string_view>  // file contents
 
 namespace muster::inline MUSTER_ABI {
 
-/// A process: its number, and when it began. 0 is nobody.
+/// A process: its number and its start time. 0 means no process.
 using process_identity = std::uint64_t;
 
 namespace detail {
 
-inline constexpr unsigned pid_bits = 22;  // Linux has no greater numbers
+inline constexpr unsigned pid_bits = 22;  // the limit of Linux
 
-/// The beginning of a file of /proc; empty when it cannot be read.
+/// Returns the beginning of a file of /proc; empty if it cannot be read.
 template <std::size_t Size>
 std::string_view read_start(const char* path, std::array<char, Size>& into) noexcept {
   const int file = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -48,8 +47,8 @@ std::string_view read_start(const char* path, std::array<char, Size>& into) noex
 }
 
 struct process_facts {
-  char state = '?';         // 'Z': dead, and its parent has not asked for it yet; or its first thread has ended
-  unsigned threads = 0;     // that have not ended, and the first
+  char state = '?';         // 'Z': dead and not yet reaped, or its first thread has ended
+  unsigned threads = 0;     // those still running, and the first
   std::uint64_t began = 0;  // in ticks; 0: unknown
   bool missing = false;     // /proc has no such process, or hides it
 };
@@ -63,7 +62,7 @@ inline process_facts facts_of(pid_t pid) noexcept {
   errno = 0;
   std::string_view text = read_start(path.data(), buffer);
   if (text.empty()) return {.missing = errno == ENOENT || errno == ESRCH};
-  // The second field is the program's name in brackets, with whatever the program likes inside.
+  // The second field is the program's name in parentheses, which may contain any characters.
   const std::size_t bracket = text.rfind(") ");
   if (bracket == text.npos) return {};
   text.remove_prefix(bracket + 2);
@@ -79,14 +78,14 @@ inline process_facts facts_of(pid_t pid) noexcept {
   return facts;
 }
 
-/// Whether a process has this number, without /proc. `unknown`: a filter forbids to ask.
+/// Tells if a process has this number, without /proc. `unknown`: a filter forbids asking.
 enum class existence : unsigned char { no, yes, unknown };
 inline existence exists(pid_t pid) noexcept {
   if (::getpgid(pid) >= 0) return existence::yes;
   if (errno == ESRCH) return existence::no;
   if (::kill(pid, 0) == 0) return existence::yes;
   if (errno == ESRCH) return existence::no;
-  // The kernel refuses to signal a process of another user, which exists. A filter refuses our own process group, too.
+  // The kernel refuses to signal another user's process, which exists. A filter also refuses the caller's own group.
   return ::kill(0, 0) == 0 ? existence::yes : existence::unknown;
 }
 
@@ -103,8 +102,8 @@ inline process_identity this_process() noexcept {
 
 enum class liveness : unsigned char { alive, dead, unknown };
 
-/// Whether a process of this machine and this PID namespace still executes. Where /proc hides it, the process that has
-/// its number is taken for it. Unknown where a filter forbids getpgid(2), kill(2) and /proc.
+/// Tells if a process of this machine and PID namespace is alive. If /proc hides it, any process with its number is
+/// taken for it. Unknown if a filter forbids getpgid(2), kill(2) and /proc.
 inline liveness liveness_of(process_identity process) noexcept {
   const pid_t pid = number_of(process);
   if (process == 0) return liveness::dead;
@@ -117,14 +116,14 @@ inline liveness liveness_of(process_identity process) noexcept {
     return began == 0 || facts.began == began ? liveness::alive : liveness::dead;
   }
   if (seen == detail::existence::yes || pid == ::getpid()) return liveness::alive;
-  // /proc is the only witness. It may hide the processes of other users, and then the first one as well.
+  // Only /proc can tell. It may hide processes of other users, and then also the first process.
   return facts.missing && detail::facts_of(1).began != 0 ? liveness::dead : liveness::unknown;
 }
 
-/// False only of a process that is known to be dead.
+/// Returns false only if the process is known to be dead.
 inline bool is_alive(process_identity process) noexcept { return liveness_of(process) != liveness::dead; }
 
-/// Returns false if /proc shows the processes of another PID namespace. True where it cannot be read.
+/// Returns false if /proc shows the processes of another PID namespace; true if it cannot be read.
 inline bool sees_own_processes() noexcept {
   std::array<char, 32> text;
   const ssize_t length = ::readlink("/proc/self", text.data(), text.size());
@@ -134,7 +133,7 @@ inline bool sees_own_processes() noexcept {
   return shown == ::getpid();
 }
 
-/// Another number after each start of the machine. 0 where /proc cannot be read.
+/// Returns a number that differs after each boot; 0 if /proc cannot be read.
 inline std::uint64_t boot_identity() noexcept {
   std::array<char, 64> buffer;
   std::uint64_t hash = 0;
@@ -143,27 +142,27 @@ inline std::uint64_t boot_identity() noexcept {
   return hash;
 }
 
-/// Processes of different name spaces cannot name each other: they have other numbers, or, where the clocks are others,
-/// other times of birth. 0 where /proc cannot be read.
+/// Returns the number of this process's namespaces; 0 if /proc cannot be read. Processes of different namespaces cannot
+/// identify each other: their numbers differ or, with another time namespace, their start times.
 inline std::uint64_t process_name_space() noexcept {
   struct stat numbers{}, clocks{};
   if (::stat("/proc/self/ns/pid", &numbers) != 0) return 0;
-  if (::stat("/proc/self/ns/time", &clocks) != 0) clocks.st_ino = 0;  // before Linux 5.6 there is one only
+  if (::stat("/proc/self/ns/time", &clocks) != 0) clocks.st_ino = 0;  // before Linux 5.6 there is only one
   return std::uint64_t{numbers.st_ino} << 32 ^ clocks.st_ino;
 }
 
 namespace detail {
 
-// The library that this code is executed in: the handler below belongs to that.
+// Identifies the library that contains this code, to which the handler below belongs.
 extern "C" [[gnu::visibility("hidden")]] void* __dso_handle;  // NOLINT(bugprone-reserved-identifier)
 
 }  // namespace detail
 
-/// Changes in the child of a fork(2), and, where the kernel wipes memory on request (Linux 4.14), of clone(2) and
-/// _Fork() as well, which ask no handlers. Never changes where neither could be arranged.
+/// Returns a number that changes in a forked child. With MADV_WIPEONFORK (Linux 4.14) it also changes in children of
+/// clone(2) and _Fork(), which run no handlers. It never changes if neither mechanism is available.
 inline unsigned process_generation() noexcept {
   static constinit unsigned generation = 0;
-  // Not zero, until the kernel has given a child a page of zeros instead.
+  // Nonzero until the kernel gives a child a zeroed page instead.
   static volatile bool* const kept = [] {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     void* const at = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -173,7 +172,7 @@ inline unsigned process_generation() noexcept {
       return made;
     }
     if (made != nullptr) ::munmap(at, page);
-    keep_library_of(static_cast<const void*>(&detail::__dso_handle));  // its handlers go with it
+    keep_library_of(static_cast<const void*>(&detail::__dso_handle));  // unloading it would remove its handlers
     ::pthread_atfork(nullptr, nullptr, [] { ++generation; });
     return static_cast<bool*>(nullptr);
   }();

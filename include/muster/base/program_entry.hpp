@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// program_entry.hpp: what a process needs that becomes another program without the kernel's help: where a thread's own
-// data lie, and the jump. Linux.
+// program_entry.hpp: starts another program in this process without the kernel's help: the thread pointer and the jump.
+// Linux.
 //
-// Thread pointer  each of the two programs has its own, for thread_local data; code of one must not run with that of
-//                 the other. Set by an instruction where the kernel allows it (Linux 5.9), by a system call elsewhere.
+// Thread pointer  each of the two programs has its own, for thread_local data; code of one must not run with the
+//                 other's. Set by an instruction where the kernel allows it (Linux 5.9), otherwise by a system call.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -23,7 +23,7 @@ inline constexpr std::uint32_t set_thread_pointer_operation = 0x1002;  // of arc
 
 class thread_pointer {
  public:
-  /// Asks the system once, before a filter may keep it from answering.
+  /// Set once by prepare(), which must run before a filter could forbid the query.
   static bool& by_instruction() noexcept {
     static constinit bool known = false;
     return known;
@@ -48,11 +48,11 @@ class thread_pointer {
   }
 };
 
-/// Begins a program: its stack, as the kernel would have filled it, and its first instruction.
+/// Starts a program at its first instruction, on a stack filled as the kernel would.
 [[noreturn]] inline void enter_program(void* stack, std::uintptr_t entry) noexcept {
   asm volatile(
       "mov %0, %%rsp\n\t"
-      "xor %%edx, %%edx\n\t"  // no function to be called at its end
+      "xor %%edx, %%edx\n\t"  // no function to call at exit
       "xor %%ebp, %%ebp\n\t"
       "jmp *%1"
       :

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// real.hpp: the standard side of the seam. Everything here compiles to what a hand-written program would have.
+// real.hpp: the standard side of the seam. Everything here compiles to the same code as hand-written calls.
 // Include base/sync.hpp instead.
 #pragma once
 
@@ -24,8 +24,8 @@ namespace muster::inline MUSTER_ABI::real {
 template <class T>
 using atomic = std::atomic<T>;
 
-/// Plain data that crosses threads. Owned by one thread at a time; the structure's ordering operations hand it over.
-/// The checker records every ref() as a write and every get() as a read, and reports two that are not ordered.
+/// Plain data that crosses threads. One thread owns it at a time; the structure's ordering operations transfer it. The
+/// checker records every ref() as a write and every get() as a read, and reports conflicting ones that are unordered.
 template <class T>
 class cell {
  public:
@@ -40,27 +40,27 @@ class cell {
   T value_;
 };
 
-/// Inside a waiting loop, when reading the same values again would fail again.
+/// For waiting loops, when rereading the same values would fail again.
 inline void relax() noexcept { pause(); }
 
 /// Gives the core to another thread.
 inline void yield() noexcept { ::sched_yield(); }
 
-/// Sleeps for some fifty microseconds.
+/// Sleeps for about fifty microseconds.
 inline void nap() noexcept {
   constexpr timespec length{0, 50'000};
   ::clock_nanosleep(CLOCK_MONOTONIC, 0, &length, nullptr);
 }
 
-/// The cheap side of the asymmetric fence: orders for the compiler only. Its partner is heavy_fence().
+/// The cheap side of the asymmetric fence: it orders only the compiler. Its partner is heavy_fence().
 inline void light_fence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-/// Sequentially consistent: the stores before it are visible to all before the loads after it are executed. Never on a
-/// path that publishes an item.
+/// Sequentially consistent: earlier stores are visible to all threads before later loads execute. Never on a path that
+/// publishes an item.
 inline void full_fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-/// Objects that never end, for those who may look at one after its owner has ended: the next owner gets it then. Each
-/// has cache lines of its own.
+/// Objects that are never destroyed, because other threads may access one after its owner has ended. The next owner
+/// reuses it. Each has its own cache lines.
 template <class T>
 class lasting {
  public:
@@ -95,7 +95,7 @@ class lasting {
   std::size_t made_ = 0;
 };
 
-/// The thread is about to go on with another of its fibers.
+/// Called before the thread switches to another of its fibers.
 inline void switch_fiber() noexcept {}
 
 inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept { MUSTER_ABI::heavy_fence(scope); }

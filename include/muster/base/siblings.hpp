@@ -1,24 +1,24 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// siblings.hpp: the fibers of a thread, as those see them who wait: what the library waits for goes by here. The
-// carrier (fiber/carrier.hpp) registers itself as them; nothing in base/ knows fibers otherwise.
+// siblings.hpp: the interface through which every wait of the library involves the other fibers of the thread. The
+// carrier (fiber/carrier.hpp) implements and registers it; otherwise base/ does not know fibers.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::own_siblings
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// A fiber that waits: what the others of its thread have to know of it.
+/// A waiting fiber, as seen by the other fibers of its thread.
 class waiter {
  public:
-  /// Whether the wait is over. For any fiber of the thread; it must not wait itself.
+  /// Returns true if the wait is over. Any fiber of the thread may call it; it must not wait.
   virtual bool ready() noexcept = 0;
-  /// The thread is about to sleep: tells those who make the event, and adds the word to sleep on. Before the thread
-  /// sleeps, it makes the heavy fences that are asked for, and looks whether anybody is ready.
+  /// Called when the thread is about to sleep: announces the sleeper to the makers of its event, and adds the word to
+  /// sleep on. The thread then executes the requested heavy fences and checks every waiter once more.
   virtual void announce(futex_words& words) noexcept = 0;
 
-  // As the policy says, of the thread.
+  // From the policy; applies to the thread.
   const unsigned pauses;
   const unsigned yields;
   const bool parks;
@@ -31,7 +31,7 @@ class waiter {
   ~waiter() = default;
 };
 
-/// Where a stack lies: from the lowest address to the end of the highest.
+/// The address range of a stack: the lowest address, and the end.
 struct stack_bounds {
   const char* lowest = nullptr;
   const char* end = nullptr;
@@ -39,16 +39,16 @@ struct stack_bounds {
 
 class siblings {
  public:
-  /// Whether the caller has others that run when it does not, now or when what they wait for has happened.
+  /// Returns true if the caller has sibling fibers that can run while it waits, now or after their own waits.
   virtual bool any() const noexcept = 0;
-  /// Gives each of the others a turn.
+  /// Runs each of the others once.
   virtual void run() noexcept = 0;
-  /// Returns true when the waiter is ready, false when its time is over without that; the others run meanwhile.
+  /// Waits while the others run. Returns true once the waiter is ready, false if its deadline passes first.
   virtual bool wait(waiter& one) noexcept = 0;
-  /// Of the calling fiber; empty for the thread itself.
+  /// Returns the calling fiber's stack; empty for the thread itself.
   virtual stack_bounds stack() const noexcept = 0;
 
-  /// The calling thread's, or null when it has none.
+  /// Returns the calling thread's siblings, or null if it has none.
   static siblings* of_caller() noexcept {
     siblings* const all = sync::own_siblings();
     return all != nullptr && all->any() ? all : nullptr;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// slot.hpp: room for one T that is not there yet. The owner knows whether it is; the slot does not.
+// slot.hpp: storage for one T that may not exist yet. The owner tracks whether it does; the slot does not.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// stack_bounds.hpp: where the stack lies that the calling thread, or fiber, runs on.
+// stack_bounds.hpp: the bounds of the calling thread's or fiber's stack.
 #pragma once
 
 #include <muster/base/siblings.hpp>  // siblings
@@ -12,7 +12,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// The system's stack of the calling thread. Asks the system once for each thread. Empty where it does not know.
+/// Returns the system's stack of the calling thread; empty if unknown. Queries the system once per thread.
 inline stack_bounds thread_stack() noexcept {
   static constinit thread_local stack_bounds own;
   static constinit thread_local bool asked = false;
@@ -30,7 +30,7 @@ inline stack_bounds thread_stack() noexcept {
   return own;
 }
 
-/// That of the caller. Empty when it runs on a stack that neither the system nor the library knows.
+/// Returns the stack that the caller runs on; empty if neither the system nor the library knows it.
 inline stack_bounds current_stack() noexcept {
   siblings* const fibers = sync::own_siblings();
   stack_bounds found = fibers == nullptr ? stack_bounds{} : fibers->stack();

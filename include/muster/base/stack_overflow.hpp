@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// stack_overflow.hpp: says in one line that a stack has overflowed, and aborts.
+// stack_overflow.hpp: reports a stack overflow in one line and aborts.
 //
-// How        a handler of SIGSEGV, on a signal stack of its own. A fault just below the stack pointer is an overflow,
-//            and so is one in a frame whose end cannot be accessed. Other faults go to the handler that was there
-//            before, or end the program as they would have.
-// When       from the first fiber or the first use of a pool on, for the threads that use them. A handler that the
-//            program installs later takes the place of this one. A thread that has a signal stack keeps it.
-// Guards     of 64 KiB below the stacks of fibers and workers: a frame that is larger, and whose first access lies
-//            below them, goes unnoticed, unless it is compiled with -fstack-clash-protection.
-// Elsewhere  than on x86-64 and AArch64, and under sanitizers, which have messages of their own: nothing.
+// How        a SIGSEGV handler on its own signal stack. A fault just below the stack pointer is an overflow, as is one
+//            in a frame whose end is inaccessible. Other faults go to the previous handler, or end the program as
+//            usual.
+// When       from the first fiber or the first use of a pool, for the threads that use them. A handler that the program
+//            installs later replaces this one. A thread that already has a signal stack keeps it.
+// Guards     64 KiB below the stacks of fibers and workers. A larger frame whose first access is below the guard goes
+//            undetected, unless compiled with -fstack-clash-protection.
+// Elsewhere  no effect except on x86-64 and AArch64, or under sanitizers, which have their own messages.
 #pragma once
 
 #include <muster/base/config.hpp>   // MUSTER_ABI, MUSTER_SANITIZED
@@ -29,18 +29,18 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// Below each stack that we make: address space, and no memory.
+/// The guard below each stack that the library creates: address space without memory.
 inline constexpr std::size_t stack_guard_bytes = std::size_t{64} << 10U;
 
 class stack_overflow {
  public:
-  /// From now on, for the calling thread. Does nothing where it is not possible.
+  /// Starts watching the calling thread. Does nothing where that is unsupported.
   static void watch() noexcept {
     thread_local const signal_stack own;
     static_cast<void>(&own);
   }
-  /// Says which stack the calling thread uses now, and what to do about it; null: the system's own. May be called in a
-  /// signal handler.
+  /// Returns text that names the current stack of the calling thread and says what to do; null: the system's stack.
+  /// Must be safe in a signal handler.
   using namer = const char* (*)() noexcept;
   static namer& names() noexcept {
     static constinit thread_local namer own = nullptr;
@@ -68,7 +68,8 @@ class stack_overflow {
     ~signal_stack() {
       if (at_ == nullptr) return;
       stack_t now = {};
-      if (::sigaltstack(nullptr, &now) != 0 || now.ss_sp != at_) return;  // somebody else's now; ours stays
+      if (::sigaltstack(nullptr, &now) != 0 || now.ss_sp != at_)
+        return;  // another one is installed; this memory must stay
       now = {};
       now.ss_flags = SS_DISABLE;
       ::sigaltstack(&now, nullptr);
@@ -82,7 +83,7 @@ class stack_overflow {
     void* at_ = nullptr;
   };
 
-  /// For the process, once.
+  /// Installs the handler, once per process.
   static bool listen() noexcept {
 #if defined(MUSTER_SANITIZED)
     return false;
@@ -100,7 +101,7 @@ class stack_overflow {
 #endif
   }
 
-  /// Of the code that was interrupted. 0 where that is not known; without a context: whether it would be.
+  /// Returns the stack pointer of the interrupted code, or 0 if unsupported. Without a context: 1 if supported.
   static std::uintptr_t stack_pointer(const void* context) noexcept {
 #if defined(__x86_64__) && defined(REG_RSP)
     if (context == nullptr) return 1;
@@ -128,16 +129,16 @@ class stack_overflow {
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
       before.sa_handler(number);
     } else {
-      ::sigaction(SIGSEGV, &before, nullptr);  // the instruction is executed again, and ends the program
+      ::sigaction(SIGSEGV, &before, nullptr);  // the instruction runs again and ends the program
       if (info->si_code <= 0) ::raise(SIGSEGV);
     }
   }
 
   static bool is_overflow(std::uintptr_t address, std::uintptr_t end) noexcept {
-    constexpr std::uintptr_t used_below = 4096;                    // by a call, or by a leaf function
-    constexpr std::uintptr_t longest = std::uintptr_t{64} << 20U;  // frame
+    constexpr std::uintptr_t used_below = 4096;                    // of a call or a leaf function
+    constexpr std::uintptr_t longest = std::uintptr_t{64} << 20U;  // maximum size of a frame
     if (address < end) return end - address <= used_below;
-    // access(2) looks at memory for us.
+    // access(2) tests if memory is accessible.
     return address - end <= longest && ::access(std::bit_cast<const char*>(end), F_OK) != 0 && errno == EFAULT;
   }
 

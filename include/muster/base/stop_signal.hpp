@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// stop_signal.hpp: stops another thread of the process for a moment, wherever it is.
+// stop_signal.hpp: briefly interrupts another thread of the process, wherever it is.
 //
-// Signal     SIGURG, which debuggers pass on, which no library waits for, and which does nothing where nobody handles
-//            it. What others have sent is given to whoever handled it before. Most system calls are begun again; those
-//            that SA_RESTART does not know (poll, epoll_wait, nanosleep) return EINTR.
-// Libraries  that are loaded with this code each listen for themselves, the last one first.
+// Signal     SIGURG: debuggers pass it on, no library waits for it, and it is ignored by default. Signals from other
+//            senders go to the previous handler. Most system calls are restarted; the calls that SA_RESTART does not
+//            cover (poll, epoll_wait, nanosleep) return EINTR.
+// Libraries  loaded with their own copy of this code each install a handler; the last one is called first.
 #pragma once
 
 #include <muster/base/library.hpp>  // keep_library_of
@@ -22,11 +22,11 @@ namespace muster::inline MUSTER_ABI {
 
 class stop_signal {
  public:
-  /// What is called in the thread that is stopped, with what send() has been given, and with its ucontext_t. It may
-  /// do what signal handlers may. A thread may have gone elsewhere before it is stopped.
+  /// Called in the interrupted thread, with the argument of send() and the thread's ucontext_t. It may do
+  /// only what signal handlers may. The thread may have moved on between send() and the interruption.
   using handler = void (*)(const void* what, void* context) noexcept;
 
-  /// For the process, once. Returns false when the system refuses.
+  /// Installs the handler; call once per process. Returns false if the system refuses.
   static bool listen(handler ours) noexcept {
     ours_ = ours;
     struct sigaction now = {};
@@ -36,7 +36,7 @@ class stop_signal {
     keep_library_of(reinterpret_cast<const void*>(&stopped));
     return ::sigaction(SIGURG, &now, &others_) == 0;
   }
-  /// Lets the calling thread be stopped, which may have inherited that it cannot be.
+  /// Unblocks the signal in the calling thread, which may have inherited a mask that blocks it.
   static void let_in() noexcept {
     sigset_t one;
     ::sigemptyset(&one);
@@ -44,7 +44,7 @@ class stop_signal {
     ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   }
   static int this_thread() noexcept { return static_cast<int>(::syscall(SYS_gettid)); }
-  /// A thread of this process. Does nothing when it has ended.
+  /// Interrupts a thread of this process. Does nothing if it has ended.
   static void send(int thread, void* what) noexcept {
     siginfo_t info = {};
     info.si_signo = SIGURG;
@@ -57,13 +57,14 @@ class stop_signal {
   }
 
  private:
-  /// A number that those have in common who listen together.
+  /// A number that identifies this copy of the handler.
   static int for_whom() noexcept {
     return static_cast<int>(reinterpret_cast<std::uintptr_t>(&ours_) / alignof(handler));
   }
   static void stopped(int number, siginfo_t* info, void* context) noexcept {
     const int error = errno;
-    // Not for others: what their workers are is thread-local, and this thread may have to allocate its part first.
+    // Only for this copy's signals: other copies keep their workers in thread-local data, which this thread may first
+    // have to allocate.
     if (info->si_code == SI_QUEUE && info->si_pid == ::getpid() && info->si_errno == for_whom()) {
       ours_(info->si_value.sival_ptr, context);
       errno = error;

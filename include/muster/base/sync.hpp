@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync.hpp: the one seam between the library and the machine's atomics.
+// sync.hpp: the only seam between the library and the machine's atomics.
 //
 // Every structure names sync::atomic, sync::cell, sync::relax, sync::yield, sync::light_fence, sync::heavy_fence,
 // sync::full_fence, sync::futex_wait, sync::futex_wait_any and sync::futex_wake, and nothing else that threads share;
-// sync::thread_index, sync::innermost, sync::own, sync::own_siblings and sync::kept_part_of for what belongs to one
-// thread, and sync::switch_fiber. A macro chooses the side that a source file is compiled over: the standard library,
-// the model checker (MUSTER_MODEL), the standard library with delays and crashes (MUSTER_CHAOS) or with counts
-// (MUSTER_COUNTING), or a simulated machine (MUSTER_SIMULATION). So the text that is checked is the text that is
-// shipped.
+// sync::thread_index, sync::innermost, sync::own, sync::own_siblings and sync::kept_part_of for thread-local data, and
+// sync::switch_fiber. A macro chooses the implementation for a source file: the standard library, the model checker
+// (MUSTER_MODEL), the standard library with delays and crashes (MUSTER_CHAOS) or with counts (MUSTER_COUNTING), or a
+// simulated machine (MUSTER_SIMULATION). So the code that is checked is the code that is shipped.
 #pragma once
 
 #if defined(MUSTER_MODEL)

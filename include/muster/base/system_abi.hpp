@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// system_abi.hpp: how system calls are made on this machine, as a filter of system calls sees it. Linux.
+// system_abi.hpp: the system call convention of this machine, as seen by a system call filter. Linux.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -16,7 +16,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What a handler of SIGSYS finds in its context: a system call that a filter has trapped, and has not been made.
+/// The context of a SIGSYS handler: a system call that a filter has trapped, so it has not been executed.
 class trapped_call {
  public:
   using arguments = std::array<std::uint64_t, 6>;
@@ -25,9 +25,9 @@ class trapped_call {
       : machine_(static_cast<ucontext_t*>(context)->uc_mcontext),
         blocked_(static_cast<ucontext_t*>(context)->uc_sigmask) {}
   inline arguments given() const noexcept;
-  /// What the caller gets when the handler returns.
+  /// Sets the caller's result, effective when the handler returns.
   inline void set_result(std::int64_t result) noexcept;
-  /// From when the handler returns.
+  /// The signal mask after the handler returns.
   sigset_t& blocked_signals() noexcept { return blocked_; }
 
  private:
@@ -36,9 +36,9 @@ class trapped_call {
 };
 
 #if defined(__x86_64__)
-/// What the kernel calls the way in which this program makes them.
+/// The kernel's identifier of this program's system call convention.
 inline constexpr std::uint32_t native_calls = AUDIT_ARCH_X86_64;
-/// Numbers from here on are another way's.
+/// Numbers from here on belong to another convention.
 inline constexpr std::uint32_t first_foreign_call = 0x40000000;  // x32
 
 inline trapped_call::arguments trapped_call::given() const noexcept {
@@ -47,7 +47,7 @@ inline trapped_call::arguments trapped_call::given() const noexcept {
 }
 inline void trapped_call::set_result(std::int64_t result) noexcept { machine_.gregs[REG_RAX] = result; }
 
-/// Calls that newer machines have left out; negative there.
+/// Calls that newer architectures lack; negative there.
 struct old_calls {
   static constexpr long open = SYS_open, creat = SYS_creat, stat = SYS_stat, lstat = SYS_lstat, access = SYS_access,
                         readlink = SYS_readlink, unlink = SYS_unlink, rmdir = SYS_rmdir, mkdir = SYS_mkdir,
@@ -68,7 +68,7 @@ inline void trapped_call::set_result(std::int64_t result) noexcept {
   machine_.regs[0] = static_cast<std::uint64_t>(result);
 }
 
-/// Calls that newer machines have left out; negative there.
+/// Calls that newer architectures lack; negative there.
 struct old_calls {
   static constexpr long open = -1, creat = -2, stat = -3, lstat = -4, access = -5, readlink = -6, unlink = -7,
                         rmdir = -8, mkdir = -9, rename = -10, renameat = -11, getrlimit = -12, getpgrp = -13,

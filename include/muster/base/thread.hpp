@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// thread.hpp: what the library keeps for each thread: a small number, what the thread is in the middle of, and where it
-// has found things of its own.
-// Include base/sync.hpp instead, which has the same for the model checker's threads.
+// thread.hpp: the library's per-thread state: a small number, the current operation, and cached parts of objects.
+// Include base/sync.hpp instead, which also serves the model checker's threads.
 //
-// Numbers  dense from 0, the smallest that is free; no two threads that live have the same. Given back when the
-//          thread's thread_local objects are destroyed; a destructor that runs later takes another. The next owner of a
-//          number sees everything that the last has done, so that data that belongs to it needs no other order.
-// Tenure   a number, and how many times it has been taken: no two threads ever have the same.
+// Numbers  dense from 0, always the smallest free one; no two live threads share one. Released when the thread's
+//          thread_local objects are destroyed; a destructor that runs later takes another. A thread that reuses a
+//          number sees everything its previous owner did, so per-number data needs no further ordering.
+// Tenure   a number, and how often it has been taken: unique to each thread, forever.
 // Cost     one load and one compare, after the first call of a thread.
 #pragma once
 
@@ -36,15 +35,15 @@ namespace real {
 
 namespace detail {
 
-/// A thread's number for the time from when it takes it until it gives it back.
+/// A thread's number, from taking it until giving it back.
 struct thread_tenure {
   std::uint32_t number = no_number;
-  std::uint32_t turn = 0;  // how many have had the number before
+  std::uint32_t turn = 0;  // how many threads had the number before
   static constexpr std::uint32_t no_number = ~std::uint32_t{0};
   bool operator==(const thread_tenure&) const = default;
 };
 
-/// The numbers that threads have given back, smallest first. Never destroyed: threads may end after static objects.
+/// The numbers that threads have given back, smallest first. Never destroyed, as threads may outlive static objects.
 class thread_numbers {
  public:
   static thread_numbers& all() {
@@ -69,7 +68,7 @@ class thread_numbers {
     free_.push_back(number);
     std::push_heap(free_.begin(), free_.end(), std::greater<>());
   }
-  /// Whether the thread still has the number. If not, the caller sees everything that it has done.
+  /// Returns true if the thread still has the number. If not, the caller sees everything that the thread did.
   bool lasts(const thread_tenure& tenure) {
     const std::lock_guard lock(mutex_);
     return turns_[tenure.number] == tenure.turn;
@@ -78,14 +77,14 @@ class thread_numbers {
  private:
   std::mutex mutex_;
   std::vector<std::uint32_t> free_;   // a heap
-  std::vector<std::uint32_t> turns_;  // of each number that there is: how many times it has been given back
+  std::vector<std::uint32_t> turns_;  // for each number, how often it has been given back
 };
 
 inline constinit thread_local thread_tenure own_tenure;
 inline constinit thread_local const void* innermost_operation = nullptr;
 inline constinit thread_local MUSTER_ABI::detail::siblings* thread_siblings = nullptr;
 
-/// The thread's part of an object, by the object's identity.
+/// The thread's part of an object, with the object's identity.
 struct kept_part {
   std::uint64_t identity = 0;
   void* part = nullptr;
@@ -93,7 +92,7 @@ struct kept_part {
 inline constexpr std::size_t kept_parts = 8;
 inline constinit thread_local kept_part thread_parts[kept_parts];
 
-/// Work that a thread has to do before it gives its number back.
+/// Work that a thread must do before it gives its number back.
 class last_work {
  public:
   virtual void at_thread_end() noexcept = 0;
@@ -102,7 +101,7 @@ class last_work {
   ~last_work() = default;
 };
 
-/// All such work of a thread, unless it has ended before the thread.
+/// All such work of a thread whose objects still exist.
 class last_works {
  public:
   void add(const std::shared_ptr<last_work>& work) {
@@ -119,7 +118,7 @@ class last_works {
 };
 inline constinit thread_local last_works* own_last_works = nullptr;
 
-/// Does the calling thread's last work and returns its number, if it has one, and forgets the parts that belong to it.
+/// Does the calling thread's last work, drops its kept parts, and gives its number back, if it has one.
 inline void end_number() noexcept {
   while (own_last_works != nullptr) {
     const std::unique_ptr<last_works> last(std::exchange(own_last_works, nullptr));
@@ -170,69 +169,70 @@ struct number_end {
 using detail::last_work;
 using detail::thread_tenure;
 
-/// The number of the calling thread. Throws std::bad_alloc, at a thread's first call.
+/// Returns the calling thread's tenure. A thread's first call may throw std::bad_alloc.
 inline thread_tenure own_tenure() {
   if (detail::own_tenure.number == thread_tenure::no_number) [[unlikely]]
     detail::take_number();
   return detail::own_tenure;
 }
 inline unsigned thread_index() { return own_tenure().number; }
-/// Whether the thread still has its number. If not, the caller sees everything that it has done.
+/// Returns true if the thread still has its number. If not, the caller sees everything that the thread did.
 inline bool lasts(const thread_tenure& tenure) { return detail::thread_numbers::all().lasts(tenure); }
 
-/// Calls work->at_thread_end() before the calling thread gives its number back, if *work still exists then.
+/// Arranges a call of work->at_thread_end() before the calling thread gives its number back, if *work still exists.
 inline void before_thread_end(const std::shared_ptr<last_work>& work) {
   static_cast<void>(own_tenure());  // so that it is given back
   if (detail::own_last_works == nullptr) detail::own_last_works = new detail::last_works;
   detail::own_last_works->add(work);
 }
 
-/// An identity that no other object of the program has had.
+/// Returns an identity that no other object of the program has had.
 inline std::uint64_t new_identity() noexcept {
   static constinit std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
-/// What the calling thread has kept of the object with this identity; null when it has kept others since.
+/// Returns the part that the calling thread has kept of the object with this identity; null if another replaced it.
 inline void* kept_part_of(std::uint64_t identity) noexcept {
   const detail::kept_part& kept = detail::thread_parts[identity % detail::kept_parts];
   if (kept.identity != identity) return nullptr;
   if (kept.part == nullptr) __builtin_unreachable();  // the caller's test for null is this one
   return kept.part;
 }
-/// Keeps it. It must belong to the thread's number.
+/// Keeps a part, which must belong to the thread's number.
 inline void keep_part_of(std::uint64_t identity, void* part) noexcept {
   detail::thread_parts[identity % detail::kept_parts] = {identity, part};
 }
 
-/// A T of each thread: made without running code, and never destroyed.
+/// Returns the calling thread's T, which is constant-initialized and never destroyed.
 template <class T>
 T& own() noexcept {
   static constinit thread_local T one{};
   return one;
 }
 
-/// Makes a T for the calling thread at its first call, and destroys it when the thread ends.
+/// Constructs a T for the calling thread at its first call, and destroys it when the thread ends.
 template <class T>
 void at_thread_end() {
   thread_local const T last;
   static_cast<void>(&last);
 }
 
-/// The innermost operation that runs a user's function now, or null. Each fiber has its own.
+/// The innermost operation that is running a user's function, or null. Each fiber has its own.
 inline const void*& innermost() noexcept { return detail::innermost_operation; }
 
 /// The fibers of the thread, once it has made one (base/siblings.hpp).
 inline MUSTER_ABI::detail::siblings*& own_siblings() noexcept { return detail::thread_siblings; }
 
-/// What a thread is in a pool of threads.
+/// The position of a thread in a pool.
 struct pool_place {
-  void* worker = nullptr;  // null: in none
-  // At what its forks look before they call: a word that is less than nobodys_mark, unless they must do something else.
+  void* worker = nullptr;  // null: in no pool
+  // Its forks check the word at this address before they call. It is less than nobodys_mark, unless they must do
+  // something else.
   const void* mark = &nobodys_mark;
   static constexpr std::uint64_t nobodys_mark = ~std::uint64_t{1};
 };
 
-/// Of the calling thread. Each fiber has its own. Whoever sets it sets innermost() as well.
+/// The calling thread's. Each fiber has its own. Code that sets it must also set innermost().
 inline pool_place& own_place() noexcept {
   static constinit thread_local pool_place place;
   return place;
