@@ -1,19 +1,18 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// batch.hpp: requests of one kind that a state may execute together, when it can do so in less than one by one.
+// batch.hpp: requests of one kind that a state executes together, where that costs less than one by one.
 //
-// A state that wants them defines   void execute(batch<State, F, R> all) noexcept;
-// for a callable type F with result R. It must do what calling all[0].function(), all[1].function(), … on the state
-// would have done, and put each result where it belongs. F and R must be trivially copyable and of up to eight bytes; R
-// may also be a std::optional of such.
+// A state opts in by defining   void execute(batch<State, F, R> all) noexcept;   for a callable type F with result R.
+// It must have the effect of calling all[0].function(), all[1].function(), … on the state, and store each result in its
+// item. F and R must be trivially copyable and at most eight bytes; R may also be a std::optional of such a type.
 //
-// Some requests answer each other without the state: a push and the pop after it. A state that knows such defines
-//   static void eliminate(departing<State> all, std::span<std::uint32_t> notes) noexcept;
-// It puts the results of those, and sets their notes to departing::answered; the other requests, executed in their
-// order, must do what all would have done in theirs. So nothing is answered across a request that it does not know.
-// osci calls it before a batch leaves the thread: what is answered never meets the object, and a batch of which nothing
-// is left is not announced at all.
+// Some requests answer each other without the state, such as a push and the pop after it. A state with such requests
+// defines   static void eliminate(departing<State> all, std::span<std::uint32_t> notes) noexcept;
+// It stores the results of these requests and sets their notes to departing::answered. The remaining requests, executed
+// in order, must have the effect that all requests would have had. Hence no pair may be matched across a request of an
+// unknown kind. osci calls it before a batch leaves the thread: answered requests never reach the object, and an empty
+// batch is not announced.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::cell
@@ -40,7 +39,7 @@ class batch {
   class item {
    public:
     const F& function() const noexcept { return one_->ref().template as<F>(); }
-    /// Call once, after the last use of function(): the result takes its place.
+    /// Call once, after the last use of function(): the result is stored in its place.
     template <class T>
     void result(const T& value) noexcept
       requires(!std::is_void_v<R>)
@@ -64,7 +63,7 @@ class batch {
   row* last_;
 };
 
-/// Requests of any kinds that are about to leave their thread.
+/// Requests of any kind that are about to leave their thread.
 template <class State>
 class departing {
   using row = sync::cell<detail::request<State>>;
@@ -74,19 +73,19 @@ class departing {
 
   class item {
    public:
-    /// Whether it is an F. F must be trivially copyable and of up to eight bytes, and so must be its result.
+    /// Returns true if the request is an F. F and its result must be trivially copyable and at most eight bytes.
     template <class F>
     bool is() const noexcept {
       const auto kind = one_->ref().run;
       return kind == detail::call<State, F>::kind() || kind == detail::call<State, const F>::kind();
     }
-    /// Only of what is<F>().
+    /// Requires is<F>().
     template <class F>
     const F& function() const noexcept {
       static_assert(detail::call<State, F>::is_small, "eliminate: F and its result must be of up to eight bytes");
       return one_->ref().template as<F>();
     }
-    /// Call once, after the last use of function(): the result takes its place.
+    /// Call once, after the last use of function(): the result is stored in its place.
     template <class F, class T>
     void result(const T& value) noexcept {
       one_->ref().put_result(static_cast<typename detail::call<State, F>::result>(value));

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// cc_synch.hpp: a combining object (detail/combining_object.hpp has the contract). The requests of the threads stand in
-// a list, and one of the threads serves them.
+// cc_synch.hpp: a combining object (detail/combining_object.hpp has the contract). Requests form a list, and one of the
+// threads serves them.
 //
-// Progress   blocking. A thread that is stopped while it executes operations stops all others; elsewhere it stops at
-//            most the threads behind it in the list.
-// Fairness   first come, first served: an operation waits for those that were announced before it.
-// Memory     two line pairs for each node.
-// Use it     for a small object that many threads use, when they have no fibers; with fibers osci is faster. Alone, an
+// Progress   blocking. A thread that stops while it executes operations blocks all others; elsewhere it blocks at most
+//            the threads behind it in the list.
+// Fairness   first come, first served: an operation waits for all announced before it.
+// Memory     two line pairs per node.
+// Use it     for a small object that many threads share, without fibers; with fibers osci is faster. Uncontended, an
 //            operation costs one exchange.
-// Source     Fatourou and Kallimanis, "Revisiting the Combining Synchronization Technique", PPoPP 2012, CC-Synch. We
-//            changed how the combiner gets the result of its own operation: it goes straight to its caller.
+// Source     Fatourou and Kallimanis, "Revisiting the Combining Synchronization Technique", PPoPP 2012, CC-Synch.
+//            Changed: the combiner returns the result of its own operation directly to its caller.
 #pragma once
 
 #include <muster/combine/detail/combining_object.hpp>  // combining_object
@@ -32,7 +32,7 @@ class cc_synch_technique {
   using group = typename thread_nodes<node>::group;
   struct turn {
     node* own;
-    node* spare;  // the last node of the list, in which nothing is announced
+    node* spare;  // the last node of the list, with no request announced in it
   };
 
   template <class... Args>

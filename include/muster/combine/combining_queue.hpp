@@ -1,20 +1,19 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// combining_queue.hpp: unbounded FIFO queue for any number of threads, built on any combining object.
+// combining_queue.hpp: an unbounded FIFO queue for any number of threads, built on any combining object.
 //
 // Order      linearizable FIFO.
-// Progress   that of the combining object, of which there are two: pushes and pops do not wait for each other.
-// Memory     eight bytes for each item, in segments of four kilobytes, one of which is kept when it is empty. Items
-//            that are larger, or not trivially copyable, lie in boxes; each thread keeps up to 1024 of these for reuse.
-// Errors     push throws what T's constructor throws, std::bad_alloc, and what the object's apply throws; then the
-//            queue is as it was. A T whose move throws in pop reaches the caller of pop, and that item is gone.
-// Use it     where many fibers push and pop (combining_queue<T, osci> is the paper's OsciQueue). Between threads
-//            without fibers, mpmc_queue is faster, bounded, and can be waited for.
+// Progress   that of the combining object. There are two of them, so pushes and pops do not wait for each other.
+// Memory     eight bytes per item, in segments of four kilobytes; one empty segment is kept. Items that are larger or
+//            not trivially copyable are boxed; each thread keeps up to 1024 boxes for reuse.
+// Errors     push throws exceptions from T's constructor, std::bad_alloc, and exceptions from the object's apply; the
+//            queue is then unchanged. If moving T throws in pop, the exception reaches the caller and the item is lost.
+// Use it     where many fibers push and pop (combining_queue<T, osci> is the paper's OsciQueue). For threads without
+//            fibers, mpmc_queue is faster, bounded, and supports waiting.
 // Source     the two-lock queue of Michael and Scott, PODC 1996, with a combining object in place of each lock
-//            (Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017). Changed: items travel with the requests and lie
-//            side by side in segments, so that eight of them move from combiner to combiner at once, and nobody else
-//            touches them.
+//            (Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017). Changed: items travel with the requests and are
+//            adjacent in segments. Eight of them move from combiner to combiner at once, and only combiners touch them.
 #pragma once
 
 #include <muster/base/arch.hpp>                   // isolation_size
@@ -31,42 +30,42 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// `Segment`: items that lie side by side.
+/// `Segment`: items per segment.
 template <class T, template <class...> class Combining = osci, std::size_t Segment = 480>
 class combining_queue {
  public:
   using value_type = T;
 
   explicit combining_queue(const combine_options& options = {});
-  /// Destroys the items left. Waits for operations that have had their effect and have not returned yet.
+  /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
   ~combining_queue();
   combining_queue(const combining_queue&) = delete;
   combining_queue& operator=(const combining_queue&) = delete;
 
-  /// Puts an item at the end.
+  /// Appends an item.
   MUSTER_HOT void push(T item) { emplace(std::move(item)); }
   template <class... Args>
   MUSTER_HOT void emplace(Args&&... args);
-  /// Takes the first item, if there is one.
+  /// Removes and returns the first item, if any.
   MUSTER_HOT std::optional<T> pop();
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const;
 
  private:
   using word = std::uint64_t;
 
   struct segment {
-    // The pushing combiner's; the other reads them.
-    alignas(isolation_size) sync::atomic<std::size_t> filled{0};  // never falls, but before the segment is used again
-    sync::atomic<segment*> next{nullptr};                         // set when it is full
-    alignas(isolation_size) sync::cell<word> words[Segment];      // the first `filled` are items, or have been
+    // Written by the pushing combiner, read by the popping one.
+    alignas(isolation_size) sync::atomic<std::size_t> filled{0};  // only grows, except before the segment is reused
+    sync::atomic<segment*> next{nullptr};                         // set when the segment is full
+    alignas(isolation_size) sync::cell<word> words[Segment];      // the first `filled` are items or were
   };
   using spare_segment = sync::atomic<segment*>;
 
   struct push_end {
     segment* last = nullptr;
-    std::size_t used = 0;  // filled, of `last`
+    std::size_t used = 0;  // words of `last` in use
     spare_segment* spare = nullptr;
     struct pushing;
     MUSTER_COLD void add_segment();
@@ -74,14 +73,14 @@ class combining_queue {
   struct pop_end {
     segment* first = nullptr;
     std::size_t taken = 0;   // of `first`
-    std::size_t filled = 0;  // at least so many
+    std::size_t filled = 0;  // a lower bound
     spare_segment* spare = nullptr;
     struct popping;
     MUSTER_COLD bool look() noexcept;
   };
 
   [[no_unique_address]] detail::item_words<T> words_;
-  // One that has been emptied, for the next that is needed.
+  // An emptied segment, for the next that is needed.
   alignas(isolation_size) spare_segment spare_{nullptr};
   Combining<push_end> pushes_;
   Combining<pop_end> pops_;
@@ -89,7 +88,7 @@ class combining_queue {
 
 template <class T, template <class...> class Combining, std::size_t Segment>
 void combining_queue<T, Combining, Segment>::push_end::add_segment() {
-  // (5) acquire: pairs with (6). Whoever has emptied it has read all of it.
+  // (5) acquire: pairs with (6). The popping combiner that emptied it has read all of it.
   std::unique_ptr<segment> added(spare->exchange(nullptr, std::memory_order_acquire));
   if (added == nullptr) added = std::make_unique<segment>();
   // Relaxed: (3) makes them visible.
@@ -108,19 +107,19 @@ struct combining_queue<T, Combining, Segment>::push_end::pushing {
     if (end.used == Segment) [[unlikely]]
       end.add_segment();
     end.last->words[end.used].ref() = item;
-    // (1) release: pairs with (2). A pop that finds the number finds the items.
+    // (1) release: pairs with (2). A pop that sees the count sees the items.
     end.last->filled.store(++end.used, std::memory_order_release);
   }
 };
 
-/// Returns false when there is no item.
+/// Returns false if there is no item.
 template <class T, template <class...> class Combining, std::size_t Segment>
 bool combining_queue<T, Combining, Segment>::pop_end::look() noexcept {
   if (taken == Segment) {
-    // (4) acquire: pairs with (3). The next segment is empty, or what has been put there since.
+    // (4) acquire: pairs with (3). The next segment is empty, or holds only items added since.
     segment* const next = first->next.load(std::memory_order_acquire);
     if (next == nullptr) return false;
-    // (6) release: pairs with (5). One that is there already has been put there by this end.
+    // (6) release: pairs with (5). A spare that is already there was stored by this end.
     delete spare->exchange(std::exchange(first, next), std::memory_order_release);
     taken = 0;
   }
@@ -148,7 +147,7 @@ combining_queue<T, Combining, Segment>::combining_queue(const combine_options& o
 template <class T, template <class...> class Combining, std::size_t Segment>
 combining_queue<T, Combining, Segment>::~combining_queue() {
   words_.await_idle();
-  // That an item has been popped does not tell that its push has left the other end: now it has.
+  // A popped item does not imply that its push has left the other end; this operation does.
   pushes_.apply([](push_end&) noexcept {});
   while (pop()) {
   }

@@ -1,20 +1,19 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// combining_stack.hpp: unbounded LIFO stack for any number of threads, built on any combining object.
+// combining_stack.hpp: an unbounded LIFO stack for any number of threads, built on any combining object.
 //
 // Order      linearizable LIFO.
 // Progress   that of the combining object.
-// Memory     eight bytes for each item, in blocks of four kilobytes, one of which is kept when it is empty. Items that
-//            are larger, or not trivially copyable, lie in boxes; each thread keeps up to 1024 of these for reuse.
-// Errors     push throws what T's constructor throws, std::bad_alloc, and what the object's apply throws; then the
-//            stack is as it was. A T whose move throws in pop reaches the caller of pop, and that item is gone.
-// Use it     where many fibers push and pop (combining_stack<T, osci> is the paper's OsciStack): for free lists, for
-//            work that is best done while it is in the cache.
-// Source     Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017. Changed: items travel with the requests and lie side
-//            by side, so that nobody follows links, and only the combiner touches the stack. Pushes and pops that
-//            travel together answer each other before they meet it (elimination: Hendler, Shavit, Yerushalmi, SPAA
-//            2004).
+// Memory     eight bytes per item, in blocks of four kilobytes; one empty block is kept. Items that are larger or not
+//            trivially copyable are boxed; each thread keeps up to 1024 boxes for reuse.
+// Errors     push throws exceptions from T's constructor, std::bad_alloc, and exceptions from the object's apply; the
+//            stack is then unchanged. If moving T throws in pop, the exception reaches the caller and the item is lost.
+// Use it     where many fibers push and pop (combining_stack<T, osci> is the paper's OsciStack): for free lists, and
+//            for work best done while it is in the cache.
+// Source     Fatourou and Kallimanis, PPoPP 2012 and OPODIS 2017. Changed: items travel with the requests and are
+//            adjacent, so no thread follows links and only the combiner touches the stack. Pushes and pops that travel
+//            together answer each other before they reach it (elimination: Hendler, Shavit, Yerushalmi, SPAA 2004).
 #pragma once
 
 #include <muster/combine/batch.hpp>               // departing
@@ -36,7 +35,7 @@ class combining_stack {
   using value_type = T;
 
   explicit combining_stack(const combine_options& options = {}) : words_(options.threads), top_(options) {}
-  /// Destroys the items left. Waits for operations that have had their effect and have not returned yet.
+  /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
   ~combining_stack() {
     words_.await_idle();
     if constexpr (!detail::item_words<T>::in_place)
@@ -50,16 +49,16 @@ class combining_stack {
   MUSTER_HOT void push(T item) { emplace(std::move(item)); }
   template <class... Args>
   MUSTER_HOT void emplace(Args&&... args);
-  /// Takes the item on top, if there is one.
+  /// Removes and returns the item on top, if any.
   MUSTER_HOT std::optional<T> pop();
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const { top_.check(); }
 
  private:
   using word = std::uint64_t;
 
-  /// Blocks of words, the last one first.
+  /// Blocks of words, the topmost first.
   struct top {
     static constexpr unsigned in_block = 510;
     struct block {
@@ -89,7 +88,7 @@ class combining_stack {
 
 template <class T, template <class...> class Combining>
 combining_stack<T, Combining>::top::~top() {
-  while (last != nullptr) last = std::move(last->below);  // and not one inside the other
+  while (last != nullptr) last = std::move(last->below);  // iteratively, not by recursion
 }
 
 template <class T, template <class...> class Combining>
@@ -100,7 +99,7 @@ void combining_stack<T, Combining>::top::add_block() {
   used = 0;
 }
 
-/// Returns false when the stack is empty.
+/// Returns false if the stack is empty.
 template <class T, template <class...> class Combining>
 bool combining_stack<T, Combining>::top::drop_block() noexcept {
   if (last == nullptr || last->below == nullptr) return false;
@@ -128,11 +127,11 @@ struct combining_stack<T, Combining>::top::popping {
   }
 };
 
-/// A pop gets what the last push before it, that no other has got, has brought.
+/// A pop gets the item of the last push before it that no other pop has taken.
 template <class T, template <class...> class Combining>
 void combining_stack<T, Combining>::top::eliminate(departing<top> all, std::span<std::uint32_t> notes) noexcept {
   constexpr std::uint32_t none = all.answered - 1;
-  std::uint32_t last = none;  // the last push that is left; its note says which was before it
+  std::uint32_t last = none;  // the last push not yet matched; its note names the one before it
   for (std::uint32_t i = 0; i < all.size(); ++i) {
     if (all[i].template is<pushing>()) {
       notes[i] = std::exchange(last, i);

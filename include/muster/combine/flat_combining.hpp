@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// flat_combining.hpp: a combining object (detail/combining_object.hpp has the contract). Each thread has a record where
-// it publishes its request; the thread that gets the lock looks through the records and executes the requests in them.
+// flat_combining.hpp: a combining object (detail/combining_object.hpp has the contract). Each thread publishes its
+// request in its own record; the thread that gets the lock scans the records and executes their requests.
 //
-// Progress   blocking. A thread that is stopped while it executes operations stops all others; elsewhere it stops none.
-// Fairness   none is promised. A request that has been published before a pass begins is served in that pass.
-// Memory     a line pair for each record.
-// Use it     when threads may be stopped at any time: one that waits for its turn does not stop those behind it. With
-//            many threads cc_synch is faster, because it does not look at records in which nothing is published.
+// Progress   blocking. A thread that stops while it executes operations blocks all others; elsewhere it blocks none.
+// Fairness   none. A request published before a pass begins is served in that pass.
+// Memory     a line pair per record.
+// Use it     when threads may be stopped at any time: a waiting thread does not block others. With many threads
+//            cc_synch is faster, because it never reads records without a request.
 // Source     Hendler, Incze, Shavit and Tzafrir, "Flat combining and the synchronization-parallelism tradeoff", SPAA
-//            2010. We changed where it begins: a thread that finds the object free does not publish its request. And
-//            the combiner does not scan for idle records separately: it drops them in the pass in which they have
-//            become too old.
+//            2010. Changed: a thread that finds the object free does not publish its request. The combiner has no
+//            separate scan for idle records: it drops them in the pass in which they become too old.
 #pragma once
 
 #include <muster/base/arch.hpp>                        // line_size
@@ -34,7 +33,7 @@ class flat_combining_technique {
   enum : std::uint32_t { done, pending };
   static constexpr unsigned most_passes = 16;      // of one combiner
   static constexpr std::uint64_t most_idle = 256;  // passes without a request after which a record is dropped
-  // All wait for the same events, because a combiner that stops has served almost all of them: it wakes all at once.
+  // All threads wait for one event: a combiner that stops has served almost all of them, so it wakes all at once.
   static constexpr std::uint32_t key = 0;
 
  public:
@@ -43,7 +42,7 @@ class flat_combining_technique {
     sync::atomic<std::uint32_t> state{done};     // pending: set by the owner; done: set by the combiner
     sync::atomic<std::uint32_t> linked{0};       // set by the owner before it links; cleared by the combiner
     sync::cell<record*> next{nullptr};           // the combiner's while linked, else the owner's
-    sync::cell<std::uint64_t> last_pass{0U};     // that has found something here; as `next`
+    sync::cell<std::uint64_t> last_pass{0U};     // the last pass with a request here; owned as `next`
     sync::cell<detail::request<State>> request;  // the combiner's while pending, else the owner's
   };
 
@@ -68,7 +67,7 @@ class flat_combining_technique {
     for (;;) {
       if (!linked(own)) link(own);
       if (try_lock()) break;
-      // The combiner may drop the record while we publish in it: it has looked before, and will not come back.
+      // The combiner may drop the record during publication: it has already passed it and will not return.
       waiting_.await(key, [&] { return is_done(own) || !linked(own) || free(); });
       if (is_done(own)) return true;
     }
@@ -76,7 +75,7 @@ class flat_combining_technique {
       unlock();
       return true;
     }
-    // We are the combiner: no other thread looks at the request any more, and the record has been of use just now.
+    // This thread is the combiner: no other reads the request any more, and the record was just in use.
     own->state.store(done, std::memory_order_relaxed);
     own->last_pass.ref() = passes_.get();
     mine.give_back(own);
@@ -108,21 +107,21 @@ class flat_combining_technique {
 
   bool free() const noexcept { return locked_.load(std::memory_order_relaxed) == 0; }
   MUSTER_HOT bool try_lock() noexcept {
-    // (1) acquire: pairs with (2). We have the object, and the list, as their last user left them.
+    // (1) acquire: pairs with (2). The object and the list are as their last user left them.
     return free() && locked_.exchange(1, std::memory_order_acquire) == 0;
   }
   void unlock() noexcept {
     const auto events = waiting_.lasting_events();
-    // (2) release: pairs with (1). The next to come may end the object.
+    // (2) release: pairs with (1). The next thread may end the object.
     locked_.store(0, std::memory_order_release);
     events.happened(key);
   }
   static bool is_done(const record* own) noexcept {
-    // (3) acquire: pairs with (5). The result is there.
+    // (3) acquire: pairs with (5). The result is visible.
     return own->state.load(std::memory_order_acquire) == done;
   }
   static bool linked(const record* own) noexcept {
-    // (7) acquire: pairs with (8). When the record has been dropped, the links in it are ours.
+    // (7) acquire: pairs with (8). Once the record is dropped, its links belong to this thread.
     return own->linked.load(std::memory_order_acquire) != 0;
   }
 
@@ -130,14 +129,14 @@ class flat_combining_technique {
     own->linked.store(1, std::memory_order_relaxed);
     record* head = head_.load(std::memory_order_relaxed);
     do own->next.ref() = head;
-    // (9) release: pairs with (10). The combiner sees the record, and, because each of these continues the ones before,
-    // all that were linked earlier.
+    // (9) release: pairs with (10). The combiner sees the record and, because each exchange continues the release
+    // sequence, all records linked earlier.
     while (!head_.compare_exchange_weak(head, own, std::memory_order_release, std::memory_order_relaxed));
   }
 
-  /// Holding the lock, which it releases.
+  /// Call with the lock held; releases it.
   void combine(group& mine) {
-    // A thread that is served may end the object.
+    // A served thread may end the object.
     const stay staying(mine);
     {
       const inside here = waiting_.executing();
@@ -151,7 +150,7 @@ class flat_combining_technique {
     unlock();
   }
 
-  /// Returns how many requests it has found and run.
+  /// Returns how many requests it found and ran.
   unsigned pass() {
     const std::uint64_t now = ++passes_.ref();
     unsigned found = 0;
@@ -168,7 +167,7 @@ class flat_combining_technique {
         r->state.store(done, std::memory_order_release);
       } else if (before != nullptr && now - r->last_pass.get() > most_idle) {
         before->next.ref() = next;
-        // (8) release: pairs with (7). We have read the links, and the owner may use them.
+        // (8) release: pairs with (7). The links have been read, so the owner may reuse them.
         r->linked.store(0, std::memory_order_release);
         r = next;
         continue;
@@ -181,9 +180,9 @@ class flat_combining_technique {
 
   const unsigned help_;
   alignas(isolation_size) sync::atomic<std::uint32_t> locked_{0};
-  alignas(isolation_size) sync::atomic<record*> head_{nullptr};  // never dropped, so that only owners write here
+  alignas(isolation_size) sync::atomic<record*> head_{nullptr};  // never dropped, so only owners write here
   alignas(isolation_size) waiting<Wait> waiting_;
-  alignas(isolation_size) sync::cell<std::uint64_t> passes_{0U};  // the combiner's, and so is the state
+  alignas(isolation_size) sync::cell<std::uint64_t> passes_{0U};  // the combiner's, as is the state
   sync::cell<State> state_;
 };
 

@@ -3,24 +3,24 @@
 //
 // osci.hpp: an object that many threads use, one operation at a time. Requests of a thread's fibers travel together.
 //
-// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
-// Progress   blocking. A thread that is stopped while it executes operations stops all others; one that is stopped
-//            elsewhere stops at most those whose turn comes after its own.
+// Order      linearizable: operations on the object happen one after another, each between its call and its return.
+// Progress   blocking. A thread that stops while it executes operations blocks all others; elsewhere it blocks at most
+//            the operations whose turn comes after its own.
 // Killed     as stopped.
-// Fairness   first come, first served, by batches: an operation waits for those that were announced before it.
-// Operations run on the thread that serves, which may be another than the caller's: they see its thread-local data.
-//            What they throw reaches the caller, and nobody else. They may not apply to the same object.
-// Memory     for each thread: a few batches of `batch` requests of 16 bytes, made at its first operations; 20 bytes
-//            more for each request when the state eliminates (batch.hpp).
-// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
-//            std::logic_error when it is called from within an operation of the same object, std::length_error when
-//            more threads come than configured, std::bad_alloc at the first operations of a thread.
+// Fairness   first come, first served, by batches: an operation waits for all announced before it.
+// Operations run on the serving thread, which may not be the caller's, and see its thread-local data. An exception
+//            reaches only the caller of its operation. Operations may not apply to the same object.
+// Memory     per thread: a few batches of `batch` requests of 16 bytes, allocated in its first operations; 20 bytes
+//            more per request if the state eliminates (batch.hpp).
+// Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply throws exceptions from the
+//            operation, std::logic_error if called from an operation of the same object, std::length_error if more
+//            threads come than configured, and std::bad_alloc in a thread's first operations.
 // Use it     for a small object that every thread needs all the time. With one fiber per thread it is cc_synch. When
 //            operations are long or threads few, a mutex is as good.
-// Source     Fatourou and Kallimanis, "Lock Oscillation", OPODIS 2017, in three ways changed. The fibers of a thread
-//            need no compare-exchange among themselves, so recording a request is a plain store. Requests lie side by
-//            side without flags of their own; one word per batch says that all are done. The list is CC-Synch's
-//            (request_list.hpp). bench/baselines has it as printed.
+// Source     Fatourou and Kallimanis, "Lock Oscillation", OPODIS 2017, with three changes. The fibers of a thread need
+//            no compare-exchange among themselves, so recording a request is a plain store. Requests are adjacent and
+//            have no flags; one word per batch marks all of them done. The list is CC-Synch's (request_list.hpp).
+//            bench/baselines has the algorithm as printed.
 #pragma once
 
 #include <muster/combine/detail/per_thread.hpp>    // per_thread
@@ -55,8 +55,8 @@ class osci {
     if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; ask for 1 at least");
     if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
   }
-  /// Runs what has been posted and not served. Waits for operations that have had their effect and have not returned
-  /// yet; others may not have begun.
+  /// Runs requests that were posted and not served. Waits for operations that have taken effect but not yet returned;
+  /// no other operation may have begun.
   ~osci() {
     groups_.for_each([](const group& g) {
       if (g.at_end != nullptr) g.at_end->end();
@@ -82,9 +82,9 @@ class osci {
     return apply_and_direct(g, call);
   }
 
-  /// Executes all `functions` in their order, writes their results from `results` on, if they have any, and returns
-  /// the end of these. They travel together: others' operations come between them only after every `batch`. When some
-  /// throw, all are executed, and the first exception is rethrown.
+  /// Executes all `functions` in order, writes their results, if any, to `results`, and returns the end of the output.
+  /// They travel together: operations of others run between them only after every `batch`. If some throw, all are still
+  /// executed, and the first exception is rethrown.
   template <class F, class OutputIt>
   OutputIt apply_batch(std::span<F> functions, OutputIt results) {
     using call = detail::call<State, std::conditional_t<std::is_invocable_v<const F&, State&>, const F&, F&>>;
@@ -98,7 +98,7 @@ class osci {
       fat& b = *take_fat(g);
       b.count = static_cast<unsigned>(many);
       b.posted = b.count - 1;  // the results are fetched together
-      b.tickets = 1;           // this call stays by itself
+      b.tickets = 1;           // keeps the batch for this call
       b.published = b.taken = false;
       for (std::size_t i = 0; i < many; ++i) calls.emplace_back(functions[i]).record(b.requests[i].ref());
       publish(g, b);
@@ -122,14 +122,14 @@ class osci {
     return results;
   }
 
-  // The calls below return before the operation has been executed: many requests of a thread without fibers travel
-  // together. They need combine_options::detached, and throw std::logic_error without it. Callables and results must be
-  // of up to eight bytes that can be copied as bytes.
+  // The calls below return before the operation is executed, so many requests of a thread without fibers travel
+  // together. They require combine_options::detached and throw std::logic_error without it. Callables and results must
+  // be trivially copyable and at most eight bytes.
 
   template <class R>
   class ticket;
-  /// Records a request. It begins to travel when a batch is full, at flush(), and at the latest with the next apply()
-  /// or get() of this thread.
+  /// Records a request. It is announced when a batch is full, at flush(), and at the latest with this thread's next
+  /// apply() or get().
   template <class F>
   ticket<std::invoke_result_t<F&, State&>> submit(F function) {
     using call = detail::call<State, F&&>;
@@ -143,8 +143,8 @@ class osci {
     return made;
   }
 
-  /// The same for a function whose result nobody needs, and which may not throw. It begins to travel at the latest when
-  /// the thread ends.
+  /// Like submit(), for a noexcept function whose result is not needed. It is announced at the latest when the thread
+  /// ends.
   template <class F>
   void post(F function) {
     using call = detail::call<State, F&&>;
@@ -157,10 +157,10 @@ class osci {
     if (b.count == batch_) publish_and_leave(g, b);
   }
 
-  /// Sends off what this thread has submitted and posted.
+  /// Announces the requests that this thread has submitted and posted.
   void flush() { flush_open(*this, own_group()); }
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const {
     MUSTER_CHECK(list_.quiescent(), "osci: destroyed or checked while a thread is inside an operation");
     groups_.for_each([](const group& g) {
@@ -178,26 +178,28 @@ class osci {
   using node = typename list::node;
   using row = typename list::row;
 
-  /// Requests of one thread that travel together. Touched by that thread only, but for the requests while they travel.
+  /// Requests of one thread that travel together. Only that thread touches it, except for the requests while they
+  /// travel.
   struct fat {
     std::unique_ptr<row[]> requests;
-    row* rows = nullptr;  // where they are while they travel: here, in `kept`, or in the node
-    // If the state eliminates: those that are left, and for each request its place among them, or departing::answered.
+    row* rows = nullptr;  // the requests while they travel: here, in `kept`, or in the node
+    // If the state eliminates: the remaining requests, and for each request its index among them or
+    // departing::answered.
     std::unique_ptr<row[]> kept;
     std::unique_ptr<std::uint32_t[]> places;
-    node* own = nullptr;  // a spare until it is published, then the node it was announced in, which is the next spare
+    node* own = nullptr;  // a spare until published, then the node of the announcement, which is the next spare
     unsigned count = 0;
-    unsigned posted = 0;    // of these: results that nobody will fetch
-    unsigned tickets = 0;   // of these: for tickets that have not fetched their results
-    unsigned readers = 0;   // since it is published: calls of apply() that have not fetched their results
+    unsigned posted = 0;    // of `count`: results that no call will fetch
+    unsigned tickets = 0;   // of `count`: for tickets that have not fetched their results
+    unsigned readers = 0;   // since publication: calls of apply() that have not fetched their results
     bool directed = false;  // a fiber will publish it
     bool published = false;
     bool eliminated = false;  // some requests have answered each other
-    bool taken = false;       // the role has been ours, or cannot be: nobody waited when it was published
+    bool taken = false;       // the role was taken, or cannot be: no fiber waited at publication
     fat* next = nullptr;
   };
   struct group;
-  /// Sends a thread's requests off when it ends, unless the object has ended before.
+  /// Announces a thread's requests when it ends, unless the object has already been destroyed.
   struct last_flush final : sync::last_work {
     last_flush(osci& object, group& g) noexcept : of(&object), in(g) {}
     void at_thread_end() noexcept override {
@@ -218,14 +220,14 @@ class osci {
   };
   struct group : detail::thread_part {
     fat* open = nullptr;    // requests are being recorded in it
-    fat* recent = nullptr;  // the last one published, while somebody waits for it
+    fat* recent = nullptr;  // the last one published, while a fiber waits for it
     fat* free = nullptr;
-    fat* unread = nullptr;  // published, and nobody will fetch results
+    fat* unread = nullptr;  // published, with no results left to fetch
     node* spare = nullptr;  // for a request that travels alone
     std::vector<std::unique_ptr<fat>> fats;
-    std::vector<std::unique_ptr<node>> nodes;  // made here; they travel through the hands of all
-    std::shared_ptr<last_flush> at_end;        // made when the first request is detached
-    bool ends_with_flush = false;              // the thread knows of it
+    std::vector<std::unique_ptr<node>> nodes;  // made here; nodes move between threads
+    std::shared_ptr<last_flush> at_end;        // made with the first detached request
+    bool ends_with_flush = false;              // registered to run when the thread ends
   };
   struct reading {
     group& in;
@@ -234,8 +236,8 @@ class osci {
       if (--from.tickets == 0 && from.readers == 0) give_back(in, &from);
     }
   };
-  /// The end of a call of apply() that has recorded its request in a batch. The batch stays, from before it is
-  /// announced until the last of them.
+  /// Ends a call of apply() that recorded its request in a batch. The batch stays alive from before its announcement
+  /// until the last of these.
   struct applying {
     group& in;
     fat& from;
@@ -273,7 +275,7 @@ class osci {
     return g.fats.back().get();
   }
 
-  // None is free: one that has been served and that nobody reads, or a new one.
+  // No batch is free: returns a served one with no readers, or a new one.
   MUSTER_COLD fat* find_fat(group& g) {
     for (fat** at = &g.unread; *at != nullptr; at = &(*at)->next) {
       fat* const b = *at;
@@ -303,7 +305,7 @@ class osci {
       fat* const b = take_fat(g);
       b->count = b->posted = b->tickets = 0;
       b->directed = b->published = b->taken = false;
-      list_.prepare(b->own);  // who records here looks at it before it is announced
+      list_.prepare(b->own);  // fibers that record here look at it before it is announced
       g.open = b;
     }
     return *g.open;
@@ -311,7 +313,7 @@ class osci {
 
   // --------------------------------------------------------------------------------------------------------- apply
 
-  // Nobody on this thread could add a request of its own.
+  // No other fiber of this thread can add a request.
   template <class Call>
   MUSTER_HOT typename Call::result apply_alone(group& g, Call& call) {
     node* const spare = g.spare;
@@ -324,11 +326,11 @@ class osci {
     return list_.run_and_serve(call, spare, g);
   }
 
-  // Most operations of many fibers: another one publishes them, and when this fiber has its turn again, they are done.
+  // The usual case with many fibers: another fiber publishes, and the batch is done by this fiber's next turn.
   template <class Call>
   MUSTER_HOT typename Call::result apply_with_others(group& g, Call& call) {
     if (g.recent != nullptr) look_after(*g.recent, g);
-    // That may have executed operations that wait, and then the batch has gone.
+    // That may have executed operations that wait, during which the batch was published.
     if (g.open == nullptr || !g.open->directed) [[unlikely]]
       return apply_and_direct(g, call);
     fat& b = *g.open;
@@ -352,8 +354,8 @@ class osci {
     return call.fetch(result_row(*batch, place).ref());
   }
 
-  // Records a request in a batch, sends the batch off when the thread's other fibers have recorded theirs, and waits
-  // for it. Returns the batch, and the request's place in it.
+  // Records a request, publishes the batch once the thread's other fibers have recorded theirs, and waits for it.
+  // Returns the batch and the request's index in it.
   MUSTER_COLD std::pair<fat*, unsigned> direct(group& g, detail::request<State> first) {
     if (g.recent != nullptr) look_after(*g.recent, g);
     fat& b = open_fat(g);
@@ -366,7 +368,7 @@ class osci {
     return {&b, place};
   }
 
-  // Whichever fiber comes first takes the role, not only those that wait: until then, everybody waits.
+  // The first fiber to get here takes the role, even if it does not wait for the batch: until then no request proceeds.
   void look_after(fat& b, group& g) noexcept {
     const std::uint32_t state = list_.look(b.own);
     if (is_ours(b, state)) [[unlikely]]
@@ -375,7 +377,7 @@ class osci {
   }
 
   MUSTER_COLD void await_published(fat& b) noexcept {
-    while (!b.published) list_.yield();  // until the fiber that directs it has its turn
+    while (!b.published) list_.yield();  // until its directing fiber has a turn
     await(b);
   }
 
@@ -400,7 +402,7 @@ class osci {
 
   // ------------------------------------------------------------------------------------------------------- publish
 
-  /// Returns false when the requests have answered each other.
+  /// Returns false if all requests have answered each other.
   bool publish(group& g, fat& b) noexcept {
     if (g.open == &b) g.open = nullptr;
     b.readers = b.count - b.posted - b.tickets;
@@ -428,7 +430,7 @@ class osci {
     return true;
   }
 
-  /// How many of the requests have not answered each other. They stand at b.rows then.
+  /// Returns how many requests remain unanswered; they are then at b.rows.
   MUSTER_COLD std::uint32_t eliminate(fat& b) noexcept
     requires detail::eliminating<State>
   {
@@ -451,7 +453,7 @@ class osci {
     return kept;
   }
 
-  /// Where the result of a request is.
+  /// The request that holds the result.
   static row& result_row(const fat& b, unsigned place) noexcept {
     if constexpr (detail::eliminating<State>)
       if (b.eliminated) {
@@ -481,7 +483,7 @@ class osci {
   void publish_and_leave(group& g, fat& b) noexcept {
     const bool is_announced = publish(g, b);
     if (b.directed) return;
-    // Before it is served: when that executes operations that wait, other fibers may take the batch to its end.
+    // Before serving: if that executes operations that wait, other fibers may finish the batch.
     if (b.readers == 0 && b.tickets == 0) {
       b.next = g.unread;
       g.unread = &b;
@@ -512,9 +514,9 @@ class osci {
   list list_;
 };
 
-/// The result of a submitted request, which may not have been executed yet. Belongs to the thread that has submitted
-/// it, and must not outlive the object. Its destructor waits, and drops the result. To destroy it on another thread, or
-/// ask there whether it is ready, ends the program with a message.
+/// The result of a submitted request, possibly not yet executed. It belongs to the submitting thread and must not
+/// outlive the object. The destructor waits and discards the result. Destroying it or calling ready() on another thread
+/// ends the program with a message.
 template <class State, class Wait>
 template <class R>
 class osci<State, Wait>::ticket {
@@ -535,18 +537,18 @@ class osci<State, Wait>::ticket {
     try {
       static_cast<void>(get());
     } catch (...) {
-      return;  // nobody has asked for it
+      return;  // its result was never asked for
     }
   }
 
   bool valid() const noexcept { return object_ != nullptr; }
-  /// Whether get() would not wait. Does not send anything off.
+  /// Returns true if get() would not wait. Does not announce anything.
   bool ready() const noexcept {
     check_thread();
     return in_->published && object_->list_.look(in_->own) == list::done;
   }
-  /// Waits for the result, once. Throws what the function has thrown, and std::logic_error on another thread: then
-  /// nothing has happened.
+  /// Waits for the result; call once. Throws the function's exception, and std::logic_error on another thread, without
+  /// any effect.
   R get() {
     MUSTER_CHECK(valid(), "osci: get() of a ticket that has been used or moved from");
     if (!object_->groups_.is_own(*group_))

@@ -4,18 +4,18 @@
 // osci_shared.hpp: osci for threads without fibers: the requests of a group of kernel threads travel together.
 //
 // Order      linearizable, as osci.
-// Progress   blocking. A thread that is stopped while it executes operations, or records a request, stops the others.
+// Progress   blocking. A thread that stops while it executes operations or records a request blocks the others.
 // Killed     as stopped.
-// Operations as with osci: they run on the thread that serves; what they throw reaches the caller, and nobody else.
-//            They may not apply to the same object.
-// Memory     for each group: a few batches of `batch` requests of 16 bytes, made when they are first needed.
-// Errors     as osci's, but that any number of threads may come.
-// Use it     where fibers of several threads shall share batches. Without fibers cc_synch does the same for less, and
-//            with them osci does, without read-modify-writes among those of a thread.
-// Source     Fatourou and Kallimanis, "Lock Oscillation", OPODIS 2017, as it is meant for preemptive threads: a door
-//            that one thread of the group passes at a time. Here the door is the group's and not the batch's, so that
-//            finding the open batch, opening one and recording in it are one passage instead of two; and no thread
-//            gives its processor away to fill its batch, which took seven times as long as a mutex when we did it.
+// Operations as osci's: they run on the serving thread, an exception reaches only its caller, and they may not apply to
+//            the same object.
+// Memory     per group: a few batches of `batch` requests of 16 bytes, allocated when first needed.
+// Errors     as osci's, except that any number of threads may come.
+// Use it     where fibers of several threads share batches. Without fibers cc_synch does the same at less cost; with
+//            them osci avoids read-modify-writes among the fibers of a thread.
+// Source     Fatourou and Kallimanis, "Lock Oscillation", OPODIS 2017, in the form for preemptive threads: a door that
+//            one thread of the group passes at a time. Changed: the door belongs to the group, not the batch, so
+//            finding, opening and recording in the open batch take one passage instead of two. No thread yields its
+//            processor to fill its batch; that took seven times as long as a mutex.
 #pragma once
 
 #include <muster/base/brief_wait.hpp>              // brief_wait
@@ -45,7 +45,7 @@ class osci_shared {
     if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; ask for 1 at least");
     if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
   }
-  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  /// Waits for operations that have taken effect but not yet returned; no other operation may have begun.
   ~osci_shared() {
     await_idle();
     check();
@@ -70,9 +70,9 @@ class osci_shared {
       if (place + 1 == batch_) g.open.ref() = nullptr;
     }
     const reading last{*this, g, *b};
-    if (place == 0) {  // we direct this batch
-      // Siblings record their requests. For kernel threads that wait for this processor, as in the paper, it does not
-      // pay: the kernel takes longer to switch than we to execute their requests.
+    if (place == 0) {  // this thread directs the batch
+      // Lets sibling fibers record their requests. For kernel threads waiting for this processor, as in the paper, it
+      // does not pay: the kernel switch takes longer than executing their requests.
       list_.yield();
       publish(g, *b);
     }
@@ -80,7 +80,7 @@ class osci_shared {
     return call.fetch(b->rows[place].ref());
   }
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const {
     bool empty = list_.quiescent();
     for (const group& g : groups_) {
@@ -102,9 +102,9 @@ class osci_shared {
         : requests(std::make_unique<row[]>(batch)), spare(first), key(key_in) {}
 
     const std::unique_ptr<row[]> requests;
-    row* rows = nullptr;                     // where they travel; set before `announced`
-    node* spare;                             // before it is published, and after
-    const std::uint32_t key;                 // of those who wait until it is published
+    row* rows = nullptr;                     // the requests while they travel; set before `announced`
+    node* spare;                             // before publication, and after the batch is served
+    const std::uint32_t key;                 // of the threads that wait for publication
     sync::cell<unsigned> count{0U};          // under the door
     sync::cell<fat*> next{nullptr};          // under the door
     sync::atomic<node*> announced{nullptr};  // not null: published in this node
@@ -112,7 +112,7 @@ class osci_shared {
   };
 
   struct alignas(isolation_size) group {
-    // 1: a thread is inside. What is behind it: the batch being recorded, those that are free, and all that there are.
+    // 1: a thread is inside. It guards the open batch, the free ones, and the lists of all.
     sync::atomic<std::uint32_t> door{0};
     sync::cell<fat*> open{nullptr};
     sync::cell<fat*> free{nullptr};
@@ -131,30 +131,30 @@ class osci_shared {
     group& through;
     passage(osci_shared& o, group& g) : object(o), through(g) { o.pass_door(g); }
     ~passage() {
-      // (2) release: pairs with (1). Who comes next finds what is behind the door as we leave it.
+      // (2) release: pairs with (1). The next thread sees the guarded data as this one leaves it.
       through.door.store(0, std::memory_order_release);
     }
   };
 
-  // The last thing that an operation does is to give its batch back, or to count itself out of it before.
+  // The last step of an operation is to return its batch, or before that to count itself out of it.
   void await_idle() noexcept {
     MUSTER_CHECK(!list_.is_executing(), "a combining object is destroyed by one of its own operations");
     for (group& g : groups_) {
-      // Relaxed: whoever changes it is behind the door.
+      // Relaxed: only a thread behind the door changes it.
       for (detail::brief_wait wait; g.in_use.load(std::memory_order_relaxed) != 0; wait.pause())
         this_fiber::yield();         // it may be a fiber of this thread
-      const passage here(*this, g);  // they have left, and all that they have done is visible
+      const passage here(*this, g);  // they have left, and all their writes are visible
     }
   }
 
   void pass_door(group& g) noexcept {
     // (1) acquire: pairs with (2).
     for (detail::brief_wait wait; g.door.exchange(1, std::memory_order_acquire) != 0;) do
-        wait.pause();  // whoever is inside records a request, and needs the processor for it
+        wait.pause();  // the thread inside records a request and needs the processor
       while (g.door.load(std::memory_order_relaxed) != 0);
   }
 
-  // Behind the door.
+  // Call behind the door.
   fat& open_fat(group& g) {
     if (g.open.get() != nullptr) return *g.open.get();
     fat* b = g.free.get();
@@ -168,7 +168,7 @@ class osci_shared {
     }
     b->count.ref() = 0;
     g.in_use.store(g.in_use.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    // Relaxed: whoever records in it comes through the door.
+    // Relaxed: threads that record in it pass the door.
     b->announced.store(nullptr, std::memory_order_relaxed);
     g.open.ref() = b;
     return *b;
@@ -189,7 +189,7 @@ class osci_shared {
     }
     own->held.ref() = {b.rows, count};
     list_.link(own, std::exchange(b.spare, own));
-    // (3) release: pairs with (4). The others of the batch find the node, and where their requests are.
+    // (3) release: pairs with (4). The batch's other threads see the node and the location of their requests.
     b.announced.store(own, std::memory_order_release);
     list_.happened(b.key);
   }
