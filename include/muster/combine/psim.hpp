@@ -1,36 +1,36 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// psim.hpp: a small object that many threads use, one operation at a time, and that none can stop for the others.
+// psim.hpp: a small object that many threads use, one operation at a time, and that no thread can block for the others.
 //
-// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
-// Progress   wait-free: an operation ends after three attempts at most, whatever other threads do. An attempt copies a
-//            record of w words and writes one, and executes each thread's announced batch once. w is the words of the
-//            state and 17 for each 64 threads that have come: 2 w + threads (2 batch + 2) + 4 steps on shared memory at
-//            most. A fiber also waits for one turn of its siblings: it is threads that need not wait for each other (in
-//            the paper's words, it tolerates failures of cores).
-// Killed     as stopped: nobody waits. What the thread has announced has its effect, once, all the same.
-// Operations are executed on copies of the state: several times, by several threads at once, and even after their owner
-//            has its result. One execution has an effect. So they must be functions of the state and of the eight bytes
-//            that they bring along, and may not point to anything that ends before the object does; they may not throw,
-//            yield, block, or apply to the same object. A result must not point into the state.
-// Workspace  An operation that needs more than the state, a node say, has it from psim<State, Workspace>: it is called
-//            as f(state, workspace), with the workspace of the thread that executes it. That is told at the end of each
-//            execution whether it has had an effect: commit() or abort(). See psim_stack.hpp.
-// Memory     for each thread that comes: three copies of a record, and 32 bytes for each of `batch` requests; and 16
-//            bytes for each of `threads` times `batch` results, of which those pages cost memory that are used.
-// Errors     std::invalid_argument and std::bad_alloc from the constructor. From apply and load std::length_error when
-//            more threads come than configured, std::bad_alloc at the first operation of a thread. An operation that
+// Order      linearizable: operations on the object happen one after another, each between its call and its return.
+// Progress   wait-free: an operation ends after at most three attempts, regardless of other threads. An attempt copies
+//            a record of w words, writes one, and executes each thread's announced batch once. w is the words of the
+//            state plus 17 for every 64 threads that have come; an attempt takes at most 2 w + threads (2 batch + 2) +
+//            4 steps on shared memory. A fiber also waits for one turn of its siblings: only threads do not wait for
+//            each other (in the paper's words, it tolerates failures of cores).
+// Killed     as stopped: no thread waits. Announced operations still take effect, once.
+// Operations run on copies of the state: several times, on several threads at once, and even after their owner has its
+//            result. One execution takes effect. So they must depend only on the state and on the eight bytes they
+//            carry, and must not point to anything that ends before the object. They may not throw, yield, block, or
+//            apply to the same object. A result must not point into the state.
+// Workspace  An operation that needs more than the state, such as a node, uses psim<State, Workspace>. It is called as
+//            f(state, workspace), with the workspace of the executing thread. After each execution, psim calls the
+//            workspace's commit() if the execution took effect, else abort(). See psim_stack.hpp.
+// Memory     per thread that comes: three copies of a record, and 32 bytes for each of `batch` requests; and 16 bytes
+//            for each of `threads` times `batch` results, of which only touched pages cost memory.
+// Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply and load throw std::length_error if
+//            more threads come than configured, and std::bad_alloc in a thread's first operation. An operation that
 //            applies to the same object, or yields, ends the program with a message.
-// Use it     where a thread may be stopped at any point and the others must go on, or to change a state of some words
-//            at once. Where nobody is stopped osci is as fast, and takes any state and any operation.
+// Use it     where a thread may stop at any point without blocking the others, or to change a state of several words
+//            atomically. If threads do not stop, osci is as fast and takes any state and any operation.
 // Source     Fatourou and Kallimanis, "A highly-efficient wait-free universal construction", SPAA 2011 (PSim), and
-//            "Lock Oscillation", OPODIS 2017 (PSim-x). Changed in five ways. What is announced is a batch: a thread's
-//            fibers record their requests with plain stores, and one of them toggles the thread's bit for all; so there
-//            is a bit for each thread, not for each fiber. A record has no results but says where they are, in 16 bits
-//            for each thread; so it is small. A request brings its function along, and is not called unless it is known
-//            to be whole. Where nobody else is there nothing is announced, which saves one of two read-modify-writes.
-//            Records and requests are read as C++ demands. It is one class, as PSim-x is PSim with one yield more:
+//            "Lock Oscillation", OPODIS 2017 (PSim-x), with five changes. A thread announces a batch: its fibers record
+//            requests with plain stores, and one of them toggles the thread's bit for all, so there is a bit per
+//            thread, not per fiber. A record is small: it holds no results, only their location in 16 bits per thread.
+//            A request carries its function, and is called only once it is known to be whole. Without contention
+//            nothing is announced, which saves one of two read-modify-writes. Records and requests are read as C++
+//            demands. There is one class, since PSim-x is PSim with one more yield:
 //            psim_options::yield_after_announcing.
 #pragma once
 
@@ -59,7 +59,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// The workspace of those who need none.
+/// The workspace of operations that need none.
 struct no_workspace {};
 
 namespace detail {
@@ -81,7 +81,7 @@ struct psim_call<F, State, Workspace> {
 template <class F, class State, class Workspace>
 using psim_answer = typename psim_call<std::decay_t<F>, State, Workspace>::result::type;
 
-/// An array that shares no cache line with anything else. Its atomics are zero; its cells are not touched.
+/// An array that shares no cache line with other data. Its atomics are zero; its cells are uninitialized.
 template <class T>
 class isolated_array {
  public:
@@ -110,11 +110,11 @@ class isolated_array {
 }  // namespace detail
 
 struct psim_options {
-  /// PSim-x: a fiber lets its siblings record their operations before the batch is announced. Else each goes alone.
+  /// PSim-x: a fiber lets its siblings record their operations before it announces the batch. Off: each goes alone.
   bool yield_after_announcing = true;
-  /// Whether operations are first tried without being announced, as long as that goes well. Off: as in the paper.
+  /// Operations are first tried without announcing, as long as that succeeds. Off: as in the paper.
   bool alone_first = true;
-  /// psim_stack and psim_queue: nodes that a thread makes at once, and takes from others at once.
+  /// psim_stack and psim_queue: nodes that a thread allocates, or takes from others, at once.
   unsigned chain = 256;
 };
 
@@ -124,7 +124,7 @@ inline constexpr std::size_t psim_largest_state = 256;
 template <class State>
 concept psim_state = std::copyable<State> && std::is_trivially_copyable_v<State> && sizeof(State) <= psim_largest_state;
 
-/// A thread's own, and used by nobody else. commit() ends an execution that has had its effect, abort() any other.
+/// One per thread, never shared. commit() ends an execution that took effect, abort() any other.
 template <class Workspace>
 concept psim_workspace =
     std::same_as<Workspace, no_workspace> || (std::default_initializable<Workspace> && requires(Workspace& own) {
@@ -136,7 +136,7 @@ template <class Result>
 concept psim_result = std::is_void_v<Result> || (!std::is_reference_v<Result> && std::is_trivially_copyable_v<Result> &&
                                                  sizeof(Result) <= 2 * sizeof(std::uint64_t));
 
-/// What psim<State, Workspace>::apply takes.
+/// The operations that psim<State, Workspace>::apply accepts.
 template <class F, class State, class Workspace = no_workspace>
 concept psim_operation =
     std::is_trivially_copyable_v<std::decay_t<F>> && sizeof(std::decay_t<F>) <= sizeof(std::uint64_t) &&
@@ -184,7 +184,7 @@ class psim {
     for (unsigned i = 0; i < state_words; ++i) first_[i].store(words[i], std::memory_order_relaxed);
     places_[threads_].ref().records[0] = first_.get();
   }
-  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  /// Waits for operations that have taken effect but not yet returned; no other operation may have begun.
   ~psim() {
     groups_.await_idle();
     check();
@@ -192,8 +192,8 @@ class psim {
   psim(const psim&) = delete;
   psim& operator=(const psim&) = delete;
 
-  /// Executes function(state) with all of its effect at one moment, here or on another thread, and returns its result.
-  /// It must be a psim_operation. Wait-free.
+  /// Executes function(state) atomically, here or on another thread, and returns its result. The function must be a
+  /// psim_operation. Wait-free.
   template <class F>
   MUSTER_HOT detail::psim_answer<F, State, Workspace> apply(F&& function) {
     using operation = std::decay_t<F>;
@@ -219,7 +219,7 @@ class psim {
     if (options_.yield_after_announcing && this_fiber::has_siblings()) {
       record_request(me, me.count, f);
       me.recorded[me.count++] = &mine;
-      // Whoever comes first after all have had their turn announces for all. Nobody waits for one in particular.
+      // After all siblings have had a turn, the first fiber to run announces for all; no particular fiber is awaited.
       if (me.count != batch_) this_fiber::yield();
       if (!mine.done) finish_recorded(me);
     } else {
@@ -242,7 +242,7 @@ class psim {
     if constexpr (!std::is_void_v<result>) return detail::value_in<result>(mine.result.data());
   }
 
-  /// A copy of the state as it is at one moment. Writes nothing unless others change the state all the time. Wait-free:
+  /// Returns a consistent copy of the state. Writes nothing unless other threads keep changing the state. Wait-free:
   /// one attempt more than apply.
   State load() {
     group& me = own_group();
@@ -258,10 +258,10 @@ class psim {
     return state_in(words.data());
   }
 
-  /// The same, or nothing: then the state has changed since the call. Writes nothing. Wait-free: as many steps as the
-  /// state has words, and 2.
+  /// Like load(), but returns nothing if the state changed during the call. Writes nothing. Wait-free: the words of the
+  /// state plus 2 steps.
   std::optional<State> try_load() const noexcept {
-    // (12) acquire: pairs with (2). Who fails knows at least what those knew who have changed the state.
+    // (12) acquire: pairs with (2). On failure the caller sees everything that the changing threads had seen.
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     const word* const from = record(head);
     image words;
@@ -270,10 +270,10 @@ class psim {
     return state_in(words.data());
   }
 
-  /// The calling thread's. Throws as apply.
+  /// The calling thread's workspace. Throws like apply.
   Workspace& workspace() { return own_group().workspace; }
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const {
     const word* const current = record(head_.load(std::memory_order_relaxed));
     groups_.for_each([&](const group& g) {
@@ -293,12 +293,13 @@ class psim {
   using result_cell = sync::cell<std::uint64_t>;
   static constexpr bool works = !std::same_as<Workspace, no_workspace>;
   using worker = std::conditional_t<works, Workspace&, Workspace>;  // an empty argument costs nothing
-  /// Where a batch has its results. Those of up to eight bytes lie side by side; the second half of others elsewhere.
+  /// Where a batch's results are. Results of up to eight bytes are adjacent; the second halves of larger ones are
+  /// separate.
   struct results {
     result_cell* first;
     result_cell* second;
   };
-  /// Executes requests of its kind one after another and puts their results into a row.
+  /// Executes requests of one kind in order and stores their results in a row.
   struct runner {
     void (*run)(State&, worker, const request* first, std::size_t count, results) noexcept;
     bool operator==(const runner&) const = default;
@@ -308,14 +309,14 @@ class psim {
     std::uint64_t argument;  // the callable
   };
 
-  /// One of a thread's announced requests. Written by that thread between two announcements; read by all at any time,
-  /// and believed only if the head has not moved since before. A null runner ends a batch that is not full.
+  /// One of a thread's announced requests. The owner writes it between announcements. Any thread may read it at any
+  /// time, but trusts it only if the head has not moved since. A null runner ends a batch that is not full.
   struct spot {
     sync::atomic<runner> run;
     word argument;
   };
 
-  /// What others must know of a thread to read its records, requests and results. Set once, before its first operation.
+  /// A thread's data that others need to read its records, requests and results. Set once, before its first operation.
   /// records  of `record_words_` words. One is, or was, the current one; the other is the thread's to fill.
   /// results  of this thread's executions: a row of `row_` cells for each thread. That one reads it, if the record says
   ///          that the results are here, until it announces its next batch.
@@ -332,7 +333,7 @@ class psim {
     bool done = false;
   };
 
-  /// Touched by its thread only.
+  /// Touched only by its thread.
   struct group : detail::thread_part {
     group(unsigned number, const psim& in)
         : index(number),
@@ -352,34 +353,34 @@ class psim {
     const detail::isolated_array<spot> announced;
     const detail::isolated_array<result_cell> results;
     const std::unique_ptr<std::uint64_t[]> copy;  // of a record
-    // The head that named it, or 0. An attempt that fails leaves other things in `copy`, but then the head has moved.
+    // The head that named it, or 0. A failed attempt leaves other data in `copy`, but then the head has moved.
     sync::cell<std::uint64_t> copied{0U};
     const std::unique_ptr<request[]> gathered;   // one batch, to be executed
-    const std::unique_ptr<pending*[]> recorded;  // whose requests are in `announced`, while the batch is open
-    unsigned count = 0;                          // of these
-    unsigned filling = 0;                        // the record that is ours to fill
-    unsigned crowded = 0;                        // operations to go until one is tried alone again
-    bool toggle = false;                         // our bit of `toggles_`
-    sync::atomic<bool> executing{false};         // functions of users; read by the destructor as well
+    const std::unique_ptr<pending*[]> recorded;  // the owners of the requests in `announced`, while the batch is open
+    unsigned count = 0;                          // of `recorded`
+    unsigned filling = 0;                        // the record to fill next
+    unsigned crowded = 0;                        // operations left until one is tried alone again
+    bool toggle = false;                         // this thread's bit of `toggles_`
+    sync::atomic<bool> executing{false};         // callables are running; also read by the destructor
     [[no_unique_address]] Workspace workspace{};
   };
 
-  /// What an attempt starts from.
+  /// The starting point of an attempt.
   struct sight {
     std::uint64_t head;
     unsigned extent;  // threads
   };
-  /// Around what calls users' functions: it notices those that do what they must not. And what has begun goes on after
-  /// it has had its effect: until then, the object stays.
+  /// Surrounds calls of users' functions and detects forbidden nested use. An attempt continues after it has taken
+  /// effect; until it ends, the object must stay.
   struct execution {
     explicit execution(group& me) noexcept : of(me) {
       refuse_within(of);
-      // Relaxed: whoever has its effect after the operation knows what came before the operation had its own.
+      // Relaxed: an operation that takes effect later sees everything from before this one took effect.
       of.executing.store(true, std::memory_order_relaxed);
     }
     ~execution() {
-      // (14) release: pairs with (13). The destructor comes after all that the attempt has done. Nothing of the object
-      // is touched after it, unless the caller stays.
+      // (14) release: pairs with (13). The destructor comes after everything the attempt did. After this, nothing of
+      // the object is touched unless the caller stays.
       of.executing.store(false, std::memory_order_release);
     }
     execution(const execution&) = delete;
@@ -387,13 +388,13 @@ class psim {
     group& of;
   };
 
-  // A record: the words of the state, and then for each 64 threads one word of bits, which are equal to those of
-  // `toggles_` when the thread's last announced batch has been executed, and 16 words of four names each, which say
-  // which thread has executed that batch, and has its results.
+  // A record: the words of the state, and then for each 64 threads one word of bits and 16 words of four names each. A
+  // bit equals its bit in `toggles_` once the thread's last announced batch has been executed. A name is the thread
+  // that executed that batch and has its results.
   static constexpr unsigned state_words = (sizeof(State) + 7) / 8;
   static constexpr unsigned block_words = 17;
   static constexpr unsigned most_threads = 1U << 16;
-  static constexpr unsigned vain = 64;  // operations that are announced at once after one that should have been
+  static constexpr unsigned vain = 64;  // operations announced at once after one failed alone
   using image = std::array<std::uint64_t, state_words>;
 
   static unsigned bits_at(unsigned q) noexcept { return state_words + block_words * (q / 64); }
@@ -406,7 +407,7 @@ class psim {
   static State state_in(const std::uint64_t* words) noexcept { return detail::value_in<State>(words); }
   static void put_state(const State& state, std::uint64_t* words) noexcept {
     if constexpr (sizeof(State) <= sizeof(std::uint64_t)) {
-      words[0] = detail::as_word(state);  // in one store, as it is read in one load
+      words[0] = detail::as_word(state);  // one store, as one load reads it
     } else {
       words[state_words - 1] = 0;
       std::memcpy(words, &state, sizeof(State));
@@ -439,8 +440,8 @@ class psim {
       places_[made->index].ref() = {
           {made->records[0].get(), made->records[1].get()}, made->announced.get(), made->results.get()};
       unsigned extent = extent_.load(std::memory_order_relaxed);
-      // (9) seq_cst: pairs with (10). It comes before our first toggle (3), so who finds that must find this. Only the
-      // greatest of all threads counts, so the loop ends.
+      // (9) seq_cst: pairs with (10). It precedes this thread's first toggle (3), so a thread that sees the toggle sees
+      // this. Only the greatest index counts, so the loop ends.
       while (extent <= made->index && !extent_.compare_exchange_weak(extent, made->index + 1, std::memory_order_seq_cst,
                                                                      std::memory_order_relaxed)) {
       }
@@ -460,8 +461,8 @@ class psim {
   template <class F>
   MUSTER_HOT void record_request(group& me, unsigned place, const F& f) noexcept {
     spot& at = me.announced[place];
-    // (8) release: pairs with (7). Whoever meets a request of this batch when looking for one of the last knows what we
-    // know: that the head has moved.
+    // (8) release: pairs with (7). A thread that reads a request of this batch while looking for the previous one then
+    // knows, as the writer does, that the head has moved.
     at.run.store({&run_all<F>}, std::memory_order_release);
     at.argument.store(detail::as_word(f), std::memory_order_release);  // (8)
   }
@@ -478,7 +479,7 @@ class psim {
   template <class F>
   static void run_all(State& state, worker workspace, const request* first, std::size_t count, results to) noexcept {
     using result = detail::psim_answer<F, State, Workspace>;
-    State now = state;  // what nobody has a pointer to can stay in registers
+    State now = state;  // without pointers to it, it can stay in registers
     for (std::size_t i = 0; i < count; ++i) {
       const F f = detail::value_in<F>(&first[i].argument);
       if constexpr (std::is_void_v<result>) {
@@ -499,7 +500,7 @@ class psim {
     for (unsigned i = 0; i < state_words; ++i) to.first[i].ref() = words[i];
   }
 
-  /// Neighbours of the same kind are run in one loop, where the compiler sees the callable.
+  /// Runs neighbours of one kind in one loop, where the compiler sees the callable.
   static void run_gathered(State& state, worker workspace, const request* first, std::size_t count,
                            results to) noexcept {
     for (std::size_t begin = 0, end = 0; begin != count; begin = end) {
@@ -511,11 +512,11 @@ class psim {
     }
   }
 
-  /// Announces and executes what this thread's fibers have recorded.
+  /// Announces and executes the requests that this thread's fibers have recorded.
   void finish_recorded(group& me) noexcept {
     const detail::stay here(me);
     const unsigned count = std::exchange(me.count, 0U);
-    const results own = row(me.index, me.index);  // ours, and we read no results now
+    const results own = row(me.index, me.index);  // this thread's row; it reads no results now
     const auto run_here = [&](State& state) noexcept {
       request* const gathered = me.gathered.get();
       for (unsigned i = 0; i < count; ++i)
@@ -535,38 +536,37 @@ class psim {
 
   // ---------------------------------------------------------------------------------------------------- attempts
 
-  // An attempt looks at the head, copies the current record, executes on the copy what is announced and not executed,
-  // and makes the copy the current record with a compare-exchange. It fails if another has done so since.
+  // An attempt reads the head, copies the current record, executes announced batches on the copy, and makes the copy
+  // current with a compare-exchange. It fails if another thread has changed the head since.
   //
   // Case (1): an announced batch has been executed when two attempts of its owner have failed. Each saw the head move.
-  //   The second started from a head that was put there after the first had started, so after the toggle; whoever
-  //   replaced that one had looked at it before, and at the toggles after that. So it has seen ours, has executed the
-  //   batch, and every record from then on says so. "After" runs through two variables here (we toggle, and then find
-  //   an old head; another finds the new head, and then looks at the toggles), as in Dekker's algorithm. Hence these
-  //   are seq_cst: (3, 1, 4). Our look at the head precedes the other's in their single order, as it finds an older
-  //   value. The loads are plain ones on x86-64.
-  // Case (2): what a failed attempt has read may be a mixture, as the owner of the record is filling it again, or the
-  //   owner of the requests is recording others. Each does so only after it has seen a newer head, and stores with
-  //   release (6, 8); whoever reads such a word acquires that knowledge (5, 7), so the look at the head that follows
-  //   does not find the old one. No copy is used and no request called before that look. Acquire on each word, and not
-  //   one fence for all: it costs nothing on x86-64, thread sanitizer understands it, and a path like this shall have
-  //   no fences.
-  // Case (3): after two failed attempts the owner must know where its results are, and cannot count on finding any
-  //   record at rest. It need not: from the record that executed the batch on, each has the same name in our 16 bits,
-  //   until we announce again. The record that the head names may be filled anew while we read it, but by an attempt
-  //   that has started at that head or later, so with the same name in it.
-  // Case (4): results are plain data. A thread fills its row for q only when it has found, at a current head, that q
-  //   has announced a batch that is not executed. Then q has read what it wanted from the last one, perhaps from this
-  //   very row, and will read this row next only if the attempt succeeds.
+  //   The second started from a head installed after the first had started, hence after the toggle. The thread that
+  //   replaced that head had read it, and then the toggles. So it saw the owner's toggle and executed the batch, and
+  //   every later record says so. "After" spans two variables here, as in Dekker's algorithm: the owner toggles and
+  //   then reads an old head; the other reads the new head and then the toggles. Hence these operations are seq_cst:
+  //   (3, 1, 4). The owner's read of the head precedes the other's in their single order, because it sees an older
+  //   value. The loads are plain on x86-64.
+  // Case (2): a failed attempt may have read a mixture, because the owner of the record is refilling it, or the owner
+  //   of the requests is recording new ones. Each does so only after it has seen a newer head, and stores with release
+  //   (6, 8). A reader of such a word acquires that knowledge (5, 7), so its next read of the head does not return the
+  //   old one. No copy is used and no request called before that read. Acquire on each word, rather than one fence for
+  //   all, costs nothing on x86-64, is understood by the thread sanitizer, and keeps fences off this path.
+  // Case (3): after two failed attempts the owner must find its results, but may never see a record unchanged. It need
+  //   not: from the record that executed the batch on, each holds the same name in the owner's 16 bits, until its next
+  //   announcement. The record that the head names may be refilled during the read, but only by an attempt that started
+  //   at that head or later, so with the same name.
+  // Case (4): results are plain data. A thread fills its row for q only after seeing, at a current head, that q has
+  //   announced a batch not yet executed. By then q has read its previous results, perhaps from this very row, and
+  //   reads this row next only if the attempt succeeds.
 
-  /// The start of an attempt. Returns false when it would be in vain.
+  /// Starts an attempt. Returns false if the attempt could not succeed.
   MUSTER_HOT bool look(group& me, sight& s) const noexcept {
-    // (1) seq_cst: pairs with (2), and in case (1) with itself. The record is there as it was when the head came to
-    // name it, or newer.
+    // (1) seq_cst: pairs with (2), and in case (1) with itself. The record is as it was when the head came to name it,
+    // or newer.
     s.head = head_.load(std::memory_order_seq_cst);
     // (10) seq_cst: pairs with (9).
     s.extent = extent_.load(std::memory_order_seq_cst);
-    if (s.head == me.copied.get()) return true;  // words beyond those that we have copied are zero, here and there
+    if (s.head == me.copied.get()) return true;  // words beyond those copied are zero in both
     const unsigned used = words_for(s.extent);
     const word* const from = record(s.head);
     std::uint64_t* const copy = me.copy.get();
@@ -577,19 +577,19 @@ class psim {
     return is_whole;
   }
 
-  /// Whether no other record has become the current one. Then what has been read since look() was true.
+  /// Returns true if the current record has not changed. If so, everything read since look() was consistent.
   MUSTER_HOT bool is_current(std::uint64_t head) const noexcept {
     // Relaxed: (5) and (7) come before. See case (2).
     return head_.load(std::memory_order_relaxed) == head;
   }
 
-  /// Executes on `state` what is announced and not executed. Returns false when that would be in vain.
+  /// Executes announced batches on `state`. Returns false if the attempt can no longer succeed.
   MUSTER_HOT bool execute_announced(group& me, const sight& s, State& state) noexcept {
     for (unsigned first = 0; first < s.extent; first += 64) {
       const unsigned here = s.extent - first;
-      // Threads beyond the extent have come later; they are for those who look later.
+      // Threads beyond the extent came later; later attempts see them.
       const std::uint64_t counted = here < 64 ? (std::uint64_t{1} << here) - 1 : ~std::uint64_t{0};
-      // (4) seq_cst: pairs with (3). See case (1). And what the thread has announced is there.
+      // (4) seq_cst: pairs with (3). See case (1). The thread's announced requests are visible.
       const std::uint64_t toggles = toggles_[first / 64].load(std::memory_order_seq_cst);
       std::uint64_t& executed = me.copy[bits_at(first)];
       for (std::uint64_t left = (toggles ^ executed) & counted; left != 0; left &= left - 1) {
@@ -619,8 +619,8 @@ class psim {
     return true;
   }
 
-  /// Executes what is announced, then own(state), and makes that the current record. Returns false when it had no
-  /// effect, as others were faster.
+  /// Executes announced batches, then own(state), and makes the result the current record. Returns false if it had no
+  /// effect because another thread was faster.
   template <class Own>
   MUSTER_HOT bool attempt(group& me, const sight& s, Own own) noexcept {
     std::uint64_t* const copy = me.copy.get();
@@ -633,12 +633,12 @@ class psim {
     put_state(state, copy);
     word* const to = me.records[me.filling].get();
     const unsigned used = words_for(s.extent);
-    // (6) release: pairs with (5). Whoever meets a word of this record when reading the one that was here before knows
-    // what we know: that the head has moved.
+    // (6) release: pairs with (5). A thread that reads a word of this record while reading the previous one then knows,
+    // as the writer does, that the head has moved.
     for (unsigned i = 0; i < used; ++i) to[i].store(copy[i], std::memory_order_release);
     const std::uint64_t head = ((s.head >> index_bits_) + 1) << index_bits_ | (2 * me.index + me.filling);
     std::uint64_t seen = s.head;
-    // (2) release: pairs with (1, 11, 12). The record is complete, and so are the results that it names.
+    // (2) release: pairs with (1, 11, 12). The record and the results that it names are complete.
     if (!head_.compare_exchange_strong(seen, head, std::memory_order_release, std::memory_order_relaxed)) {
       if constexpr (works) me.workspace.abort();
       return false;
@@ -649,7 +649,7 @@ class psim {
     return true;
   }
 
-  /// Executes own(state) without announcing it. Returns false when it had no effect.
+  /// Executes own(state) without announcing it. Returns false if it had no effect.
   template <class Own>
   MUSTER_HOT bool attempt_alone(group& me, Own own) noexcept {
     if (me.crowded != 0) {
@@ -664,14 +664,14 @@ class psim {
     return false;
   }
 
-  /// Announces the first `count` of the recorded requests. Returns their results, which stay until the next time.
+  /// Announces the first `count` recorded requests. Returns their results, which stay until the next announcement.
   MUSTER_COLD results announce(group& me, unsigned count) noexcept {
     const execution now(me);
     if (count < batch_) me.announced[count].run.store({}, std::memory_order_release);  // (8)
     const std::uint64_t bit = bit_of(me.index);
     me.toggle = !me.toggle;
-    // (3) seq_cst: pairs with (4). See case (1). It flips our bit and no other: an addition without a carry,
-    // as x86-64 has no exclusive or that is one instruction and returns what was there.
+    // (3) seq_cst: pairs with (4). See case (1). It flips this thread's bit and no other. An addition without carry
+    // does that, because x86-64 has no single instruction for exclusive or that also returns the old value.
     toggles_[me.index / 64].fetch_add(me.toggle ? bit : ~bit + 1, std::memory_order_seq_cst);
     for (unsigned attempts = 0; attempts < 2; ++attempts) {
       sight s;
@@ -690,20 +690,20 @@ class psim {
   const unsigned batch_;
   const psim_options options_;
   const unsigned row_;           // both words of the results of one batch, or a state
-  const unsigned record_words_;  // of all threads
+  const unsigned record_words_;  // with all threads
   const unsigned index_bits_;
   detail::per_thread<group> groups_;
   std::unique_ptr<sync::cell<places>[]> places_;  // of each thread, and of the first record
-  detail::isolated_array<word> first_;            // the record with the state that we have been given
-  detail::isolated_array<word> toggles_;          // a bit for each thread, which the thread flips for each batch
+  detail::isolated_array<word> first_;            // holds the initial state
+  detail::isolated_array<word> toggles_;          // a bit per thread, flipped by the thread for each batch
 
-  // Which record is the current one: its index in the low bits, and above it how many there have been. A record is not
-  // filled again before another one of the same thread has been the current one, so a thread that finds this word
-  // unchanged knows that nothing has changed. The number wraps around: with 64 threads it has 56 bits, which at 50
-  // million batches a second, as fast as a line goes from core to core, last 45 years; with 1024 threads, 3 years. To
-  // be misled, a thread would have to be stopped in the middle of an attempt for exactly so many, no other number.
+  // The current record: its index in the low bits, above it a count of records so far. A thread refills a record only
+  // after another of its records has been current, so an unchanged word means an unchanged record. The count wraps
+  // around. With 64 threads it has 56 bits, which at 50 million batches a second, the rate at which a line moves
+  // between cores, last 45 years; with 1024 threads, 3 years. To be misled, a thread would have to stop in the middle
+  // of an attempt for exactly that many batches.
   alignas(isolation_size) word head_;
-  // The threads that have come are those with numbers below it. Never falls.
+  // Threads with indices below this have come. Never falls.
   alignas(isolation_size) sync::atomic<unsigned> extent_{0};
 };
 

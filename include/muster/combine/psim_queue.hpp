@@ -1,32 +1,32 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// psim_queue.hpp: unbounded FIFO queue for any number of threads, none of which can stop the others.
+// psim_queue.hpp: an unbounded FIFO queue for any number of threads, none of which can block the others.
 //
 // Order      linearizable FIFO.
-// Progress   wait-free, as psim, but for the allocation of memory: of `psim_options::chain` nodes when there are none
-//            that are free, and of a box for an item that needs one. Looking for free nodes takes a step for each of
-//            `threads`, once for a chain. Pushes and pops do not touch the same memory while there are items.
-// Killed     as stopped: nobody waits. An item that has been announced is pushed; one that was being popped is gone.
-// Memory     that of two psim, and nodes of 32 bytes, which are used again and freed with the queue: as many as there
-//            have been items at a time, for each thread those that one execution of all that is announced takes, and
-//            three chains. (A thread that is about to take others' free nodes hides them for a moment; whoever finds
-//            none then makes a chain.)
-// Errors     push throws what T's constructor throws, std::bad_alloc, also when the thread that has executed it has
-//            found no memory for a node, and std::length_error when more threads come than configured; then the queue
-//            is as it was. A T whose move throws in pop reaches the caller of pop, and that item is gone.
-//            std::invalid_argument from the constructor.
-// Use it     where a thread may be stopped at any point and the others must go on. Else combining_queue needs less
-//            memory; mpmc_queue is bounded and can be waited for.
-// Items      that are trivially copyable and of eight bytes at most lie in the nodes; others in boxes of their own.
-// Source     SimQueue (Fatourou and Kallimanis, SPAA 2011) and PSimQueue-x (OPODIS 2017). Changed: nodes are used again
-//            (detail/psim_nodes.hpp), for which the last node holds a number that never comes again, and not null. Pops
-//            need not look at what pushes do: a push does not return before its item is linked.
+// Progress   wait-free, as psim, except for memory allocation: of `psim_options::chain` nodes when no node is free, and
+//            of a box for an item that needs one. A search for free nodes takes a step for each of `threads`, once per
+//            chain. Pushes and pops touch different memory while there are items.
+// Killed     as stopped: no thread waits. An announced item is pushed; an item that was being popped is lost.
+// Memory     that of two psim, and nodes of 32 bytes, reused and freed with the queue. There are as many as the most
+//            items at a time, plus per thread those of one execution of all announced pushes, and three chains. (A
+//            thread that takes others' free nodes hides them for a moment; a thread that finds none then allocates a
+//            chain.)
+// Errors     push throws exceptions from T's constructor, std::bad_alloc, also if the executing thread found no memory
+//            for a node, and std::length_error if more threads come than configured; the queue is then unchanged. If
+//            moving T throws in pop, the exception reaches the caller and the item is lost. The constructor throws
+//            std::invalid_argument.
+// Use it     where a thread may stop at any point without blocking the others. Otherwise combining_queue needs less
+//            memory; mpmc_queue is bounded and supports waiting.
+// Items      are stored in the nodes if they are trivially copyable and at most eight bytes; others are boxed.
+// Source     SimQueue (Fatourou and Kallimanis, SPAA 2011) and PSimQueue-x (OPODIS 2017). Changed: nodes are reused
+//            (detail/psim_nodes.hpp), so the last node holds a number that never recurs instead of null. Pops ignore
+//            the state of pushes, because a push does not return before its item is linked.
 //
-// Executions of pushes string nodes together where nobody looks; one of them has an effect. Then its list hangs behind
-// what was the last node, or is about to: the state says what is to be linked to what. Whoever has executed links it,
-// and so do, as that one may have been stopped, whoever executes next, before it does, and the owners of the items,
-// before they return. Pops find items by the links alone.
+// Executions of pushes chain nodes in private; one of them takes effect. Its list is then to be linked behind the
+// previous last node, and the state names both. The executing thread links it. Because that thread may stop, the next
+// executing thread also links it before its own execution, and so do the owners of the items before they return. Pops
+// find items through the links alone.
 #pragma once
 
 #include <muster/combine/detail/psim_nodes.hpp>  // psim_store
@@ -50,37 +50,37 @@ class psim_queue {
       : nodes_(options.threads, more.chain), pushes_(options, more, first_.get()), pops_(options, more, first_.get()) {
     first_->link.store(first_end, std::memory_order_relaxed);
   }
-  /// Destroys the items left. Waits for operations that have had their effect and have not returned yet.
+  /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
   ~psim_queue();
   psim_queue(const psim_queue&) = delete;
   psim_queue& operator=(const psim_queue&) = delete;
 
-  /// Puts an item at the end. Wait-free.
+  /// Appends an item. Wait-free.
   void push(T item) { emplace(std::move(item)); }
   template <class... Args>
   void emplace(Args&&... args);
-  /// Takes the first item, if there is one. Wait-free.
+  /// Removes and returns the first item, if any. Wait-free.
   std::optional<T> pop();
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const;
 
  private:
   using as_item = detail::psim_item<T>;
   using node = detail::psim_node;
 
-  // A node's link is another node, or odd: then this is the last one. Each execution that has an effect has a number of
-  // its own, so that a node that is used again is not taken for what it was. It wraps around after 2^63 executions.
+  // A node's link is another node, or odd in the last node. Each execution that takes effect has its own number, so a
+  // reused node is not mistaken for its former self. The number wraps around after 2^63 executions.
   static constexpr std::uint64_t first_end = 1;
   static bool is_end(std::uint64_t link) noexcept { return link % 2 != 0; }
 
-  /// What an execution has added: a list of nodes, and where it belongs.
+  /// The result of an execution: a list of new nodes, and the place to link it.
   struct push_end {
     explicit push_end(node* only) noexcept : last(only) {}
     node* last;                     // of the list, and of the queue
     std::uint64_t end = first_end;  // its link
-    node* list = nullptr;           // null: nothing has been added ever
-    node* before = nullptr;         // what was the last; its link is `end` - 2, as long as it has not got the list
+    node* list = nullptr;           // null: nothing has been added yet
+    node* before = nullptr;         // the previous last node; its link is `end` - 2 until the list is linked
     void link() const noexcept;
   };
   struct pop_end {
@@ -88,9 +88,9 @@ class psim_queue {
     node* first;  // its item has been popped
   };
 
-  /// What an execution of pushes uses, and who has executed links.
+  /// Used by executions of pushes; the executing thread links the list.
   struct workspace : detail::psim_taking {
-    push_end now{nullptr};  // the state after the last push, if there has been one
+    push_end now{nullptr};  // the state after the last push, if any
     std::uint64_t commits = 0;
     void commit() noexcept;
     void abort() noexcept;
@@ -108,13 +108,13 @@ class psim_queue {
   psim<pop_end> pops_;
 };
 
-/// Does nothing if somebody has done it.
+/// Does nothing if another thread has already linked the list.
 template <class T>
 void psim_queue<T>::push_end::link() const noexcept {
   std::uint64_t expected = end - 2;
-  // Relaxed: who finds that it is done has nothing else to do.
+  // Relaxed: if it is already linked, nothing remains to do.
   if (list == nullptr || before->link.load(std::memory_order_relaxed) != expected) return;
-  // (1) release: pairs with (3). Who finds the list finds the items.
+  // (1) release: pairs with (3). A thread that sees the list sees the items.
   before->link.compare_exchange_strong(expected, detail::word_of(list), std::memory_order_release,
                                        std::memory_order_relaxed);
 }
@@ -135,7 +135,7 @@ struct psim_queue<T>::pushing {
     }
     added->item.store(item, std::memory_order_relaxed);
     added->link.store(at.end, std::memory_order_relaxed);
-    // (2) release: pairs with (3). Who finds the address of a node in another, at any time, finds a node there.
+    // (2) release: pairs with (3). Any thread that ever reads a node's address in another node sees a constructed node.
     if (!is_first) at.last->link.store(detail::word_of(added), std::memory_order_release);
     at.last = added;
     mine.now = at;
@@ -182,14 +182,14 @@ void psim_queue<T>::check() const {
   const std::uint64_t end = for_each([&](std::uint64_t) { ++items; });
   const std::optional<push_end> now = pushes_.try_load();
   MUSTER_CHECK(now && now->end == end, "psim_queue: items are not linked, or a thread is inside an operation");
-  nodes_.check(items);  // and one that has no item, for the one that no thread has made
+  nodes_.check(items);  // the node without an item makes up for first_, which no thread made
 }
 
-/// Returns the last link. Only while no thread is inside an operation.
+/// Returns the last link. Call only while no thread is inside an operation.
 template <class T>
 template <class Visit>
 std::uint64_t psim_queue<T>::for_each(Visit visit) const {
-  const std::optional<pop_end> now = pops_.try_load();  // there, as nobody changes it
+  const std::optional<pop_end> now = pops_.try_load();  // present, as no thread changes it
   std::uint64_t link = now ? now->first->link.load(std::memory_order_relaxed) : first_end;
   while (!is_end(link)) {
     const node* const at = detail::node_of(link);
@@ -201,15 +201,16 @@ std::uint64_t psim_queue<T>::for_each(Visit visit) const {
 
 template <class T>
 bool psim_queue<T>::push_word(std::uint64_t word) {
-  // First of all, as in pop(): so those who have a place there are those who use the queue, and have places everywhere.
+  // First, as in pop(): each thread that uses the queue takes its place here before any other, so it gets places
+  // everywhere.
   detail::psim_store& nodes = nodes_.own();
   workspace& own = pushes_.workspace();
   own.nodes = &nodes;
   const detail::stay here(*own.nodes);
   const std::uint64_t commits = own.commits;
   const bool done = pushes_.apply(pushing{word});
-  // If this thread has had an execution with an effect since, it was ours, or one after it. Otherwise somebody else has
-  // executed our push. If the state changes while we look, whoever changes it has linked our item before.
+  // If this thread has had an execution with effect since, it was this push's or a later one. Otherwise another thread
+  // executed the push. If the state changes during the look, the changing thread has already linked the item.
   if (own.commits == commits)
     if (const std::optional<push_end> now = pushes_.try_load(); now) now->link();
   return done;
@@ -223,7 +224,7 @@ void psim_queue<T>::emplace(Args&&... args) {
 
 template <class T>
 std::optional<T> psim_queue<T>::pop() {
-  detail::psim_store& own = nodes_.own();  // nothing can fail once the item is ours
+  detail::psim_store& own = nodes_.own();  // nothing can fail once the item is taken
   const detail::stay here(own);
   const detail::psim_popped popped = pops_.apply(popping{});
   if (popped.node == detail::psim_popped::nothing) return std::nullopt;

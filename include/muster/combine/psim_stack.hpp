@@ -1,27 +1,26 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// psim_stack.hpp: unbounded LIFO stack for any number of threads, none of which can stop the others.
+// psim_stack.hpp: an unbounded LIFO stack for any number of threads, none of which can block the others.
 //
 // Order      linearizable LIFO.
-// Progress   wait-free, as psim, but for the allocation of memory: of `psim_options::chain` nodes when there are none
-//            that are free, and of a box for an item that needs one. Looking for free nodes takes a step for each of
-//            `threads`, once for a chain.
-// Killed     as stopped: nobody waits. An item that has been announced is pushed; one that was being popped is gone.
-// Memory     that of psim, and nodes of 32 bytes, which are used again and freed with the stack: as many as there have
-//            been items at a time, for each thread those that one execution of all that is announced takes, and three
-//            chains. (A thread that is about to take others' free nodes hides them for a moment; whoever finds none
-//            then makes a chain.)
-// Errors     push throws what T's constructor throws, std::bad_alloc, also when the thread that has executed it has
-//            found no memory for a node, and std::length_error when more threads come than configured; then the stack
-//            is as it was. A T whose move throws in pop reaches the caller of pop, and that item is gone.
-//            std::invalid_argument from the constructor.
-// Use it     where a thread may be stopped at any point and the others must go on. Else combining_stack needs less
+// Progress   wait-free, as psim, except for memory allocation: of `psim_options::chain` nodes when no node is free, and
+//            of a box for an item that needs one. A search for free nodes takes a step for each of `threads`, once per
+//            chain.
+// Killed     as stopped: no thread waits. An announced item is pushed; an item that was being popped is lost.
+// Memory     that of psim, and nodes of 32 bytes, reused and freed with the stack. There are as many as the most items
+//            at a time, plus per thread those of one execution of all announced pushes, and three chains. (A thread
+//            that takes others' free nodes hides them for a moment; a thread that finds none then allocates a chain.)
+// Errors     push throws exceptions from T's constructor, std::bad_alloc, also if the executing thread found no memory
+//            for a node, and std::length_error if more threads come than configured; the stack is then unchanged. If
+//            moving T throws in pop, the exception reaches the caller and the item is lost. The constructor throws
+//            std::invalid_argument.
+// Use it     where a thread may stop at any point without blocking the others. Otherwise combining_stack needs less
 //            memory.
-// Items      that are trivially copyable and of eight bytes at most lie in the nodes; others in boxes of their own.
-// Source     SimStack (Fatourou and Kallimanis, SPAA 2011) and PSimStack-x (OPODIS 2017). Changed: nodes are used
-//            again, and nobody looks at the head for each of them (detail/psim_nodes.hpp). Operations are not sorted; a
-//            pop that follows a push of the same execution takes its item, and the node stays with whoever executes.
+// Items      are stored in the nodes if they are trivially copyable and at most eight bytes; others are boxed.
+// Source     SimStack (Fatourou and Kallimanis, SPAA 2011) and PSimStack-x (OPODIS 2017). Changed: nodes are reused
+//            without reading the head for each (detail/psim_nodes.hpp). Operations are not sorted; a pop that follows a
+//            push of the same execution takes its item, and the executing thread keeps the node.
 #pragma once
 
 #include <muster/combine/detail/psim_nodes.hpp>  // psim_store
@@ -42,7 +41,7 @@ class psim_stack {
 
   explicit psim_stack(const combine_options& options = {}, const psim_options& more = {})
       : nodes_(options.threads, more.chain), top_(options, more) {}
-  /// Destroys the items left. Waits for operations that have had their effect and have not returned yet.
+  /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
   ~psim_stack();
   psim_stack(const psim_stack&) = delete;
   psim_stack& operator=(const psim_stack&) = delete;
@@ -51,10 +50,10 @@ class psim_stack {
   void push(T item) { emplace(std::move(item)); }
   template <class... Args>
   void emplace(Args&&... args);
-  /// Takes the item on top, if there is one. Wait-free.
+  /// Removes and returns the item on top, if any. Wait-free.
   std::optional<T> pop();
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const;
 
  private:
@@ -84,7 +83,7 @@ struct psim_stack<T>::pushing {
     node* const added = mine.nodes->take();
     if (added == nullptr) return false;
     added->item.store(item, std::memory_order_relaxed);
-    // (1) release: pairs with (2). Who finds the address of a node in another, at any time, finds a node there.
+    // (1) release: pairs with (2). Any thread that ever reads a node's address in another node sees a constructed node.
     added->link.store(detail::word_of(stack.first), std::memory_order_release);
     stack.first = added;
     return true;
@@ -119,11 +118,11 @@ void psim_stack<T>::check() const {
   nodes_.check(items);
 }
 
-/// Only while no thread is inside an operation.
+/// Call only while no thread is inside an operation.
 template <class T>
 template <class Visit>
 void psim_stack<T>::for_each(Visit visit) const {
-  const std::optional<top> now = top_.try_load();  // there, as nobody changes it
+  const std::optional<top> now = top_.try_load();  // present, as no thread changes it
   const node* at = now ? now->first : nullptr;
   while (at != nullptr) {
     const std::uint64_t word = at->item.load(std::memory_order_relaxed);

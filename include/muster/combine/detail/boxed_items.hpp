@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// boxed_items.hpp: how an item travels in eight bytes: as it is, or as the address of a box that holds it.
+// boxed_items.hpp: how an item travels in eight bytes: by value, or as the address of a box that holds it.
 //
-// A box belongs to the operation that has its word. Boxes are used again by the thread that has emptied them.
+// A box belongs to the operation that has its word. The thread that empties a box reuses it.
 #pragma once
 
 #include <muster/base/slot.hpp>                  // slot
@@ -21,14 +21,14 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Nodes that threads of an object take and give back, each from and to a store of its own. A thread that gives back
-/// more than it takes frees those over `most_kept`; the rest is freed with the object.
+/// Nodes that the threads of an object take and give back, each with its own store. A thread that gives back more than
+/// it takes frees nodes beyond `most_kept`; the rest are freed with the object.
 template <class Node>
 class node_pool {
  public:
   explicit node_pool(unsigned threads) : stores_(threads) {}
 
-  /// Throws std::bad_alloc, and std::length_error when there are more threads than configured.
+  /// Throws std::bad_alloc, and std::length_error if there are more threads than configured.
   std::unique_ptr<Node> take() {
     std::vector<std::unique_ptr<Node>>& own = own_store().all;
     if (own.empty()) return std::make_unique<Node>();
@@ -40,9 +40,9 @@ class node_pool {
     std::vector<std::unique_ptr<Node>>& own = own_store().all;
     if (own.size() < most_kept) own.push_back(std::move(node));
   }
-  /// The calling thread's, for a stay() that lasts as long as it uses nodes.
+  /// The calling thread's part, for a stay() that lasts as long as the thread uses nodes.
   thread_part& own_part() { return own_store(); }
-  /// For the destructor: returns when no thread is in the middle of an operation.
+  /// For the destructor: waits until no thread is inside an operation.
   void await_idle() const noexcept { stores_.await_idle(); }
 
  private:
@@ -74,7 +74,7 @@ class item_words {
 
   explicit item_words(unsigned threads) : boxes_(threads) {}
 
-  /// As long as this lives, so does the object. Made before an operation begins, and destroyed after it.
+  /// Keeps the object alive while it exists. Created before an operation begins and destroyed after it.
   auto in_use() {
     if constexpr (in_place) {
       return nothing_to_keep();
@@ -82,12 +82,12 @@ class item_words {
       return stay(boxes_.own_part());
     }
   }
-  /// For the destructor: returns when no thread is in the middle of an operation.
+  /// For the destructor: waits until no thread is inside an operation.
   void await_idle() const noexcept {
     if constexpr (!in_place) boxes_.await_idle();
   }
 
-  /// Makes T(args...) and calls send(word). When that throws, the item ends here.
+  /// Constructs T(args...) and calls send(word). If that throws, the item is destroyed.
   template <class Send, class... Args>
   MUSTER_HOT void send(Send send, Args&&... args) {
     if constexpr (in_place) {
@@ -107,7 +107,7 @@ class item_words {
     }
   }
 
-  /// The item of a word that nobody else has. However its move ends, the box is empty then.
+  /// Returns the item of a word that the caller owns. Empties the box even if the item's move throws.
   MUSTER_HOT T receive(word bits) {
     if constexpr (in_place) {
       return value_in<T>(&bits);

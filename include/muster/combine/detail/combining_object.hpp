@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// combining_object.hpp: an object that many threads use, one operation at a time, executed by one thread for all. The
-// technique decides which thread, and how the requests come to it.
+// combining_object.hpp: an object that many threads use, one operation at a time; one thread executes for all. The
+// technique decides which thread, and how requests reach it.
 //
-// Order      linearizable: all operations on the object happen one after another, each between its call and its return.
-// Killed     as stopped; the technique says which others wait then.
-// Operations run on the thread that serves, which may be another than the caller's, and see its thread-local data. An
-//            exception reaches the caller of its operation and no other. Operations may not apply to the same object.
-// Memory     for each thread: a node of the technique for each operation that it is in the middle of.
-// Errors     std::invalid_argument and std::bad_alloc from the constructor; from apply what the operation throws,
-//            std::logic_error when it is called from within an operation of the same object, std::length_error when
-//            more threads come than configured, std::bad_alloc at the first operations of a thread.
+// Order      linearizable: operations on the object happen one after another, each between its call and its return.
+// Killed     as stopped; the technique states which other threads then wait.
+// Operations run on the serving thread, which may not be the caller's, and see its thread-local data. An exception
+//            reaches only the caller of its operation. Operations may not apply to the same object.
+// Memory     per thread: a node of the technique for each operation in progress.
+// Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply throws exceptions from the
+//            operation, std::logic_error if called from an operation of the same object, std::length_error if more
+//            threads come than configured, and std::bad_alloc in a thread's first operations.
 #pragma once
 
 #include <muster/combine/detail/request.hpp>       // call
@@ -25,7 +25,7 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// A technique has
-/// node                  announces one request; made from the key of the thread that waits for it.
+/// node                  announces one request; constructed from the key of the thread that waits for it.
 /// request_in(node)      the request that it announces.
 /// announce(group)       takes a node if it needs one. Returns a turn: `own` is the node to record the request in, or
 ///                       null if the caller is the combiner already; the rest is the technique's.
@@ -36,7 +36,7 @@ namespace muster::inline MUSTER_ABI::detail {
 ///                       thread may end the object after that, unless the caller stays.
 /// refuse_nested(), is_executing()
 ///                       of how it waits (fiber_wait.hpp).
-/// quiescent()           returns true if no operation has begun and not ended.
+/// quiescent()           returns true if no operation is in progress.
 template <class State, class Technique>
 class combining_object {
  public:
@@ -48,7 +48,7 @@ class combining_object {
       : nodes_(options.threads), technique_(options.help, std::forward<Args>(args)...) {
     if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
   }
-  /// Waits for operations that have had their effect and have not returned yet; others may not have begun.
+  /// Waits for operations that have taken effect but not yet returned; no other operation may have begun.
   ~combining_object() {
     MUSTER_CHECK(!technique_.is_executing(), "a combining object is destroyed by one of its own operations");
     nodes_.await_idle();
@@ -75,7 +75,7 @@ class combining_object {
     return technique_.run_and_serve(call, turn, mine);
   }
 
-  /// Asserts the invariants. Only while no thread is inside an operation.
+  /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const {
     MUSTER_CHECK(technique_.quiescent(),
                  "a combining object is destroyed or checked while a thread is inside an operation");

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber_wait.hpp: how a request's owner waits, on a thread with fibers and on one without.
+// fiber_wait.hpp: how the owner of a request waits, on threads with and without fibers.
 //
-// With other fibers that can run, the first looks that find nothing yield to them. After these, the fiber waits as
-// everybody does (base/wait.hpp).
+// If other fibers can run, the first unsuccessful looks yield to them. After that, the fiber waits like any thread
+// (base/wait.hpp).
 //
-// The word that is slept on outlasts the object: a thread that makes an event may have ended the object by it. The next
-// object that gets the event_mask has sleepers of its own, and a late wake is one too many for them.
+// The word that threads sleep on outlives the object, because a thread that signals an event may thereby have ended the
+// object. The next object that gets the event_mask has its own sleepers; a late wake is spurious for them.
 #pragma once
 
 #include <muster/base/inside.hpp>    // inside
@@ -21,7 +21,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// A fiber that waits for an object in the middle of an operation of another. They are in a list, one for each thread.
+/// A fiber that waits for an object inside an operation of another. Each thread has a list of them.
 class nested_wait {
  public:
   explicit nested_wait(const void* object) noexcept : object_(object), outer_(sync::innermost()) {
@@ -41,10 +41,10 @@ class nested_wait {
   nested_wait(const nested_wait&) = delete;
   nested_wait& operator=(const nested_wait&) = delete;
 
-  /// Whether a fiber in the middle of an operation of `object` waits for another one's operation to end, and so on, and
-  /// the last of them for the caller's.
+  /// Returns true if a fiber inside an operation of `object` waits for another one's operation to end, and so on, and
+  /// the last of them waits for the caller's.
   static bool closes_ring(const void* object) noexcept {
-    // Each waits for one object, so there is one way to go, and it is no longer than the list.
+    // Each waits for one object, so there is a single path, no longer than the list.
     const nested_wait* const all = first(carrier::own());
     for (const nested_wait* turn = all; turn != nullptr; turn = turn->next_) {
       const nested_wait* holder = all;
@@ -65,15 +65,15 @@ class nested_wait {
   nested_wait* before_ = nullptr;
 };
 
-/// Its address stands for the object in chains of operations (base/inside.hpp).
+/// Its address identifies the object in chains of operations (base/inside.hpp).
 template <class Wait>
 class waiting {
  public:
-  /// Events that somebody may wait for. They last longer than the object.
+  /// Events that a thread may wait for. They outlive the object.
   class events {
    public:
     explicit events(event_mask& mask) noexcept : mask_(mask) {}
-    /// After the store that makes ready() true for those who wait with this key.
+    /// Call after the store that makes ready() true for the threads that wait with this key.
     MUSTER_HOT void happened(std::uint32_t key) const noexcept {
       if constexpr (Wait::parks)
         if (mask_.after_event(event_mask::bit(key)) != 0) [[unlikely]]
@@ -90,22 +90,22 @@ class waiting {
   waiting(const waiting&) = delete;
   waiting& operator=(const waiting&) = delete;
 
-  /// To be asked for before the store that lets others end the object.
+  /// Call before the store that lets other threads end the object.
   MUSTER_HOT events lasting_events() const noexcept { return events(mask_); }
-  /// Where the object cannot end before this has returned.
+  /// For use where the object cannot end before this has returned.
   MUSTER_HOT void happened(std::uint32_t key) noexcept { lasting_events().happened(key); }
 
-  /// Before a request is announced. Throws std::logic_error if it would wait for the caller, for ever.
+  /// Call before announcing a request. Throws std::logic_error if it would wait for the caller, and so forever.
   MUSTER_HOT void refuse_nested() const {
     if (sync::innermost() != nullptr) [[unlikely]]
       refuse_known();
   }
-  /// While an operation of the object is executed.
+  /// Keep the result while an operation of the object is executed.
   inside executing() const noexcept { return inside(this); }
-  /// Whether the caller is in the middle of an operation of the object.
+  /// Returns true if the caller is inside an operation of the object.
   bool is_executing() const noexcept { return inside::is_in(this); }
 
-  /// Lets other fibers run, in the middle of an operation that has begun and is not announced.
+  /// Lets other fibers run while an operation has begun but is not announced.
   MUSTER_HOT void yield() const noexcept {
     if (sync::innermost() != nullptr) [[unlikely]] {
       yield_nested();
@@ -113,12 +113,12 @@ class waiting {
       this_fiber::yield();
     }
   }
-  /// Returns when ready() is true.
+  /// Waits until ready() is true.
   template <class Ready>
   MUSTER_HOT void await(std::uint32_t key, Ready ready) {
     await(key, ready, *this);
   }
-  /// The same where `object` stands for the object.
+  /// The same, with `object` in place of this object.
   template <class Ready>
   MUSTER_HOT void await(std::uint32_t key, Ready ready, const waiting& object) {
     if (ready()) return;

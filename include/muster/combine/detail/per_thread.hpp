@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// per_thread.hpp: one T for each kernel thread that uses an object, made when the thread first comes.
+// per_thread.hpp: one T for each kernel thread that uses an object, created at the thread's first use.
 //
-// It belongs to the thread's number (base/thread.hpp) and not to the thread: when a thread ends, the next one with its
-// number goes on with it. When there are as many as the object may have, a thread takes over that of any thread that
-// has ended. So threads come and go, and nothing of the object is freed under those who still look.
+// A T belongs to the thread's number (base/thread.hpp), not to the thread: the next thread with the same number reuses
+// it. Once the object has its maximum number of Ts, a new thread takes over the T of any thread that has ended. So
+// threads come and go, and nothing is freed while another thread may read it.
 //
-// The object's end: an operation may have its effect before it returns, and who learns of it may destroy the object. So
-// the last thing that an operation does with the object is what lets others have theirs; or else it counts itself in
-// its thread's part, before it lets them, and the destructor waits until nobody is counted. Most operations that meet
-// nobody do the former, which costs nothing.
+// The object's end: an operation may take effect before it returns, and a thread that sees the effect may destroy the
+// object. So an operation's last access to the object is the one that lets others proceed. Otherwise it counts itself
+// in its thread's part before it lets them, and the destructor waits until no operation is counted. Most uncontended
+// operations do the former, which costs nothing.
 #pragma once
 
 #include <muster/base/brief_wait.hpp>  // brief_wait
@@ -26,15 +26,15 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Every part begins with this. Counted by its own thread only.
+/// Base of every part. Only its own thread changes the count.
 class thread_part {
  public:
   MUSTER_HOT void enter() noexcept {
-    // Relaxed: whoever has its effect after the operation knows what came before the operation had its own.
+    // Relaxed: an operation that takes effect later sees everything from before this one took effect.
     inside_.store(inside_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   MUSTER_HOT void leave() noexcept {
-    // (1) release: pairs with (2). The destructor comes after all that the operation has done. Nothing of the object is
+    // (1) release: pairs with (2). The destructor comes after everything the operation did. Nothing of the object is
     // touched after this.
     inside_.store(inside_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   }
@@ -47,7 +47,7 @@ class thread_part {
   sync::atomic<std::uint32_t> inside_{0};  // operations
 };
 
-/// In the middle of an operation. Destroyed after everything else that uses the object.
+/// Marks an operation in progress. Destroyed after everything else that uses the object.
 class stay {
  public:
   explicit stay(thread_part& own) noexcept : own_(own) { own_.enter(); }
@@ -64,21 +64,21 @@ class thread_places {
  public:
   using destroyer = void (*)(thread_part*) noexcept;
 
-  /// The part of one thread, and whose it is.
+  /// The part of one thread, and its owner.
   struct place {
     place(std::uint64_t owner_in, unsigned index_in) noexcept : owner(owner_in), index(index_in) {}
     sync::atomic<std::uint64_t> owner;  // a tenure
-    const unsigned index;               // counted from 0, in the order in which they were made
+    const unsigned index;               // counted from 0, in order of creation
     sync::cell<thread_part*> part{nullptr};
-    place* next = nullptr;  // the one made before; set before it is linked
+    place* next = nullptr;  // the one created before; set before it is linked
   };
 
-  /// Throws std::invalid_argument for no threads.
+  /// Throws std::invalid_argument if `threads` is 0.
   thread_places(unsigned threads, destroyer destroy) : threads_(threads), destroy_(destroy) {
     if (threads == 0) throw std::invalid_argument("combine_options::threads is 0; ask for 1 at least");
   }
   ~thread_places() {
-    // Relaxed: every thread that has come is known to whoever may destroy the object.
+    // Relaxed: the thread that may destroy the object knows of every thread that has come.
     for (place* at = last_.load(std::memory_order_relaxed); at != nullptr;) {
       if (thread_part* const part = at->part.get(); part != nullptr) destroy_(part);
       delete std::exchange(at, at->next);
@@ -98,14 +98,14 @@ class thread_places {
     return found;
   }
 
-  /// Null: the calling thread has none, and neither had one before it with its number.
+  /// Returns null if neither the calling thread nor an earlier one with its number has a place.
   MUSTER_COLD place* find() {
     const sync::thread_tenure tenure = sync::own_tenure();
     place* const there = place_of_number(tenure.number).get();
     if (there == nullptr) return nullptr;
     const std::uint64_t me = word_of(tenure);
-    // Relaxed: what an earlier thread with this number has done is visible to those that come after it. Another may
-    // have taken the place over in the meantime.
+    // Relaxed: a thread sees everything that earlier threads with its number did. Another thread may have taken the
+    // place over in the meantime.
     std::uint64_t owner = there->owner.load(std::memory_order_relaxed);
     if (owner == me) return there;
     if (number_of(owner) != tenure.number ||
@@ -114,7 +114,7 @@ class thread_places {
     return there;
   }
 
-  /// Only for those who know of all that have come.
+  /// The caller must know of all threads that have come.
   template <class Visit>
   void for_each(Visit visit) const {
     for (const place* at = last_.load(std::memory_order_relaxed); at != nullptr; at = at->next)
@@ -122,7 +122,7 @@ class thread_places {
   }
 
  private:
-  /// For the threads with numbers from somewhere on, written by each for itself. The next block has twice as many.
+  /// For a range of thread numbers; each thread writes its own entry. The next block has twice as many.
   struct block {
     explicit block(std::uint32_t size_in) : size(size_in), places(std::make_unique<sync::cell<place*>[]>(size_in)) {}
     const std::uint32_t size;
@@ -146,7 +146,7 @@ class thread_places {
       block* there = at->load(std::memory_order_acquire);
       if (there == nullptr) {
         auto made = std::make_unique<block>(size);
-        // (6) release, or acquire when another was faster: pairs with (5, 6). The block is found empty.
+        // (6) release, or acquire if another thread was faster: pairs with (5, 6). The block is seen empty.
         if (at->compare_exchange_strong(there, made.get(), std::memory_order_release, std::memory_order_acquire))
           there = made.release();
       }
@@ -163,8 +163,8 @@ class thread_places {
       if (!made_.compare_exchange_strong(made, made + 1, std::memory_order_relaxed, std::memory_order_relaxed))
         continue;
       added->next = last_.load(std::memory_order_relaxed);
-      // (3) release: pairs with (4). With a place, all that is in it is found, and, as each of these continues those
-      // before, all places made earlier.
+      // (3) release: pairs with (4). A thread that sees a place sees its contents and, because each exchange continues
+      // the release sequence, all places created earlier.
       while (!last_.compare_exchange_weak(added->next, added.get(), std::memory_order_release,
                                           std::memory_order_relaxed)) {
       }
@@ -173,7 +173,7 @@ class thread_places {
     // (4) acquire: pairs with (3).
     for (place* at = last_.load(std::memory_order_acquire); at != nullptr; at = at->next) {
       std::uint64_t owner = at->owner.load(std::memory_order_relaxed);
-      // Of two that find that a thread has ended, the compare-exchange chooses one.
+      // If two threads find that an owner has ended, the compare-exchange chooses one.
       if (!sync::lasts(tenure_of(owner)) &&
           at->owner.compare_exchange_strong(owner, me, std::memory_order_relaxed, std::memory_order_relaxed))
         return *at;
@@ -189,39 +189,39 @@ class thread_places {
   sync::atomic<block*> blocks_{nullptr};  // where each thread finds its place
 };
 
-/// T is derived from thread_part.
+/// T must derive from thread_part.
 template <class T>
 class per_thread {
  public:
-  /// Throws std::invalid_argument for no threads.
+  /// Throws std::invalid_argument if `threads` is 0.
   explicit per_thread(unsigned threads)
       : places_(threads, [](thread_part* own) noexcept { delete static_cast<T*>(own); }) {}
 
-  /// The calling thread's. make(index) returns a new T, which is deleted with the object; called at the thread's first
-  /// call. `index` is less than `threads`, and no other T of the object has it. Throws std::length_error if there are
-  /// more threads than configured, and what make() throws.
+  /// The calling thread's T. At the thread's first call, make(index) returns a new T, which is deleted with the object.
+  /// `index` is less than `threads` and unique in the object. Throws std::length_error if there are more threads than
+  /// configured, and exceptions from make().
   template <class Make>
   MUSTER_HOT T& own(Make make) {
-    // What the thread has kept is read straight away, and not at the end of a chain of loads.
+    // The thread's cached pointer is read directly, not at the end of a chain of loads.
     if (void* const kept = sync::kept_part_of(identity_); kept != nullptr) [[likely]]
       return *static_cast<T*>(kept);
     return find(make);
   }
 
-  /// Whether it is the calling thread's.
+  /// Returns true if it is the calling thread's.
   bool is_own(const T& part) {
     if (sync::kept_part_of(identity_) == &part) return true;
     thread_places::place* const place = places_.find();
     return place != nullptr && place->part.get() == &part;
   }
 
-  /// Only while no thread uses the object.
+  /// Call only while no thread uses the object.
   template <class Visit>
   void for_each(Visit visit) const {
     places_.for_each([&visit](thread_part* own) { visit(*static_cast<T*>(own)); });
   }
 
-  /// For the destructor: returns when no thread is in the middle of an operation.
+  /// For the destructor: waits until no thread is inside an operation.
   void await_idle() const noexcept {
     for_each([](const T& part) {
       for (brief_wait wait; !part.idle(); wait.pause()) this_fiber::yield();  // it may be a fiber of this thread

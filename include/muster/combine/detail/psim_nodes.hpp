@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// psim_nodes.hpp: the nodes of psim_stack and psim_queue. Each thread has a store of free ones.
+// psim_nodes.hpp: the nodes of psim_stack and psim_queue. Each thread has a store of free nodes.
 //
-// An execution that may have no effect takes nodes and fills them; if it has none, they are free again. A node that a
-// pop has taken out goes to the store of the pop's owner, who alone knows of it. So a thread that only pops has more
-// and more of them: it offers those that it has too many of, `chain` at once, and a thread that has none takes offers
-// before it makes new ones.
+// An execution that may have no effect takes nodes and fills them; if it has none, they become free again. A node that
+// a pop removed goes to the store of the pop's owner, the only thread that knows of it. So a thread that only pops
+// accumulates nodes. It offers the surplus, `chain` at a time, and a thread without nodes takes offers before it
+// allocates.
 //
-// No node ends before the store does. A thread may thus look into any node that it has ever found: at worst it finds
-// things of another time, and then its execution has no effect, as the head has moved. (Nobody finds them in an
-// execution that has one: whoever wrote them knew of a newer head, and of two compare-exchanges that start from the
-// same head one fails.) Hence a node's link is always a node, null, or odd.
+// No node is freed before the store, so a thread may read any node that it has ever found. At worst it reads later
+// contents; the head has then moved, and its execution has no effect. (An execution with effect never reads them: their
+// writer had seen a newer head, and of two compare-exchanges from one head one fails.) Hence a node's link is always a
+// node, null, or odd.
 #pragma once
 
 #include <muster/base/sync.hpp>                  // sync::atomic, sync::cell
@@ -46,32 +46,32 @@ static_assert(sizeof(psim_node*) == sizeof(std::uint64_t), "a node's address tra
 inline std::uint64_t word_of(psim_node* node) noexcept { return std::bit_cast<std::uint64_t>(node); }
 inline psim_node* node_of(std::uint64_t word) noexcept { return std::bit_cast<psim_node*>(word); }
 
-/// Touched by its thread only, but for what it offers.
+/// Touched only by its thread, except for the chains that it offers.
 class psim_store : public thread_part {
  public:
-  /// What the stores of an object share.
+  /// Shared by the stores of an object.
   struct market {
     const unsigned threads;
     const unsigned chain;
-    // Of each thread. It alone puts chains there; whoever takes some takes all.
+    // One per thread. Only that thread adds chains; a thread that takes any takes all.
     const std::unique_ptr<sync::atomic<psim_node*>[]> offers;
   };
 
   psim_store(const market& at, unsigned thread) noexcept : market_(at), thread_(thread), found_at_(thread) {}
 
-  /// In an execution: a node, or null if there is no memory.
+  /// In an execution: returns a node, or null if there is no memory.
   psim_node* take() noexcept;
-  /// In an execution: the last node that it has taken, or null.
+  /// In an execution: returns the last node that it has taken, or null.
   psim_node* last_taken() const noexcept { return taken_; }
-  /// In an execution: the last node is not needed after all.
+  /// In an execution: puts the last node back unused.
   void put_back() noexcept;
   void commit() noexcept;
   void abort() noexcept;
 
-  /// Outside: a node that has left the object.
+  /// Outside an execution: takes back a node that has left the object.
   void give(psim_node* node) noexcept;
 
-  /// Only while no thread uses the object: nodes made, and nodes that are free or on offer.
+  /// Nodes allocated, and nodes free or on offer. Call only while no thread uses the object.
   std::size_t made() const noexcept { return made_.size() * market_.chain; }
   std::size_t free() const noexcept;
 
@@ -83,11 +83,11 @@ class psim_store : public thread_part {
 
   const market& market_;
   const unsigned thread_;
-  unsigned found_at_;                 // the thread that has offered something last
+  unsigned found_at_;                 // the thread whose offer was taken last
   psim_node* free_ = nullptr;         // a list
-  std::size_t count_ = 0;             // of nodes that are in it or taken, if not more
+  std::size_t count_ = 0;             // a lower bound of the nodes in it or taken
   psim_node* reserve_ = nullptr;      // a chain, or null
-  psim_node* taken_ = nullptr;        // a list: taken by the execution that is under way
+  psim_node* taken_ = nullptr;        // a list: taken by the execution in progress
   psim_node* first_taken_ = nullptr;  // its end
   std::size_t taken_count_ = 0;
   std::vector<std::unique_ptr<psim_node[]>> made_;
@@ -123,7 +123,7 @@ inline void psim_store::abort() noexcept {
   taken_count_ = 0;
 }
 
-// With one chain in reserve, a thread that takes and gives in turn keeps its nodes to itself.
+// With one chain in reserve, a thread that alternates between taking and giving keeps its nodes.
 inline void psim_store::give(psim_node* node) noexcept {
   if (count_ >= market_.chain) {
     if (reserve_ != nullptr) offer(reserve_);
@@ -139,11 +139,11 @@ inline void psim_store::offer(psim_node* chain) noexcept {
   psim_node* others = own.load(std::memory_order_relaxed);
   do {
     chain->offer.ref() = others;
-    // (1) release: pairs with (2). The chain is whole. It fails once at most: when somebody has taken all.
+    // (1) release: pairs with (2). The chain is complete. It fails at most once, when another thread has taken all.
   } while (!own.compare_exchange_strong(others, chain, std::memory_order_release, std::memory_order_relaxed));
 }
 
-/// Gets nodes when there are none that are free. Each thread's offers are looked at once.
+/// Gets nodes when none is free. Looks at each thread's offers once.
 MUSTER_COLD inline bool psim_store::refill() noexcept {
   if (reserve_ != nullptr) {
     free_ = std::exchange(reserve_, nullptr);
@@ -159,8 +159,8 @@ MUSTER_COLD inline bool psim_store::refill() noexcept {
     psim_node* const chain = there.exchange(nullptr, std::memory_order_acquire);
     if (chain == nullptr) continue;
     found_at_ = at;
-    // We need one chain, and offer the others. We have offered nothing else, as we have looked there first.
-    // (3) release: pairs with (2). What we have got is whole.
+    // This thread needs one chain and offers the others. It offers nothing else, because it looked there first.
+    // (3) release: pairs with (2). The chains are complete.
     if (psim_node* const others = chain->offer.get(); others != nullptr) own.store(others, std::memory_order_release);
     free_ = chain;
     count_ += market_.chain;
@@ -199,19 +199,20 @@ inline std::size_t psim_store::free() const noexcept {
 /// The stores of all threads.
 class psim_nodes {
  public:
-  /// Throws std::invalid_argument for no threads and for chains of nothing.
+  /// Throws std::invalid_argument if `threads` or `chain` is 0.
   psim_nodes(unsigned threads, unsigned chain)
       : market_{threads, chain, std::make_unique<sync::atomic<psim_node*>[]>(threads)}, stores_(threads) {
     if (chain == 0) throw std::invalid_argument("psim_options::chain is 0; ask for 1 at least");
   }
-  /// The calling thread's. Throws std::bad_alloc, and std::length_error when there are more threads than configured.
+  /// The calling thread's store. Throws std::bad_alloc, and std::length_error if there are more threads than
+  /// configured.
   psim_store& own() {
     return stores_.own([this](unsigned index) { return new psim_store(market_, index); });
   }
-  /// For the destructor: returns when no thread is in the middle of an operation.
+  /// For the destructor: waits until no thread is inside an operation.
   void await_idle() const noexcept { stores_.await_idle(); }
 
-  /// Asserts that every node that has been made is free or one of `used`. Only while no thread uses the object.
+  /// Checks that every allocated node is free or one of `used`. Call only while no thread uses the object.
   void check(std::size_t used) const {
     std::size_t made = 0, free = 0;
     stores_.for_each([&](const psim_store& store) {
@@ -228,24 +229,24 @@ class psim_nodes {
 
 /// The workspace of executions that take nodes.
 struct psim_taking {
-  psim_store* nodes = nullptr;  // there before the thread's first execution
+  psim_store* nodes = nullptr;  // set before the thread's first execution
   void commit() noexcept { nodes->commit(); }
   void abort() noexcept { nodes->abort(); }
 };
 
-/// What a pop returns to its owner: an item, and the node that is free now.
+/// The result of a pop: an item, and the node that is now free.
 struct psim_popped {
   static constexpr std::uint64_t nothing = 0, no_node = 1;
   std::uint64_t item;
-  std::uint64_t node;  // `nothing`: there was no item; `no_node`: there was, but its node has never been in the object
+  std::uint64_t node;  // `nothing`: no item; `no_node`: an item whose node was never in the object
 };
 
-/// How a T lies in a word: as it is, or as the address of a box that belongs to whoever has the word.
+/// How a T is stored in a word: by value, or as the address of a box owned by the holder of the word.
 template <class T>
 struct psim_item {
   static constexpr bool in_place = std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t);
 
-  /// Puts T(args...) into a word and calls push(word), which returns false if there is no memory.
+  /// Stores T(args...) in a word and calls push(word), which returns false if there is no memory.
   template <class Push, class... Args>
   static void push(Push push, Args&&... args) {
     if constexpr (in_place) {

@@ -3,11 +3,11 @@
 //
 // request.hpp: an operation that another thread may execute: any callable, any result, any exception.
 //
-// A request is a function that knows how to run it, and eight bytes. A callable of up to eight bytes that can be copied
-// as bytes travels in them, and so does its result; so a batch of them is an array that the combiner goes through once.
-// Larger ones stay in the frame of their owner, who waits, and the eight bytes point there.
-// Neighbours of the same kind are run in one loop, where the compiler sees the callable: one indirect call for all. A
-// state that offers `execute(batch)` for that kind gets them at once (batch.hpp).
+// A request is a pointer to the function that runs it, and eight bytes. A trivially copyable callable of up to eight
+// bytes travels in them, and so does its result; a batch of such requests is an array that the combiner traverses once.
+// Larger callables stay in the frame of their waiting owner, and the eight bytes point there. Neighbours of one kind
+// run in one loop, where the compiler sees the callable: one indirect call for all. A state that defines
+// `execute(batch)` for that kind gets them at once (batch.hpp).
 #pragma once
 
 #include <muster/base/caught.hpp>    // caught
@@ -45,11 +45,10 @@ struct travels_back<std::optional<T>> : std::bool_constant<travels<T>> {};
 
 template <class State>
 struct request {
-  /// Runs requests from the first on, as long as they are of its kind. Returns the first that it has not run.
+  /// Runs consecutive requests of its kind, starting with the first. Returns the first that it has not run.
   using runner = sync::cell<request>* (*)(State&, sync::cell<request>* first, sync::cell<request>* last);
 
-  runner run =
-      &unrecorded;  // or what has become of it: has_thrown, and the exception lies in `room`, or returned_nothing
+  runner run = &unrecorded;  // or its outcome: has_thrown, with the exception in `room`, or returned_nothing
   alignas(8) std::byte room[8];
 
   static sync::cell<request>* unrecorded(State&, sync::cell<request>*, sync::cell<request>*) {
@@ -73,8 +72,8 @@ struct request {
     std::construct_at(reinterpret_cast<T*>(room), value);
   }
 
-  // Results lie here as a word of a type that few states have: the compiler knows that to write one does not change a
-  // state of another type, which can so stay in a register over a row of requests.
+  // Results are stored as a word of a type that few states contain. So the compiler knows that writing one leaves a
+  // state of another type unchanged, and can keep that state in a register over a row of requests.
   using word = unsigned long long;
   // NOLINTBEGIN(bugprone-sizeof-expression): a result may be a pointer
   template <class T>
@@ -111,14 +110,14 @@ void run_requests(State& state, sync::cell<request<State>>* first, sync::cell<re
   while (first != last) first = first->ref().run(state, first, last);
 }
 
-/// Nobody can tell whether a copy of the callable is run instead: it is about to end, cannot change, or is nothing.
+/// Running a copy of the callable is indistinguishable: the original is about to end, cannot change, or is empty.
 template <class Forwarded>
 concept is_not_changed =
     !std::is_lvalue_reference_v<Forwarded> || std::is_const_v<std::remove_reference_t<Forwarded>> ||
     std::is_empty_v<std::remove_reference_t<Forwarded>>;
 
-/// One call of `apply`: lives in its frame, fills a request, and fetches the result out of it. `Forwarded` is how the
-/// callable came to apply: a reference to one that changes itself is not copied.
+/// One call of `apply`: lives in its frame, fills a request, and fetches the result. `Forwarded` is the type that apply
+/// received: a callable passed by reference that may change itself is not copied.
 template <class State, class Forwarded>
 class call {
   using F = std::remove_reference_t<Forwarded>;
@@ -128,7 +127,7 @@ class call {
  public:
   using result = std::invoke_result_t<F&, State&>;
   static constexpr bool throws = !std::is_nothrow_invocable_v<F&, State&>;
-  /// Nothing of it lies in the owner's frame.
+  /// True if no part of it is in the owner's frame.
   static constexpr bool is_small =
       travels<std::remove_const_t<F>> && is_not_changed<Forwarded> && travels_back<result>::value;
 
@@ -139,7 +138,7 @@ class call {
   /// Runs it here and now.
   result run_here(State& state) noexcept(!throws) { return std::invoke(*function_, state); }
 
-  /// Small requests of one callable are of one kind, however it came to apply.
+  /// Small requests of one callable are of one kind, regardless of `Forwarded`.
   static typename request_type::runner kind() noexcept {
     if constexpr (is_small) {
       return &call<State, F>::run;
@@ -157,7 +156,7 @@ class call {
     }
   }
 
-  /// After the request has been run: returns its result, or throws what it has thrown.
+  /// After the request has run: returns its result or rethrows its exception.
   result fetch(request_type& from) noexcept(!throws) {
     if constexpr (is_small) {
       return fetch_small(from);
@@ -173,7 +172,7 @@ class call {
     }
   }
 
-  /// The same for a request whose callable is small: no call object is needed.
+  /// The same for a small callable, without a call object.
   static result fetch_small(request_type& from) noexcept(!throws)
     requires is_small
   {
@@ -225,7 +224,7 @@ class call {
     return first;
   }
 
-  /// In a handler.
+  /// Call inside a handler.
   static void keep_error(request_type& one) noexcept {
     static_assert(sizeof(std::exception_ptr) <= sizeof one.room);
     std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), caught());
@@ -272,7 +271,7 @@ class call {
     }
   }
 
-  /// What the owner of a large request needs beside.
+  /// Extra storage of the owner of a large request.
   struct outcome {
     slot<stored> returned;
     std::exception_ptr error;

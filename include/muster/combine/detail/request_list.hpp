@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// request_list.hpp: the list of announced requests and the one thread that serves them: what osci, cc_synch and h_synch
-// have in common.
+// request_list.hpp: the list of announced requests and the thread that serves them, shared by osci, osci_shared and
+// cc_synch.
 //
-// The list is that of CC-Synch (Fatourou and Kallimanis, PPoPP 2012). It ends with a node in which nothing is announced
-// yet. Whoever announces puts a new last node there with one exchange, gets the old one, and fills that. So the place
-// where the combiner stops is always a node, whose next owner finds in it that it is the combiner now: there is no
-// compare-exchange to empty the list, nobody waits for a link that is not set yet, and an object that nobody else uses
-// costs one exchange an operation.
-// A node here stands for a row of requests. Up to two lie in the node itself.
+// The list is that of CC-Synch (Fatourou and Kallimanis, PPoPP 2012). Its last node has no announced request yet. An
+// announcing thread installs a new last node with one exchange, gets the old one, and fills it. So the combiner always
+// stops at a node, and the node's next owner finds there that it is the combiner. Emptying the list needs no
+// compare-exchange, no thread waits for a link not yet set, and an uncontended operation costs one exchange. Here a
+// node stands for a row of requests. Up to two are in the node itself.
 #pragma once
 
 #include <muster/base/arch.hpp>                  // line_size, prefetch_for_write
@@ -32,10 +31,10 @@ class request_list {
 
   enum : std::uint32_t {
     waiting_for_turn,
-    done,   // the requests have been run; the node belongs to those who announced it
-    yours,  // whoever announces it, or has announced it, is the combiner
-    left,   // announced, and nobody waits: the combiner must not stop here
-    taken,  // one of several who wait has become the combiner
+    done,   // the requests have run; the node belongs to its announcer again
+    yours,  // the thread that announces it, or has announced it, is the combiner
+    left,   // announced, and no thread waits: the combiner must not stop here
+    taken,  // one of several waiting threads has become the combiner
   };
 
   struct contents {
@@ -47,7 +46,7 @@ class request_list {
     explicit node(std::uint32_t key_in, std::uint32_t state_in = waiting_for_turn) : state(state_in), key(key_in) {}
     sync::atomic<node*> next{nullptr};  // written by the owner once its requests are in; null before
     sync::atomic<std::uint32_t> state;
-    const std::uint32_t key;      // of those who wait
+    const std::uint32_t key;      // of the waiting threads
     sync::cell<contents> held{};  // the owner's until `next` is set, the combiner's until `state` is done
     row in_node[few];
   };
@@ -56,29 +55,29 @@ class request_list {
   request_list(unsigned help, bool detached, node* first, Args&&... args)
       : help_(help), detached_(detached), tail_(first), state_(std::forward<Args>(args)...) {}
 
-  /// Before it is announced, the caller may look at `spare` as at a node that has not been served.
+  /// Before the announcement, the caller may look at `spare` as at a node that has not been served.
   void prepare(node* spare) noexcept { spare->state.store(waiting_for_turn, std::memory_order_relaxed); }
-  /// Begins an announcement: returns the node to fill, and `spare` is the last node now.
+  /// Begins an announcement: returns the node to fill, and `spare` becomes the last node.
   MUSTER_HOT node* announce(node* spare) noexcept {
-    // It is null already where nothing was linked to the node: then a store less stands before the exchange.
+    // It is already null if no node was linked to it, which saves a store before the exchange.
     if (spare->next.load(std::memory_order_relaxed) != nullptr) spare->next.store(nullptr, std::memory_order_relaxed);
     prepare(spare);
-    // (1) acq_rel: pairs with (1). The next to announce finds `spare` as it has been set up here.
+    // (1) acq_rel: pairs with (1). The next thread to announce finds `spare` as set up here.
     return tail_.exchange(spare, std::memory_order_acq_rel);
   }
-  /// Nothing is left to announce: `spare` looks as if it had been served.
+  /// For an empty batch: `spare` looks as if it had been served.
   void serve_unannounced(node* spare) noexcept { spare->state.store(done, std::memory_order_relaxed); }
-  /// Ends it: what `own` holds can be served.
+  /// Ends an announcement: the requests in `own` can be served.
   MUSTER_HOT void link(node* own, node* spare) noexcept {
     // (2) release: pairs with (3). The combiner sees the requests.
     own->next.store(spare, std::memory_order_release);
   }
-  /// The state of a node that the caller has announced.
+  /// Returns the state of a node that the caller has announced.
   MUSTER_HOT std::uint32_t look(const node* own) const noexcept {
-    // (4) acquire: pairs with (5, 6, 8). The results are there; a combiner has the object as its last user left it.
+    // (4) acquire: pairs with (5, 6, 8). The results are visible; a combiner sees the object as its last user left it.
     return own->state.load(std::memory_order_acquire);
   }
-  /// Announces the first request in `own` and waits. Returns true when it has been served, false when the caller is the
+  /// Announces the first request in `own` and waits. Returns true once it has been served, false if the caller is the
   /// combiner and must run it.
   MUSTER_COLD bool served(node* own, node* spare) {
     own->held.ref() = {own->in_node, 1};
@@ -86,15 +85,16 @@ class request_list {
     waiting_.await(own->key, [&] { return look(own) != waiting_for_turn; });
     return look(own) == done;
   }
-  /// Nobody will wait for `own`, which is linked. Returns false when the caller is the combiner and must serve it.
+  /// Declares that no thread will wait for `own`, which is linked. Returns false if the caller is the combiner and must
+  /// serve it.
   bool leave(node* own) noexcept {
     std::uint32_t seen = waiting_for_turn;
-    // (7) acquire: pairs with (8), when the role is ours. Otherwise nothing is needed, and the combiner that finds
-    // `left` looks for the link until it sees it.
+    // (7) acquire: pairs with (8), if this thread gets the role. Otherwise no order is needed: a combiner that finds
+    // `left` waits until it sees the link.
     own->state.compare_exchange_strong(seen, left, std::memory_order_acquire);
     return seen != yours;  // it may be done already
   }
-  /// Several wait for `own`, which was `yours`: whether the caller is the one who serves it.
+  /// For several threads that wait for `own`, which was `yours`: returns true if the caller is to serve it.
   bool take_role(node* own) noexcept {
     std::uint32_t seen = yours;
     // Relaxed: (4) has seen that it is `yours`.
@@ -108,16 +108,16 @@ class request_list {
   void await(std::uint32_t key, Ready ready) {
     waiting_.await(key, ready);
   }
-  /// After an event that somebody may wait for with this key.
+  /// Call after an event that a thread may wait for with this key.
   MUSTER_HOT void happened(std::uint32_t key) noexcept { waiting_.happened(key); }
 
-  /// Before a request is announced; see fiber_wait.hpp.
+  /// Call before announcing a request; see fiber_wait.hpp.
   MUSTER_HOT void refuse_nested() const { waiting_.refuse_nested(); }
   MUSTER_HOT void yield() const noexcept { waiting_.yield(); }
   bool is_executing() const noexcept { return waiting_.is_executing(); }
 
-  /// For the combiner: runs requests from `at` on, and then hands the role on. `at` must be its own, or one whose owner
-  /// has not announced it yet. Those who are served may end the object, unless the caller stays.
+  /// For the combiner: runs requests from `at` on, then hands the role on. `at` must be the combiner's own, or not yet
+  /// announced by its owner. A served thread may end the object, unless the caller stays.
   void serve(node* at) {
     const inside here = waiting_.executing();
     State& state = state_.ref();
@@ -134,15 +134,15 @@ class request_list {
       run_requests(state, now.first, now.first + now.count);
       served += now.count;
       const std::uint32_t key = at->key;
-      // (5) release: pairs with (4). The owner sees the results, and may use the node again at once.
+      // (5) release: pairs with (4). The owner sees the results, and may reuse the node at once.
       at->state.store(done, std::memory_order_release);
       waiting_.happened(key);
       at = next;
     }
   }
 
-  /// The same when the caller's own request, which nobody else needs to know, is run first. `own` is its node, found
-  /// to be `yours`, and `spare` the one after.
+  /// The same, after running the caller's own request, which no other thread needs to see. The caller's node was
+  /// `yours`, and `spare` is the one after it.
   template <class Call>
   MUSTER_HOT typename Call::result run_and_serve(Call& call, node* spare, thread_part& mine) {
     const hands_on_at_end last{*this, spare, mine};
@@ -150,7 +150,7 @@ class request_list {
     return call.run_here(state_.ref());
   }
 
-  /// Only while nobody uses the list: whether all requests have been served.
+  /// Returns true if all requests have been served. Call only while no thread uses the list.
   bool quiescent() const noexcept {
     return tail_.load(std::memory_order_relaxed)->state.load(std::memory_order_relaxed) == yours;
   }
@@ -166,18 +166,18 @@ class request_list {
     node* spare;
     thread_part& mine;
     ~hands_on_at_end() {
-      // Relaxed: serve() looks again.
+      // Relaxed: serve() loads it again.
       if (spare->next.load(std::memory_order_relaxed) != nullptr || !list.hand_on(spare)) [[unlikely]]
         list.stay_and_serve(spare, mine);
     }
   };
 
-  /// Returns false when nobody is there to take the role. Otherwise, the last that the caller does with the object.
+  /// Returns false if no thread is there to take the role. Otherwise it is the caller's last access to the object.
   MUSTER_HOT bool hand_on(node* at) noexcept {
     const std::uint32_t key = at->key;
     const auto events = waiting_.lasting_events();
     if (!detached_) [[likely]] {
-      // (6) release: pairs with (4). The next combiner has the object as we leave it, and may end it.
+      // (6) release: pairs with (4). The next combiner sees the object as this one leaves it, and may end it.
       at->state.store(yours, std::memory_order_release);
     } else {
       std::uint32_t seen = waiting_for_turn;

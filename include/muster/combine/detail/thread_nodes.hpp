@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// thread_nodes.hpp: the nodes with which a thread announces its operations: one for each that it is in the middle of.
+// thread_nodes.hpp: the nodes with which a thread announces its operations, one for each operation in progress.
 //
-// A thread without fibers is in the middle of one operation at most, and takes the same node again and again. With
-// fibers it may be in the middle of many, because they switch while they wait. Nodes belong to the object and not to
-// the thread, so nothing is freed under those who still look at it when a thread ends.
+// A thread without fibers has at most one operation in progress and reuses the same node. With fibers it may have many,
+// because fibers switch while they wait. Nodes belong to the object, not to the thread, so none is freed when a thread
+// ends while others may still read it.
 #pragma once
 
 #include <muster/base/wait.hpp>                  // event_mask
@@ -16,15 +16,15 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Node is made from the key of those who wait for it. All nodes that a thread has made have the same, so that a thread
-/// that sleeps for one of its fibers, and has not got its nodes from others, hears what happens to all of them.
+/// Node is constructed from the key of the threads that wait for it. All nodes made by one thread share a key, so a
+/// thread that sleeps for one of its fibers hears of events for all of its own nodes.
 template <class Node>
 class thread_nodes {
  public:
-  /// No node has this key: it is for events that belong to the object.
+  /// Reserved for events of the object: no node has this key.
   static constexpr std::uint32_t no_nodes_key = 0;
 
-  /// Touched by its thread only.
+  /// Touched only by its thread.
   class group : public thread_part {
    public:
     explicit group(std::uint32_t key) : key_(key) {}
@@ -34,7 +34,7 @@ class thread_nodes {
     group(const group&) = delete;
     group& operator=(const group&) = delete;
 
-    /// make(key) returns a new Node; called when all nodes of the thread are out. Throws what make() throws.
+    /// Calls make(key) for a new Node if all nodes of the thread are in use. Throws exceptions from make().
     template <class Make>
     MUSTER_HOT Node* take(Make make) {
       if (free_.empty()) [[unlikely]]
@@ -44,9 +44,10 @@ class thread_nodes {
     MUSTER_HOT Node* take() {
       return take([](std::uint32_t key) { return new Node(key); });
     }
-    /// As many as have been taken, though not the same: nodes travel. It must not be looked at any more.
+    /// Gives back as many nodes as were taken, though not the same: nodes travel. The node must not be accessed
+    /// afterwards.
     MUSTER_HOT void give_back(Node* node) noexcept { free_.push_back(node); }
-    /// The node that was given back last.
+    /// Returns the node that was given back last.
     Node* take_again() noexcept {
       Node* const node = free_.back();
       free_.pop_back();
@@ -63,7 +64,7 @@ class thread_nodes {
     }
 
     const std::uint32_t key_;
-    std::vector<Node*> free_;  // has room for all nodes that are out
+    std::vector<Node*> free_;  // has room for all nodes in use
     std::vector<Node*> made_;  // owns them
   };
   struct gives_back {
@@ -74,11 +75,12 @@ class thread_nodes {
 
   explicit thread_nodes(unsigned threads) : groups_(threads) {}
 
-  /// The calling thread's. Throws std::bad_alloc, and std::length_error when there are more threads than configured.
+  /// The calling thread's group. Throws std::bad_alloc, and std::length_error if there are more threads than
+  /// configured.
   MUSTER_HOT group& own() {
     return groups_.own([this](unsigned) { return new group(new_key()); });
   }
-  /// For the destructor: returns when no thread is in the middle of an operation.
+  /// For the destructor: waits until no thread is inside an operation.
   void await_idle() const noexcept { groups_.await_idle(); }
 
  private:

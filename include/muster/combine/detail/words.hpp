@@ -16,7 +16,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// A value whose bytes lie at `words`.
+/// A value whose bytes are at `words`.
 template <class T>
 T value_in(const std::uint64_t* words) noexcept {
   std::array<std::byte, sizeof(T)> bytes;
@@ -31,7 +31,7 @@ std::uint64_t as_word(const T& value) noexcept {
   return bits;
 }
 
-/// Of a result.
+/// The number of words of a result.
 template <class T>
 inline constexpr std::size_t words_of = (sizeof(T) + 7) / 8;
 template <>
