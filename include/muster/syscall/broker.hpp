@@ -3,17 +3,17 @@
 //
 // broker.hpp: the threads that make the system calls of a sandbox's inside, as far as its policy allows them.
 //
-// Order      calls are begun in the order in which they are asked for; with several threads they may overlap.
-// Progress   one thread for one inside serves the next request as soon as the last is done. A call that waits for the
-//            network keeps a thread: give a sandbox more of them if it is to compute meanwhile.
-// Hostile    A request is copied once and judged by the copy. The broker keeps no address by which it could read
-//            anything twice: a ring gives it copies, to slots it only writes, and data is the kernel's. Nothing that it
-//            decides by lies where the inside can write: what it has claimed, the client's files, sizes, counters. No
-//            loop depends on a word of the inside, no wait for it lasts longer than a second, and none is for room.
-//            Processor time that its threads spend for the inside has the policy's limit.
-// Idle       threads without requests sleep, and look once a second.
+// Order      calls begin in the order of their requests; with several threads they may overlap.
+// Progress   one thread per inside serves the next request as soon as the last is done. A call that waits for the
+//            network occupies a thread: give a sandbox more of them if it is to compute meanwhile.
+// Hostile    A request is copied once and judged by the copy. The broker has no address through which it could read
+//            anything twice: a ring returns copies, slots are only written, and data goes to the kernel. Nothing that
+//            it decides by is writable by the inside: claims, the client's files, sizes, counters. No loop depends on a
+//            word of the inside, no wait for it exceeds a second, and none waits for room. The policy limits the
+//            processor time that the broker's threads spend for the inside.
+// Idle       threads without requests sleep and check once a second.
 // Source     Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017, sections I and V-F: calls travel through a queue to
-//            threads that may make them. What protects the broker is ours.
+//            threads that may make them. The protection of the broker is ours.
 #pragma once
 
 #include <muster/base/arch.hpp>                     // cycles, isolation_size
@@ -39,7 +39,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// What the calls of an inside have come to so far.
+/// The calls of an inside so far, and their cost.
 struct sandbox_usage {
   struct of_call {
     const char* name = "";
@@ -48,17 +48,17 @@ struct sandbox_usage {
   };
   std::uint64_t calls = 0;
   std::uint64_t refusals = 0;
-  std::uint64_t bytes_in = 0;    ///< that the inside has been given
-  std::uint64_t bytes_out = 0;   ///< that it has written
-  std::vector<of_call> by_call;  ///< the ones that were made
+  std::uint64_t bytes_in = 0;    ///< returned to the inside
+  std::uint64_t bytes_out = 0;   ///< written by the inside
+  std::vector<of_call> by_call;  ///< the calls that were made
 };
 
 namespace detail {
 
-/// The number of the processor on which the caller runs, and one more; 0 where the system does not tell.
+/// The processor on which the caller runs, plus one; 0 if the system does not tell.
 inline std::uint32_t processor_now() noexcept { return static_cast<std::uint32_t>(::sched_getcpu() + 1); }
 
-/// While this lives, threads that its thread makes get no signals but the faults of their own: signals are for the
+/// While this exists, threads created by its thread receive no signals except their own faults: signals are for the
 /// program's own threads.
 class without_signals {
  public:
@@ -78,16 +78,16 @@ class without_signals {
 
 class broker {
  public:
-  /// Why the inside must end.
+  /// The reason why the inside must end.
   enum class end_for { refusal, time };
   struct options {
     unsigned threads = 1;
     bool lend_standard_streams = false;
     refusal_log::listener on_refusal;
-    std::function<void(end_for)> kill;  // the inside; for policies that end it
+    std::function<void(end_for)> kill;  // ends the inside; for policies that demand it
   };
 
-  /// The inside has prepared the ring, or will, before serve() is called.
+  /// The inside prepares the ring before serve() is called.
   broker(const policy& rules, const arena_map& at, bool asymmetric, options how)
       : decode_({at.data(), at.plan().data_bytes()}, at.plan().calls),
         carry_out_(rules, {at.data(), at.plan().data_bytes()}, how.lend_standard_streams),
@@ -105,15 +105,15 @@ class broker {
   broker& operator=(const broker&) = delete;
   ~broker() { stop(); }
 
-  /// Begins to serve. Throws std::system_error when there are no threads.
+  /// Begins to serve. Throws std::system_error if no thread can be created.
   void start() {
     const without_signals here;
     threads_.reserve(many_);
     for (unsigned i = 0; i < many_; ++i) threads_.emplace_back([this, i] { serve(counters_[i]); });
   }
-  /// Returns when calls in flight have been made or interrupted. The inside gets no answers from now on.
+  /// Returns when calls in flight have finished or been interrupted. The inside gets no more answers.
   void stop() noexcept {
-    // Relaxed: the threads look again at least once a second.
+    // Relaxed: the threads check at least once a second.
     over_.store(true, std::memory_order_relaxed);
     carry_out_.interrupt();
     to_broker_.wake();
@@ -121,20 +121,20 @@ class broker {
     threads_.clear();
   }
 
-  /// Answers the next request on the caller's thread; returns false when there is none. For tests, instead of start().
+  /// Answers the next request on the caller's thread; returns false if there is none. For tests, instead of start().
   bool serve_next() {
     const auto request = requests_.try_pop();
     if (request) answer_one(*request, counters_[0], cycles());
     return request.has_value();
   }
 
-  /// In a child of fork(2), which has none of the threads.
+  /// For a child of fork(2), which has none of the threads.
   void abandon() noexcept {
     for (std::thread& one : threads_) one.detach();
     threads_.clear();
   }
 
-  /// At any time. What a call has come to is counted before its caller has the answer.
+  /// May be called at any time. A call is counted before its caller has the answer.
   sandbox_usage usage() const {
     sandbox_usage sum;
     std::array<sandbox_usage::of_call, sandbox_calls> all{};
@@ -158,12 +158,12 @@ class broker {
   }
 
  private:
-  // Written by one thread each.
+  // Each written by one thread.
   struct alignas(isolation_size) counters {
     using count = sync::atomic<std::uint64_t>;
     std::array<count, sandbox_calls> calls{}, cycles{};
     count refusals{0}, bytes_in{0}, bytes_out{0}, nanoseconds{0};
-    std::uint64_t next_look = 0;  // at the thread's processor time, by the counter of cycles
+    std::uint64_t next_look = 0;  // when to read the thread's processor time next, in cycles
     static void add(count& to, std::uint64_t more) noexcept {
       to.store(to.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
@@ -216,7 +216,7 @@ class broker {
     return now;
   }
 
-  /// Each thread adds up what all have used.
+  /// Each thread adds up the time used by all.
   MUSTER_COLD void look_at_time(counters& own, std::uint64_t now) noexcept {
     constexpr std::uint64_t some_milliseconds = std::uint64_t{1} << 24U;
     own.next_look = now + some_milliseconds;
@@ -258,7 +258,7 @@ class broker {
   const guarded_answers answers_;
   const bell to_broker_, to_inside_;
   const bool kills_;
-  const std::uint64_t most_nanoseconds_;  // of its threads together; 0: no limit
+  const std::uint64_t most_nanoseconds_;  // of all its threads together; 0: no limit
   refusal_log log_;
   const std::function<void(end_for)> kill_;
   const std::unique_ptr<counters[]> counters_;

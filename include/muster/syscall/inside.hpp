@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// inside.hpp: system calls for code in a sandbox, by their POSIX names. Each goes to the sandbox's broker and comes
-// back as the kernel's answer, or as the policy's.
+// inside.hpp: system calls for code in a sandbox, by their POSIX names. Each goes to the sandbox's broker and returns
+// the kernel's answer, or the policy's.
 //
-// Results    what the system call returns, or a negative error number, as the kernel has them. EPERM: the policy does
-//            not allow it. EACCES: it does, but the path leaves its rule's directory, or leads to what is neither a
-//            file nor a directory. EIO and others as usual.
-// Handles    are numbers of the broker's. Unmodified code may use them as well, but numbers that it has from its own
-//            calls are for it only.
-// Data       that lies in a job's window goes to the kernel without a copy; other data is copied in pieces, so that a
-//            read may see a file that has changed in between.
-// Waiting    a fiber that waits lets the others of its thread run; so the calls of many fibers overlap, and each costs
-//            a fraction of what one alone does.
+// Results    as the kernel's: the result of the system call, or a negative error number. EPERM: the policy does not
+//            allow it. EACCES: the policy does, but the path leaves its rule's directory, or leads to something that is
+//            neither a file nor a directory. EIO and others as usual.
+// Handles    are the broker's numbers. Unmodified code may use them as well, but only it may use the numbers from its
+//            own calls.
+// Data       in a job's window goes to the kernel without a copy; other data is copied in pieces, so a read may see
+//            changes to the file in between.
+// Waiting    a waiting fiber lets the others of its thread run. So the calls of many fibers overlap, and each costs a
+//            fraction of a single call.
 // Threads    for the sandbox's one thread and its fibers.
 // Order      calls of one fiber are made one after another.
-// Errors     none are thrown.
+// Errors     throws nothing.
 // Source     ours, after section V-F of Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017.
 #pragma once
 
@@ -45,7 +45,7 @@ class inside {
  public:
   static constexpr std::uint64_t longest_path = detail::decoder::longest_path;
 
-  /// Prepares the inside's part of the arena. Before the wall, as it allocates.
+  /// Prepares the inside's part of the arena. Call before the wall is raised, because it allocates.
   inside(const detail::arena_map& at, bool asymmetric)
       : at_(at),
         requests_(at.cells(), at.plan().cells()),
@@ -58,7 +58,7 @@ class inside {
   inside(const inside&) = delete;
   inside& operator=(const inside&) = delete;
 
-  // --- Files. `flags`, `mode` and `whence` are POSIX's.
+  // --- Files. `flags`, `mode` and `whence` are as in POSIX.
 
   std::int64_t open(std::string_view path, int flags = O_RDONLY, unsigned mode = 0666) {
     const std::int64_t translated = flags_of(flags);
@@ -68,7 +68,7 @@ class inside {
     });
   }
   std::int64_t close(std::int64_t handle) { return ask(call::close, {word(handle)}); }
-  /// Returns the number of bytes; 0 at the file's end.
+  /// Returns the number of bytes; 0 at the end of the file.
   std::int64_t read(std::int64_t handle, std::span<std::byte> to) { return get(call::read, handle, to, 0); }
   std::int64_t write(std::int64_t handle, std::span<const std::byte> from) { return put(call::write, handle, from, 0); }
   std::int64_t pread(std::int64_t handle, std::span<std::byte> to, std::int64_t offset) {
@@ -105,12 +105,12 @@ class inside {
     close(file);
     return result;
   }
-  /// Permissions; no set-user-id, set-group-id or sticky bit.
+  /// Sets permissions, but no set-user-id, set-group-id or sticky bit.
   std::int64_t chmod(std::string_view path, unsigned mode) {
     return on_path(call::chmod, path, [&](std::uint64_t at) { return words{at, path.size(), mode}; });
   }
   std::int64_t fchmod(std::int64_t handle, unsigned mode) { return ask(call::fchmod, {word(handle), mode}); }
-  /// As utimensat(2) has them.
+  /// The times are as in utimensat(2).
   std::int64_t utimens(std::string_view path, const timespec (&times)[2]) {
     return on_path(call::utimens, path, [&](std::uint64_t at) {
       return words{at, path.size(), word(nanoseconds(times[0])), word(nanoseconds(times[1]))};
@@ -133,11 +133,11 @@ class inside {
     if (result == 0) std::memcpy(&to, here.copy(), sizeof to);
     return result;
   }
-  /// Returns -EAGAIN at once when another has a lock. A length of 0 means all that follows.
+  /// Returns -EAGAIN at once if another opening holds a conflicting lock. A length of 0 means to the end of the file.
   std::int64_t lock(std::int64_t handle, detail::file_lock how, std::int64_t offset = 0, std::int64_t length = 0) {
     return ask(call::lock, {word(handle), static_cast<std::uint64_t>(how), word(offset), word(length)});
   }
-  /// Copies bytes of one file to another, by the broker's memory. An offset that is null is the file's own.
+  /// Copies bytes from one file to another through the broker's memory. A null offset means the file's own.
   std::int64_t copy(std::int64_t from, std::int64_t* from_offset, std::int64_t to, std::int64_t* to_offset,
                     std::uint64_t size) {
     const place here(*this);
@@ -157,7 +157,7 @@ class inside {
       return put;
     });
   }
-  /// As poll(2), for handles: 256 at most. A thread of the broker waits with it.
+  /// Like poll(2), for at most 256 handles. A broker thread waits with the caller.
   std::int64_t poll(std::span<pollfd> handles, int milliseconds) {
     if (handles.size() > detail::decoder::most_polled) return -EINVAL;
     const place here(*this);
@@ -167,7 +167,7 @@ class inside {
     if (result >= 0) std::copy_n(here.copy(), handles.size_bytes(), std::as_writable_bytes(handles).begin());
     return result;
   }
-  /// As getdents64(2) has them.
+  /// The entries are as in getdents64(2).
   std::int64_t getdents(std::int64_t handle, std::span<std::byte> to) { return get(call::getdents, handle, to, 0); }
   std::int64_t unlink(std::string_view path) { return remove(path, false); }
   std::int64_t rmdir(std::string_view path) { return remove(path, true); }
@@ -182,7 +182,7 @@ class inside {
     return here.ask(call::rename, {here.copy_at(), from.size(), here.copy_at() + from.size(), to.size()});
   }
 
-  // --- TCP on this machine. read() and write() work on what is connected.
+  // --- TCP on this machine. read() and write() work on connected sockets.
 
   std::int64_t socket() { return ask(call::socket, {}); }
   std::int64_t connect(std::int64_t handle, std::uint16_t port) { return ask(call::connect, {word(handle), port}); }
@@ -195,9 +195,9 @@ class inside {
 
   // --- Others.
 
-  /// Of the process that holds the broker.
+  /// Returns the id of the process that holds the broker.
   std::int64_t getppid() { return ask(call::getppid, {}); }
-  /// Tells the broker of a system call that cannot be asked for; returns -EPERM.
+  /// Reports a system call that cannot be requested; returns -EPERM.
   std::int64_t refuse(std::uint64_t number) { return ask(call::refused, {number & 0xffffffffU}); }
 
  private:
@@ -214,11 +214,11 @@ class inside {
     constexpr std::int64_t second = 1'000'000'000;
     if (time.tv_nsec == UTIME_OMIT) return detail::file_time::unchanged;
     if (time.tv_nsec == UTIME_NOW) return detail::file_time::now;
-    // Three centuries around 1970 can be said.
+    // The range is about three centuries around 1970.
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / second - 1;
     return std::clamp<std::int64_t>(time.tv_sec, -most, most) * second + time.tv_nsec;
   }
-  /// The flags of a request, or -EINVAL. What does not matter here is left out.
+  /// Returns the flags of a request, or -EINVAL. Irrelevant flags are dropped.
   static std::int64_t flags_of(int flags) noexcept {
     using detail::open_flags;
     constexpr int known = O_ACCMODE | O_APPEND | O_CREAT | O_EXCL | O_TRUNC | O_DIRECTORY | O_CLOEXEC | O_NOCTTY |
@@ -269,8 +269,8 @@ class inside {
   };
 
   std::uint32_t take_place() noexcept {
-    // There are as many as fibers may call at once; with more fibers, some wait for the answers of others. Another may
-    // have taken the place before this one runs.
+    // Fibers beyond the number of places wait for the answers of others. Another fiber may take the place before this
+    // one runs.
     while (many_free_ == 0) [[unlikely]]
       to_inside_.await(at_.head().to_broker, 0, [this] { return many_free_ != 0; }, no_deadline);
     return free_[--many_free_];
@@ -289,7 +289,7 @@ class inside {
     return on_path(call::unlink, path, [&](std::uint64_t at) { return words{at, path.size(), word(directory)}; });
   }
 
-  /// Where it lies in the arena; the arena's size if it does not.
+  /// Returns its offset in the arena, or the arena's size if it is elsewhere.
   std::uint64_t place_of(const std::byte* data, std::size_t size) const noexcept {
     const auto begin = reinterpret_cast<std::uintptr_t>(at_.data()), it = reinterpret_cast<std::uintptr_t>(data);
     const std::uint64_t all = at_.plan().data_bytes();
@@ -301,7 +301,7 @@ class inside {
     if (const std::uint64_t at = place_of(to.data(), to.size()); at != at_.plan().data_bytes() || to.empty())
       return here.ask(what, {word(handle), to.empty() ? 0 : at, to.size(), word(offset)});
     return in_pieces(here, to.size(), [&](std::size_t done, std::size_t now) -> std::int64_t {
-      // What is no file, or a directory, has more only when there is more: not asked for, so that nobody waits for it.
+      // Only a file or directory, for which lseek works, is read again: a pipe or socket might wait.
       if (done != 0 && what != call::pread && here.ask(call::lseek, {word(handle), 0, word(SEEK_CUR)}) < 0) return 0;
       const std::int64_t got = here.ask(what, {word(handle), here.copy_at(), now, word(offset) + done});
       if (got > 0) std::memcpy(to.data() + done, here.copy(), std::min(static_cast<std::size_t>(got), now));
@@ -317,7 +317,7 @@ class inside {
       return here.ask(what, {word(handle), here.copy_at(), now, word(offset) + done});
     });
   }
-  /// Until a piece is not whole, or fails: then what has been done before counts.
+  /// Stops at a piece that is incomplete or fails; earlier pieces then count.
   template <class Piece>
   static std::int64_t in_pieces(const place& here, std::size_t size, Piece piece) {
     std::size_t done = 0;
@@ -334,7 +334,7 @@ class inside {
   const detail::arena_map at_;
   detail::guarded_producer<detail::request_words> requests_;
   const detail::bell to_broker_, to_inside_;
-  std::vector<std::uint32_t> free_;  // places; the first many_free_ of them
+  std::vector<std::uint32_t> free_;  // places; the first many_free_ are valid
   std::uint32_t many_free_ = 0;
 };
 

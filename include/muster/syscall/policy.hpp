@@ -1,26 +1,26 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// policy.hpp: what code in a sandbox may do besides computing: the files it may read and write, the ports of this
-// machine it may use, and how much memory, time and how many open files it gets. Without a rule it may do nothing.
+// policy.hpp: the rights of code in a sandbox besides computing: the files it may read and write, the ports of this
+// machine it may use, and limits on memory, time and open files. Without a rule it may do nothing.
 //
-// Text       one rule a line:
-//              read PATH       a file, or everything beneath a directory; links are followed that stay beneath it
-//              write PATH      the same, and it may be changed, made and removed; to write, no link is followed
+// Text       one rule per line:
+//              read PATH       a file, or everything beneath a directory; links that stay beneath it are followed
+//              write PATH      the same, and it may be changed, created and removed; no link is followed to write
 //              connect PORT    to a TCP port of this machine, by its loopback address
-//              listen PORT     the same, to be connected to
-//              memory SIZE     bytes, or with K, M or G; without the rule there is no memory but what it begins with
+//              listen PORT     on a TCP port of this machine, at its loopback address
+//              memory SIZE     bytes, or with K, M or G; without the rule there is only the initial memory
 //              memory SIZE executable   and it may be executed: for code that loads libraries
-//              disk SIZE       that files it writes may take in all, removed ones too; no limit without the rule
-//              files COUNT     open at once; 64 unless it is said
+//              disk SIZE       for all files it writes, including removed ones; no limit without the rule
+//              files COUNT     open at once; 64 without the rule
 //              time SECONDS    of processor time, and as much of its broker's; then it is killed
 //              refuse kill     a call that is not allowed ends it; without the rule the call fails with EPERM
-//            A # and what comes after it is a comment. A path begins with / and has no . and .. in it; one with spaces,
-//            quotes, # or one of * ? [ stands in "quotes", where \" and \\ stand for " and \. There are no patterns.
-// Several    of two rules for paths, the longer one holds. Any other rule stands there once, but for ports.
-// Opened     directories are opened when the rule is made: what is renamed later is found all the same.
-// Errors     policy_error, a std::invalid_argument: the line, the word and what is allowed there.
-// Threads    a policy that nobody changes may be used by several threads. Copies share the opened directories.
+//            A # begins a comment. A path begins with / and has no . or .. part. One with spaces, quotes, # or one
+//            of * ? [ must be in "quotes", where \" and \\ stand for " and \. There are no patterns.
+// Several    if two rules for paths match, the longer one applies. Any other rule except for ports may occur once.
+// Opened     directories are opened when the rule is made, and are found even if they are renamed later.
+// Errors     policy_error, a std::invalid_argument: the line, the word and the allowed words.
+// Threads    several threads may use an unchanging policy. Copies share the opened directories.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -49,7 +49,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// What is wrong with a policy, and where.
+/// The error in a policy, and its place.
 class policy_error : public std::invalid_argument {
  public:
   policy_error(const std::string& what, std::size_t line, std::string word)
@@ -73,7 +73,7 @@ class policy {
    public:
     const std::string& path() const noexcept { return path_; }
     access may() const noexcept { return may_; }
-    /// An open directory: the place, or where the file is, whose name is name() then.
+    /// An open directory: the place itself, or the directory of the file called name().
     int directory() const noexcept { return directory_->number; }
     const std::string& name() const noexcept { return name_; }
 
@@ -88,15 +88,15 @@ class policy {
       descriptor& operator=(const descriptor&) = delete;
       const int number;
     };
-    std::string path_, real_;  // as it is written; without links
+    std::string path_, real_;  // as written; with links resolved
     access may_ = access::read;
     std::shared_ptr<const descriptor> directory_;
     std::string name_;
   };
 
-  /// Nothing is allowed.
+  /// Allows nothing.
   policy() = default;
-  /// Rules, one a line. `name` is what errors call the text, as a compiler does.
+  /// Reads rules, one a line. Errors call the text `name`, like a compiler.
   static policy parse(std::string_view text, const std::string& name = "policy");
 
   // --- Rules in code; each returns the policy.
@@ -119,33 +119,33 @@ class policy {
   policy& time(unsigned seconds) { return time_ = checked(seconds, "time", 1U), *this; }
   policy& on_refusal(refusal what) { return refuse_ = what, *this; }
 
-  // --- What they say.
+  // --- Accessors.
 
   const std::vector<place>& places() const noexcept { return places_; }
   const std::vector<std::uint16_t>& connects() const noexcept { return connect_; }
   const std::vector<std::uint16_t>& listens() const noexcept { return listen_; }
   std::optional<std::size_t> memory() const noexcept { return memory_; }
-  /// Whether memory may be executed.
+  /// Returns true if memory may be executed.
   bool executable() const noexcept { return executable_; }
   unsigned files() const noexcept { return files_.value_or(usual_files); }
   std::optional<std::size_t> disk() const noexcept { return disk_; }
   std::optional<unsigned> time() const noexcept { return time_; }
   refusal on_refusal() const noexcept { return refuse_.value_or(refusal::fail); }
 
-  /// The rule for a path, and in `rest` what is left of the path beneath its directory: "." for the directory itself.
-  /// Null when there is none, or the path is not one that a rule could have. Both end with `path`.
+  /// Returns the rule for a path, and in `rest` the path beneath the rule's directory: "." for the directory itself.
+  /// Returns null if there is none, or if no rule could have the path. Both results live as long as `path`.
   const place* find(std::string_view path, std::string_view& rest) const noexcept;
 
-  /// Whether the place of a rule is the path or lies beneath it.
+  /// Returns true if the place of a rule is the path or lies beneath it.
   bool has_place_beneath(std::string_view path) const noexcept {
     return std::ranges::any_of(places_, [&](const place& one) { return is_beneath(one.path_, path); });
   }
 
-  /// The one device that code may have: nothing comes from it, and nothing goes there.
+  /// The one device that code may have: reads return nothing, and writes are discarded.
   static bool is_null_device(const struct stat& found) noexcept {
     return S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3);
   }
-  /// A path as a rule has it, in quotes where it needs them; empty when no rule can have it.
+  /// Returns a path as written in a rule, quoted if necessary; empty if no rule can have it.
   static std::string word_for(const std::string& path);
   /// The rules as text, from which parse() makes an equal policy.
   std::string text() const;
@@ -190,7 +190,7 @@ class policy {
   std::optional<refusal> refuse_;
 };
 
-/// Whether it begins with a slash, and no part is empty, . or .., or holds a zero or a line's end.
+/// Returns true if it begins with a slash, no part is empty, . or .., and none holds a zero byte or a newline.
 inline bool policy::is_plain(std::string_view path) noexcept {
   if (path.empty() || path[0] != '/' || path.find('\0') != path.npos || path.find('\n') != path.npos) return false;
   if (path == "/") return true;
@@ -229,7 +229,7 @@ inline void policy::add_place(std::string_view path, access may) {
   if (!S_ISREG(found.st_mode) && !is_null_device(found))
     fail(quoted(path) + " is neither a file nor a directory; devices but for /dev/null, sockets and pipes stay outside",
          path);
-  // By its name, so that a file that takes its place is the one that is meant.
+  // By its name, so the rule also holds for a file that replaces it.
   const std::size_t slash = made.path_.rfind('/');
   made.name_ = made.path_.substr(slash + 1);
   const std::string parent = slash == 0 ? "/" : made.path_.substr(0, slash);
@@ -241,8 +241,8 @@ inline void policy::add_place(std::string_view path, access may) {
   places_.push_back(std::move(made));
 }
 
-/// Rules go by names. So the names of what may be written are those without links, and what lies in it by another
-/// rule's name must have that name here too: else a place would have two rules.
+/// Rules go by names. So a writable place must be named without links, and a readable place within it must be named
+/// through it: otherwise one place would have two rules.
 inline void policy::check_links(place& made) const {
   char* const real = ::realpath(made.path_.c_str(), nullptr);
   made.real_ = real != nullptr ? real : made.path_;
@@ -296,7 +296,7 @@ inline std::string policy::text() const {
   for (const std::uint16_t port : connect_) all += "connect " + std::to_string(port) + '\n';
   for (const std::uint16_t port : listen_) all += "listen " + std::to_string(port) + '\n';
   const auto size = [](std::size_t bytes) {
-    unsigned units = 0;  // the largest that says it exactly
+    unsigned units = 0;  // the largest unit that represents the size exactly
     while (units < 3 && bytes % (std::size_t{1024} << 10 * units) == 0) ++units;
     return std::to_string(bytes >> (10 * units)) + std::array{"", "K", "M", "G"}[units];
   };
@@ -332,7 +332,7 @@ class policy::reader {
     throw policy_error(name_ + ':' + std::to_string(line_) + ": " + why, line_, word);
   }
 
-  /// The next word of the line; nothing at its end.
+  /// Returns the next word of the line; nothing at its end.
   std::optional<std::string> word() {
     const std::size_t begin = left_.find_first_not_of(" \t");
     if (begin == left_.npos || left_[begin] == '#') return std::nullopt;

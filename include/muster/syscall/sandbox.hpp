@@ -1,27 +1,28 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sandbox.hpp: code that nobody has to trust, in a process of its own that makes no system calls. It computes, and what
-// it needs from the system it asks a broker for, which does what a policy allows.
+// sandbox.hpp: untrusted code in a process of its own that makes no system calls. It computes, and asks a broker for
+// everything else; the broker does what a policy allows.
 //
-// Jobs       functions of this program, with arguments that can be copied byte by byte. They see the memory of the
-//            program as it was when the sandbox was made, all of it, and change their copy of it only; what the program
-//            shares with others (MAP_SHARED) is not there. Several overlap: each runs on a fiber of the inside's one
-//            thread, and while it waits for a call the others run. A job's library must have been loaded before.
-// Window     memory that a job and its caller both see: for data, in and out. All jobs of a sandbox can see and change
-//            all windows at any time, also when they have ended: copy what you judge before you judge it.
-// Results    are bytes from code that is not trusted: judge them before you use them.
-// Progress   run() returns when the job has ended, or the inside has; a job that never ends is ended by stop(), or by
-//            the policy's time.
-// Threads    any may use a sandbox at the same time. A thread that begins more jobs than there are places, and takes
-//            no results, waits without end. A job may outlive its sandbox, which has stopped it then; its window and
+// Jobs       functions of this program, with trivially copyable arguments. They see all memory of the program as it was
+//            when the sandbox was created, and change only their copy; memory that the program shares with others
+//            (MAP_SHARED) is absent. Several jobs overlap: each runs on a fiber of the inside's one thread, and others
+//            run while it waits for a call. A job's library must have been loaded before.
+// Window     memory shared by a job and its caller, for input and output. All jobs of a sandbox can read and change all
+//            windows at any time, even after they have ended: copy data before you check it.
+// Results    are bytes from untrusted code: check them before you use them.
+// Progress   run() returns when the job or the inside has ended. A job that never ends is ended by stop(), or by the
+//            policy's time limit.
+// Threads    any thread may use a sandbox at the same time. A thread that begins more jobs than there are places, and
+//            takes no results, waits forever. A job object may outlive its sandbox, which stops the job; its window and
 //            its result stay.
-// Ends       the inside ends with the program, with the sandbox, or by its own fault, and takes its jobs with it: their
-//            results say how. Its memory, files and threads of the broker are given back.
-// Cost       a process, two threads that mostly sleep, and the memory that is used of windows.
-// Errors     from the constructor: std::invalid_argument for options, std::system_error where the kernel lacks what the
-//            wall needs (it says what). Second lines that the kernel lacks are told by missing_layers().
-// Source     ours; the calls go as in Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017.
+// Ends       the inside ends with the program, with the sandbox, or by its own fault, and so do its jobs: their results
+//            say how. Its memory and files and the broker's threads are released.
+// Cost       a process, two mostly sleeping threads, and the touched pages of windows.
+// Errors     the constructor throws std::invalid_argument for wrong options, and std::system_error, which names the
+//            cause, if the kernel lacks something that the wall needs. missing_layers() returns the second lines that
+//            the kernel lacks.
+// Source     ours; calls travel as in Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017.
 #pragma once
 
 #include <muster/base/library.hpp>           // keep_library_of
@@ -60,35 +61,34 @@ namespace muster::inline MUSTER_ABI {
 struct sandbox_options {
   unsigned jobs = 8;                                 ///< that overlap; more wait for a place
   unsigned calls = 64;                               ///< of fibers in flight at once
-  std::size_t window_bytes = std::size_t{1} << 20U;  ///< of each job; memory when it is used
+  std::size_t window_bytes = std::size_t{1} << 20U;  ///< of each job; memory once touched
   std::size_t stack_bytes = std::size_t{1} << 20U;   ///< of each job
   unsigned broker_threads = 1;                       ///< more, where calls wait for the network
-  bool standard_streams = false;                     ///< handles 0, 1 and 2 are copies of this program's own
-  bool name_spaces = true;                           ///< without network and other processes, where the kernel can
+  bool standard_streams = false;                     ///< handles 0, 1 and 2 are copies of this program's
+  bool name_spaces = true;                           ///< no network and no other processes, if the kernel can
   std::function<void(const sandbox_refusal&)>
-      on_refusal{};  ///< called by a thread of the broker, seldom when it goes on
+      on_refusal{};  ///< called by a broker thread; rarely for repeated refusals
 };
 
-/// Another program, for a sandbox.
+/// Another program, to run in a sandbox.
 struct sandbox_program {
-  std::string path;                    ///< absolute, as the policy allows it to be read
-  std::vector<std::string> arguments;  ///< the first is what it is called
+  std::string path;                    ///< absolute, and readable by the policy
+  std::vector<std::string> arguments;  ///< the first is the program's name
   std::vector<std::string> environment;
-  std::string directory = "/";  ///< in which it begins; absolute, without `.`, `..` and links
+  std::string directory = "/";  ///< the initial one; absolute, without `.`, `..` and links
 };
 
 /// How an inside has ended.
 struct sandbox_end {
   enum class reason {
-    running,      ///< it has not
-    exited,       ///< by itself; `code` is its status
-    by_signal,    ///< `code` is the signal: a fault of its own, or the kernel's for a call that is never allowed
-    out_of_time,  ///< by the policy's limit, of the inside's processor time or its broker's
+    running,      ///< it has not ended
+    exited,       ///< on its own; `code` is its status
+    by_signal,    ///< `code` is the signal: its own fault, or the kernel's for a call that is never allowed
+    out_of_time,  ///< by the policy's limit on the inside's or the broker's processor time
     refused,      ///< by the policy, for a call that is not allowed
     stopped,      ///< by stop(), or the destructor
-    not_loaded,   ///< the other program could not be; `code` is the error number
-    unknown,      ///< somebody else has waited for the process: the program ignores SIGCHLD, or waits for any child;
-                  ///< or its zygote has ended
+    not_loaded,   ///< the other program could not be loaded; `code` is the error number
+    unknown,      ///< its status was lost: the program ignores SIGCHLD or waits for any child, or the zygote ended
   };
   reason why = reason::running;
   int code = 0;
@@ -129,18 +129,18 @@ inline std::string sandbox_end::text() const {
          "for any child; or its zygote has ended";
 }
 
-/// What a job has not returned.
+/// Thrown if a job has no result.
 class sandbox_error : public std::runtime_error {
  public:
   sandbox_error(const std::string& what, const sandbox_end& how) : std::runtime_error(what), end_(how) {}
-  /// Of the inside; running when it is only the job that has thrown.
+  /// How the inside has ended; `running` if only the job threw.
   const sandbox_end& end() const noexcept { return end_; }
 
  private:
   sandbox_end end_;
 };
 
-/// What a job has returned, or why it has not.
+/// The result of a job, or the reason why there is none.
 template <class T>
 class sandbox_result {
  public:
@@ -148,12 +148,12 @@ class sandbox_result {
   sandbox_result(std::string why, const sandbox_end& how) : why_(std::move(why)), end_(how) {}
 
   explicit operator bool() const noexcept { return value_.has_value(); }
-  /// Throws sandbox_error when there is none.
+  /// Throws sandbox_error if there is no value.
   const T& value() const {
     if (!value_) throw sandbox_error(why_, end_);
     return *value_;
   }
-  /// Why there is no value: what the job has thrown (the text is the sandbox's own), or how the inside has ended.
+  /// Why there is no value: the job's exception (the text comes from the sandbox), or how the inside has ended.
   const std::string& why() const noexcept { return why_; }
   const sandbox_end& end() const noexcept { return end_; }
 
@@ -165,20 +165,20 @@ class sandbox_result {
 
 class sandbox {
  public:
-  /// A job that has been begun.
+  /// A job that has been submitted.
   template <class T>
   class job;
 
   explicit sandbox(policy rules, sandbox_options options = {})
       : sandbox(std::move(rules), std::move(options), {}, nullptr) {}
-  /// The inside is made by the zygote, which must live as long as this, and is a copy of it.
+  /// The zygote creates the inside, a copy of itself, and must outlive this object.
   sandbox(zygote& from, policy rules, sandbox_options options = {})
       : sandbox(std::move(rules), std::move(options), {}, &from) {}
-  /// Runs another program instead of jobs, with the arguments after its own name. Its file, its interpreter's and its
-  /// libraries' are read as the policy allows; memory must be executable. end() and wait() tell what becomes of it.
+  /// Runs another program instead of jobs, with the arguments after its own name. The policy must allow reading its
+  /// file, its interpreter and its libraries, and executing memory. end() and wait() report how it ended.
   sandbox(policy rules, sandbox_program program, sandbox_options options = {})
       : sandbox(std::move(rules), std::move(options), std::optional(std::move(program)), nullptr) {}
-  /// Stops the inside. In a child of fork(2), where it is a copy, it stops nothing.
+  /// Stops the inside. In a child of fork(2), where this is a copy, it stops nothing.
   ~sandbox() {
     if (made_in_ == ::getpid()) {
       stop();
@@ -190,26 +190,27 @@ class sandbox {
   sandbox(const sandbox&) = delete;
   sandbox& operator=(const sandbox&) = delete;
 
-  /// Calls function(inside&, window) in the sandbox, or function(inside&), and returns its result. Waits for a place
-  /// when all are taken.
+  /// Calls function(inside&, window) or function(inside&) in the sandbox, and returns its result. Waits for a place if
+  /// all are taken.
   template <class F>
   auto run(const F& function) {
     return submit(function).get();
   }
-  /// Begins it, and goes on. `input` is copied to where the window begins.
+  /// Starts the job and returns. `input` is copied to the beginning of the window.
   template <class F>
   auto submit(const F& function, std::span<const std::byte> input = {});
 
-  /// Returns when the inside has ended.
+  /// Waits until the inside has ended.
   sandbox_end wait();
-  /// Kills the inside, and returns when it has ended and its calls in flight are over. Not from on_refusal.
+  /// Kills the inside, and waits until it has ended and its calls in flight are over. Must not be called from
+  /// on_refusal.
   sandbox_end stop();
-  /// Whether it runs, or how it has ended.
+  /// Returns how the inside has ended, or that it is running.
   sandbox_end end() const;
   sandbox_usage usage() const { return broker_->usage(); }
-  /// Second lines behind the wall that are not there, each with the reason; empty when all are.
+  /// Returns the missing second lines behind the wall, each with the reason; empty if all are present.
   std::vector<std::string> missing_layers() const;
-  /// Of the inside, for debuggers and the like.
+  /// The id of the inside's process, for debuggers and the like.
   int process() const noexcept { return process_; }
 
  private:
@@ -224,7 +225,7 @@ class sandbox {
   void await_start();
   std::uint32_t take_place();
   void kill(sandbox_end::reason why) noexcept;
-  /// An error number, as the inside says; 0 where there are jobs.
+  /// The error number reported by the inside; 0 for a sandbox with jobs.
   int not_loaded() const noexcept;
 
   const policy rules_;
@@ -246,8 +247,8 @@ class sandbox {
 struct sandbox::state {
   // Given to a job, whose handle gives it back.
   struct place {
-    std::uint64_t jobs = 0;  // how many it has had
-    bool left = false;       // the handle has been destroyed before the job was done
+    std::uint64_t jobs = 0;  // jobs so far
+    bool left = false;       // the handle was destroyed before the job was done
   };
 
   state(const detail::arena_plan& plan, unsigned jobs)
@@ -297,7 +298,7 @@ class sandbox::job {
  public:
   job(job&& other) noexcept : of_(std::move(other.of_)), place_(other.place_), number_(other.number_) {}
   job& operator=(job&&) = delete;
-  /// Without get(), the job is still executed, and its result is lost.
+  /// Without get(), the job still runs, and its result is lost.
   ~job() {
     if (of_ == nullptr) return;
     if (done()) {
@@ -308,16 +309,16 @@ class sandbox::job {
     of_->places[place_].left = true;
   }
 
-  /// Whether get() returns at once.
+  /// Returns true if get() would not wait.
   bool done() const noexcept { return of_->is_done(place_, number_) || of_->has_ended(); }
-  /// The memory that it and the job see. Its contents may change at any time.
+  /// The memory that the caller and the job share. Its contents may change at any time.
   std::span<std::byte> window() const noexcept {
     const detail::arena_plan& plan = of_->map.plan();
     return {of_->map.data() + plan.window_of(place_), plan.window_bytes};
   }
-  /// Waits for the job, whose window can be looked at then.
+  /// Waits for the job, after which its window can be read.
   void wait() const;
-  /// Waits for the job, and gives its place back. Once.
+  /// Waits for the job, and gives its place back. Call once.
   sandbox_result<T> get();
 
  private:
@@ -325,7 +326,7 @@ class sandbox::job {
   job(std::shared_ptr<state> of, std::uint32_t place, std::uint64_t number) noexcept
       : of_(std::move(of)), place_(place), number_(number) {}
 
-  std::shared_ptr<state> of_;  // the arena and the end stay as long as a job asks for them
+  std::shared_ptr<state> of_;  // keeps the arena and the end alive as long as a job needs them
   std::uint32_t place_;
   std::uint64_t number_;
 };
@@ -412,7 +413,7 @@ sandbox_result<T> sandbox::job<T>::get() {
   if constexpr (std::is_same_v<T, std::monostate>) {
     return sandbox_result<T>(T{});
   } else if constexpr (std::is_same_v<T, bool>) {
-    unsigned char byte = 0;  // any, where a bool has two values
+    unsigned char byte = 0;  // may be any value, while a bool has two
     detail::get_words(&byte, slot.result, sizeof byte);
     return sandbox_result<T>(byte != 0);
   } else {
@@ -473,7 +474,7 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
   plan.asymmetric = state_->asymmetric;
   plan.executable = rules_.executable();
   plan.name_spaces = options.name_spaces;
-  // The inside dies with the thread that makes it, so that is one that lives as long as it.
+  // The inside dies with the thread that created it, so a thread with the same lifetime creates it.
   if (program) {
     program_.emplace(std::move(program->path), std::move(program->arguments), std::move(program->environment),
                      std::move(program->directory));
@@ -493,7 +494,7 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
   }
 }
 
-/// Makes the inside and waits until it ends.
+/// Creates the inside and waits until it ends.
 inline void sandbox::keep(const detail::launch_plan& given, detail::program* instead_of_jobs) {
   detail::launch_plan plan = given;
   plan.parent = ::getpid();
@@ -503,7 +504,7 @@ inline void sandbox::keep(const detail::launch_plan& given, detail::program* ins
   if (child > 0) {
     detail::owned_file handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
     const int why = errno;
-    if (handle.get() < 0) ::kill(child, SIGKILL);  // nobody has waited for it yet
+    if (handle.get() < 0) ::kill(child, SIGKILL);  // the process has not been reaped yet
     note_begin(child, std::move(handle), why);
   } else {
     note_begin(-1, detail::owned_file(-1), error);
@@ -561,7 +562,7 @@ inline void sandbox::note_end(int status, bool known, bool out_of_time) {
       state_->end = {reason::out_of_time, 0};
     else state_->end = {reason::by_signal, WTERMSIG(status)};
   }
-  // (5) release: pairs with (4). With the end, how it came is seen.
+  // (5) release: pairs with (4). The end is visible, with its reason.
   state_->over.store(true, std::memory_order_release);
   state_->changed.notify_all();
   state_->to_outside.wake();
@@ -582,8 +583,8 @@ inline void sandbox::await_start() {
     return static_cast<detail::inside_stage>(state_->map.head().stage.load(std::memory_order_acquire));
   };
   const auto ready = [&] { return stage() != detail::inside_stage::begun || state_->has_ended(); };
-  // Another thread may have held a lock of the C library's or a user's when the process was made, which the inside then
-  // waits for without end.
+  // Another thread may have held a lock, of the C library or the user, when the process was created. The inside would
+  // then wait for it forever.
   const deadline latest = deadline_clock::now() + std::chrono::seconds(30);
   while (!ready() && deadline_clock::now() < latest)
     state_->to_outside.await(state_->map.head().to_inside, 0, ready,
@@ -624,7 +625,7 @@ inline std::uint32_t sandbox::take_place() {
       others->run();  // one of them may give a place back
       lock.lock();
     } else {
-      // Jobs that nobody waits for tell nobody that they have ended.
+      // A job that no thread waits for does not signal its end.
       state_->changed.wait_for(lock, std::chrono::milliseconds(10));
     }
   }

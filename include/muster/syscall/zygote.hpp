@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// zygote.hpp: a process that makes the processes of sandboxes. It is a copy of the program from early on: small, with
-// one thread, without the secrets and the locks that the program has later. So sandboxes begin quickly, know little,
-// and never wait for a lock that another thread held.
+// zygote.hpp: a process that creates the processes of sandboxes. It is an early copy of the program: small, with one
+// thread, and without the secrets and locks that the program acquires later. So sandboxes start quickly, know little,
+// and never wait for a lock held by another thread.
 //
-// Use it     made at the beginning of main, before threads; then given to sandboxes of any thread.
-// Jobs       must be functions of libraries that had been loaded by then. They see the program's memory as it was.
-// Threads    any may make sandboxes by it at the same time.
-// Ends       with the program, or when it is destroyed, and its sandboxes with it.
-// Errors     std::system_error when there is no process or no socket for it.
+// Use it     create it at the beginning of main, before other threads; any thread may then create sandboxes with it.
+// Jobs       must be functions of libraries loaded by then. They see the program's memory as it was.
+// Threads    any thread may create sandboxes with it at the same time.
+// Ends       with the program, or when it is destroyed; its sandboxes end with it.
+// Errors     std::system_error if its process or socket cannot be created.
 // Source     ours; the name is from process managers that do the same.
 #pragma once
 
@@ -39,15 +39,15 @@ class zygote;
 
 namespace detail {
 
-/// What the zygote tells of an inside that it has made, twice: when it has, and when that has ended.
+/// The zygote's reports about an inside: one after it was created, one after it has ended.
 struct zygote_news {
   std::int32_t process = -1;  // or a negative error number
   std::int32_t status = 0;
   std::uint64_t microseconds = 0;  // of processor time
-  bool known = false;              // whether the status is
+  bool known = false;              // true if `status` is
 };
 
-/// Messages with descriptors over a socket that keeps their bounds.
+/// Messages with descriptors over a socket that preserves message boundaries.
 class message_socket {
  public:
   static constexpr std::size_t most_files = 2;
@@ -55,7 +55,7 @@ class message_socket {
   explicit message_socket(int file) noexcept : file_(file) {}
   int get() const noexcept { return file_.get(); }
 
-  /// Returns false when the other end is gone.
+  /// Returns false if the other end is gone.
   template <class T>
   bool send(const T& what, std::initializer_list<int> files = {}) const noexcept {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(most_files * sizeof(int))> room{};
@@ -77,7 +77,7 @@ class message_socket {
     while (done < 0 && errno == EINTR);
     return done == static_cast<ssize_t>(sizeof what);
   }
-  /// Returns false when the other end is gone, or says something else.
+  /// Returns false if the other end is gone, or sends another message.
   template <class T>
   bool receive(T& what, std::array<owned_file, most_files>& files) const noexcept {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(most_files * sizeof(int))> room{};
@@ -103,7 +103,7 @@ class message_socket {
   owned_file file_;
 };
 
-/// Two ends. Throws std::system_error.
+/// Returns both ends. Throws std::system_error.
 inline std::array<int, 2> socket_pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -117,8 +117,8 @@ class zygote {
  public:
   zygote() : zygote(detail::socket_pair()) {}
   ~zygote() {
-    if (made_in_ != ::getpid()) return;    // in a child of fork(2), where it is a copy
-    orders_ = detail::message_socket(-1);  // by which it ends
+    if (made_in_ != ::getpid()) return;    // in a child of fork(2), where this is a copy
+    orders_ = detail::message_socket(-1);  // ends the zygote
     int status = 0;
     while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
     }
@@ -126,7 +126,7 @@ class zygote {
   zygote(const zygote&) = delete;
   zygote& operator=(const zygote&) = delete;
 
-  /// Its number, for debuggers and the like.
+  /// Its process id, for debuggers and the like.
   int process() const noexcept { return process_; }
 
  private:
@@ -140,7 +140,7 @@ class zygote {
     if (process_ < 0) throw std::system_error(error, std::generic_category(), "a zygote needs a process of its own");
   }
 
-  /// For sandbox: an inside with this arena. What becomes of it is told by the socket that is returned.
+  /// For sandbox: creates an inside with this arena. The returned socket reports its beginning and its end.
   detail::message_socket order(const detail::launch_plan& plan, int arena) {
     const std::array<int, 2> ends = detail::socket_pair();
     detail::message_socket news(ends[0]);
@@ -155,19 +155,19 @@ class zygote {
 
   struct child {
     pid_t process;
-    detail::owned_file handle;  // readable when it has ended
+    detail::owned_file handle;  // readable once it has ended
     detail::message_socket news;
   };
 
   [[noreturn]] static void serve(int orders_end) noexcept {
-    // Not the program's terminal, files, and memory that it shares with others.
+    // Drops the program's terminal, files and shared memory.
     ::setsid();
     constexpr int kept = 3;
     ::dup3(orders_end, kept, O_CLOEXEC);
     for (int file = 0; file < kept; ++file) ::close(file);
     ::syscall(SYS_close_range, kept + 1, ~0U, 0);
     const detail::message_socket orders(kept);
-    // Once, what each inside would do again: a network takes time to make, and so does the list of what is mapped.
+    // Done once for all insides: creating a network takes time, and so does listing the mappings.
     const bool settled = detail::launch::settle() == 0;
     const int name_spaces_error = detail::launch::enter_name_spaces();
     try {
@@ -184,11 +184,11 @@ class zygote {
         if (waits[0].revents != 0 && !make_one(orders, settled, name_spaces_error, children)) break;
       }
     } catch (const std::bad_alloc&) {
-      ::_exit(1);  // the sandboxes end with this, and their owners are told
+      ::_exit(1);  // this ends the sandboxes, and their owners learn of it
     }
     for (;;) ::_exit(0);
   }
-  /// Returns false when the program has ended.
+  /// Returns false if the program has ended.
   static bool make_one(const detail::message_socket& orders, bool settled, int name_spaces_error,
                        std::vector<child>& children) {
     detail::launch_plan plan;
