@@ -25,7 +25,7 @@
 #include <cstddef>   // std::size_t
 #include <cstdint>   // std::uint64_t
 #include <memory>    // std::unique_ptr
-#include <optional>  // what pop returns
+#include <optional>  // the result of pop
 #include <utility>   // std::exchange
 
 namespace muster::inline MUSTER_ABI {

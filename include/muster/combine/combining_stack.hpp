@@ -23,7 +23,7 @@
 
 #include <cstdint>   // std::uint64_t
 #include <memory>    // std::unique_ptr
-#include <optional>  // what pop returns
+#include <optional>  // the result of pop
 #include <span>      // notes
 #include <utility>   // std::exchange
 

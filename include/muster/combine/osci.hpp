@@ -36,7 +36,7 @@
 #include <span>       // apply_batch
 #include <stdexcept>  // std::invalid_argument, std::logic_error
 #include <utility>    // std::forward
-#include <vector>     // what a thread owns
+#include <vector>     // owned by a thread
 
 namespace muster::inline MUSTER_ABI {
 

@@ -51,7 +51,7 @@
 #include <functional>   // std::invoke
 #include <memory>       // std::unique_ptr
 #include <new>          // std::align_val_t
-#include <optional>     // what try_load returns
+#include <optional>     // the result of try_load
 #include <stdexcept>    // std::invalid_argument
 #include <string>       // messages
 #include <type_traits>  // std::is_trivially_copyable_v

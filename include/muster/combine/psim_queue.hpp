@@ -36,7 +36,7 @@
 #include <cstddef>   // std::size_t
 #include <cstdint>   // std::uint64_t
 #include <memory>    // std::unique_ptr
-#include <optional>  // what pop returns
+#include <optional>  // the result of pop
 #include <utility>   // std::forward
 
 namespace muster::inline MUSTER_ABI {

@@ -29,7 +29,7 @@
 
 #include <cstddef>   // std::size_t
 #include <cstdint>   // std::uint64_t
-#include <optional>  // what pop returns
+#include <optional>  // the result of pop
 #include <utility>   // std::forward
 
 namespace muster::inline MUSTER_ABI {

@@ -25,7 +25,7 @@
 #include <sched.h>  // sched_getcpu
 
 #include <array>       // counters
-#include <chrono>      // how long to sleep
+#include <chrono>      // the time to sleep
 #include <csignal>     // pthread_sigmask
 #include <cstdint>     // std::uint64_t
 #include <ctime>       // processor time

@@ -24,7 +24,7 @@
 #include <cstdint>      // std::uint64_t
 #include <memory>       // std::unique_ptr
 #include <new>          // std::bad_alloc
-#include <optional>     // what pop returns
+#include <optional>     // the result of pop
 #include <stdexcept>    // std::invalid_argument
 #include <type_traits>  // std::is_trivially_copyable_v
 #include <utility>      // std::exchange

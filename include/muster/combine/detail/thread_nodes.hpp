@@ -12,7 +12,7 @@
 #include <muster/combine/detail/per_thread.hpp>  // per_thread
 
 #include <cstdint>  // std::uint32_t
-#include <vector>   // what a thread owns
+#include <vector>   // owned by a thread
 
 namespace muster::inline MUSTER_ABI::detail {
 

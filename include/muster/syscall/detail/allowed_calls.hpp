@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// allowed_calls.hpp: what a broker does for its client: each call that has been decoded, as far as the policy allows.
+// allowed_calls.hpp: makes a broker's decoded calls for its client, as far as the policy allows.
 //
-// Paths      are resolved by the kernel beneath the directory that the rule has opened, and never leave it. For
-//            reading, links are followed that stay beneath it. For writing none is, so that the rule that was found is
-//            the rule of what is changed. Nothing above a rule's own place can be renamed or removed.
-// Kept       regular files, directories, TCP sockets and /dev/null. Another device or a pipe is closed again, and so is
-//            what belongs to the kernel's own file system of processes, where the broker's memory can be read.
-// Above      a directory that lies above a rule's place is shown as one, without anything that is true of it: programs
-//            look at each part of a path.
-// Flags      are put together here; none is passed on.
-// Disk       is counted where the policy has a limit: the room by which a write makes a file larger, and a block for
-//            each entry of a directory. Removing gives nothing back.
+// Paths      are resolved by the kernel beneath the directory opened by the rule, and never leave it. Links beneath it
+//            are followed for reading. None is followed for writing, so the rule found is the rule of the changed file.
+//            Nothing at or above a rule's own place can be renamed or removed.
+// Kept       regular files, directories, TCP sockets and /dev/null. Other devices and pipes are closed again, as is
+//            anything in the kernel's file system of processes, where the broker's memory can be read.
+// Above      a directory above a rule's place is shown as a directory, without any true attributes: programs check each
+//            part of a path.
+// Flags      are composed here; none is passed through.
+// Disk       is counted if the policy limits it: the growth of a file in a write, and a block per directory entry.
+//            Removing gives nothing back.
 // Threads    any number at once; they block SIGPIPE.
-// Errors     as system calls have them: a negative errno.
+// Errors     as of system calls: a negative errno.
 // Source     ours.
 #pragma once
 
@@ -45,7 +45,7 @@
 #include <cstdio>        // renameat
 #include <cstring>       // std::memcpy
 #include <ctime>         // timespec
-#include <optional>      // what open returns
+#include <optional>      // the result of open
 #include <string>        // paths
 #include <string_view>   // paths
 #include <system_error>  // std::system_error
@@ -54,7 +54,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// A descriptor that is closed when this ends.
+/// A descriptor, closed by the destructor.
 class owned_file {
  public:
   explicit owned_file(int number) noexcept : number_(number) {}
@@ -79,8 +79,8 @@ struct close_file {
 
 class allowed_calls {
  public:
-  /// Handles 0, 1 and 2 are copies of this process's own standard streams, or stand for nothing. Throws
-  /// std::system_error where the kernel is too old.
+  /// Handles 0, 1 and 2 are copies of this process's standard streams, or closed. Throws std::system_error if the
+  /// kernel is too old.
   allowed_calls(const policy& rules, const client_data& data, bool lend_standard_streams)
       : rules_(rules), data_(data), files_(table_size(rules, lend_standard_streams)) {
     if (over_.get() < 0) throw std::system_error(errno, std::generic_category(), "a broker needs an eventfd");
@@ -93,13 +93,13 @@ class allowed_calls {
     begin(lend_standard_streams);
   }
 
-  /// What the policy does not allow. The caller is told EPERM, which the kernel may say for reasons of its own.
+  /// The result of a call that the policy forbids. The caller gets EPERM, which the kernel may also return.
   static constexpr std::int64_t not_allowed = -(std::int64_t{1} << 32U);
 
-  /// The result, a negative error number, or not_allowed.
+  /// Returns the result, a negative error number, or not_allowed.
   std::int64_t operator()(const decoded_call& call);
 
-  /// Ends calls that wait for a network, now and from now on. From any thread.
+  /// Ends calls that wait for a network, now and in the future. Any thread may call it.
   void interrupt() const noexcept {
     const std::uint64_t one = 1;
     static_cast<void>(!::write(over_.get(), &one, sizeof one));
@@ -108,9 +108,9 @@ class allowed_calls {
  private:
   using table = handle_table<close_file>;
 
-  // --- Room on disks that is left. Each thread of the broker may exceed it by what one call rounds up.
+  // --- Remaining disk space. Each broker thread may exceed it by the rounding of one call.
 
-  static constexpr std::uint64_t block = 4096;  // counted for an entry of a directory
+  static constexpr std::uint64_t block = 4096;  // counted per directory entry
 
   bool has_room() const noexcept { return !limits_disk_ || room_.load(std::memory_order_relaxed) != 0; }
   void take_room(std::uint64_t bytes) noexcept {
@@ -119,7 +119,7 @@ class allowed_calls {
                                         std::memory_order_relaxed)) {
     }
   }
-  /// Calls write(n) for at most `size` bytes, as far as there is room, and counts what the file has grown by.
+  /// Calls write(n) for at most `size` bytes, as far as there is room, and counts the growth of the file.
   template <class Write>
   std::int64_t write_within_room(int file, std::uint64_t size, Write write) {
     struct stat before{}, after{};
@@ -129,7 +129,7 @@ class allowed_calls {
     const std::int64_t done = write(std::min(size, left));
     if (done <= 0 || ::fstat(file, &after) != 0) return done;
     constexpr std::int64_t unit = 512;  // of st_blocks
-    // Some file systems count blocks later: what lies beyond the old end counts at once.
+    // Some file systems count blocks later, so bytes beyond the old end count at once.
     const std::int64_t blocks = (after.st_blocks - before.st_blocks) * unit;
     const std::int64_t beyond = std::min<std::int64_t>(after.st_size - before.st_size, done);
     if (const std::int64_t more = std::max(blocks, beyond); more > 0) take_room(static_cast<std::uint64_t>(more));
@@ -139,7 +139,7 @@ class allowed_calls {
   static unsigned table_size(const policy& rules, bool lend) {
     return std::min(rules.files(), table::most_places - standard) + (lend ? standard : 0);
   }
-  /// A number that is closed here is never given to a file.
+  /// A number closed here is never given to a file.
   void begin(bool lend) noexcept {
     std::array<bool, standard> keeps{};
     for (unsigned i = 0; i < standard; ++i) {
@@ -151,13 +151,13 @@ class allowed_calls {
       if (!keeps[i]) files_.close(i);
   }
 
-  /// A descriptor, or a negative error number.
+  /// Returns a descriptor, or a negative error number.
   static int open_beneath(int directory, const std::string& path, int flags, unsigned mode, unsigned resolve) noexcept {
     open_how how{};
     how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
     if ((flags & O_CREAT) != 0) how.mode = mode;
     how.resolve = resolve | RESOLVE_NO_MAGICLINKS;
-    // Another process may be moving what lies on the way: the kernel asks to try again.
+    // Another process may be moving part of the path: the kernel then asks to try again.
     for (int tries = 0;; ++tries) {
       const long file = ::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how);
       if (file >= 0) return static_cast<int>(file);
@@ -165,16 +165,16 @@ class allowed_calls {
       return errno == EXDEV || errno == ELOOP ? -EACCES : -errno;
     }
   }
-  /// Of the rule for a path, opened for reading or as a place; links stay beneath it.
+  /// Opens a path of the rule, for reading or as a place; links stay beneath it.
   static owned_file look_at(const policy::place& rule, std::string_view rest, int flags) {
-    const unsigned links = rule.name().empty() ? 0 : RESOLVE_NO_SYMLINKS;  // a file is the one that it names
+    const unsigned links = rule.name().empty() ? 0 : RESOLVE_NO_SYMLINKS;  // a file rule means exactly that file
     return owned_file(open_beneath(rule.directory(), std::string(rest), flags, 0, RESOLVE_BENEATH | links));
   }
   static owned_file open_to_change(const policy::place& rule, std::string_view rest, int flags, unsigned mode = 0) {
     return owned_file(
         open_beneath(rule.directory(), std::string(rest), flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
   }
-  /// Whether it may be kept: 0 or a negative error number.
+  /// Returns 0 if the file may be kept, else a negative error number.
   static int judge(int file) noexcept {
     struct stat found{};
     if (::fstat(file, &found) != 0) return -errno;
@@ -193,7 +193,7 @@ class allowed_calls {
 
   std::int64_t open(const decoded_call& call);
   std::int64_t stat(const decoded_call& call);
-  /// The directory in which a path that may be changed lies, and its name there.
+  /// The directory of a path that may be changed, and its name there.
   struct entry {
     owned_file directory;
     std::string name;
@@ -202,10 +202,10 @@ class allowed_calls {
   static std::int64_t error_of(const entry& one) noexcept {
     return one.directory.get() == refused_entry ? not_allowed : one.directory.get();
   }
-  /// Of a file that the policy lets be changed, by its path; `change` gets a name for it.
+  /// For a file that the policy lets be changed; `change` receives a name for it.
   template <class Change>
   std::int64_t change_at(const std::string& path, Change change) const;
-  /// 0 for a file that is open for writing, else not_allowed.
+  /// Returns 0 for a file open for writing, else not_allowed.
   static std::int64_t judge_change(int file) noexcept {
     struct stat found{};
     if (::fstat(file, &found) != 0) return -errno;
@@ -226,7 +226,7 @@ class allowed_calls {
   std::int64_t bind(const decoded_call& call, int file);
   static std::int64_t listen(const decoded_call& call, int file);
   std::int64_t accept(int file);
-  /// Until the socket is ready, or the sandbox ends.
+  /// Waits until the socket is ready or the sandbox ends.
   int await(int file, short events) const noexcept;
 
   static std::int64_t result_of(long done) noexcept { return done < 0 ? -errno : done; }
@@ -270,7 +270,7 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
     case sandbox_call::refused: return not_allowed;
     default: break;
   }
-  // The streams that are lent are others' too: one to read, two to write, and nothing else.
+  // Lent streams are shared: one to read, two to write, and no other calls but fstat.
   if (call.handle < standard && call.what != sandbox_call::fstat &&
       call.what != (call.handle == 0 ? sandbox_call::read : sandbox_call::write))
     return call.what == sandbox_call::lseek ? -ESPIPE : -EBADF;
@@ -313,7 +313,7 @@ inline std::int64_t allowed_calls::open(const decoded_call& call) {
   if (rule == nullptr) return not_allowed;
   const bool writes = (call.flags & ~open_flags::only_read) != 0;
   if (writes && rule->may() != policy::access::write) return not_allowed;
-  // Not waiting for a pipe's other end, and no terminal becomes the broker's.
+  // Do not wait for the other end of a pipe, and do not make a terminal the broker's.
   int flags = O_NONBLOCK | O_NOCTTY;
   if ((call.flags & open_flags::write) == 0) flags |= O_RDONLY;
   else flags |= (call.flags & open_flags::read) != 0 ? O_RDWR : O_WRONLY;
@@ -323,13 +323,13 @@ inline std::int64_t allowed_calls::open(const decoded_call& call) {
   if ((call.flags & open_flags::sync) != 0) flags |= O_SYNC;
   if ((call.flags & open_flags::data_sync) != 0) flags |= O_DSYNC;
   const bool creates = (call.flags & open_flags::create) != 0, only_new = (call.flags & open_flags::exclusive) != 0;
-  // First as a place, which does nothing to what is there: to open a pipe or a device would.
+  // Open as a place first, which has no effect on the file: opening a pipe or a device would.
   for (int tries = 0; tries < 16; ++tries) {
     const owned_file there = writes ? open_to_change(*rule, rest, O_PATH) : look_at(*rule, rest, O_PATH);
     if (there.get() == -ENOENT && creates) {
       if (!has_room()) return -EDQUOT;
       owned_file made = open_to_change(*rule, rest, flags | O_CREAT | O_EXCL, call.mode);
-      if (made.get() == -EEXIST && !only_new) continue;  // somebody else has made it
+      if (made.get() == -EEXIST && !only_new) continue;  // another process has created it
       if (made.get() < 0) return made.get();
       take_room(block);
       return keep(std::move(made));
@@ -390,13 +390,13 @@ inline std::array<timespec, 2> allowed_calls::times_of(const decoded_call& call)
     constexpr std::int64_t second = 1'000'000'000;
     if (time == file_time::unchanged) return timespec{0, UTIME_OMIT};
     if (time == file_time::now) return timespec{0, UTIME_NOW};
-    const std::int64_t rest = (time % second + second) % second;  // also before 1970
+    const std::int64_t rest = (time % second + second) % second;  // also correct before 1970
     return timespec{time / second - (time % second < 0 ? 1 : 0), static_cast<long>(rest)};
   };
   return {time_of(call.offset), time_of(call.other_offset)};
 }
 
-/// None waits. Files that were opened to be read only are not locked: others wait for locks of those.
+/// Never waits. Files opened only for reading are not locked, because others wait for such locks.
 inline std::int64_t allowed_calls::lock(const decoded_call& call, int file) {
   if (judge_change(file) != 0) return -ENOLCK;
   const auto how = static_cast<file_lock>(call.flags);
@@ -406,7 +406,7 @@ inline std::int64_t allowed_calls::lock(const decoded_call& call, int file) {
     case file_lock::released: return result_of(::flock(file, LOCK_UN));
     default: break;
   }
-  // Of the opening, not of the process, which is the broker for all its clients.
+  // Locks belong to the opening, not to the process, which is the broker of all its clients.
   struct flock what{};
   const bool only_reads = how == file_lock::read || how == file_lock::test_read;
   what.l_type = static_cast<short>(how == file_lock::none ? F_UNLCK : only_reads ? F_RDLCK : F_WRLCK);
@@ -418,12 +418,12 @@ inline std::int64_t allowed_calls::lock(const decoded_call& call, int file) {
   return what.l_type == F_UNLCK ? 0 : 1;
 }
 
-/// In `directory`, a negative error number when it is not allowed or not there.
+/// `directory` is a negative error number if the change is not allowed or the path does not exist.
 inline allowed_calls::entry allowed_calls::entry_to_change(const std::string& path, bool exists) const {
   std::string_view rest;
   const policy::place* const rule = rules_.find(path, rest);
   if (rule == nullptr || rule->may() != policy::access::write) return {owned_file(refused_entry), {}};
-  // A rule's own place stays where it is, and so does all above it: else what lies there would get another rule.
+  // A rule's own place and everything above it must not move: otherwise its contents would get another rule.
   if (rest == "." || (exists && rules_.has_place_beneath(path))) return {owned_file(-EBUSY), {}};
   const std::size_t slash = rest.rfind('/');
   const std::string_view parent = slash == rest.npos ? "." : rest.substr(0, slash);
@@ -467,7 +467,7 @@ inline int allowed_calls::await(int file, short events) const noexcept {
   }
 }
 
-/// A thread of the broker waits with it.
+/// A broker thread waits in it.
 inline std::int64_t allowed_calls::poll(const decoded_call& call) {
   const std::size_t many = call.list.size() / sizeof(pollfd);
   std::vector<pollfd> waits(many);
@@ -476,7 +476,7 @@ inline std::int64_t allowed_calls::poll(const decoded_call& call) {
   uses.reserve(many);
   int unknown = 0;
   for (pollfd& one : waits) {
-    const int handle = std::exchange(one.fd, -1);  // the kernel passes over those below 0
+    const int handle = std::exchange(one.fd, -1);  // the kernel skips negative descriptors
     one.events &= POLLIN | POLLOUT;
     one.revents = 0;
     if (handle < 0) continue;
@@ -506,11 +506,11 @@ inline std::int64_t allowed_calls::read_or_write(const decoded_call& call, int f
   void* const data = data_.for_kernel(call.data);
   const bool reads = call.what == sandbox_call::read;
   const short ready = reads ? POLLIN : POLLOUT;
-  // A stream that has been lent may be one that waits.
+  // A lent stream may be a blocking one.
   for (bool may_wait = call.handle < standard;; may_wait = true) {
     if (may_wait)
       if (const int error = await(file, ready); error != 0) return error;
-    // A pipe that is ready takes so much without a wait.
+    // A ready pipe accepts this many bytes without blocking.
     const std::size_t size = may_wait && !reads ? std::min<std::size_t>(call.data.size, PIPE_BUF) : call.data.size;
     const std::int64_t done =
         reads ? result_of(::read(file, data, size))
@@ -546,7 +546,7 @@ inline std::int64_t allowed_calls::bind(const decoded_call& call, int file) {
   return result_of(::bind(file, reinterpret_cast<const sockaddr*>(&at), sizeof at));
 }
 
-/// Only where it has been bound: the kernel would choose an address, and one that others can reach.
+/// Only for a bound socket: otherwise the kernel would choose an address, reachable by others.
 inline std::int64_t allowed_calls::listen(const decoded_call& call, int file) {
   sockaddr_in at{};
   socklen_t size = sizeof at;

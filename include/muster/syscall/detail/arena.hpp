@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// arena.hpp: the memory that a sandbox's two sides share, and what lies where in it. No pointers: each side has it at
-// an address of its own.
+// arena.hpp: the layout of the memory shared by the two sides of a sandbox. It holds no pointers: each side maps it at
+// its own address.
 //
-//   arena_head          doorbells, and how far the inside has come
+//   arena_head          doorbells, and the inside's stage
 //   cell[cells]         requests (guarded_ring.hpp)
 //   guarded_slot[calls] answers
-//   job_slot[jobs]      what is to be executed inside, and what came out
-//   copies              `copy_bytes` for each call: where the inside puts what does not lie in a window
-//   windows             `window_bytes` for each job
+//   job_slot[jobs]      jobs to execute inside, and their results
+//   copies              `copy_bytes` per call: data of the inside that is in no window
+//   windows             `window_bytes` per job
 //
-// Hostile    The inside can write all of it at any time. The outside knows sizes and places from its own arena_plan.
-// Sealed     the memory cannot be made smaller, and nothing takes its pages from under the outside.
+// Hostile    The inside can write all of it at any time. The outside takes sizes and places from its own arena_plan.
+// Sealed     the memory cannot shrink, so the outside never loses its pages.
 #pragma once
 
 #include <muster/base/arch.hpp>                     // line_size
@@ -31,19 +31,19 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// How far an inside has come, as it says itself.
+/// The inside's stage, as it reports itself.
 enum class inside_stage : std::uint32_t { begun, failed, ready };
 
 struct arena_head {
   doorbell to_broker, to_inside, to_outside;
   alignas(line_size) sync::atomic<std::uint32_t> stage{0};
-  sync::atomic<std::int32_t> error{0};  // when it has failed, and at which step
+  sync::atomic<std::int32_t> error{0};  // after failure, with the step
   sync::atomic<std::uint32_t> step{0};
-  std::array<sync::atomic<std::int32_t>, 2> layer_errors{};  // of the second lines (launch.hpp); 0: it is there
+  std::array<sync::atomic<std::int32_t>, 2> layer_errors{};  // of the second lines (launch.hpp); 0: present
 };
 
-/// One job at a time: its number, what it is, what came out. Words, because the outside reads them while the inside may
-/// write them.
+/// One job at a time: its number, its function, its result. Made of atomic words, because the outside reads them while
+/// the inside may write them.
 struct alignas(line_size) job_slot {
   static constexpr std::size_t closure_bytes = 448, result_bytes = 64, message_bytes = 128;
 
@@ -56,7 +56,7 @@ struct alignas(line_size) job_slot {
   sync::atomic<std::uint64_t> message[message_bytes / 8];
 };
 
-/// Copies `bytes` into words of the arena.
+/// Copies `bytes` bytes into words of the arena.
 inline void put_words(sync::atomic<std::uint64_t>* to, const void* from, std::size_t bytes) noexcept {
   for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
@@ -64,7 +64,7 @@ inline void put_words(sync::atomic<std::uint64_t>* to, const void* from, std::si
     to[at / sizeof word].store(word, std::memory_order_relaxed);
   }
 }
-/// Copies them out of it, each once.
+/// Copies them out of the arena, reading each word once.
 inline void get_words(void* to, const sync::atomic<std::uint64_t>* from, std::size_t bytes) noexcept {
   for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
     const std::uint64_t word = from[at / sizeof word].load(std::memory_order_relaxed);
@@ -72,7 +72,7 @@ inline void get_words(void* to, const sync::atomic<std::uint64_t>* from, std::si
   }
 }
 
-/// What lies where. Trivially copyable: it is handed to the inside when that is made.
+/// The layout. Trivially copyable: it is passed to the inside at its creation.
 struct arena_plan {
   std::uint32_t calls = 0;
   std::uint32_t jobs = 0;
@@ -87,7 +87,7 @@ struct arena_plan {
   std::uint64_t cells_at() const noexcept { return up(sizeof(arena_head)); }
   std::uint64_t slots_at() const noexcept { return up(cells_at() + cells() * sizeof(cell)); }
   std::uint64_t jobs_at() const noexcept { return up(slots_at() + calls * sizeof(guarded_slot)); }
-  /// From here on, data: what requests may point to, by offsets from here.
+  /// Here the data begins. Requests point to it by offsets from here.
   std::uint64_t data_at() const noexcept { return up(jobs_at() + jobs * sizeof(job_slot)); }
   std::uint64_t copy_of(std::uint32_t call) const noexcept { return call * copy_bytes; }
   std::uint64_t window_of(std::uint32_t job) const noexcept { return calls * copy_bytes + job * window_bytes; }
@@ -95,7 +95,7 @@ struct arena_plan {
   std::uint64_t bytes() const noexcept { return data_at() + data_bytes(); }
 };
 
-/// A plan, and where it is here.
+/// A plan, and its address in this process.
 class arena_map {
  public:
   arena_map(const arena_plan& plan, unsigned char* start) noexcept : plan_(plan), start_(start) {}
@@ -112,7 +112,7 @@ class arena_map {
   unsigned char* start_;
 };
 
-/// Zeros, which is what everything in it begins as. Data pages are memory when they are first used.
+/// All zeros, the initial value of everything in it. Data pages take memory once touched.
 inline mapping make_arena(const arena_plan& plan) {
   return mapping::make_anonymous(plan.bytes(), plan.data_at(), [](unsigned char*) {});
 }

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// decode.hpp: what a request of a sandbox's inside asks for, or why not. The only place where words from the inside
-// become numbers, places and paths; everything in it is a copy.
+// decode.hpp: decodes a request of a sandbox's inside, or says why it is invalid. Only here do words from the inside
+// become numbers, places and paths; all of them are copies.
 //
-// A request is six words: the call and the slot of its caller, and five arguments. Data and paths lie in the arena,
-// which both sides see, at offsets into it; data is never looked at, and a path or a list is copied before it is.
+// A request has six words: the call with its caller's slot, and five arguments. Data and paths are in the shared arena,
+// at offsets into it. Data is never read here; a path or a list is copied before it is read.
 //
-// Order      no state. Bounded: at most as many steps as a path has bytes.
-// Hostile    every value of every word is answered, by a call whose arguments are within their bounds or by an error.
-// Errors     as the kernel's: EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSYS, as a positive number in `error`.
+// Order      stateless. Bounded: at most as many steps as a path has bytes.
+// Hostile    every value of every word yields either a call with valid arguments or an error.
+// Errors     the kernel's: EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSYS, as a positive number in `error`.
 // Source     ours.
 #pragma once
 
@@ -33,7 +33,7 @@ namespace muster::inline MUSTER_ABI::detail {
 inline constexpr std::size_t request_words = 6;
 using raw_request = std::array<std::uint64_t, request_words>;
 
-/// What can be asked for. The numbers are the protocol's, not the kernel's.
+/// The available calls. The numbers are the protocol's, not the kernel's.
 enum class sandbox_call : std::uint32_t {
   getppid,
   open,       // path, flags, mode -> handle
@@ -48,50 +48,50 @@ enum class sandbox_call : std::uint32_t {
   fsync,      // handle
   ftruncate,  // handle, offset
   getdents,   // handle, data -> bytes
-  unlink,     // path, whether it is a directory
+  unlink,     // path, true for a directory
   mkdir,      // path, mode
   rename,     // path, path
-  socket,     // -> handle of one for TCP
+  socket,     // -> handle of a TCP socket
   connect,    // handle, port of this machine
   bind,       // handle, port of this machine
-  listen,     // handle, how many may wait
+  listen,     // handle, length of the queue
   accept,     // handle -> handle
-  shutdown,   // handle, what: 0 reading, 1 writing, 2 both
+  shutdown,   // handle, direction: 0 reading, 1 writing, 2 both
   chmod,      // path, mode
   fchmod,     // handle, mode
   utimens,    // path, two times
   futimens,   // handle, two times
   statfs,     // path, data of a struct statfs's size
   fstatfs,    // handle, data of a struct statfs's size
-  lock,       // handle, how, offset, length
-  poll,       // data of some struct pollfd, milliseconds
-  refused,    // number of a system call that was not brokered: only to be told
+  lock,       // handle, kind, offset, length
+  poll,       // data of an array of struct pollfd, milliseconds
+  refused,    // number of a system call that was not brokered: for the log only
 };
 inline constexpr std::uint32_t sandbox_calls = static_cast<std::uint32_t>(sandbox_call::refused) + 1;
 
-/// How a file is opened, as the protocol says it.
+/// The open flags of the protocol.
 struct open_flags {
   static constexpr std::uint64_t read = 1, write = 2, append = 4, create = 8, exclusive = 16, truncate = 32,
                                  directory = 64, sync = 128, data_sync = 256, all = 511;
   static constexpr std::uint64_t only_read = read | directory | sync | data_sync;  ///< change nothing
 };
 
-/// Kinds of locks and tests, by fcntl(2) and from `shared` on by flock(2).
+/// Kinds of locks and tests: of fcntl(2), and from `shared` on of flock(2).
 enum class file_lock : std::uint64_t { read, write, none, test_read, test_write, shared, exclusive, released };
 
-/// Times of files are nanoseconds since 1970; two values say something else.
+/// Times of files are nanoseconds since 1970, except for two special values.
 struct file_time {
   static constexpr std::int64_t unchanged = std::numeric_limits<std::int64_t>::min(), now = unchanged + 1;
 };
 
 struct decoded_call {
-  int error = 0;  // 0, or what is wrong; then only the slot counts
+  int error = 0;  // 0, or an error number; then only the slot is valid
   sandbox_call what = sandbox_call::getppid;
   std::uint32_t slot = 0;
   std::uint32_t handle = 0;
-  std::uint64_t flags = 0;  // of open; whence; whether a directory is meant; a port; a count; a number
+  std::uint64_t flags = 0;  // of open; whence; true for a directory; a port; a count; a number
   std::uint32_t mode = 0;
-  std::int64_t offset = 0;        // or a time, or milliseconds; -1: without end
+  std::int64_t offset = 0;        // or a time, or milliseconds; -1: no limit
   std::int64_t other_offset = 0;  // or a length, or a time
   window data;
   std::string path, other_path;
@@ -103,10 +103,10 @@ class decoder {
   static constexpr std::uint64_t longest_path = 4095;
   static constexpr std::uint64_t bytes_of_stat = sizeof(struct stat);
   static constexpr std::uint64_t bytes_of_statfs = sizeof(struct statfs);
-  static constexpr std::uint64_t most_waiting = 4096;  // at a socket that listens
+  static constexpr std::uint64_t most_waiting = 4096;  // at a listening socket
   static constexpr std::uint64_t most_polled = 256;    // handles at once
 
-  /// `slots` is how many callers the client has.
+  /// `slots` is the client's number of callers.
   decoder(const client_data& data, std::uint32_t slots) noexcept : data_(data), slots_(slots) {}
 
   decoded_call operator()(const raw_request& words) const {
@@ -136,7 +136,7 @@ class decoder {
       case sandbox_call::lseek:
         if (a[2] > 2) made.error = EINVAL;
         made.flags = a[2];
-        made.offset = static_cast<std::int64_t>(a[1]);  // it may be negative
+        made.offset = static_cast<std::int64_t>(a[1]);  // may be negative
         take_handle(made, a[0]);
         return made;
       case sandbox_call::fstat:
@@ -223,7 +223,7 @@ class decoder {
   }
 
  private:
-  /// No bits but those of permissions: no set-user-id, no sticky bit.
+  /// Keeps permission bits only: no set-user-id, no sticky bit.
   static std::uint32_t mode_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word & 0777U); }
 
   static void take_number(decoded_call& made, std::uint64_t word, std::uint64_t least, std::uint64_t most) noexcept {
@@ -238,7 +238,7 @@ class decoder {
     if (word > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) made.error = EINVAL;
     made.offset = static_cast<std::int64_t>(word);
   }
-  /// As far as files can go.
+  /// At most the end of the largest file.
   static void take_length(decoded_call& made, std::uint64_t offset, std::uint64_t word) noexcept {
     constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     if (word > largest - std::min(offset, largest)) made.error = EINVAL;
@@ -256,7 +256,7 @@ class decoder {
     made.offset = static_cast<std::int64_t>(accessed);
     made.other_offset = static_cast<std::int64_t>(modified);
   }
-  /// There must be one, with no zero in it: which its copy is asked.
+  /// The path must not be empty or contain a zero byte; the copy is checked.
   void take_path(decoded_call& made, std::string& to, const window& w) const {
     if (w.size > longest_path) {
       made.error = ENAMETOOLONG;

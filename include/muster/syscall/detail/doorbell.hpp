@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// doorbell.hpp: how the two sides of a sandbox wake each other. It lies in memory that both can write.
+// doorbell.hpp: wakes the other side of a sandbox, through memory that both sides can write.
 //
-// Progress   ring is wait-free. await returns when it is ready, or at its deadline.
-// Hostile    Each word is a hint. The inside can keep a thread of the outside asleep until its deadline, or make it
-//            look or wake in vain; so the outside always has a deadline.
-// Where      a side that waits looks for a while before it sleeps, unless the other was on the same processor when it
-//            last waited: there the other can only run when this one sleeps.
-// Fence      the one who sleeps makes a heavy fence, so that the one who rings needs none (base/futex.hpp).
+// Progress   ring is wait-free. await returns when ready, or at its deadline.
+// Hostile    Each word is a hint. The inside can keep a thread of the outside asleep until its deadline, or cause
+//            useless checks and wakes; so the outside always has a deadline.
+// Where      a waiting side spins before it sleeps, unless the other side last waited on the same processor: then the
+//            other can only run while this one sleeps.
+// Fence      the sleeper makes a heavy fence, so the ringing side needs none (base/futex.hpp).
 // Source     ours.
 #pragma once
 
@@ -21,14 +21,14 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Zeros when it is made.
+/// Initially zero.
 struct alignas(line_size) doorbell {
   sync::atomic<std::uint32_t> rings{0};
-  sync::atomic<std::uint32_t> asleep{0};     // somebody may sleep; set before a last look, cleared by who rings
-  sync::atomic<std::uint32_t> processor{0};  // and one more, on which the last one has waited
+  sync::atomic<std::uint32_t> asleep{0};     // a thread may sleep; set before its last look, cleared by a wake
+  sync::atomic<std::uint32_t> processor{0};  // on which a thread last waited, plus one
 };
 
-/// The sides are on different processors, or on the same one.
+/// For sides on different processors, and on the same one.
 struct wait_apart {
   static constexpr bool parks = true;
   static constexpr unsigned pauses = 512;
@@ -36,14 +36,14 @@ struct wait_apart {
 };
 using wait_together = wait::park;
 
-/// A doorbell as one side sees it. Both sides must agree on `asymmetric`: whether sleepers make the fence.
+/// One side's view of a doorbell. Both sides must agree on `asymmetric`: true if sleepers make the fence.
 class bell {
  public:
   bell(doorbell& at, bool asymmetric) noexcept : at_(&at), asymmetric_(asymmetric) {}
 
-  /// After an event that somebody may wait for.
+  /// Call after an event that a thread may wait for.
   MUSTER_HOT void ring() const noexcept {
-    // The event's store is seen by the sleeper's last look, or we see that somebody sleeps.
+    // Either the sleeper's last look sees the event's store, or this thread sees that it sleeps.
     if (asymmetric_) {
       // (1) light_fence: pairs with (2).
       sync::light_fence();
@@ -54,20 +54,20 @@ class bell {
     if (at_->asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
       wake();
   }
-  /// Also those who are about to sleep look again.
+  /// Threads that are about to sleep look again, too.
   void wake() const noexcept {
-    // Before the count: one who says after this that he sleeps finds the count changed, or has looked later.
+    // Before the count: a thread that sets `asleep` after this finds the count changed, or has looked later.
     at_->asleep.store(0, std::memory_order_relaxed);
-    // (3) release: pairs with (4). One who has read the new count sees the event in his last look.
+    // (3) release: pairs with (4). A thread that has read the new count sees the event in its last look.
     at_->rings.fetch_add(1, std::memory_order_release);
     sync::futex_wake(at_->rings, INT_MAX, any, futex_scope::shared);
   }
 
-  /// Returns true when ready() is true, false at the deadline. `processor` is the caller's and one more, or 0, and
-  /// `other` the doorbell at which the other side waits.
+  /// Returns true once ready() is true, false at the deadline. `processor` is the caller's plus one, or 0, and `other`
+  /// the doorbell at which the other side waits.
   template <class Ready>
   bool await(const doorbell& other, std::uint32_t processor, Ready ready, deadline until) const noexcept {
-    // Only when it has changed: the other side reads this line at every event.
+    // Only if it has changed: the other side reads this line at every event.
     if (at_->processor.load(std::memory_order_relaxed) != processor)
       at_->processor.store(processor, std::memory_order_relaxed);
     if (processor == 0 || other.processor.load(std::memory_order_relaxed) != processor)
@@ -94,7 +94,7 @@ class bell {
       if (asymmetric_) sync::heavy_fence(futex_scope::shared);
       if (ready()) return true;
       const futex_reason why = sync::futex_wait(at_->rings, seen, any, until, futex_scope::shared);
-      // Also when the count changes all the time.
+      // Also if the count changes all the time.
       if (why == futex_reason::timed_out || (until != no_deadline && deadline_clock::now() >= until)) return ready();
     }
   }

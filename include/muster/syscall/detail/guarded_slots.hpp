@@ -1,16 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// guarded_slots.hpp: answers to callers that are not trusted: a line for each, which the outside writes and never
-// reads.
+// guarded_slots.hpp: answers to untrusted callers: a line for each, which the outside writes and never reads.
 //
-// Order      an answer is there when its number is. A caller that has one call at a time sees its answers in order.
+// Order      an answer is valid once its number is there. A caller with one call at a time sees its answers in order.
 // Progress   wait-free on both sides.
-// Hostile    Nothing in the slots is read by the outside, so nothing in them can mislead it.
-// Killed     an outside that dies leaves no half an answer that counts: the number comes last.
-// Memory     a cache line for each caller.
-// Source     ours. The paper's responses travel through a queue (FFQ, section V-F), of which the caller's thread takes
-//            each and hands it to whose it is; a slot is where it is looked for, and cannot be full.
+// Hostile    The outside reads nothing in the slots, so they cannot mislead it.
+// Killed     a dead outside leaves no partial answer: the number is written last.
+// Memory     a cache line per caller.
+// Source     ours. The paper's responses travel through a queue (FFQ, section V-F), from which the caller's thread
+//            hands each to its owner. Here the owner reads its own slot, which cannot be full.
 #pragma once
 
 #include <muster/base/arch.hpp>    // line_size
@@ -21,7 +20,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Zeros when it is made.
+/// Initially zero.
 struct alignas(line_size) guarded_slot {
   sync::atomic<std::uint64_t> number{0};
   sync::atomic<std::int64_t> result{0};
@@ -30,17 +29,17 @@ struct alignas(line_size) guarded_slot {
 /// For the outside. `number` is the one that the caller waits for; never 0.
 MUSTER_HOT void answer(guarded_slot& to, std::uint64_t number, std::int64_t result) noexcept {
   to.result.store(result, std::memory_order_relaxed);
-  // (1) release: pairs with (2). With the number the result is found, and what the call has put elsewhere.
+  // (1) release: pairs with (2). The result, and data written elsewhere by the call, are visible with the number.
   to.number.store(number, std::memory_order_release);
 }
 
-/// The slots of a client, as its broker has them: to write to.
+/// The broker's write-only view of its client's slots.
 class guarded_answers {
  public:
   guarded_answers(guarded_slot* slots, std::uint32_t many) noexcept : slots_(slots), many_(many) {}
 
   bool has(std::uint32_t slot) const noexcept { return slot < many_; }
-  /// To one that is there.
+  /// Requires has(slot).
   MUSTER_HOT void give(std::uint32_t slot, std::uint64_t number, std::int64_t result) const noexcept {
     answer(slots_[slot], number, result);
   }
@@ -50,7 +49,7 @@ class guarded_answers {
   std::uint32_t many_;
 };
 
-/// For the caller: whether its answer is there, which is in `result` then.
+/// For the caller: returns true if its answer is there, and stores it in `result`.
 MUSTER_HOT bool is_answered(const guarded_slot& own, std::uint64_t number, std::int64_t& result) noexcept {
   // (2) acquire: pairs with (1).
   if (own.number.load(std::memory_order_acquire) != number) return false;

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// handle_table.hpp: what a client of a broker has open, by numbers that mean something to its broker only.
+// handle_table.hpp: the open files of a broker's client, by numbers that only its broker understands.
 //
-// Order      linearizable. A number names one opening: when its file has been closed, the number is nobody's, and an
-//            opening that gets the same place gets another one.
-// Progress   get, close and the end of a use are lock-free; open looks at every place once. None waits.
-// In use     a file is closed when it has been closed by its number and the last use has ended: a call that uses it
-//            never sees its descriptor become another file's.
-// Preempted  a thread stopped in the middle of a use keeps one file open, and nothing else.
+// Order      linearizable. A number names one opening: after the file has been closed, the number is invalid, and an
+//            opening in the same place gets another one.
+// Progress   get, close and the end of a use are lock-free; open reads every place at most once. None waits.
+// In use     a file is closed once its number has been closed and the last use has ended: a call in progress never sees
+//            its descriptor reused for another file.
+// Preempted  a thread stopped during a use keeps one file open, with no other effect.
 // Memory     16 bytes for each of `most` places, allocated by the constructor.
-// Errors     std::invalid_argument and std::bad_alloc from the constructor.
+// Errors     the constructor throws std::invalid_argument and std::bad_alloc.
 // Source     ours.
 #pragma once
 
@@ -19,14 +19,14 @@
 
 #include <cstdint>    // std::uint64_t
 #include <memory>     // std::unique_ptr
-#include <optional>   // what open returns
+#include <optional>   // the result of open
 #include <stdexcept>  // std::invalid_argument
 #include <string>     // messages
 #include <utility>    // std::exchange
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// `Close` is called with the descriptor of a file that nobody uses any more.
+/// `Close` is called with the descriptor of a file that is no longer used.
 template <class Close>
 class handle_table {
   struct place;
@@ -36,7 +36,7 @@ class handle_table {
 
   explicit handle_table(unsigned most, Close close = {})
       : most_(most), close_(close), places_(std::make_unique<place[]>(checked(most))) {}
-  /// Closes what is open. No thread uses the table any more.
+  /// Closes all open files. Call only when no thread uses the table.
   ~handle_table() {
     for (unsigned i = 0; i < most_; ++i)
       if (phase_of(places_[i].state.load(std::memory_order_relaxed)) == open_now) close_(places_[i].file.get());
@@ -44,7 +44,7 @@ class handle_table {
   handle_table(const handle_table&) = delete;
   handle_table& operator=(const handle_table&) = delete;
 
-  /// A file that is not closed as long as this lives; or none.
+  /// A file that stays open while this exists; or none.
   class use {
    public:
     use() = default;
@@ -63,7 +63,8 @@ class handle_table {
     place* at_ = nullptr;
   };
 
-  /// A number for the file, which is the table's now; nothing when all places are taken: the file is the caller's then.
+  /// Takes over the file and returns its number. Returns nothing if all places are taken; the caller then keeps the
+  /// file.
   std::optional<std::uint32_t> open(int file) noexcept {
     for (unsigned i = 0; i < most_; ++i) {
       place& here = places_[i];
@@ -74,13 +75,13 @@ class handle_table {
                                               std::memory_order_relaxed))
         continue;
       here.file.ref() = file;
-      // (2) release: pairs with (3). With an open place its file is found. One use is the table's own.
+      // (2) release: pairs with (3). The file is visible with the open place. One use is the table's own.
       here.state.store(state_of(turn_of(seen), open_now, 1), std::memory_order_release);
       return number_of(i, turn_of(seen));
     }
     return std::nullopt;
   }
-  /// None when the number is of no file that is open.
+  /// Returns no file if the number is not that of an open file.
   use get(std::uint32_t number) noexcept {
     const unsigned i = number % most_places;
     if (i >= most_) return {};
@@ -92,7 +93,7 @@ class handle_table {
     } while (!here.state.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed));
     return {*this, here};
   }
-  /// Returns false when the number is of no file that is open. The file is closed when its last use has ended.
+  /// Returns false if the number is not that of an open file. The file is closed when its last use has ended.
   bool close(std::uint32_t number) noexcept {
     const unsigned i = number % most_places;
     if (i >= most_) return false;
@@ -100,7 +101,7 @@ class handle_table {
     std::uint64_t seen = here.state.load(std::memory_order_relaxed);
     do {
       if (phase_of(seen) != open_now || number_of(i, turn_of(seen)) != number) return false;
-      // Relaxed: the table's own use goes on, and its end is (4).
+      // Relaxed: the table's own use continues, and its end is (4).
     } while (!here.state.compare_exchange_weak(seen, state_of(turn_of(seen), closing, uses_of(seen)),
                                                std::memory_order_relaxed, std::memory_order_relaxed));
     end_use(here);
@@ -108,14 +109,14 @@ class handle_table {
   }
 
  private:
-  // A place's turn (24 bits), its phase (8 bits) and its uses (32 bits). Only an open place gets more uses, and only
-  // one that is closing has none.
+  // A place's turn (24 bits), its phase (8 bits) and its uses (32 bits). Only an open place gains uses, and only a
+  // closing one reaches none.
   enum phase : std::uint64_t { nobodys, opening, open_now, closing };
-  static constexpr std::uint64_t turns = 1U << 19U;  // so that a number is a positive int
+  static constexpr std::uint64_t turns = 1U << 19U;  // keeps a number a positive int
 
   struct place {
     sync::atomic<std::uint64_t> state{0};
-    sync::cell<int> file{-1};  // of whoever opens, then of the uses
+    sync::cell<int> file{-1};  // owned by the opening thread, then read by the uses
   };
 
   static std::uint64_t turn_of(std::uint64_t state) noexcept { return state >> 40U; }

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// launch.hpp: what a new process does until it is the inside of a sandbox, and what it does then: jobs.
+// launch.hpp: turns a new process into the inside of a sandbox, and then runs its jobs.
 //
-// Before the wall, in this order: it dies with its parent; it has no signal handlers, no special priority, and none of
-// the memory that the program shares with others; all that needs memory is made; memory, processor time and everything
-// else that the kernel counts are limited; no file stays open; Landlock allows no file, and new name spaces hold no
-// network and nobody else, where the kernel has these. Then the wall.
-// Layers     the wall must stand, or there is no sandbox. The others are second lines; arena_head tells the outside
-//            which of them are there.
-// Jobs       run on fibers, so that many overlap when they wait.
+// Before the wall, in this order: the process is set to die with its parent; signal handlers, special priority and
+// memory shared by the program with others are removed; everything that needs memory is created; memory, processor time
+// and all other kernel resources are limited; all files are closed; Landlock forbids all files, and new name spaces
+// contain no network and no other processes, where the kernel supports these. Then the wall is raised.
+// Layers     the wall is mandatory: without it there is no sandbox. The others are second lines; arena_head tells the
+//            outside which of them exist.
+// Jobs       run on fibers, so they overlap while they wait.
 // Source     ours.
 #pragma once
 
@@ -29,22 +29,22 @@
 #include <sys/syscall.h>     // SYS_close_range
 
 #include <algorithm>  // std::min
-#include <array>      // what a job returns
+#include <array>      // the result of a job
 #include <bit>        // std::bit_cast
 #include <charconv>   // std::from_chars
 #include <chrono>     // the clock
 #include <cstddef>    // std::byte
 #include <cstdint>    // std::uint32_t
-#include <cstdio>     // what it has mapped
+#include <cstdio>     // the mappings
 #include <cstring>    // std::strchr
-#include <exception>  // what a job throws
+#include <exception>  // the exception of a job
 #include <span>       // windows
 #include <utility>    // std::pair
 #include <vector>     // fibers
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Where the making of an inside has got to, for the error message.
+/// The step of creating an inside, for the error message.
 enum class launch_step : std::uint32_t { none, orphan, sharing, limits, files, fences, memory, handler, wall, program };
 
 inline const char* what_failed(launch_step step) noexcept {
@@ -66,31 +66,31 @@ inline const char* what_failed(launch_step step) noexcept {
   return "it ended before it was ready";
 }
 
-/// A second line behind the wall, and why it is missing when it is.
+/// A second line behind the wall; its error is stored if it is missing.
 enum class layer : std::uint32_t { landlock, name_spaces };
 inline constexpr std::uint32_t layers = 2;
 
-/// What an inside is to be like. Trivially copyable: it may travel to the process that makes it.
+/// The description of an inside. Trivially copyable: it may travel to the process that creates it.
 struct launch_plan {
   arena_plan arena;
   std::uint64_t stack_bytes = 0;   // of a job's fiber
-  std::uint64_t memory_bytes = 0;  // beyond what it begins with; 0: none
-  std::uint64_t seconds = 0;       // of processor time; 0: not limited
-  std::int32_t parent = 0;         // its process
+  std::uint64_t memory_bytes = 0;  // beyond the initial size; 0: none
+  std::uint64_t seconds = 0;       // of processor time; 0: no limit
+  std::int32_t parent = 0;         // its process id
   bool asymmetric = false;
   bool executable = false;  // memory may be
   bool kills = false;       // a call that is not allowed ends it
   bool name_spaces = true;
   std::int32_t name_spaces_error = -1;  // of the parent, which has entered them for its children; -1: it has not
-  bool settled = false;                 // its parent has: launch::settle()
+  bool settled = false;                 // the parent has called launch::settle()
 };
 
-/// How a job begins: with its closure and a place for its result.
+/// The entry of a job: called with its closure and room for its result.
 using job_function = void (*)(muster::inside&, std::span<std::byte> window, const void* closure, void* result);
 
 class launch {
  public:
-  /// In a new process with one thread, which this does not leave.
+  /// Call in a new process with one thread; never returns.
   [[noreturn]] static void become_inside(const launch_plan& plan, unsigned char* arena,
                                          program* instead_of_jobs = nullptr) noexcept {
     launch here(plan, arena_map(plan.arena, arena), instead_of_jobs);
@@ -107,8 +107,8 @@ class launch {
   }
 
   /// Removes signal handlers, priority and the memory that the program shares with others, except `own`, from the
-  /// calling process and its future children. Everything that is looked up once has been afterwards. Returns 0 or an
-  /// error number; after an error each child must settle by itself.
+  /// calling process and its future children. Afterwards, all one-time lookups have been made. Returns 0 or an error
+  /// number; after an error each child must settle by itself.
   static int settle(std::uintptr_t own = 0, std::uintptr_t own_end = 0) noexcept {
     for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);  // two of them cannot have handlers
     sigset_t none;
@@ -116,7 +116,7 @@ class launch {
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const sched_param usual{};
     ::sched_setscheduler(0, SCHED_OTHER, &usual);
-    // The system calls of these would be trapped by the wall.
+    // The wall would trap the system calls of these lookups.
     try {
       throw 0;
     } catch (int) {  // NOLINT(bugprone-empty-catch)
@@ -134,13 +134,14 @@ class launch {
     try {
       taken.reserve(plan.arena.jobs);
       while (taken.size() < plan.arena.jobs) taken.push_back(stack_pool::shared().take({.size = plan.stack_bytes}));
-    } catch (const std::exception&) {  // the inside fails likewise and says so
+    } catch (const std::exception&) {  // the inside fails likewise and reports it
       static_cast<void>(caught());
     }
     for (const stack_memory& one : taken) stack_pool::shared().give_back(one);
   }
 
-  /// For the calling process and its future children: no network, no other processes. Returns 0 or an error number.
+  /// Hides the network and other processes from the calling process and its future children. Returns 0 or an error
+  /// number.
   static int enter_name_spaces() noexcept {
     return ::unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0 ? 0 : errno;
   }
@@ -156,7 +157,7 @@ class launch {
     for (;;) ::_exit(1);
   }
   void arrive(inside_stage stage) const noexcept {
-    // (1) release: pairs with sandbox.hpp (1). With the stage, what has been said before it is there.
+    // (1) release: pairs with sandbox.hpp (1). All earlier reports are visible with the stage.
     at_.head().stage.store(static_cast<std::uint32_t>(stage), std::memory_order_release);
     to_outside_.wake();
   }
@@ -168,15 +169,15 @@ class launch {
     if (const int error = settle(own, own + plan_.arena.bytes()); error != 0) fail(launch_step::sharing, error);
   }
 
-  /// Puts nothing in the place of all memory that is others' as well: files that the program has mapped to write, the
-  /// memory of other sandboxes, queues of the kernel. But for what lies from `own` on. Returns 0 or an error number.
+  /// Replaces all shared memory by inaccessible pages: writable file mappings, memory of other sandboxes, kernel
+  /// queues. Leaves out mappings that begin in [own, own_end). Returns 0 or an error number.
   static int hide_shared_memory(std::uintptr_t own, std::uintptr_t own_end) {
     std::FILE* const maps = std::fopen("/proc/self/maps", "re");
     if (maps == nullptr) return errno;
     const finally closed([maps] { std::fclose(maps); });
     std::vector<std::pair<std::uintptr_t, std::size_t>> shared;
     std::array<char, 512> line{};
-    bool begins = true;  // a line; one that is longer comes in pieces
+    bool begins = true;  // at the start of a line; a long line comes in pieces
     while (std::fgets(line.data(), line.size(), maps) != nullptr) {
       unsigned long start = 0, end = 0;
       std::array<char, 5> how{};
@@ -191,7 +192,7 @@ class launch {
     return 0;
   }
 
-  /// After what needs memory has been made.
+  /// After everything that needs memory has been created.
   void shut() {
     step_ = launch_step::limits;
     set_limits();
@@ -202,10 +203,10 @@ class launch {
     if (plan_.name_spaces)
       note(layer::name_spaces, plan_.name_spaces_error >= 0 ? plan_.name_spaces_error : enter_name_spaces());
     if (plan_.asymmetric && !join_heavy_fences(futex_scope::shared)) fail(launch_step::fences, errno);
-    join_heavy_fences(futex_scope::process);  // for what the jobs use; where it is missing, it was in the parent
+    join_heavy_fences(futex_scope::process);  // for the jobs; if it is missing, it was missing in the parent
   }
 
-  /// 0 or an error number.
+  /// `error` is 0 or an error number.
   void note(layer which, int error) const noexcept {
     at_.head().layer_errors[static_cast<std::size_t>(which)].store(error, std::memory_order_relaxed);
   }
@@ -214,15 +215,15 @@ class launch {
     const auto limit = [this](int what, rlim_t most) {
       rlimit both{};
       ::getrlimit(static_cast<decltype(RLIMIT_AS)>(what), &both);
-      both.rlim_cur = both.rlim_max = std::min(most, both.rlim_max);  // there may be a lower one
+      both.rlim_cur = both.rlim_max = std::min(most, both.rlim_max);  // the existing limit may be lower
       if (::setrlimit(static_cast<decltype(RLIMIT_AS)>(what), &both) != 0) fail(launch_step::limits, errno);
     };
     const sizes now = sizes_now();
-    // The stack of the program's first thread, which nobody uses here, would grow.
+    // The stack of the program's first thread, unused here, could otherwise grow.
     for (const int what : {RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_STACK})
       limit(what, 0);
     if (plan_.seconds != 0) limit(RLIMIT_CPU, plan_.seconds);
-    // Addresses as well: memory that is not to be written any more does not count as data, and is there all the same.
+    // Limit the address space too: memory that is no longer writable does not count as data, but still exists.
     limit(RLIMIT_DATA, now.data + plan_.memory_bytes);
     limit(RLIMIT_AS, now.all + plan_.memory_bytes);
   }
@@ -240,10 +241,10 @@ class launch {
       at = end + 1;
     }
     const auto page = static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
-    return {pages[0] * page, pages[5] * page};  // the sixth is of data and stack together
+    return {pages[0] * page, pages[5] * page};  // the sixth is data and stack together
   }
 
-  /// When the system is short of memory. A second line, which no container needs to have.
+  /// Asks to be killed first if memory runs out. A second line; containers need not support it.
   static void be_killed_first() noexcept {
     const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     constexpr std::string_view most = "1000";
@@ -251,7 +252,7 @@ class launch {
   }
 
   static int allow_no_file() noexcept {
-    // The kernel's numbers, written out because Debian's headers are older than what the kernel may have.
+    // The kernel's numbers, written out because Debian's headers may be older than the kernel.
     constexpr long create_ruleset = 444, restrict_self = 446;
     struct {
       std::uint64_t files, network, scopes;
@@ -276,11 +277,11 @@ class launch {
     runners_.reserve(plan_.arena.jobs);
     for (std::uint32_t i = 0; program_ == nullptr && i < plan_.arena.jobs; ++i)
       runners_.emplace_back(stack_options{.size = plan_.stack_bytes}, [this, i] { run_jobs(*calls_, i); });
-    stack_pool::shared().trim();  // others would be memory beyond the limit
+    stack_pool::shared().trim();  // spare stacks would count as memory beyond the limit
     wall allowed = wall::pure();
     if (plan_.memory_bytes != 0) allowed.with_memory(plan_.executable);
     if (program_ != nullptr) allowed.with_program();
-    // Signals to itself: by which abort() ends.
+    // Signals to itself, which end the process in abort().
     allowed.with(SYS_tgkill, {{0, ~std::uint32_t{0}, {static_cast<std::uint32_t>(::getpid())}}});
     code_ = allowed.compiled(wall::refusal::trap);
     thread_pointer::prepare();
@@ -295,7 +296,7 @@ class launch {
     for (;;) runners_.front().join();
   }
 
-  /// One job after another, of one place.
+  /// Runs the jobs of one place, one after another.
   [[noreturn]] void run_jobs(muster::inside& calls, std::uint32_t number) noexcept {
     job_slot& slot = at_.jobs()[number];
     const std::span<std::byte> window(at_.data() + plan_.arena.window_of(number), plan_.arena.window_bytes);

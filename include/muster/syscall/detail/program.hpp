@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// program.hpp: how the inside of a sandbox becomes another program, behind the wall: by reading it, as the kernel
-// would, through the broker. So a policy decides about the program's own files as about all others, and nothing of it
-// has run before the wall stands.
+// program.hpp: replaces the inside of a sandbox by another program, behind the wall: it reads the program through the
+// broker, as the kernel would. So the policy also governs the program's own files, and none of its code runs before the
+// wall is raised.
 //
 // Reads      ELF files of this machine: static ones and, with their interpreter, dynamic ones.
-// Errors     as exec has them: ENOEXEC, ENOENT, EACCES, ENOMEM, or EPERM from the policy.
+// Errors     as of exec: ENOEXEC, ENOENT, EACCES, ENOMEM, or EPERM from the policy.
 // Source     System V ABI, chapters 4 and 5; the auxiliary vector as Linux fills it.
 #pragma once
 
@@ -45,8 +45,8 @@ class program {
         arguments_(std::move(arguments)),
         environment_(std::move(environment)) {}
 
-  /// Outside: follows the links to the program and to its interpreter, which may lead from one rule's directory to
-  /// another's. What cannot be found stays as it is, and the inside finds out.
+  /// Outside: follows the links to the program and its interpreter, which may lead from one rule's directory to
+  /// another's. A path that cannot be resolved is kept, and the inside reports the error.
   void follow_links() {
     path_ = followed(path_);
     const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -62,15 +62,16 @@ class program {
   }
   const std::string& path() const noexcept { return path_; }
   const std::string& directory() const noexcept { return directory_; }
-  /// Empty when there is none.
+  /// Empty if there is none.
   const std::string& interpreter() const noexcept { return interpreter_; }
-  /// Before the limits of memory, as the kernel does not count a program's first stack.
+  /// Call before memory is limited: the kernel does not count a program's first stack either.
   bool reserve_stack() noexcept {
     stack_ = static_cast<char*>(::mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE,
                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0));
     return stack_ != MAP_FAILED;
   }
-  /// Behind the wall. Returns an error number; otherwise not at all. Calls `begin` right before the first instruction.
+  /// Call behind the wall. Returns only on error, with an error number. Calls `begin` right before the first
+  /// instruction.
   template <class Begin>
   int execute(Begin begin) {
     image own{}, interpreter{};
@@ -144,7 +145,7 @@ class program {
       return ENOEXEC;
     return 0;
   }
-  /// A place for all of it: anywhere, or where it must be.
+  /// Reserves addresses for the whole program: anywhere, or at its fixed address.
   static int reserve(std::span<const Elf64_Phdr> parts, bool anywhere, image& made) {
     std::uintptr_t lowest = ~std::uintptr_t{0}, end = 0;
     for (const Elf64_Phdr& one : parts) {
@@ -166,7 +167,7 @@ class program {
                            ((part.p_flags & PF_W) != 0 ? PROT_WRITE : 0) | ((part.p_flags & PF_X) != 0 ? PROT_EXEC : 0);
     const std::uintptr_t begin = made.bias + part.p_vaddr, start = down(begin);
     const std::size_t length = up(begin + part.p_memsz) - start;
-    // Memory without a file, into which the file is read: what lies behind the file's part is zero.
+    // The file is read into anonymous memory: bytes beyond the file's part are zero.
     if (::mmap(std::bit_cast<void*>(start), length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
                0) == MAP_FAILED)
       return errno;
@@ -190,7 +191,7 @@ class program {
     return 0;
   }
 
-  /// Arguments, environment and auxiliary vector. Returns where the stack begins; null when they are too long.
+  /// Stores arguments, environment and auxiliary vector. Returns the top of the stack; null if they are too long.
   void* fill_stack(const image& own, std::uintptr_t interpreter) {
     char* at = stack_ + stack_bytes;
     const auto put = [&](const void* from, std::size_t size) {
@@ -211,7 +212,7 @@ class program {
     const std::uintptr_t name = put_text(path_);
     std::array<unsigned char, 16> random{};
     std::memcpy(random.data(), std::bit_cast<const void*>(::getauxval(AT_RANDOM)), random.size());
-    for (unsigned char& one : random) one ^= 0x5a;  // not what this program's own protection is made of
+    for (unsigned char& one : random) one ^= 0x5a;  // differs from the seed of this program's own protection
     const std::uintptr_t random_at = put(random.data(), random.size());
     const auto add = [&words](unsigned long kind, std::uintptr_t value) {
       words.push_back(kind);

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// refusal_log.hpp: what a sandbox has not been allowed to do, told once, and seldom when it goes on. An inside that
-// asks for very much cannot make its outside's log long.
+// refusal_log.hpp: reports the refused calls of a sandbox: each once, and repetitions rarely. An inside that makes very
+// many refused calls cannot flood its outside's log.
 //
-// Progress   told under a lock.
-// Memory     at most `most_known` refusals are kept apart.
+// Progress   reports under a lock.
+// Memory     at most `most_known` refusals are distinguished.
 // Source     ours.
 #pragma once
 
@@ -22,17 +22,17 @@
 #include <functional>     // std::function
 #include <mutex>          // the log
 #include <string>         // texts
-#include <unordered_map>  // what has been told
+#include <unordered_map>  // the refusals reported
 #include <utility>        // std::move
 
 namespace muster::inline MUSTER_ABI {
 
-/// Something that the code in a sandbox has asked for and was not allowed.
+/// A request of the code in a sandbox that was not allowed.
 struct sandbox_refusal {
   std::string call;         ///< the system call
-  std::string what;         ///< the path, the port or the number that it was about
-  std::string rule;         ///< of a policy, which would have allowed it; empty: none can
-  std::uint64_t times = 0;  ///< how often in all, so far
+  std::string what;         ///< the path, port or number of the request
+  std::string rule;         ///< the policy rule that would have allowed it; empty: none can
+  std::uint64_t times = 0;  ///< so far
 };
 
 namespace detail {
@@ -46,7 +46,7 @@ inline const char* name_of(sandbox_call call) noexcept {
   return names[static_cast<std::size_t>(call)];
 }
 
-/// Of those that programs miss most.
+/// Covers the calls that programs miss most.
 inline const char* name_of_system_call(std::uint64_t number) noexcept {
   switch (static_cast<long>(number)) {
     case SYS_clone: return "clone";
@@ -95,14 +95,14 @@ inline const char* name_of_system_call(std::uint64_t number) noexcept {
   }
 }
 
-/// A path as it can be shown: it may hold what moves a terminal's cursor, or begins a new line of a log.
+/// Returns a path fit for display: it may contain control characters that move a terminal's cursor or begin a log line.
 inline std::string printable(const std::string& path) {
   std::string all;
   for (const char c : path) all += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
   return all;
 }
 
-/// What a refused call says to a user.
+/// Describes a refused call to a user.
 inline sandbox_refusal describe(const decoded_call& call) {
   sandbox_refusal made;
   made.call = name_of(call.what);

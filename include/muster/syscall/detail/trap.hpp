@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// trap.hpp: system calls of code that knows nothing of a sandbox. The wall traps each of them; the handler of SIGSYS
-// asks the broker, answers itself what concerns the process alone, or refuses, and the code goes on with the result.
+// trap.hpp: system calls of code that is unaware of the sandbox. The wall traps each of them. The handler of SIGSYS
+// asks the broker, answers calls that concern only the process, or refuses. The code then continues with the result.
 //
-// Stack      the handler runs on the stack of the caller, so a fiber may wait in it while others run and are trapped
-//            themselves. It blocks no signal, allocates nothing and takes no lock.
-// Fixed      the handler is set before the wall, and calls that would set another are among those that are trapped.
-// Answered   here: numbers of process and user, limits, where the caller is, how a file was opened.
-// Refused    processes, threads, waiting for several files, other sockets than TCP on this machine, other calls: EPERM,
-//            and the broker is told.
+// Stack      the handler runs on the caller's stack, so a fiber may wait in it while others run and are trapped in
+//            turn. It blocks no signal, allocates nothing and takes no lock.
+// Fixed      the handler is set before the wall is raised; calls that would replace it are trapped.
+// Answered   here: process and user ids, limits, the working directory, the flags of open files.
+// Refused    processes, threads, sockets other than TCP on this machine, and other calls: EPERM, and the broker is
+//            informed.
 // Source     ours.
 #pragma once
 
@@ -47,12 +47,12 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// One for a process. Made before the wall.
+/// One per process, created before the wall is raised.
 class trap {
  public:
   using arguments = trapped_call::arguments;
 
-  /// `memory`: the kernel lets calls for memory pass that need no file.
+  /// `memory`: the kernel permits memory calls that need no file.
   trap(muster::inside& calls, bool memory, std::string_view directory = "/") noexcept
       : calls_(calls), memory_(memory), directory_size_(std::min(directory.size(), sizeof directory_)) {
     std::memcpy(directory_, directory.data(), directory_size_);
@@ -68,7 +68,7 @@ class trap {
   trap(const trap&) = delete;
   trap& operator=(const trap&) = delete;
 
-  /// From now on, for the whole process. Returns false when the system does not take it.
+  /// Installs the handler for the whole process. Returns false if the system rejects it.
   static bool listen() noexcept {
     struct sigaction how{};
     how.sa_sigaction = &on_signal;
@@ -77,10 +77,10 @@ class trap {
     return ::sigaction(SIGSYS, &how, nullptr) == 0;
   }
 
-  /// From now on, another program may run in this thread, with a thread pointer of its own.
+  /// Call before another program runs in this thread, with its own thread pointer.
   static void expect_another_program() noexcept { own_thread() = thread_pointer::get(); }
 
-  /// The result, or a negative error number.
+  /// Returns the result, or a negative error number.
   std::int64_t answer(long number, const arguments& a);
 
  private:
@@ -88,13 +88,13 @@ class trap {
     static constinit trap* one = nullptr;
     return one;
   }
-  /// 0 as long as the process is this program only.
+  /// 0 while the process runs only this program.
   static std::uintptr_t& own_thread() noexcept {
     static constinit std::uintptr_t one = 0;
     return one;
   }
 
-  /// Uses nothing that is a thread's own: it may be another program's now.
+  /// Uses no thread-local data: the thread pointer may be another program's.
   static void on_signal(int, siginfo_t* info, void* context) {
     if (own_thread() == 0) {
       handle(info, context);
@@ -114,7 +114,8 @@ class trap {
     else call.set_result(own()->answer(info->si_syscall, call.given()));
     errno = error;
   }
-  /// Of the code that goes on when the handler returns. SIGSYS cannot be blocked: its next call would end the process.
+  /// Sets the signal mask of the code that continues after the handler. SIGSYS cannot be blocked: its next call would
+  /// end the process.
   static std::int64_t set_mask(sigset_t& now, const arguments& a) noexcept {
     std::uint64_t mask = 0;
     std::memcpy(&mask, &now, sizeof mask);
@@ -142,11 +143,11 @@ class trap {
   }
   static int number(std::uint64_t word) noexcept { return static_cast<int>(static_cast<std::uint32_t>(word)); }
 
-  // --- Paths: made absolute, without `.`, `..` and double slashes, as rules have them.
+  // --- Paths: made absolute, without `.`, `..` and double slashes, as in rules.
 
   class full_path {
    public:
-    /// Beneath `from`, unless it is absolute.
+    /// Resolves `path` beneath `from`, unless it is absolute.
     full_path(std::string_view from, const char* path) noexcept {
       const std::string_view given(path);
       if (given.empty()) {
@@ -187,13 +188,13 @@ class trap {
 
   std::string_view here() const noexcept { return {directory_, directory_size_}; }
 
-  /// Calls call(path) with the full path; `at` must be the caller's directory unless the path is absolute.
+  /// Calls call(path) with the full path; a relative one is resolved from the directory `at`.
   template <class Call>
   std::int64_t with_path(std::uint64_t at, std::uint64_t path, Call call) {
     const char* const given = pointer<const char>(path);
     if (given == nullptr) return -EFAULT;
     if (number(at) != AT_FDCWD && given[0] != '/') {
-      // Beneath a directory that was opened: its path is remembered.
+      // Beneath an opened directory: its path is recorded.
       const opened& from = record_of(file(at));
       if (given[0] == '\0' || from.path_size == 0) return given[0] == '\0' ? -ENOENT : -EBADF;
       const full_path all({from.path, from.path_size}, given);
@@ -203,18 +204,18 @@ class trap {
     return all.error() != 0 ? all.error() : call(all.get());
   }
 
-  // --- How files have been opened, as the program may ask.
+  // --- How files were opened, for programs that ask.
 
   struct opened {
     std::int64_t handle = 0;
     int flags = 0;
-    std::uint16_t names = 0;      // that dup has given it, beside its own
-    bool hidden = false;          // its own has been closed, or is another's
-    std::uint16_t path_size = 0;  // 0 when it is too long to be remembered
+    std::uint16_t names = 0;      // given by dup, besides its own number
+    bool hidden = false;          // its own number has been closed, or names another handle
+    std::uint16_t path_size = 0;  // 0 if it is too long to record
     char path[106] = {};
   };
   static constexpr std::size_t most_opened = 4096;  // as many places as a broker's table has
-  /// One for a process, so that it is memory when it is used.
+  /// One array per process, so it takes memory only when touched.
   static opened& place_of(std::uint64_t handle) noexcept {
     static constinit std::array<opened, most_opened> all{};
     return all[handle % most_opened];
@@ -226,12 +227,12 @@ class trap {
     return here;
   }
 
-  // --- Numbers. A handle of the broker's is its own number, until dup gives it another or takes that away, or it is
-  // large.
+  // --- Numbers. A broker's handle is its own number unless it is large, or dup has given it another or taken its own
+  // away.
 
   static constexpr std::uint64_t names_end = most_opened;
-  static constexpr std::uint64_t first_name = 960, last_name = FD_SETSIZE - 1;  // that are chosen here
-  /// For each number the handle that dup has given it, and one more; 0: none.
+  static constexpr std::uint64_t first_name = 960, last_name = FD_SETSIZE - 1;  // range for numbers chosen here
+  /// For each number the handle that dup has given it, plus one; 0: none.
   static std::uint32_t& name(std::uint64_t number) noexcept {
     static constinit std::array<std::uint32_t, names_end> all{};
     return all[number];
@@ -239,7 +240,7 @@ class trap {
   static bool is_name(std::int64_t number) noexcept {
     return number >= 0 && number < std::int64_t{names_end} && name(word(number)) != 0;
   }
-  /// The handle that a number of the program's stands for; -1, which no broker knows, when it is closed.
+  /// Returns the handle for a number of the program; -1, which no broker knows, if it is closed.
   static std::int64_t file(std::uint64_t given) noexcept {
     const std::int64_t one = number(given);
     if (is_name(one)) return std::int64_t{name(word(one))} - 1;
@@ -251,7 +252,7 @@ class trap {
     name(number) = static_cast<std::uint32_t>(handle) + 1;
     ++record_of(handle).names;
   }
-  /// The number of a handle that is new.
+  /// Returns the number for a new handle.
   std::int64_t named(std::int64_t handle, int flags, std::string_view path = {}) {
     if (handle < 0) return handle;
     opened& here = place_of(word(handle));
@@ -261,8 +262,8 @@ class trap {
       here.path_size = static_cast<std::uint16_t>(path.size());
     }
     if (handle < std::int64_t{names_end} && !is_name(handle)) return handle;
-    // The broker's numbers grow with each use of a place; the program gets the place's, which fd_set has room for. Not
-    // when dup2 has taken it, and none of the standard streams.
+    // The broker's numbers grow with each use of a place; the program gets the place's number, which fits into an
+    // fd_set. Exceptions: dup2 has taken that number, or it is one of the standard streams.
     here.hidden = true;
     const std::uint64_t place = word(handle) % most_opened;
     if (place < 3 || name(place) != 0) return name_from(first_name, handle);
@@ -328,7 +329,7 @@ class trap {
     if (result != 0) return result;
     return (how & X_OK) != 0 && (found.st_mode & 0111U) == 0 ? -EACCES : 0;
   }
-  /// Links are not shown: where there is something, it is none.
+  /// Links are not shown: an existing path is never a link.
   std::int64_t read_link(std::uint64_t at, std::uint64_t path) {
     const std::int64_t result = access(at, path, F_OK);
     return result == 0 ? -EINVAL : result;
@@ -365,13 +366,13 @@ class trap {
 
   // --- Memory.
 
-  /// Of a file: memory without one, into which the file's bytes are read. Nothing that is written goes back.
+  /// Maps a file as anonymous memory with a copy of its bytes. Writes do not reach the file.
   std::int64_t map(const arguments& a) {
     const int protection = number(a[2]), flags = number(a[3]);
     const std::int64_t handle = file(a[4]);
     if (!memory_) return -ENOMEM;
     if ((flags & MAP_ANONYMOUS) != 0) {
-      // Shared memory without a file is shared with nobody here.
+      // Shared anonymous memory has no other sharer here.
       if ((flags & MAP_SHARED) == 0) return refused(SYS_mmap);
       return native(SYS_mmap, {a[0], a[1], a[2], word((flags & ~MAP_SHARED_VALIDATE) | MAP_PRIVATE), a[4], a[5]});
     }
@@ -399,7 +400,7 @@ class trap {
     return at;
   }
   static std::uint64_t word(std::int64_t n) noexcept { return static_cast<std::uint64_t>(n); }
-  /// One that the wall lets pass, or traps again; then the answer to that.
+  /// The wall permits the call, or traps it again; then returns that answer.
   static std::int64_t native(long call, const arguments& a) noexcept {
     const long result = ::syscall(call, a[0], a[1], a[2], a[3], a[4], a[5]);
     return result == -1 ? -errno : result;
@@ -448,7 +449,7 @@ class trap {
     }
   }
 
-  // --- Locks. The broker waits for none: the thread sleeps and asks again.
+  // --- Locks. The broker waits for none: the thread sleeps and retries.
 
   template <class Try>
   static std::int64_t until_locked(bool waits, Try once) {
@@ -491,7 +492,7 @@ class trap {
     const std::int64_t result = calls_.lock(
         handle, what.l_type == F_RDLCK ? file_lock::test_read : file_lock::test_write, where.start, where.length);
     if (result < 0) return result;
-    what.l_type = result == 0 ? F_UNLCK : F_WRLCK;  // by another, of which no more is known
+    what.l_type = result == 0 ? F_UNLCK : F_WRLCK;  // held by an opening of which no more is known
     if (result != 0) what.l_pid = -1;
     return 0;
   }
@@ -519,7 +520,7 @@ class trap {
     const timespec times[2] = {{given[0].tv_sec, given[0].tv_usec * 1000}, {given[1].tv_sec, given[1].tv_usec * 1000}};
     return set_times(working_directory, path, times);
   }
-  /// Owners stay: what asks for the one that a file has gets that.
+  /// Owners never change: a request for the current owner succeeds.
   static std::int64_t keep_owner(std::int64_t result, const struct stat& found, std::uint64_t user,
                                  std::uint64_t group) noexcept {
     if (result != 0) return result;
@@ -568,7 +569,7 @@ class trap {
       if (milliseconds >= 0) return 0;
     }
   }
-  /// Whole ones, and not before the time; -1 without end.
+  /// Rounded up to whole milliseconds; -1: no limit.
   static std::int64_t milliseconds(const timespec* time) noexcept {
     if (time == nullptr) return -1;
     constexpr std::int64_t most = std::numeric_limits<int>::max();
@@ -604,7 +605,7 @@ class trap {
     return ready;
   }
 
-  // --- Options of sockets. An option that only says how fast or how large is accepted, without effect.
+  // --- Options of sockets. Options that only affect speed or size are accepted without effect.
 
   static std::int64_t set_option(int level, int name) noexcept {
     const bool harmless = level == SOL_SOCKET ? name == SO_REUSEADDR || name == SO_KEEPALIVE || name == SO_SNDBUF ||
@@ -631,7 +632,7 @@ class trap {
     return 0;
   }
 
-  /// Of the process: processor time, and nothing else.
+  /// Processor time of the process, and nothing else.
   static std::int64_t usage(std::uint64_t to) noexcept {
     timespec used{};
     native(SYS_clock_gettime, {CLOCK_PROCESS_CPUTIME_ID, std::bit_cast<std::uint64_t>(&used), 0, 0, 0, 0});
@@ -640,7 +641,7 @@ class trap {
     *pointer<rusage>(to) = made;
     return 0;
   }
-  /// The processors as they were before the wall.
+  /// The processors as they were before the wall was raised.
   std::int64_t affinity(std::uint64_t size, std::uint64_t to) const noexcept {
     const auto most = std::min<std::size_t>(size, sizeof processors_);
     if (most < processor_bytes_) return -EINVAL;
@@ -760,7 +761,7 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case SYS_mincore:
     case SYS_sysinfo:
     case SYS_statx:
-    case 435: return -ENOSYS;  // clone3: the C library tries clone then, and fails cleanly
+    case 435: return -ENOSYS;  // clone3: the C library then tries clone, and fails cleanly
     case old_calls::open: return open(working_directory, a[0], number(a[1]), static_cast<unsigned>(a[2]));
     case old_calls::creat:
       return open(working_directory, a[0], O_WRONLY | O_CREAT | O_TRUNC, static_cast<unsigned>(a[1]));
@@ -794,7 +795,7 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case old_calls::getrlimit: return limit(a[0], 0, a[1]);
     case old_calls::getpgrp: return process_;
 
-    // Memory. What is allowed does not come here.
+    // Memory. Calls that are allowed do not reach this point.
     case SYS_brk: return static_cast<std::int64_t>(break_);  // an error number would be taken for an address
     case SYS_mmap: return map(a);
     case SYS_munmap:
@@ -851,7 +852,7 @@ inline std::int64_t trap::answer(long call, const arguments& a) {
     case old_calls::arch_prctl: return -EINVAL;
     case SYS_rt_sigaction: {  // of SIGSYS
       if (a[1] != 0) return -EPERM;
-      constexpr std::size_t bytes_of_action = 32;  // as the kernel has it
+      constexpr std::size_t bytes_of_action = 32;  // as the kernel defines it
       if (a[2] != 0) std::memset(pointer<void>(a[2]), 0, bytes_of_action);
       return 0;
     }

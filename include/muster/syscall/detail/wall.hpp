@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// wall.hpp: which system calls a process may make itself: a list of rules that the kernel keeps (seccomp).
+// wall.hpp: the system calls that a process may make itself: a list of rules that the kernel enforces (seccomp).
 //
-// What no rule allows fails with EPERM, or ends the process, or is trapped: the thread gets SIGSYS then, whose handler
-// can ask a broker. A rule may look at arguments, each of which must be one of some values under a mask; what they
-// point to cannot be looked at.
+// A call that no rule allows fails with EPERM, ends the process, or is trapped: the thread then gets SIGSYS, and the
+// handler can ask a broker. A rule may check arguments, each against some values under a mask; memory that they point
+// to cannot be checked.
 //
-// Threads    raise() is for all threads of the process, also those that are made later. There is no way back.
-// Other ABIs a call in another way than this program's (int 0x80, x32) ends the process.
+// Threads    raise() applies to all threads of the process, including future ones. It cannot be undone.
+// Other ABIs a call by another ABI than this program's (int 0x80, x32) ends the process.
 // Not kept   uretprobe (335, from Linux 6.11) and uprobe (336, from 6.17) pass every filter: they end their caller.
-// Errors     std::system_error when the kernel takes no filter; it says what to do.
+// Errors     std::system_error, with advice, if the kernel accepts no filter.
 #pragma once
 
 #include <muster/base/config.hpp>      // MUSTER_ABI
@@ -41,7 +41,7 @@ namespace muster::inline MUSTER_ABI::detail {
 
 class wall {
  public:
-  /// What happens to a call that no rule allows.
+  /// The treatment of a call that no rule allows.
   enum class refusal : std::uint32_t {
     fail = SECCOMP_RET_ERRNO | EPERM,
     trap = SECCOMP_RET_TRAP,
@@ -62,25 +62,25 @@ class wall {
   };
   struct rule {
     long call;
-    std::vector<check> checks;  // all of them hold
+    std::vector<check> checks;  // all must hold
   };
 
-  /// What muster's queues, fibers and waits need once everything is made, and to end.
+  /// The calls that muster's queues, fibers and waits need once everything is created, and calls to end the process.
   static wall pure();
-  /// And memory of its own, which nobody else sees.
+  /// Adds private memory of the process.
   wall& with_memory(bool executable = false);
-  /// And what another program needs that begins in the process: a thread pointer of its own.
+  /// Adds the needs of another program that starts in the process: its own thread pointer.
   wall& with_program();
-  /// And one call more. Each stands once.
+  /// Adds one call. Add each call only once.
   wall& with(long call, std::vector<check> checks = {}) {
     rules_.push_back({call, std::move(checks)});
     return *this;
   }
 
   const std::vector<rule>& rules() const noexcept { return rules_; }
-  /// For the kernel.
+  /// Returns the filter for the kernel.
   std::vector<sock_filter> compiled(refusal otherwise) const;
-  /// From here on. Neither allocates nor frees, as both may need a system call. Throws std::system_error.
+  /// Applies from here on. Neither allocates nor frees, as both may need a system call. Throws std::system_error.
   static void raise(std::vector<sock_filter>& code);
 
  private:
@@ -99,25 +99,25 @@ inline wall wall::pure() {
   for (const long call : {long{SYS_exit}, long{SYS_exit_group}, long{SYS_rt_sigreturn}, long{SYS_sched_yield},
                           long{SYS_getrandom}, futex_waitv_call})
     made.with(call);
-  made.with(SYS_restart_syscall);  // by which the kernel goes on with a timed wait after SIGSTOP and SIGCONT
-  // The machine's clocks and its own, not those of other processes.
+  made.with(SYS_restart_syscall);  // with which the kernel resumes a timed wait after SIGSTOP and SIGCONT
+  // The machine's clocks and the process's own, not those of other processes.
   const check clocks{0, all, {{CLOCK_REALTIME, CLOCK_TAI}}};
   made.with(SYS_clock_gettime, {clocks}).with(SYS_clock_nanosleep, {clocks});
-  // Handlers of its own faults, and of every other signal but the one by which the wall speaks.
+  // Handlers for its own faults and for every signal except the wall's.
   made.with(SYS_sigaltstack);
   made.with(SYS_rt_sigaction, {{0, all, {{1, SIGSYS - 1}, {SIGSYS + 1, _NSIG - 1}}}});
   // Waits and wakes, with bits or without: no requeue, no priority inheritance.
   made.with(SYS_futex, {{1,
                          ~std::uint32_t{FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME},
                          {FUTEX_WAIT, FUTEX_WAKE, FUTEX_WAIT_BITSET, FUTEX_WAKE_BITSET}}});
-  // The quick fences, which have been joined before; not the slow ones, and no joining.
+  // The fast fences, which were registered before; not the slow ones, and no registration.
   made.with(SYS_membarrier, {{0, all, {1U << 1U, 1U << 3U}}});
   return made;
 }
 
 inline wall& wall::with_memory(bool executable) {
   const check allowed{2, executable ? 0U : std::uint32_t{PROT_EXEC}, {0}};
-  // Not mremap: it would show more of a file that the process has mapped before.
+  // Not mremap: it could show more of a previously mapped file.
   with(SYS_brk).with(SYS_munmap).with(SYS_madvise);
   // No file, nothing shared, and no stack that grows: the limit of data does not count these.
   with(SYS_mmap, {allowed, {3, MAP_ANONYMOUS | MAP_SHARED | MAP_GROWSDOWN, {MAP_ANONYMOUS}}});
@@ -125,12 +125,12 @@ inline wall& wall::with_memory(bool executable) {
 }
 
 inline wall& wall::with_program() {
-  if (old_calls::arch_prctl < 0) return *this;  // it is an instruction there
+  if (old_calls::arch_prctl < 0) return *this;  // it is an instruction on that machine
   constexpr std::uint32_t set = 0x1002;
   return with(old_calls::arch_prctl, {{0, all, {set}}});
 }
 
-/// What one rule says of a call that has its number.
+/// Appends the checks of one rule to a call with its number.
 inline void wall::append_rule(code& to, const rule& r, refusal otherwise) {
   constexpr std::uint16_t equal = BPF_JMP | BPF_JEQ | BPF_K, at_least = BPF_JMP | BPF_JGE | BPF_K;
   for (const check& c : r.checks) {
@@ -138,7 +138,7 @@ inline void wall::append_rule(code& to, const rule& r, refusal otherwise) {
     const std::size_t argument = offsetof(seccomp_data, args) + c.argument * sizeof(std::uint64_t);
     to.push_back({BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<std::uint32_t>(argument)});
     if (c.mask != all) to.push_back({BPF_ALU | BPF_AND | BPF_K, 0, 0, c.mask});
-    // Each value is a jump past the refusal; how far is known when that is there.
+    // Each value is a jump past the refusal; its length is set once the refusal is appended.
     std::vector<std::size_t> jumps;
     for (const range& values : c.values) {
       if (values.least != values.most) {
@@ -158,7 +158,7 @@ inline void wall::append_rule(code& to, const rule& r, refusal otherwise) {
   to.push_back({BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW});
 }
 
-/// Halves the rules until one is left. The kernel executes this for each number when it takes a filter, and for each
+/// Halves the rules until one is left. The kernel executes this for each number when it accepts a filter, and for each
 /// call that is allowed with checks.
 inline void wall::append_search(code& to, some_rules sorted, refusal otherwise) {
   constexpr std::uint16_t at_least = BPF_JMP | BPF_JGE | BPF_K, equal = BPF_JMP | BPF_JEQ | BPF_K;
@@ -205,7 +205,7 @@ inline void wall::raise(std::vector<sock_filter>& code) {
   };
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) refused("prctl(PR_SET_NO_NEW_PRIVS) fails");
   const long done = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
-  if (done > 0) errno = EBUSY;  // the number of a thread that has a filter of its own
+  if (done > 0) errno = EBUSY;  // the number of a thread that has its own filter
   if (done != 0) refused(done > 0 ? "a thread has another filter already" : "seccomp fails");
 }
 
