@@ -13,8 +13,8 @@
 // Memory     per thread: a few batches of `batch` requests of 16 bytes, allocated in its first operations; 20 bytes
 //            more per request if the state eliminates (batch.hpp).
 // Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply throws exceptions from the
-//            operation, std::logic_error if called from an operation of the same object, std::length_error if more
-//            threads come than configured, and std::bad_alloc in a thread's first operations.
+//            operation, and std::logic_error if called from an operation of the same object. It throws
+//            std::length_error if more threads come than configured, and std::bad_alloc in a thread's first operations.
 // Use it     for a small object that every thread needs all the time. With one fiber per thread it is cc_synch. When
 //            operations are long or threads few, a mutex is as good.
 // Source     Fatourou and Kallimanis, "Lock Oscillation", OPODIS 2017, with three changes. The fibers of a thread need
@@ -98,7 +98,7 @@ class osci {
       fat& b = *take_fat(g);
       b.count = static_cast<unsigned>(many);
       b.posted = b.count - 1;  // the results are fetched together
-      b.tickets = 1;           // keeps the batch for this call
+      b.tickets = 1;           // this call has a stay of its own
       b.published = b.taken = false;
       for (std::size_t i = 0; i < many; ++i) calls.emplace_back(functions[i]).record(b.requests[i].ref());
       publish(g, b);

@@ -26,7 +26,7 @@
 //            atomically. If threads do not stop, osci is as fast and takes any state and any operation.
 // Source     Fatourou and Kallimanis, "A highly-efficient wait-free universal construction", SPAA 2011 (PSim), and
 //            "Lock Oscillation", OPODIS 2017 (PSim-x), with five changes. A thread announces a batch: its fibers record
-//            requests with plain stores, and one of them toggles the thread's bit for all, so there is a bit per
+//            requests with plain stores, and one of them toggles the thread's bit for all. So there is a bit per
 //            thread, not per fiber. A record is small: it holds no results, only their location in 16 bits per thread.
 //            A request carries its function, and is called only once it is known to be whole. Without contention
 //            nothing is announced, which saves one of two read-modify-writes. Records and requests are read as C++
@@ -546,15 +546,15 @@ class psim {
   //   then reads an old head; the other reads the new head and then the toggles. Hence these operations are seq_cst:
   //   (3, 1, 4). The owner's read of the head precedes the other's in their single order, because it sees an older
   //   value. The loads are plain on x86-64.
-  // Case (2): a failed attempt may have read a mixture, because the owner of the record is refilling it, or the owner
-  //   of the requests is recording new ones. Each does so only after it has seen a newer head, and stores with release
-  //   (6, 8). A reader of such a word acquires that knowledge (5, 7), so its next read of the head does not return the
-  //   old one. No copy is used and no request called before that read. Acquire on each word, rather than one fence for
-  //   all, costs nothing on x86-64, is understood by the thread sanitizer, and keeps fences off this path.
+  // Case (2): a failed attempt may have read a mixture: the owner of the record may be refilling it, or the owner of
+  //   the requests recording new ones. Each does so only after it has seen a newer head, and stores with release (6,
+  //   8). A reader of such a word acquires that knowledge (5, 7), so its next read of the head does not return the old
+  //   one. No copy is used and no request called before that read. Each word is read with acquire, and there is no
+  //   fence. That costs nothing on x86-64, is understood by the thread sanitizer, and keeps fences off this path.
   // Case (3): after two failed attempts the owner must find its results, but may never see a record unchanged. It need
   //   not: from the record that executed the batch on, each holds the same name in the owner's 16 bits, until its next
-  //   announcement. The record that the head names may be refilled during the read, but only by an attempt that started
-  //   at that head or later, so with the same name.
+  //   announcement. The record that the head names may be refilled during the read. But the refilling attempt started
+  //   at that head or later, so it writes the same name.
   // Case (4): results are plain data. A thread fills its row for q only after seeing, at a current head, that q has
   //   announced a batch not yet executed. By then q has read its previous results, perhaps from this very row, and
   //   reads this row next only if the attempt succeeds.
@@ -699,9 +699,9 @@ class psim {
 
   // The current record: its index in the low bits, above it a count of records so far. A thread refills a record only
   // after another of its records has been current, so an unchanged word means an unchanged record. The count wraps
-  // around. With 64 threads it has 56 bits, which at 50 million batches a second, the rate at which a line moves
-  // between cores, last 45 years; with 1024 threads, 3 years. To be misled, a thread would have to stop in the middle
-  // of an attempt for exactly that many batches.
+  // around. With 64 threads it has 56 bits. At 50 million batches a second, the rate at which a line moves between
+  // cores, they last 45 years; with 1024 threads, 3 years. To be misled, a thread would have to stop in the middle of
+  // an attempt for exactly that many batches.
   alignas(isolation_size) word head_;
   // Threads with indices below this have come. Never falls.
   alignas(isolation_size) sync::atomic<unsigned> extent_{0};

@@ -12,10 +12,10 @@
 //            items at a time, plus per thread those of one execution of all announced pushes, and three chains. (A
 //            thread that takes others' free nodes hides them for a moment; a thread that finds none then allocates a
 //            chain.)
-// Errors     push throws exceptions from T's constructor, std::bad_alloc, also if the executing thread found no memory
-//            for a node, and std::length_error if more threads come than configured; the queue is then unchanged. If
-//            moving T throws in pop, the exception reaches the caller and the item is lost. The constructor throws
-//            std::invalid_argument.
+// Errors     push throws exceptions from T's constructor, and std::bad_alloc, also if the executing thread found no
+//            memory for a node. It throws std::length_error if more threads come than configured. The queue is then
+//            unchanged. If moving T throws in pop, the exception reaches the caller and the item is lost. The
+//            constructor throws std::invalid_argument.
 // Use it     where a thread may stop at any point without blocking the others. Otherwise combining_queue needs less
 //            memory; mpmc_queue is bounded and supports waiting.
 // Items      are stored in the nodes if they are trivially copyable and at most eight bytes; others are boxed.
@@ -24,9 +24,9 @@
 //            the state of pushes, because a push does not return before its item is linked.
 //
 // Executions of pushes chain nodes in private; one of them takes effect. Its list is then to be linked behind the
-// previous last node, and the state names both. The executing thread links it. Because that thread may stop, the next
-// executing thread also links it before its own execution, and so do the owners of the items before they return. Pops
-// find items through the links alone.
+// previous last node, and the state names both. The executing thread links it. That thread may stop, so the next one to
+// execute also links it first, and so do the owners of the items before they return. Pops find items through the links
+// alone.
 #pragma once
 
 #include <muster/combine/detail/psim_nodes.hpp>  // psim_store

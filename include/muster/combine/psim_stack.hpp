@@ -11,10 +11,10 @@
 // Memory     that of psim, and nodes of 32 bytes, reused and freed with the stack. There are as many as the most items
 //            at a time, plus per thread those of one execution of all announced pushes, and three chains. (A thread
 //            that takes others' free nodes hides them for a moment; a thread that finds none then allocates a chain.)
-// Errors     push throws exceptions from T's constructor, std::bad_alloc, also if the executing thread found no memory
-//            for a node, and std::length_error if more threads come than configured; the stack is then unchanged. If
-//            moving T throws in pop, the exception reaches the caller and the item is lost. The constructor throws
-//            std::invalid_argument.
+// Errors     push throws exceptions from T's constructor, and std::bad_alloc, also if the executing thread found no
+//            memory for a node. It throws std::length_error if more threads come than configured. The stack is then
+//            unchanged. If moving T throws in pop, the exception reaches the caller and the item is lost. The
+//            constructor throws std::invalid_argument.
 // Use it     where a thread may stop at any point without blocking the others. Otherwise combining_stack needs less
 //            memory.
 // Items      are stored in the nodes if they are trivially copyable and at most eight bytes; others are boxed.

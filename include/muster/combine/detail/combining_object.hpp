@@ -10,8 +10,8 @@
 //            reaches only the caller of its operation. Operations may not apply to the same object.
 // Memory     per thread: a node of the technique for each operation in progress.
 // Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply throws exceptions from the
-//            operation, std::logic_error if called from an operation of the same object, std::length_error if more
-//            threads come than configured, and std::bad_alloc in a thread's first operations.
+//            operation, and std::logic_error if called from an operation of the same object. It throws
+//            std::length_error if more threads come than configured, and std::bad_alloc in a thread's first operations.
 #pragma once
 
 #include <muster/combine/detail/request.hpp>       // call

@@ -41,8 +41,8 @@ class nested_wait {
   nested_wait(const nested_wait&) = delete;
   nested_wait& operator=(const nested_wait&) = delete;
 
-  /// Returns true if a fiber inside an operation of `object` waits for another one's operation to end, and so on, and
-  /// the last of them waits for the caller's.
+  /// Returns true if waiting for `object` would close a ring: a fiber inside one of its operations waits for another
+  /// operation to end, and so on, until one waits for the caller's.
   static bool closes_ring(const void* object) noexcept {
     // Each waits for one object, so there is a single path, no longer than the list.
     const nested_wait* const all = first(carrier::own());

@@ -73,7 +73,7 @@ struct request {
   }
 
   // Results are stored as a word of a type that few states contain. So the compiler knows that writing one leaves a
-  // state of another type unchanged, and can keep that state in a register over a row of requests.
+  // state of another type unchanged. It can keep that state in a register over a row of requests.
   using word = unsigned long long;
   // NOLINTBEGIN(bugprone-sizeof-expression): a result may be a pointer
   template <class T>
