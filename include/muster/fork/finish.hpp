@@ -1,24 +1,25 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// finish.hpp: a scope in which any number of functions is begun, and which ends when all of them have ended.
+// finish.hpp: a scope that starts any number of functions (asyncs) and ends when all of them have ended.
 //
-// Order      an async runs at once, on this thread, unless others would find little to take: then it is kept for them.
-//            With one worker all run at once, in the order of a serial program, but for the next point.
-// Depth      asyncs may begin asyncs to any depth. Where they run within each other for 64 KiB of the stack, the next
-//            are kept, and executed where the stack is free again.
-// Memory     an async that runs at once needs none. Of those that are kept, a thread has mostly eight, 64 when others
-//            ask, and a thousand at the ends of deep chains; more where the stack is used up.
-// Nesting    asyncs may begin asyncs, of the same scope or of scopes of their own.
-// Exceptions all asyncs are executed, whatever the others throw. The scope then rethrows one exception, the leftmost:
-//            that of the async which the body has begun first (or of those that this one has begun), or the body's own
-//            when all that was begun before has ended well. What the second half of a fork begins counts as begun by
-//            the body, at that time, when another worker executes that half. Of those that one async has begun, any.
-// Stopping   when a stop is requested, asyncs that have not begun are dropped.
-// Waiting    the scope's end, and wait(), execute its own asyncs, what these have forked, and those of scopes opened in
-//            them; nothing else.
-// Source     Charles et al., "X10" (OOPSLA 2005), for finish and async. Running at once or keeping: Guo et al.,
-//            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided anew each time.
+// Order      an async runs immediately, on this thread, unless other workers would find little to steal: then it is
+//            queued for them. With one worker all run immediately, in the order of a serial program, except under
+//            Depth.
+// Depth      asyncs may start asyncs to any depth. Once nested asyncs use 64 KiB of the stack, further ones are queued
+//            and run after the stack has unwound.
+// Memory     an async that runs immediately allocates none. A thread mostly has up to 8 queued asyncs, 64 while other
+//            workers ask, and a thousand at the ends of deep chains; more once the stack is used up.
+// Nesting    asyncs may start asyncs, in the same scope or in scopes of their own.
+// Exceptions all asyncs run, even if some throw. The scope then rethrows one exception, the leftmost: that of the async
+//            that the body started first (or of any async started by this one), or the body's own if everything started
+//            before succeeded. If another worker executes the second half of a fork, the asyncs that this half starts
+//            count as started by the body at that time.
+// Stopping   once a stop is requested, asyncs that have not begun are dropped.
+// Waiting    the scope's end, and wait(), execute only its own asyncs, their forks, and the asyncs of scopes opened in
+//            them.
+// Source     Charles et al., "X10" (OOPSLA 2005), for finish and async. Running immediately or queueing: Guo et al.,
+//            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided for each async.
 #pragma once
 
 #include <muster/base/caught.hpp>           // caught
@@ -33,7 +34,7 @@
 #include <memory>       // std::unique_ptr
 #include <mutex>        // std::lock_guard
 #include <new>          // std::nothrow
-#include <optional>     // what the body returns
+#include <optional>     // the body's result
 #include <stop_token>   // std::stop_token
 #include <type_traits>  // std::decay_t
 #include <utility>      // std::forward
@@ -42,18 +43,18 @@ namespace muster::inline MUSTER_ABI {
 
 class async_scope;
 
-/// Calls body(scope), and returns what it returns when all asyncs of the scope have ended.
+/// Calls body(scope), waits until all asyncs of the scope have ended, and returns the body's result.
 template <class Body>
 std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop = {});
 
-/// What finish() gives its body. Asyncs may use it until they end; others may not.
+/// The scope that finish() passes to its body. Only the body and the scope's asyncs may use it.
 class async_scope : detail::scope_link {
  public:
   async_scope(const async_scope&) = delete;
   async_scope& operator=(const async_scope&) = delete;
 
-  /// Calls function() now or later, here or on another worker. What it captures by reference must live until the scope
-  /// ends, or until wait() has returned. If it takes a context, it is given one. finish() rethrows what it throws.
+  /// Calls function(), or function(context&) if it takes one, now or later, here or on another worker. Objects that it
+  /// captures by reference must live until the scope ends or wait() returns. finish() rethrows its exceptions.
   template <class F>
   void async(F&& function) {
     constexpr bool fits = std::invocable<F&> || std::invocable<F&, context&>;
@@ -62,8 +63,8 @@ class async_scope : detail::scope_link {
     if constexpr (fits) begin(std::forward<F>(function));
   }
 
-  /// Returns when all that has been begun so far has ended; then the locals that it uses may end. For the body, any
-  /// number of times; an async that calls it ends the program with a message, as it would wait for itself.
+  /// Waits until all asyncs started so far have ended; then the locals that they use may end. The body may call it any
+  /// number of times. An async that calls it would wait for itself: the program ends with a message.
   void wait() noexcept {
     MUSTER_CHECK(detail::worker::current() == &owner_ && owner_.within == outside_,
                  "async_scope::wait: called by an async, or on another thread than that of finish(); only the body may "
@@ -91,7 +92,7 @@ class async_scope : detail::scope_link {
   async_scope(detail::worker& owner, std::stop_token stop) noexcept
       : scope_link{owner.forks.newest_theft()}, owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
 
-  /// The async that this call is part of, or a new number.
+  /// The index of the async that this call is part of, or a new one.
   detail::async_index place_of(const detail::worker* self) noexcept {
     if (self != nullptr)
       for (const detail::async_place* at = self->within; at != nullptr && at != outside_; at = at->outer)
@@ -101,8 +102,9 @@ class async_scope : detail::scope_link {
     begun_.store(begun + 1, std::memory_order_relaxed);
     return {begun + 1, 0};
   }
-  /// Waits for all, and not within a handler: there no exception of another language may be caught by what is executed
-  /// meanwhile. Returns which the body's own exception would be; what begins later is later.
+  /// Waits for all asyncs. It must not run in an exception handler: if the exception is of another language, code that
+  /// runs during the wait could not catch its own. Returns the index of the body's own exception; asyncs started later
+  /// have larger ones.
   detail::async_index end_body() noexcept {
     const std::uint64_t own = begun_.load(std::memory_order_relaxed) + 1;
     begun_.store(own, std::memory_order_relaxed);
@@ -156,7 +158,7 @@ class async_scope : detail::scope_link {
     const std::lock_guard lock(lock_);
     if (index >= error_index_) return;
     error_index_ = index;
-    error_.swap(error);  // what was there ends when the lock has been released: it may be a user's type
+    error_.swap(error);  // the old exception, perhaps of a user's type, is destroyed after the lock is released
   }
 
   void await_all() noexcept {
@@ -166,9 +168,9 @@ class async_scope : detail::scope_link {
   detail::worker& owner_;
   const detail::async_place* const outside_;
   const std::stop_token stop_;
-  sync::atomic<std::uint64_t> begun_{0};      // by the body; written by its thread
-  sync::atomic<std::uint64_t> elsewhere_{0};  // by others, but for those that are part of an async
-  detail::open_count open_{owner_.place};     // of those that are kept
+  sync::atomic<std::uint64_t> begun_{0};      // asyncs that the body started; written by its thread
+  sync::atomic<std::uint64_t> elsewhere_{0};  // started on other threads, outside any async of this scope
+  detail::open_count open_{owner_.place};     // queued asyncs
   detail::short_lock lock_;
   detail::async_index error_index_ = nobody;  // under the lock
   std::exception_ptr error_;
@@ -193,7 +195,7 @@ std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token st
     }
   } catch (...) {
     if (std::current_exception() == nullptr)
-      throw;  // no exception of C++: the thread ends, or it is another language's
+      throw;  // not a C++ exception: the thread is cancelled, or the exception is of another language
     scope.keep_error(end, std::current_exception());
   }
   if (scope.error_ != nullptr) std::rethrow_exception(std::exchange(scope.error_, nullptr));

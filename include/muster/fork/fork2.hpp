@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork2.hpp: two functions that may be executed at the same time; and any number of them.
+// fork2.hpp: calls two functions, or any number of them, that may run at the same time.
 //
-// Order      the first at once, on this thread; the second after it, or meanwhile by another worker. With one worker
-//            that is the order of the two calls written one after the other.
-// Cost       a few stores and two compares, when nobody asks for work.
-// Exceptions when the first throws, the second is dropped, or awaited if it has begun, and what it throws is lost;
-//            otherwise what the second throws is rethrown here. So what arrives is what a serial program would throw.
-// Threads    the caller goes on on its own thread, with its locks and its thread-local data. While it waits it executes
-//            only what has come out of its own second function.
-// Outside    of any pool, the two run in pool::shared().
+// Order      the first runs immediately, on this thread; the second runs after it, or at the same time on another
+//            worker. With one worker, that is the order of two plain calls.
+// Cost       a few stores and two compares, while no thief asks for work.
+// Exceptions if the first throws, the second is dropped, or awaited if it has begun, and its exception is lost.
+//            Otherwise the second's exception is rethrown here. So the caller sees the exception of a serial program.
+// Threads    the caller stays on its own thread, with its locks and its thread-local data. While it waits, it executes
+//            only work that its own second function has forked.
+// Outside    of any pool, both run in pool::shared().
 #pragma once
 
 #include <muster/fork/engine/fork_on.hpp>  // fork_on
@@ -26,7 +26,7 @@ namespace muster::inline MUSTER_ABI {
 
 namespace detail {
 
-/// Says what is wrong before the compiler says where.
+/// Reports a wrong function readably, before the compiler's own errors.
 template <class F>
 constexpr bool can_be_forked() {
   static_assert(std::invocable<F&> || std::invocable<F&, context&>,
@@ -51,12 +51,12 @@ MUSTER_HOT auto fork_anywhere(F&& f, G&& g) {
   return fork_of_thread(std::forward<F>(f), std::forward<G>(g));
 }
 
-/// What a function of one argument takes.
+/// The parameter type of a function of one argument.
 template <class R, class P>
 P argument_of(R (*)(P));
 template <class F>
 using one_argument = decltype(argument_of(+std::declval<F&>()));
-/// Whether `F` is such a function, and takes just an A, in a register.
+/// True if `F` is such a function, and its parameter is exactly an A that fits into a register.
 template <class F, class A>
 concept one_register = requires {
   requires std::is_function_v<std::remove_pointer_t<std::remove_reference_t<F>>>;
@@ -64,7 +64,7 @@ concept one_register = requires {
   requires sizeof(one_argument<F>) <= sizeof(void*) && std::is_same_v<std::remove_cvref_t<A>, one_argument<F>>;
 };
 
-/// function(arguments...). Small when these are, so that it need not lie in memory; a std::tuple must.
+/// function(arguments...). If these are small, so is it, and it can stay in registers; a std::tuple cannot.
 template <std::size_t Index, class A>
 struct bound_argument {
   borrowed<A> value;
@@ -77,7 +77,7 @@ struct bound_arguments<std::index_sequence<Index...>, F, A...> : bound_argument<
   decltype(auto) operator()() {
     return function.get()(std::forward<A>(static_cast<bound_argument<Index, A>&>(*this).value.get())...);
   }
-  /// The function, and its argument as it takes it, when it has just one that fits into a register. See frame_fork.hpp.
+  /// The function and its argument, if it has just one that fits into a register. See frame_fork.hpp.
   auto plain_function() noexcept
     requires(sizeof...(A) == 1 && (one_register<F, A> && ...))
   {
@@ -89,7 +89,7 @@ struct bound_arguments<std::index_sequence<Index...>, F, A...> : bound_argument<
 template <class F, class... A>
 using bound_call = bound_arguments<std::index_sequence_for<A...>, F, A...>;
 
-/// Forks function(arguments...) and the last of all.
+/// Forks function(arguments...) and the last argument, a function.
 template <class F, class... Rest>
 MUSTER_HOT auto fork_call(F&& function, Rest&&... rest) {
   constexpr std::size_t last = sizeof...(Rest) - 1;
@@ -105,9 +105,9 @@ MUSTER_HOT auto fork_call(F&& function, Rest&&... rest) {
 
 }  // namespace detail
 
-/// A function's place in a pool. Forks through it need not look up which worker the thread is. Functions that take a
-/// context are given one by pool::run, fork2 and parallel_invoke; it belongs to that call of the function and to those
-/// that it calls. Pass it by value.
+/// A function's place in a pool. Forking through it avoids looking up the thread's worker. pool::run, fork2 and
+/// parallel_invoke pass one to functions that take it. It is valid for that call and the calls made in it. Pass it by
+/// value.
 class context {
  public:
   explicit context(detail::worker& self) noexcept : self_(&self) {}
@@ -161,7 +161,7 @@ detail::result_of<F> pool::run(F&& function) {
 
 namespace detail {
 
-/// Whether F can be called with all but the last, and the last with nothing.
+/// True if F can be called with all but the last argument, and the last one with no arguments.
 template <class F, class... All>
 inline constexpr bool takes_all_but_last = []<std::size_t... Index>(std::index_sequence<Index...>) {
   using all = std::tuple<All...>;
@@ -172,12 +172,12 @@ inline constexpr bool takes_all_but_last = []<std::size_t... Index>(std::index_s
 
 }  // namespace detail
 
-/// Calls f() and g(), which may run at the same time, and returns their results; std::monostate stands for void.
+/// Calls f() and g(), possibly at the same time, and returns both results; std::monostate replaces void.
 template <class F, class G>
 MUSTER_HOT auto fork2(F&& f, G&& g) {
   return detail::fork_anywhere(std::forward<F>(f), std::forward<G>(g));
 }
-/// Calls function(arguments...) and g(), the last of all: fork2(fib, n - 1, [&] { return fib(n - 2); }).
+/// Calls function(arguments...) and g(), the last argument: fork2(fib, n - 1, [&] { return fib(n - 2); }).
 template <class F, class A, class B, class... More>
 MUSTER_HOT auto fork2(F&& function, A&& argument, B&& second, More&&... more) {
   constexpr bool fits = detail::takes_all_but_last<F, A, B, More...>;
@@ -189,8 +189,8 @@ MUSTER_HOT auto fork2(F&& function, A&& argument, B&& second, More&&... more) {
                              std::forward<More>(more)...);
 }
 
-/// Calls all of them, which may run at the same time, and returns the tuple of their results; std::monostate stands for
-/// void. In order, when nobody has time. What the leftmost throws is rethrown.
+/// Calls all functions, possibly at the same time, and returns a tuple of their results; std::monostate replaces void.
+/// If no other worker is free, they run in order. The leftmost exception is rethrown.
 template <class F, class... More>
 auto parallel_invoke(F&& first, More&&... more) {
   if constexpr (sizeof...(More) == 0) {

@@ -3,20 +3,20 @@
 //
 // loops.hpp: loops whose turns may be executed at the same time: parallel_for, parallel_reduce.
 //
-// Splitting  when somebody asks for work, the loop hands over the second half of what is left, so a loop that nobody
-//            asks is a serial loop that looks at one word every few microseconds, and after 64 turns at the latest; a
-//            function that is given whole pieces, between them. How many turns go into a piece is measured, so that it
-//            takes microseconds, or is given as `grain`: then the loop looks between pieces only. While a piece is
-//            executed, what comes after it can be taken, as the second half of a fork can: a turn that takes long, or
-//            has loops of its own, holds back nothing.
-// Cost       that of a fork for each piece.
-// Order      with one worker: that of the serial loop. parallel_reduce combines from left to right, whatever the
-//            splits, so the combination need not be commutative; it must be associative. With `fixed` it splits at
-//            the same places in every run and in every pool, so that sums of floating-point numbers are equal as well.
-// Exceptions the leftmost, as in fork2: it is what the serial loop would throw. Turns to the right of it may have been
-//            executed, or not. What the combination of sums throws arrives when no turn throws.
-// Stopping   when a stop is requested, no further piece begins; the call returns when those under way have ended, and
-//            a reduction is that of the turns that have been executed.
+// Splitting  when a thief asks for work, the loop offers the second half of the remaining turns. While none asks, it is
+//            a serial loop that reads one word every few microseconds, after 64 turns at the latest; if the function
+//            takes whole pieces, between pieces. The size of a piece is measured, so that it takes microseconds, or
+//            given as `grain`: then the loop checks only between pieces. While a piece runs, a thief can steal the
+//            turns after it, like the second half of a fork. So a long turn, or one with loops of its own, delays
+//            nothing else.
+// Cost       one fork per piece.
+// Order      with one worker: that of the serial loop. parallel_reduce combines from left to right, wherever it splits,
+//            so the combination must be associative but need not be commutative. With `fixed` it splits at the same
+//            places in every run and every pool, so sums of floating-point numbers are reproducible too.
+// Exceptions the leftmost, as in fork2: the one that the serial loop would throw. Turns to the right of it may or may
+//            not have run. An exception from combining sums is thrown if no turn throws.
+// Stopping   once a stop is requested, no further piece begins. The call returns when the running ones have ended; a
+//            reduction then covers the turns that were executed.
 // Source     lazy splitting: Tzannes et al., "Lazy Binary-Splitting" (PPoPP 2010).
 #pragma once
 
@@ -37,14 +37,14 @@
 namespace muster::inline MUSTER_ABI {
 
 struct loop_options {
-  std::size_t grain = 0;      ///< so many turns are executed without a look at who asks; 0: measured
+  std::size_t grain = 0;      ///< turns executed between two checks for requests; 0: measured
   bool fixed = false;         ///< parallel_reduce splits at multiples of `grain` (if 0: 1024), the same in every run
   std::stop_token stop = {};  ///< ends the loop early
 };
 
 namespace detail {
 
-/// The caller's frame, of which there may be thousands, need not make them.
+/// The default options, so that callers, perhaps thousands of nested frames, need not construct them.
 union no_options {
   constexpr no_options() noexcept : options() {}
   ~no_options() {}
@@ -54,7 +54,7 @@ inline constinit const no_options defaults;
 
 }  // namespace detail
 
-/// What a loop counts by: integers, or iterators that can be moved by any distance.
+/// The counter of a loop: an integer, or a random access iterator.
 template <class Counter>
 concept loop_counter = std::integral<Counter> || std::random_access_iterator<Counter>;
 
@@ -85,9 +85,9 @@ MUSTER_HOT decltype(auto) turn(Counter at) {
   }
 }
 
-/// Calls body(i) for [first, last). Returns how far it has come: not to the end when asked() is true, for which it
-/// looks now and then: turns may suddenly take longer. The call is in one place, so that what it needs is on the stack
-/// once.
+/// Calls body(i) for [first, last) and returns the first counter that it has not executed. It checks asked() now and
+/// then, since turns may suddenly take longer, and stops early if that is true. body is called in one place only, so
+/// that an inlined body occupies the stack once.
 template <class Counter, class Asked, class Body>
 MUSTER_HOT Counter turns_until_asked(Counter first, const Counter last, const Asked& asked, const Body& body) {
   constexpr std::size_t look_after = 64;
@@ -102,13 +102,12 @@ MUSTER_HOT Counter turns_until_asked(Counter first, const Counter last, const As
   return first;
 }
 
-/// Turns that one worker executes, from left to right as far as `state` is concerned. Loops lie within loops, thousands
-/// deep perhaps: what is here is on the stack for each, and what is seldom called is not inlined. A Body says what a
-/// turn is:
-///   stop                              when no more are to begin
-///   step(state, first, last, asked)   executes turns, and returns how far it has come: not to the end when asked()
-///   State                             of which those that others execute begin with an empty one
-///   merge(state, right)               which is added at the right
+/// Turns that one worker executes; `state` accumulates them from left to right. Loops may nest thousands deep and each
+/// has one of these on the stack, so it is small, and rarely called functions are not inlined. A Body defines a turn:
+///   stop                              the stop token: once requested, no further piece begins
+///   step(state, first, last, asked)   executes turns and returns the first one left; stops early once asked() is true
+///   state                             the type of the accumulator; turns on other workers begin with an empty one
+///   merge(state, right)               appends `right` to `state`
 template <class Counter, class Body>
 class loop_part {
   using State = typename Body::state;
@@ -126,7 +125,7 @@ class loop_part {
       if (end_ == last_) {
         piece();
       } else {
-        // What comes after the piece is for others, as long as the piece lasts.
+        // While the piece runs, others may steal the turns after it.
         fork_on(self_, [this] { piece(); }, [this] { rest(); });
         if (taken_) [[unlikely]]
           return body_.merge(state_, other_);
@@ -141,14 +140,15 @@ class loop_part {
     first_ = body_.step(state_, first_, end_, [this] { return pace_.measured() && self_.forks.is_asked(); });
     if (first_ != end_) [[unlikely]]
       end_of_piece();
-    asked_ = self_.forks.is_asked();  // now: the join may answer
+    asked_ = self_.forks.is_asked();  // read it now: the join may answer and reset it
   }
-  /// Before the join, after which what comes later may have thrown. Turns may have begun to take longer.
+  /// Splits the rest of a piece that stopped early because its turns take longer now. It must run before the join,
+  /// which may rethrow an exception of later turns.
   MUSTER_COLD void end_of_piece() {
     State right{};
     halve(std::exchange(first_, end_), end_, loop_pace(0), right);
   }
-  /// Nothing, unless somebody has taken it. Whoever has got all of it offers half of it.
+  /// Runs only if another worker has stolen it; that worker then offers half of it again.
   void rest() {
     worker& now = *worker::current();
     if (&now == &self_) [[likely]]
@@ -162,7 +162,7 @@ class loop_part {
     const Counter middle = detail::turns_after(first, left - left / 2);
     auto here = [&] { part(self_, first, middle, state_, pace); };
     auto there = [&] { part(*worker::current(), middle, last, right, pace); };
-    // A join may have answered whoever asked, with nothing. This fork shall not.
+    // A join may have cleared the request without offering anything. Ask again, so that this fork answers it.
     if (!self_.forks.offers()) self_.forks.ask();
     fork_on(self_, here, there);
     body_.merge(state_, right);
@@ -180,7 +180,7 @@ class loop_part {
   Counter end_;  // of the piece
   const Counter last_;
   bool asked_ = false;
-  bool taken_ = false;  // the rest; written by whoever has it
+  bool taken_ = false;  // the rest was stolen; written by its thief
 };
 
 template <class F>
@@ -237,7 +237,7 @@ struct reduce_body {
   }
 };
 
-/// The sum of blocks [first, last) of `grain` turns each, always in the same tree.
+/// The sum of `turns` turns, in blocks of `grain`, always combined in the same tree.
 template <class Counter, class Body>
 typename Body::state reduce_blocks(worker& self, Counter begin, std::size_t turns, std::size_t grain, Body& body) {
   typename Body::state sum;
@@ -263,12 +263,12 @@ MUSTER_COLD void reduce_fixed(worker& self, Counter first, Counter last, std::si
   body.merge(sum, blocks);
 }
 
-/// In a pool, for callers that are in none.
+/// Runs call() in the default pool, for callers outside any.
 template <class Call>
 MUSTER_COLD auto on_shared_pool(Call&& call) {
   return pool::shared().run(call);
 }
-/// Calls with(worker).
+/// Calls with(worker), in the default pool if the caller is in none.
 template <class With>
 void on_some_worker(const With& with) {
   if (worker* const self = worker::current()) return with(*self);
@@ -279,7 +279,7 @@ void on_some_worker(const With& with) {
 
 namespace detail {
 
-/// Elements that have no memory of their own, as those of std::vector<bool>: they would be written by several threads.
+/// True if elements share memory, like those of std::vector<bool>: several threads would write to the same bytes.
 template <class Counter>
 inline constexpr bool shares_memory = false;
 template <std::random_access_iterator Counter>
@@ -288,8 +288,8 @@ inline constexpr bool shares_memory<Counter> =
 
 }  // namespace detail
 
-/// Calls f(i) for the integers in [first, last), or f(*i) for iterators. If f can be called with two counters, it is
-/// given whole pieces: f(from, to). Both counters are of one type.
+/// Calls f(i) for the integers in [first, last), or f(*i) for iterators. If f takes two counters, it gets whole pieces:
+/// f(from, to). Both counters have the same type.
 template <loop_counter Counter, class F>
 void parallel_for(Counter first, Counter last, F&& f, const loop_options& options = detail::defaults.options) {
   static_assert(
@@ -312,8 +312,8 @@ void parallel_for(R&& range, F&& f, const loop_options& options = detail::defaul
   muster::parallel_for(first, first + std::ranges::distance(range), f, options);
 }
 
-/// init + t0 + t1 + ..., where + is reduce, and t are transform(i), or transform(*i) for iterators. In this order;
-/// reduce must be associative.
+/// Returns init + t0 + t1 + ..., in this order, where + is reduce, and t is transform(i), or transform(*i) for
+/// iterators. reduce must be associative.
 template <loop_counter Counter, class T, class Reduce, class Transform>
   requires requires(Counter i, T sum, Reduce reduce, Transform transform) {
     { std::invoke(reduce, std::move(sum), std::invoke(transform, detail::turn(i))) } -> std::convertible_to<T>;
@@ -338,7 +338,7 @@ T parallel_reduce(Counter first, Counter last, T init, Reduce reduce, Transform 
   }
   return std::move(*sum);
 }
-/// The same with the elements themselves.
+/// The same without a transform: the elements themselves are combined.
 template <loop_counter Counter, class T, class Reduce>
 T parallel_reduce(Counter first, Counter last, T init, Reduce reduce,
                   const loop_options& options = detail::defaults.options) {

@@ -1,23 +1,23 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// pool.hpp: the threads that execute what programs fork.
+// pool.hpp: a pool of worker threads that execute forked functions.
 //
-// Workers    as many as the process can run at once, or as many as asked for; the thread that calls run() is one of
-//            them. When the system has no more threads to give, there are fewer.
-// Threads    no more than the workers and the threads that call run(); and pool_options::substitutes, which take the
-//            places of workers that sleep in joins.
-// Idle       workers without work sleep after a millisecond, and are woken by work only.
-// Nesting    run() directly within run() of the same pool is a call. Several threads may run() at once: each takes
-//            part. Several pools are independent.
-// Fibers     a fiber may run(); what it forks is joined on its own stack. While it waits in a join, the other fibers of
-//            its thread run.
+// Workers    by default as many as the process can run at once. The thread that calls run() is one of them. There are
+//            fewer if the system cannot create enough threads.
+// Threads    at most the workers, the threads that call run(), and pool_options::substitutes, which replace workers
+//            that sleep in joins.
+// Idle       a worker without work sleeps after a millisecond. Only new work wakes it.
+// Nesting    run() directly within run() of the same pool is a plain call. Several threads may call run() at once; each
+//            becomes a worker. Pools are independent of each other.
+// Fibers     a fiber may call run(); its forks are joined on its own stack. While it waits in a join, the other fibers
+//            of its thread run.
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
-//            A child that is cloned inside run() may execute what forks nothing, until it calls exec or _exit. When it
-//            joins what a thread of its parent has taken, it is ended with a message.
-// Signals    fork_engine::barrier uses SIGURG, and gives those that it has not sent to who has handled it before. The
-//            other engine leaves it alone.
-// Errors     std::invalid_argument for no workers, for more than 960 substitutes, or for stacks below 64 KiB, or too
+//            A child forked inside run() may execute code that does not fork, until it calls exec or _exit. If it joins
+//            something that a thread of its parent has stolen, it ends with a message.
+// Signals    fork_engine::barrier handles SIGURG and passes signals that it did not send to the previous handler. The
+//            other engine does not use it.
+// Errors     std::invalid_argument for no workers, for more than 960 substitutes, or for stacks below 64 KiB or too
 //            small for thread-local data;
 //            std::runtime_error for an engine that is not possible here; std::bad_alloc.
 #pragma once
@@ -42,7 +42,7 @@ class context;
 
 namespace detail {
 
-/// What F returns, when it is called with a context& if it takes one.
+/// The result of F, called with a context& if it takes one.
 template <class F>
 using result_of = typename std::conditional_t<std::invocable<F&, context&>, std::invoke_result<F&, context&>,
                                               std::invoke_result<F&>>::type;
@@ -51,20 +51,20 @@ using result_or_nothing = std::conditional_t<std::is_void_v<R>, std::monostate, 
 
 }  // namespace detail
 
-/// How forks are found by those who look for work. The same program gives the same results with each.
+/// How workers find forks to steal. A program has the same results with each engine.
 enum class fork_engine {
-  automatic,  ///< barrier, where the program has been compiled with MUSTER_FORK_BARRIER and the system allows it
+  automatic,  ///< barrier, if the program is compiled with MUSTER_FORK_BARRIER and the system allows it
   watermark,  ///< records on the stack, linked into a list
-  barrier,    ///< nothing is written at a fork: its return address is replaced when somebody asks
+  barrier,    ///< a fork writes nothing: its return address is replaced when a thief asks
 };
 
 struct pool_options {
-  unsigned workers = available_parallelism();        ///< that execute at once, with the thread that calls run()
-  std::size_t stack_bytes = std::size_t{256} << 20;  ///< of each thread; reserved, not filled
-  bool publish_always = false;                       ///< every fork can be stolen at once: slow, for tests
+  unsigned workers = available_parallelism();        ///< including the thread that calls run()
+  std::size_t stack_bytes = std::size_t{256} << 20;  ///< of each thread; reserved, not touched
+  bool publish_always = false;                       ///< every fork can be stolen immediately: slow, for tests
   fork_engine engine = fork_engine::automatic;
-  steal_share share = steal_share::half;  ///< what a worker offers that is asked; others are for comparison
-  unsigned substitutes = 0;               ///< further threads that may take the places of workers that sleep in joins
+  steal_share share = steal_share::half;  ///< how much a worker offers when asked; the other values are for comparison
+  unsigned substitutes = 0;               ///< extra threads that may replace workers that sleep in joins
 };
 
 class pool {
@@ -98,37 +98,37 @@ class pool {
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
 
-  /// That execute at once. Fewer than asked for when the system has no more threads.
+  /// The number of workers. Smaller than pool_options::workers if the system could not create enough threads.
   unsigned workers() const noexcept { return workers_; }
 
-  /// The one that is used.
+  /// The engine in use.
   fork_engine engine() const noexcept {
     return core_.forks.apart || no_barrier() != nullptr ? fork_engine::watermark : fork_engine::barrier;
   }
-  /// What stealing has cost so far. Exact while nobody is inside run().
+  /// The cost of stealing so far. Exact while no thread is inside run().
   pool_statistics statistics() const noexcept {
     pool_statistics sum;
     for (unsigned i = 0; i < core_.made(); ++i) core_.at(i).forks.counts.add_to(sum);
     return sum;
   }
-  /// Null, or why fork_engine::barrier is not possible in this process. The first call asks the system, and handles
-  /// SIGURG from then on if it is possible.
+  /// Returns null, or the reason why fork_engine::barrier is not possible in this process. The first call asks the
+  /// system and, if it is possible, installs a handler for SIGURG.
   static const char* no_barrier() noexcept { return detail::worker::no_barrier(); }
 
-  /// Calls function() on this thread, as a worker of the pool, and returns its result or throws what it throws. If the
-  /// function takes a context&, it is given one.
+  /// Makes this thread a worker of the pool and calls function(), or function(context&) if it takes one. Returns its
+  /// result; its exceptions propagate.
   template <class F>
   detail::result_of<F> run(F&& function);
 
-  /// The pool of those who fork outside of any: made at the first use, again in a child process, and never destroyed.
+  /// The default pool, for forks outside any pool. Created at first use, and again in a child process; never destroyed.
   static pool& shared() {
     static sync::atomic<pool*> one{nullptr};
     // (1) acquire: pairs with (2).
     pool* now = one.load(std::memory_order_acquire);
     while (now == nullptr || !now->core_.is_ours()) {
       auto* const made = new pool;
-      keep_library_of(reinterpret_cast<const void*>(&pool::shared));  // its threads do not end
-      // (2) acq_rel, or acquire when another was faster: pairs with (1).
+      keep_library_of(reinterpret_cast<const void*>(&pool::shared));  // its threads never end
+      // (2) acq_rel, or acquire if another thread was first: pairs with (1).
       if (one.compare_exchange_strong(now, made, std::memory_order_acq_rel, std::memory_order_acquire)) return *made;
       delete made;
     }

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// scan.hpp: sums of all beginnings of a sequence: parallel_scan, parallel_exclusive_scan.
+// scan.hpp: prefix sums of a sequence: parallel_scan, parallel_exclusive_scan.
 //
-// Splitting  between pieces. As long as nobody asks for work it is the serial scan. For p workers, what is left is cut
-//            into p + 1 sections: one is scanned while the sums of the next p - 1 are found, and then the last p are
+// Splitting  between pieces. While no thief asks for work it is the serial scan. For p workers, the remaining elements
+//            are cut into p + 1 sections: the first is scanned while the next p - 1 are summed, and then the last p are
 //            scanned. So two workers need two thirds of the serial time, and every element is added at most twice.
-// Order      the operation need not be commutative; it must be associative.
+// Order      the operation must be associative; it need not be commutative.
 // In place   the output may be the input.
-// Exceptions the leftmost, as in fork2. What has been written then is not known.
+// Exceptions the leftmost, as in fork2. The output is then unspecified.
 // Source     Ladner and Fischer (JACM 1980); the first section as in Intel's parallel_scan.
 #pragma once
 
@@ -25,7 +25,7 @@
 namespace muster::inline MUSTER_ABI {
 namespace detail {
 
-/// f(i) for [first, last), each in a fork of its own.
+/// Calls f(worker, i) for each i in [first, last), each in a fork of its own.
 template <class F>
 void fork_each(worker& self, std::size_t first, std::size_t last, const F& f) {
   if (last - first <= 1) {
@@ -43,7 +43,7 @@ class scan {
  public:
   scan(In in, Out out, Op& op) : in_(in), out_(out), op_(op) {}
 
-  /// Scans elements [first, last); `sum` is that of all before, and then of all up to last.
+  /// Scans elements [first, last). `sum` is the sum of all elements before first; on return, of all before last.
   void run(worker& self, std::size_t first, const std::size_t last, loop_pace pace, std::optional<T>& sum) {
     while (first != last) {
       const std::size_t sections = std::min<std::size_t>(self.pool.made() + 1, (last - first) / pace.turns());
@@ -84,7 +84,7 @@ class scan {
                    std::optional<T>& sum) {
     const auto begin = [=](std::size_t section) { return first + (last - first) / many * section; };
     const auto end = [=](std::size_t section) { return section + 1 == many ? last : begin(section + 1); };
-    std::vector<std::optional<T>> sums(many + 1);  // [i]: of all before section i, once all is known
+    std::vector<std::optional<T>> sums(many + 1);  // [i]: finally, the sum of all elements before section i
     auto scan_first = [&] { scan_piece(begin(0), end(0), sum); };
     const std::stop_token never;
     using body_of_sums = reduce_body<T, Op&, std::identity>;
@@ -127,17 +127,17 @@ Out scan_all(In first, In last, Out out, std::optional<T> sum, Op& op) {
 
 }  // namespace detail
 
-/// out[i] = first[0] + ... + first[i], where + is op. Returns the end of what has been written.
+/// Writes out[i] = first[0] + ... + first[i], where + is op. Returns the end of the output.
 template <std::random_access_iterator In, std::random_access_iterator Out, class Op = std::plus<>>
 Out parallel_scan(In first, In last, Out out, Op op = {}) {
   return detail::scan_all<std::iter_value_t<In>, true>(first, last, out, {}, op);
 }
-/// The same with init + in front of each.
+/// The same, with init added before the first element.
 template <std::random_access_iterator In, std::random_access_iterator Out, class Op, class T>
 Out parallel_scan(In first, In last, Out out, Op op, T init) {
   return detail::scan_all<T, true>(first, last, out, std::optional<T>(std::move(init)), op);
 }
-/// out[i] = init + first[0] + ... + first[i - 1].
+/// Writes out[i] = init + first[0] + ... + first[i - 1].
 template <std::random_access_iterator In, std::random_access_iterator Out, class T, class Op = std::plus<>>
 Out parallel_exclusive_scan(In first, In last, Out out, T init, Op op = {}) {
   return detail::scan_all<T, false>(first, last, out, std::optional<T>(std::move(init)), op);

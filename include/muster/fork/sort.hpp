@@ -3,13 +3,13 @@
 //
 // sort.hpp: parallel_sort.
 //
-// Order      as std::sort: elements that are equal may change places.
-// Cost       O(n log n) comparisons in all, whatever the input. In place. Elements are swapped and moved, not copied.
-// Parallel   the two sides of each partition are forked, and while somebody asks for work, large partitions are made by
-//            several workers: each partitions a piece, and then what lies on the wrong side is swapped.
-// Exceptions what the comparison throws, leftmost as in fork2. The range then holds all elements, in some order; unlike
-//            after std::sort, none is lost, if moving does not throw.
-// Source     quicksort: Hoare (1962); when pivots are bad, heapsort: Musser (1997). Blocks: Edelkamp and Weiss,
+// Order      as std::sort: not stable.
+// Cost       O(n log n) comparisons in total, for every input. In place. Elements are swapped and moved, not copied.
+// Parallel   the two sides of each partition are forked. While a thief asks for work, several workers partition large
+//            ranges together: each partitions a piece, and then misplaced elements are swapped.
+// Exceptions those of the comparison, the leftmost as in fork2. The range then holds all elements in an unspecified
+//            order; unlike with std::sort, none is lost, if moving does not throw.
+// Source     quicksort: Hoare (1962); heapsort after bad pivots: Musser (1997). Blocks: Edelkamp and Weiss,
 //            "BlockQuicksort" (ESA 2016). Partition by pieces: as Francis and Pannan, "A parallel partition for
 //            enhanced parallel QuickSort" (Parallel Computing 1992), but all misplaced stretches are swapped at once.
 #pragma once
@@ -39,7 +39,7 @@ class quicksort {
 
   explicit quicksort(Less& less) : less_(less) {}
 
-  /// `bad`: how many more partitions may be uneven.
+  /// `bad`: the number of further partitions that may be uneven.
   void run(worker& self, Iterator first, Iterator last, unsigned bad) {
     for (difference many = last - first; many > leaf; many = last - first) {
       if (bad == 0) return heapsort(first, last);
@@ -70,7 +70,7 @@ class quicksort {
     return static_cast<bool>(detail::invoke(less_, std::forward<A>(a), std::forward<B>(b)));
   }
 
-  /// These two, unlike those of the standard library, lose no element when a comparison throws.
+  /// Unlike the standard library's, this and heapsort lose no element if a comparison throws.
   void insertion_sort(Iterator first, Iterator last) {
     struct hole {
       std::iter_value_t<Iterator> value;
@@ -84,7 +84,7 @@ class quicksort {
         if (!filled) try {
             *at = std::move(value);
           } catch (...) {
-            filled = true;  // what has been thrown first is on its way
+            filled = true;  // the first exception is already propagating
           }
       }
     };
@@ -130,7 +130,7 @@ class quicksort {
     to_front(median(three(0), three(3), three(6)));
   }
 
-  /// Elements that are not greater than the pivot come first; returns where they end. Equal ones go to both sides.
+  /// Moves elements not greater than the pivot to the front and returns their end. Equal ones may be on both sides.
   Iterator partition(Iterator first, Iterator last, Iterator pivot) {
     partition_blocks(first, last, pivot);
     for (;;) {
@@ -141,8 +141,8 @@ class quicksort {
       ++first;
     }
   }
-  /// Moves first and last inwards, over what is where it belongs. It notes what is not, without branches that depend on
-  /// the elements, and then swaps.
+  /// Moves first and last inwards past elements on the correct side. Records the misplaced ones without branches that
+  /// depend on elements, and then swaps them.
   void partition_blocks(Iterator& first, Iterator& last, Iterator pivot) {
     constexpr difference block = 128;
     std::array<unsigned char, block> large, lesser;
@@ -182,7 +182,7 @@ class quicksort {
     Iterator middle = first;
     for (difference p = 0; p < pieces; ++p) middle += middles[static_cast<std::size_t>(p)] - begin(p);
 
-    // Pairs of stretches that lie on the wrong sides.
+    // Stretches on the wrong sides; they are swapped in pairs.
     struct stretch {
       Iterator from, to;
     };

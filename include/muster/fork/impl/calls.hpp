@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// calls.hpp: what fork2 calls, and how what it calls is kept until then.
+// calls.hpp: calls the functions of a fork, and holds functions and arguments until they are called.
 #pragma once
 
 #include <muster/fork/pool.hpp>  // result_of, worker
@@ -13,11 +13,11 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Calls it, with a context if it takes one. See fork2.hpp.
+/// Calls f, with a context if it takes one. See fork2.hpp.
 template <class F>
 result_or_nothing<result_of<F>> call_half(worker& self, F& f);
 
-/// f(arguments...), or what a pointer to a member makes of them.
+/// Calls f(arguments...), as std::invoke does if f is a pointer to a member.
 template <class F, class... Arguments>
 MUSTER_HOT decltype(auto) invoke(F& f, Arguments&&... arguments) {
   if constexpr (std::is_member_pointer_v<std::remove_cv_t<F>>) {
@@ -27,8 +27,8 @@ MUSTER_HOT decltype(auto) invoke(F& f, Arguments&&... arguments) {
   }
 }
 
-/// A function or an argument that is needed for as long as the caller of fork2 waits. T: what it is, a reference when
-/// the caller has it by a name. What is small and has no name is copied: so it need not lie in memory.
+/// A function or an argument that is needed while the caller of fork2 waits. T is its type, a reference if the caller
+/// passed an lvalue. Small rvalues are copied, so that they can stay in registers.
 template <class T>
 class borrowed {
  public:
@@ -54,7 +54,7 @@ class borrowed<T> {
 template <class F, class G>
 using fork_results = std::pair<result_or_nothing<result_of<F>>, result_or_nothing<result_of<G>>>;
 
-/// Forks on a thread that is in no pool.
+/// Forks in the default pool, from a thread that is in none.
 template <class F, class G>
 MUSTER_COLD fork_results<F, G> fork_outside(borrowed<F> f, borrowed<G> g);
 

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// core.hpp: what the workers of a pool share, and the threads that are workers.
+// core.hpp: the state that the workers of a pool share, and the pool's threads.
 //
-// Workers    are made when a thread enters, kept, and given to others when it leaves.
-// Stacks     a thread's stack is reserved, not filled: memory is used as deep as a program goes, and given back by
-//            threads that have slept for a second.
-// fork(2)    the child has a copy of the pool without its threads. Pools know in which process they have been made.
+// Workers    are created when a thread enters, and kept for reuse when it leaves.
+// Stacks     a thread's stack is reserved, not touched: it uses memory as deep as the program calls. A thread that has
+//            slept for a second returns it.
+// fork(2)    the child has a copy of the pool without its threads. A pool records which process created it.
 #pragma once
 
 #include <muster/base/inside.hpp>          // inside
@@ -28,41 +28,42 @@ namespace muster::inline MUSTER_ABI::detail {
 
 class pool_core {
  public:
-  static constexpr unsigned most_workers = 1024, most_threads = 960;  // the others are left to those who run()
+  static constexpr unsigned most_workers = 1024, most_threads = 960;  // the rest is for threads that call run()
 
   pool_core(const deque_options& how, std::size_t stack_bytes, unsigned substitutes) noexcept
       : forks(how), stack_bytes_(stack_bytes), most_substitutes_(substitutes) {
-    sync::asymmetric_fences();  // the first call takes milliseconds, once there are threads
+    sync::asymmetric_fences();  // the first call takes milliseconds if there are threads already
   }
   pool_core(const pool_core&) = delete;
   pool_core& operator=(const pool_core&) = delete;
-  /// Ends the threads. Nobody may be inside the pool.
+  /// Ends the threads. No thread may be inside run().
   inline ~pool_core();
 
-  /// Makes a thread that works. Throws std::system_error when the system has no more.
+  /// Starts a worker thread. Throws std::system_error if the system cannot create one.
   inline void start();
 
-  /// A worker for the calling thread, which nobody else uses; null when there are too many.
+  /// Returns a worker for the calling thread's sole use, or null if there are too many.
   inline worker* take();
   void give_back(worker& one) noexcept {
     const std::lock_guard lock(mutex_);
     free_.push_back(&one);
     leave_pool();
   }
-  /// The thread of a worker enters another pool, until reenter_pool().
+  /// A worker's thread is in another pool, until reenter_pool().
   void leave_pool() noexcept { here_.fetch_sub(1, std::memory_order_relaxed); }
   void reenter_pool() noexcept { here_.fetch_add(1, std::memory_order_relaxed); }
-  /// Whether there is another worker than the caller's.
+  /// True if there are other workers than the caller's.
   bool has_others() const noexcept { return here_.load(std::memory_order_relaxed) > 1; }
 
-  /// Whether this is the process that has made the pool.
+  /// True in the process that created the pool.
   bool is_ours() const noexcept { return made_in_ == process_generation(); }
   void refuse_in_child() const {
     if (!is_ours())
       throw std::logic_error(
           "pool::run: the pool's threads are in the parent of this process; make a pool in the child");
   }
-  /// For a worker that waits for what another has taken, and would wait for ever.
+  /// Called by a worker that waits for a thief. In a child process the thief does not exist: ends the process with a
+  /// message.
   void end_child_that_waits() const noexcept {
     if (!is_ours())
       fail_check(
@@ -77,7 +78,7 @@ class pool_core {
   }
   worker& at(unsigned n) const noexcept { return *workers_[n]; }
 
-  /// Not `one` itself, which asks: what it steals would answer nobody.
+  /// Asks all workers but `one`, the caller.
   void ask_others(const worker& one) noexcept {
     for (unsigned i = 0; i < made(); ++i)
       if (&at(i) != &one) at(i).forks.ask();
@@ -88,35 +89,35 @@ class pool_core {
     return false;
   }
 
-  // --- Substitutes, where the pool may have some. A worker that sleeps in a join leaves its processor to another
-  // thread. When it wakes up there are more threads than workers, until one of those that look for work retires.
+  // --- Substitutes, if the pool may have any. A worker that sleeps in a join lets another thread use its processor.
+  // After it wakes there are more threads than workers, until a thread that looks for work retires.
 
-  /// Returns whether another thread takes the caller's place now; then call substitute_done(). None does when the pool
-  /// has as many as it may have, or the system has no more threads.
+  /// Returns true if another thread replaces the caller now; then call substitute_done(). Returns false if the pool has
+  /// its maximum or the system cannot create more threads.
   inline bool add_substitute() noexcept;
   void substitute_done() noexcept { surplus_.fetch_add(1, std::memory_order_relaxed); }
-  /// For a worker that looks for work: sleeps until it is needed, if there are too many. Returns whether it has slept.
+  /// Called by a worker that looks for work. If there are too many threads, sleeps until it is needed and returns true.
   inline bool retire_surplus(worker& one) noexcept;
 
-  const deque_options forks;  // how workers keep them
+  const deque_options forks;  // how workers keep their forks
   sleepers asleep;
   sync::atomic<bool> over{false};
 
  private:
   static void* run_thread(void* as) noexcept;
 
-  // As the library has it that makes the pool: another, which makes a thread start, may be unloaded before.
+  // The function of the library that creates the pool. Another library that starts a thread may be unloaded earlier.
   void* (*const run_)(void* as) noexcept = &run_thread;
   const std::size_t stack_bytes_;
-  const unsigned most_substitutes_;  // threads that may be made beside those that start() has made for the pool
-  const inheritance inheritance_;    // of the thread that makes the pool: for all its threads, whoever makes them
+  const unsigned most_substitutes_;  // threads that may be created beyond the pool's own
+  const inheritance inheritance_;    // of the thread that creates the pool; all its threads get it
   const unsigned made_in_ = process_generation();
   std::mutex mutex_;
   std::vector<worker*> free_;
-  std::vector<parking_place*> spare_;  // of those that have retired
-  unsigned substitutes_ = 0;           // made so far; under the lock
-  sync::atomic<unsigned> surplus_{0};  // falls under the lock
-  sync::atomic<unsigned> here_{0};     // workers that have a thread, which is not in another pool
+  std::vector<parking_place*> spare_;  // of retired threads
+  unsigned substitutes_ = 0;           // created so far; under the lock
+  sync::atomic<unsigned> surplus_{0};  // decreases only under the lock
+  sync::atomic<unsigned> here_{0};     // workers whose thread exists and is not in another pool
   std::vector<kernel_thread> threads_;
   sync::atomic<unsigned> made_{0};
   std::array<worker*, most_workers> workers_{};
@@ -168,14 +169,14 @@ class entered_pool {
 
   const real::pool_place outer_;
   bool runs_ = false;
-  const inside inside_;  // tells fibers that there is something to keep
+  const inside inside_;  // makes fibers save and restore the place
 };
 
 inline pool_core::~pool_core() {
   if (is_ours()) {
     // (3) release: pairs with work.hpp (2).
     over.store(true, std::memory_order_release);
-    // (4) full_fence: pairs with sleepers.hpp (5). Whoever announces himself later sees that it is over.
+    // (4) full_fence: pairs with sleepers.hpp (5). A worker that announces itself later sees that it is over.
     sync::full_fence();
     while (asleep.anyone()) asleep.wake_one();
     {
@@ -201,9 +202,9 @@ inline worker* pool_core::take() {
   spare_.reserve(n + 1);  // nor retire_surplus
   auto* const one = new worker(*this, n, asleep, forks);
   workers_[n] = one;
-  // (1) release: pairs with (2). Who sees the number finds the worker.
+  // (1) release: pairs with (2). A thread that sees the number finds the worker.
   made_.store(n + 1, std::memory_order_release);
-  // (5) full_fence: pairs with sleepers.hpp (5). Whoever is about to sleep has not asked this one.
+  // (5) full_fence: pairs with sleepers.hpp (5). A worker that is about to sleep has not asked this one.
   sync::full_fence();
   if (asleep.anyone()) one->forks.ask();
   reenter_pool();
@@ -276,7 +277,7 @@ inline bool pool_core::retire_surplus(worker& one) noexcept {
     surplus_.fetch_sub(1, std::memory_order_relaxed);
     spare_.push_back(&one.place);
   }
-  // It may have been woken for work that it has not taken, or leave behind what it has kept.
+  // It may have been woken for work that it has not taken, or its own records may still be offered.
   if (anybody_offers() && asleep.anyone()) asleep.wake_one();
   one.sleep_deeply();
   return true;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// loop_pace.hpp: how often a loop looks whether somebody asks for work.
+// loop_pace.hpp: how often a loop checks for requests for work.
 #pragma once
 
 #include <muster/base/arch.hpp>    // cycles
@@ -12,13 +12,13 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// How many turns are executed between two looks, so that a look comes every few microseconds. The first ones are
-/// executed one by one, so that the clock is not read for loops of a few turns.
+/// The number of turns between two checks, adapted so that a loop checks every few microseconds. The first turns run
+/// one by one, so that a loop of few turns does not read the clock.
 class loop_pace {
  public:
   explicit loop_pace(std::size_t grain) noexcept : turns_(grain == 0 ? 1 : grain), unmeasured_(grain == 0 ? few : 0) {}
   std::size_t turns() const noexcept { return turns_; }
-  /// Whether turns may be left for later when somebody asks meanwhile.
+  /// True if a piece may stop early when a thief asks.
   bool measured() const noexcept { return unmeasured_ != 0 || last_ != 0; }
   void after_turns() noexcept {
     if (unmeasured_ != 0) {
@@ -39,8 +39,8 @@ class loop_pace {
   static constexpr std::uint32_t few = 16;
   static constexpr std::size_t most = std::size_t{1} << 16U;
   static constexpr std::uint32_t little = 6'000, much = 48'000;  // cycles(): 2 and 16 microseconds at 3 GHz
-  /// Half a word: loops lie within loops. It begins anew after a second or two, and a piece that takes as long may be
-  /// thought short, once.
+  /// 32 bits, because nested loops each store one. It wraps after a second or two; a piece that takes as long may be
+  /// mistaken for a short one, once.
   static std::uint32_t clock() noexcept { return static_cast<std::uint32_t>(cycles()) | 1U; }
 
   std::size_t turns_;

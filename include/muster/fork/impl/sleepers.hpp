@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sleepers.hpp: the workers of a pool that sleep because there is nothing to do, and how they are woken one by one.
+// sleepers.hpp: the workers of a pool that sleep for lack of work. They are woken one by one.
 //
-// A sleeper announces itself, asks everybody, looks a last time, and sleeps. Whoever makes work available looks at the
-// count after a full fence. So of the last look and the look at the count, one sees what the other side has done.
+// A sleeper announces itself, asks all workers, checks a last time, and sleeps. A worker that offers work reads the
+// count after a full fence. So either the sleeper's last check finds the work, or the worker finds the sleeper counted.
 #pragma once
 
 #include <muster/base/brief_wait.hpp>  // brief_wait
@@ -15,12 +15,12 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Where one thread sleeps until it is given a token. Never destroyed before those who may give one.
+/// A thread sleeps here until another gives it a token. Outlives every thread that may give one.
 class parking_place {
  public:
-  /// Returns when a token has been given, and takes it.
+  /// Waits for a token and takes it.
   void park() noexcept { park_until(no_deadline); }
-  /// The same until a point in time at most. Returns whether a token has been given.
+  /// The same, until a deadline. Returns true if it took a token.
   bool park_until(deadline until) noexcept {
     // (1) acquire: pairs with (2). The sleeper sees what was done before the token was given.
     while (token_.exchange(0, std::memory_order_acquire) == 0) {
@@ -53,10 +53,10 @@ class parking_place {
     const parking_place& place_;
   };
   sync::atomic<std::uint32_t> token_{0};
-  parking_place* next_ = nullptr;  // among those asleep
+  parking_place* next_ = nullptr;  // in the list of sleepers
 };
 
-/// A lock for a few instructions, whose holder may be stopped.
+/// A lock that is held for a few instructions, or longer if its holder is preempted.
 class short_lock {
  public:
   bool try_lock() noexcept {
@@ -77,21 +77,21 @@ class short_lock {
 
 class sleepers {
  public:
-  /// Whether somebody sleeps or is about to. After a full fence, which is the caller's.
+  /// True if a worker sleeps or is about to. The caller must have executed a full fence.
   bool anyone() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
 
-  /// From now on a token may come. Look a last time, then park() or withdraw().
+  /// From now on a token may come. Check a last time for work, then call park() or withdraw().
   void announce(parking_place& place) noexcept {
     lock_.lock();
     place.next_ = first_;
     first_ = &place;
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     lock_.unlock();
-    // (5) full_fence: pairs with engine/watermark.hpp (8), impl/core.hpp (4, 5). One that has not seen the count has
-    // done before what the last look sees.
+    // (5) full_fence: pairs with engine/watermark.hpp (8), impl/core.hpp (4, 5). If a thread does not see the count,
+    // the last check sees that thread's work.
     sync::full_fence();
   }
-  /// There is something to do after all. Takes the token, if one has been given meanwhile.
+  /// Ends the announcement, because there is work. Takes the token if one has been given meanwhile.
   void withdraw(parking_place& place) noexcept {
     lock_.lock();
     parking_place** at = &first_;
@@ -104,7 +104,7 @@ class sleepers {
     lock_.unlock();
     if (!found) place.park();
   }
-  /// Wakes the one that has slept least, if there is one.
+  /// Wakes the most recent sleeper, if any.
   void wake_one() noexcept {
     lock_.lock();
     parking_place* const woken = first_;
@@ -117,7 +117,7 @@ class sleepers {
   }
 
  private:
-  sync::atomic<std::uint32_t> count_{0};  // of those in the list; changed under the lock
+  sync::atomic<std::uint32_t> count_{0};  // the length of the list; changed under the lock
   short_lock lock_;
   parking_place* first_ = nullptr;
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// stealing.hpp: how much a worker offers when it is asked, and what stealing costs.
+// stealing.hpp: how much a worker offers when asked, and statistics of the cost of stealing.
 #pragma once
 
 #include <muster/base/arch.hpp>  // cycles
@@ -11,33 +11,32 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// How many of its forks a worker offers when it is asked: the older half; all; or the oldest, and then it stops until
-/// that has been taken, or for some microseconds.
+/// How many of its forks a worker offers when asked: the older half; all; or only the oldest, and then it waits until
+/// a thief has taken it, for at most some microseconds.
 enum class steal_share { half, all, one };
 
-/// Of a pool, since it was made. Cycles are those of the processor's clock counter: compare them with each other, and
-/// with muster::cycles().
+/// Counts of a pool since its creation. Cycles are those of the processor's time-stamp counter, as in muster::cycles().
 struct pool_statistics {
-  std::uint64_t thefts = 0;             ///< halves of forks, and asyncs, that another worker has taken
-  std::uint64_t answers = 0;            ///< that workers have looked through their forks for others
-  std::uint64_t offered = 0;            ///< forks that were offered in these
+  std::uint64_t thefts = 0;             ///< second halves of forks, and asyncs, that another worker took
+  std::uint64_t answers = 0;            ///< times that workers answered a request
+  std::uint64_t offered = 0;            ///< forks that these answers offered
   std::uint64_t returns = 0;            ///< joins of forks that had been offered
-  std::uint64_t publishing_cycles = 0;  ///< that owners have lost by answering,
-  std::uint64_t returning_cycles = 0;   ///< by joining what had been offered, without
-  std::uint64_t waiting_cycles = 0;     ///< waiting for thieves; includes what they have executed meanwhile
-  std::uint64_t taking_cycles = 0;  ///< of thieves, from where they have found somebody who offers to where they begin
+  std::uint64_t publishing_cycles = 0;  ///< owners' cycles for answering
+  std::uint64_t returning_cycles = 0;   ///< owners' cycles for joining offered forks, without the waiting
+  std::uint64_t waiting_cycles = 0;     ///< owners' cycles waiting for thieves, including work executed meanwhile
+  std::uint64_t taking_cycles = 0;      ///< thieves' cycles from finding an offer to beginning to execute it
 };
 
 namespace detail {
 
-/// What one worker counts. Nothing is counted where nobody has asked. No order hangs on it, so the checker sees nothing
-/// of it: of times, no two executions would be the same.
+/// The counts of one worker. The fast path, without a request, counts nothing. Not visible to the model checker: the
+/// counts order nothing, and times would make every execution different.
 class steal_counts {
  public:
   using count = real::atomic<std::uint64_t>;
   count thefts{0}, answers{0}, offered{0}, returns{0}, publishing{0}, returning{0}, waiting{0}, taking{0};
 
-  /// By one thread at a time.
+  /// Called by one thread at a time.
   static void add(count& to, std::uint64_t more) noexcept {
     to.store(to.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
@@ -53,7 +52,7 @@ class steal_counts {
   }
 };
 
-/// Adds the cycles of its life.
+/// Adds the cycles from its construction to its destruction.
 class timed {
  public:
   explicit timed(steal_counts::count& to) noexcept : to_(to), since_(cycles()) {}
@@ -68,11 +67,11 @@ class timed {
 
 /// How a worker keeps its forks.
 struct deque_options {
-  bool always = false;  // every fork is published at once, for tests
-  bool apart = false;   // forks are pushed and popped, also where they could be found on the stack
+  bool always = false;  // every fork is published immediately, for tests
+  bool apart = false;   // forks are pushed and popped even if they could be found on the stack
   steal_share share = steal_share::half;
 
-  /// How many of `many` forks are offered.
+  /// The number of forks to offer, out of `many`.
   unsigned share_of(unsigned many) const noexcept {
     if (share == steal_share::one && !always) return many == 0 ? 0 : 1;
     return share == steal_share::all ? many : many - many / 2;
