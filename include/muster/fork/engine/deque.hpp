@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// deque.hpp: the forks of one worker, as the engine keeps them that the program has been compiled with. See
-// base/config.hpp.
+// deque.hpp: selects the deque of a worker: that of the engine that the program is compiled with. See base/config.hpp.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_BARRIER

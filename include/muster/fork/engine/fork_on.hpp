@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork_on.hpp: a fork, by the engine that the program has been compiled with.
+// fork_on.hpp: forks with the engine that the program is compiled with.
 #pragma once
 
 #include <muster/fork/engine/barrier/frame_fork.hpp>  // fork_in_frame

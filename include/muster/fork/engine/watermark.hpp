@@ -1,24 +1,24 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// watermark.hpp: the forks of one thread: a deque that lies in the frames of the functions that fork.
+// watermark.hpp: the forks of one thread: a deque in the frames of the functions that fork.
 //
-// A fork links a record into a list, and the join unlinks it: a few stores, which nobody else looks at. A thief that
+// A fork links a record into a list, and the join unlinks it: a few stores that no other thread reads. A thief that
 // finds nothing to take asks, by raising the thread's watermark above everything. The thread's next fork or join sees
-// that, publishes the older half of its records, and lowers the watermark to the depth of the newest of them. What is
-// deeper than the watermark nobody else has seen: one compare at the join is the yieldpoint, where a thread answers,
-// and the return barrier, where it learns that what comes next may have been stolen. (Depths are counted. Addresses
-// would spare the count, but two forks whose functions have been inlined lie in one frame, in any order.)
+// that, publishes the older half of its records, and lowers the watermark to the depth of the newest of them. No other
+// thread has seen a record deeper than the watermark. So one compare at the join is both the yieldpoint, where a thread
+// answers, and the return barrier, where it learns that the next record may have been stolen. (Depths are counted.
+// Addresses would need no count, but two forks whose functions are inlined are in one frame, in any order.)
 //
 // Order      the owner takes the newest record, thieves the oldest.
-// Progress   a fork and a join that nobody has asked: a few instructions, no fence and no read-modify-write. Otherwise
-//            they take a lock, which is held for as long as it takes to walk over the records.
-// Killed     a thread that stops while it holds the lock stops the owner at its next slow path.
+// Progress   without a request, a fork and a join take a few instructions, with no fence and no read-modify-write.
+//            Otherwise they take a lock, which is held during a walk over the records.
+// Killed     a thread that stops while it holds the lock blocks the owner at its next slow path.
 // Memory     the records; nothing else.
 // Source     Kumar, Blackburn, Grove, "Friendly Barriers" (VEE 2014) and Kumar, Frampton, Blackburn, Grove, Tardieu,
 //            "Work-Stealing Without The Baggage" (OOPSLA 2012) for the return barrier and for asking; the watermark is
-//            that of OpenJDK's stack watermark barriers (JEP 376). Taking without being answered uses an asymmetric
-//            fence (Dice, Huang, Yang, 2001).
+//            that of OpenJDK's stack watermark barriers (JEP 376). Publishing for an owner uses an asymmetric fence
+//            (Dice, Huang, Yang, 2001).
 #pragma once
 
 #include <muster/base/arch.hpp>                // isolation_size
@@ -32,7 +32,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// One for each worker, and used on one stack at a time.
+/// The deque of one worker, used on one stack at a time.
 class alignas(isolation_size) fork_deque {
  public:
   /// `asleep`: the workers that may steal.
@@ -44,80 +44,79 @@ class alignas(isolation_size) fork_deque {
   fork_deque(const fork_deque&) = delete;
   fork_deque& operator=(const fork_deque&) = delete;
 
-  // --- The owner. Every record that is pushed is popped, in reverse order. When pop() returns false, take_back()
-  // decides.
+  // --- The owner. It pops every record that it pushed, in reverse order. If pop() returns false, take_back() decides.
 
   MUSTER_HOT void push(fork_record& r, fork_record::runner run) noexcept {
     fork_record* const older = head_.load(std::memory_order_relaxed);
     r.own_.ref().value = {older, run, older->depth() + 1};
-    // (1) release: pairs with (2). Who finds the record without being answered finds it whole.
+    // (1) release: pairs with (2). A thread that publishes for the owner finds the record initialized.
     head_.store(&r, std::memory_order_release);
-    // (4) light_fence: pairs with (5), impl/work.hpp (1). Whoever asks and then looks finds the record, or we see that
-    // we are asked.
+    // (4) light_fence: pairs with (5), impl/work.hpp (1). A thread that asks and then looks finds the record, or we see
+    // that we are asked.
     sync::light_fence();
     if (mark_.load(std::memory_order_relaxed) == asked) [[unlikely]]
       answer();
   }
 
-  /// Returns true when nobody else can see the record, and its second half is the caller's.
+  /// Returns true if no other thread can see the record; then the caller executes its second half.
   MUSTER_HOT bool pop(fork_record& r) noexcept {
-    // (3) release: pairs with (2). What is left was pushed before.
+    // (3) release: pairs with (2). The remaining records were pushed before.
     head_.store(r.older(), std::memory_order_release);
     // (4)
     sync::light_fence();
-    // (6) acquire: pairs with (7). A thief that has walked over the record has left it.
+    // (6) acquire: pairs with (7). A thief that walked over the record has finished with it.
     return r.depth() > mark_.load(std::memory_order_acquire);
   }
-  /// After pop() has returned false. Returns true when the second half is the caller's after all. Otherwise a thief has
-  /// it: wait until it is done, and call joined().
+  /// After pop() has returned false. Returns true if the caller may execute the second half after all. Otherwise a thief
+  /// has it: wait until it is done, and call joined().
   MUSTER_COLD inline bool take_back(fork_record& r) noexcept;
 
-  /// Offers something that is not the half of a fork, for `group`. Whoever takes it runs it; nobody joins it.
+  /// Offers an async of the scope `group`. It is executed once and never joined.
   MUSTER_COLD inline void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept;
   /// For the owner, before it sleeps: publishes everything.
   MUSTER_COLD inline void publish_all() noexcept;
-  /// How many records are offered.
+  /// The number of records offered.
   unsigned offered() const noexcept { return offers_.load(std::memory_order_relaxed); }
 
-  /// Whether the next fork will be published: for loops, which can fork at any turn.
+  /// True if the next fork will be published: for loops, which can fork at any turn.
   MUSTER_HOT bool is_asked() const noexcept { return mark_.load(std::memory_order_relaxed) == asked; }
 
   // --- Thieves.
 
-  /// Whether there may be something to steal.
+  /// True if there may be something to steal.
   bool offers() const noexcept { return offered() != 0; }
-  /// Whether the owner has records, or had a moment ago.
+  /// True if the owner has records, or had some a moment ago.
   bool has_records() const noexcept { return head_.load(std::memory_order_relaxed) != &bottom_; }
-  /// The owner shall publish something, at its next fork or join. Loops ask, too: their own worker.
+  /// Asks the owner to publish records at its next fork or join. Loops also ask their own worker.
   void ask() noexcept {
     if (mark_.load(std::memory_order_relaxed) != asked) mark_.store(asked, std::memory_order_relaxed);
   }
-  /// Takes the oldest of the published records for which wanted(record) is true, which is asked under the lock. The
-  /// thief notes it, and runs it. Null: there is none, or somebody else is looking.
+  /// Takes the oldest published record for which wanted(record) is true; wanted is called under the lock. Fills `noted`;
+  /// the thief runs the record. Returns null if there is none, or another thread holds the lock.
   template <class Wanted>
   fork_record* steal(unsigned thief, theft& noted, Wanted wanted) noexcept;
-  /// Publishes for an owner that does not answer. Only where sync::asymmetric_fences(). Costs microseconds, and the
-  /// other threads of the process an interrupt, unless there is nothing to publish. Returns true.
+  /// Publishes for an owner that does not answer. Requires sync::asymmetric_fences(). Costs microseconds, and interrupts
+  /// the process's other threads, unless there is nothing to publish. Returns true.
   MUSTER_COLD inline bool answer_for_owner() noexcept;
 
-  // --- Leapfrogging. A worker that waits for a fork or for a scope takes only what is part of it, wherever that is.
+  // --- Leapfrogging. A worker that waits for a fork or for a scope takes only parts of it, from any worker.
 
-  /// For the owner: what it forks until leave() is part of `now`, which it has taken and not begun.
+  /// For the owner: its forks until leave() are part of `now`, which it has taken and not begun.
   void enter(theft& now) noexcept { enter_at(now, depth()); }
   void leave(const theft& now) noexcept {
     lock_.lock();
     newest_theft_.ref() = now.outer;
     lock_.unlock();
   }
-  /// For the owner: of what it executes, the innermost that it has taken; or null.
+  /// For the owner: the innermost theft that it executes, or null.
   const theft* newest_theft() const noexcept { return newest_theft_.get(); }
-  /// For the owner: of what is taken of that.
+  /// For the owner: the level of thefts that are part of newest_theft().
   unsigned level() const noexcept { return newest_theft() == nullptr ? 0 : newest_theft()->level + 1; }
-  /// As steal(), what is part of a fork that has been taken, or of a scope; `level` is that of its theft, or of what is
-  /// taken out of the scope.
+  /// As steal(), but takes only parts of a stolen fork or of a scope; `level` is that of the fork's theft, or of thefts
+  /// from the scope.
   fork_record* steal_part_of(const void* what, unsigned level, unsigned thief, theft& noted) noexcept {
     const theft* last = nullptr;
-    bool is_part = false;  // what belongs to the last one
+    bool is_part = false;  // the answer for `last`
     return steal(thief, noted, [&](const fork_record& r) {
       if (r.group() == what) return true;
       // It has not ended, nor has what is around it: `r` is part of them, and can be joined under this lock only.
@@ -130,10 +129,10 @@ class alignas(isolation_size) fork_deque {
     });
   }
 
-  /// Asserts the invariants. Only by the owner, while nobody steals.
+  /// Asserts the invariants. Called only by the owner, while no thread steals.
   void check() const;
 
-  // --- What the other engine needs to know, and what is counted.
+  // --- Statistics, and hooks that only the other engine needs.
 
   steal_counts counts;  // the owner's
 
@@ -149,7 +148,7 @@ class alignas(isolation_size) fork_deque {
   void go_on() noexcept {}
   static constexpr const void* mark() noexcept { return &real::pool_place::nobodys_mark; }
 
-  /// For the owner: of the newest record; those that are pushed later are deeper.
+  /// For the owner: the depth of the newest record; later ones are deeper.
   std::uint64_t depth() const noexcept { return head_.load(std::memory_order_relaxed)->depth(); }
 
  protected:
@@ -163,13 +162,13 @@ class alignas(isolation_size) fork_deque {
 
   static constexpr std::uint64_t asked = ~std::uint64_t{0};
 
-  // Under the lock. bar_ may have left the list already, when its owner is on the way to take_back().
+  // Under the lock. bar_ may have left the list already, between the owner's pop() and take_back().
   bool is_private(const fork_record* r) const noexcept { return r->depth() > bar_->depth(); }
   MUSTER_COLD inline void answer() noexcept;
   unsigned publish_share() noexcept;
-  /// Of what it is part.
+  /// The theft that the record is part of, or null.
   const theft* theft_around(const fork_record& r) const noexcept {
-    if (r.group() != nullptr) return r.group()->around;  // it may end later than what has begun it
+    if (r.group() != nullptr) return r.group()->around;  // the async may outlive the theft that started it
     const theft* at = newest_theft();
     while (at != nullptr && at->floor >= r.depth()) at = at->outer;
     return at;
@@ -177,46 +176,46 @@ class alignas(isolation_size) fork_deque {
   void give(fork_record& r, unsigned thief, theft& noted) noexcept;
   void append(fork_record& r, const scope_link* group) noexcept;
   void unlink(fork_record& r) noexcept;
-  /// Where only one fork is offered, the owner stops until the thief has it.
+  /// With steal_share::one, the owner waits until the thief has taken the fork.
   void wait_for_theft() const noexcept {
-    constexpr std::uint64_t patience = 50'000;  // of cycles; the thief may have found something else
+    constexpr std::uint64_t patience = 50'000;  // cycles; the thief may have found other work
     if (options_.share != steal_share::one || options_.always) return;
     for (const std::uint64_t since = cycles(); offers() && cycles() - since < patience;) sync::relax();
   }
   void raise_mark() noexcept;
 
-  // The list of all records that are not joined, from the newest on: first private ones, then from bar_ on those that
-  // are published or stolen. Written by the owner.
+  // The list of all unjoined records, newest first: private ones, then, from bar_ on, published or stolen ones. Written
+  // by the owner.
   sync::atomic<fork_record*> head_{&bottom_};
-  // The depth of bar_, stored under the lock; or `asked`, stored by anybody at any time: it only sends the owner the
-  // slow way.
+  // The depth of bar_, stored under the lock; or `asked`, which any thread may store at any time: it only makes the owner
+  // take the slow path.
   sync::atomic<std::uint64_t> mark_{0};
   sleepers& sleepers_;
   const deque_options options_;
-  fork_record bottom_;  // older than all others, and nobody's
+  fork_record bottom_;  // a sentinel, older than all others
   // Everything below is changed under the lock.
   alignas(isolation_size) short_lock lock_;
   sync::atomic<unsigned> offers_{0};  // records published and not taken: from oldest_ to newest_
   fork_record* oldest_ = nullptr;
   fork_record* newest_ = nullptr;
   fork_record* bar_ = &bottom_;                     // the newest record that is not private
-  sync::cell<const theft*> newest_theft_{nullptr};  // of those that the owner executes; changed by the owner
+  sync::cell<const theft*> newest_theft_{nullptr};  // of the owner's; changed by the owner
 };
 
 /// Under the lock.
 inline void fork_deque::raise_mark() noexcept {
   // (7) release: pairs with (6).
   mark_.store(bar_->depth(), std::memory_order_release);
-  // (8) full_fence: pairs with impl/sleepers.hpp (5). A sleeper asks everybody after it has announced itself: either
-  // that comes after the store above, or the look below finds it announced.
+  // (8) full_fence: pairs with impl/sleepers.hpp (5). A sleeper announces itself, then asks all workers: either it asks
+  // after the store above, or the check below finds it announced.
   sync::full_fence();
   if (sleepers_.anyone() || options_.always) mark_.store(asked, std::memory_order_relaxed);
 }
 
-/// Under the lock. Publishes the older half of the private records, or what the options say, and returns how many.
+/// Under the lock. Publishes the older half of the private records, or the share in the options. Returns their number.
 inline unsigned fork_deque::publish_share() noexcept {
   unsigned many = 0;
-  // (2) acquire: pairs with (1), (3). Read once: when others answer for the owner, it may still push one or pop one.
+  // (2) acquire: pairs with (1), (3). Read once: when a thief answers for the owner, it may still push or pop a record.
   fork_record* first = head_.load(std::memory_order_acquire);
   for (fork_record* r = first; is_private(r); r = r->older()) ++many;
   if (many == 0) return 0;
@@ -270,7 +269,7 @@ bool fork_deque::take_back(fork_record& r) noexcept {
   } else {
     mine = r.state_.value.load(std::memory_order_relaxed) == fork_record::offered;
     if (mine) unlink(r);
-    // The next older one is not private either: it was published before this one was.
+    // The next older record is not private either: it was published before this one.
     bar_ = r.older();
     steal_counts::add(counts.returns, 1);
   }
@@ -280,7 +279,7 @@ bool fork_deque::take_back(fork_record& r) noexcept {
   return mine;
 }
 
-/// Under the lock: to the list of what is offered.
+/// Under the lock: appends the record to the list of offered ones.
 inline void fork_deque::append(fork_record& r, const scope_link* group) noexcept {
   r.shared_.ref().construct();
   r.shared_.ref().value.group = group;
@@ -291,7 +290,7 @@ inline void fork_deque::append(fork_record& r, const scope_link* group) noexcept
   offers_.store(offers_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-/// Under the lock: out of the list of what is offered.
+/// Under the lock: removes the record from the list of offered ones.
 inline void fork_deque::unlink(fork_record& r) noexcept {
   const fork_record::published& at = r.shared_.get().value;
   (at.older == nullptr ? oldest_ : at.older->shared_.ref().value.newer) = at.newer;
@@ -309,7 +308,7 @@ inline void fork_deque::give(fork_record& r, unsigned thief, theft& noted) noexc
     noted.of = &r;
     r.error_.ref().construct();
   }
-  // Relaxed: the owner looks under the lock.
+  // Relaxed: the owner reads it under the lock.
   r.state_.value.store(fork_record::taken, std::memory_order_relaxed);
 }
 
@@ -333,8 +332,8 @@ bool fork_deque::answer_for_owner() noexcept {
     return true;
   }
   mark_.store(asked, std::memory_order_relaxed);
-  // (5) heavy_fence: pairs with (4). From here on the owner can join no record that we see without the lock: either its
-  // pop() comes after the fence and reads `asked`, or we see the list without the record.
+  // (5) heavy_fence: pairs with (4). From here on the owner cannot join a record that we see without taking the lock:
+  // either its pop() comes after the fence and reads `asked`, or we see the list without the record.
   sync::heavy_fence();
   publish_share();
   raise_mark();

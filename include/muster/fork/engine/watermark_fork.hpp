@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// watermark_fork.hpp: a fork whose second half is a record, which is pushed and popped. See watermark.hpp.
+// watermark_fork.hpp: a fork that pushes and pops a record for its second half. See watermark.hpp.
 #pragma once
 
 #include <muster/base/caught.hpp>      // caught
@@ -43,7 +43,7 @@ struct second_half : fork_record {
     joined();
   }
 
-  slot<result> value;  // only when it has been stolen; where it is small, in what the record's last word leaves free
+  slot<result> value;  // only if stolen; a small one fits into the free half of the record's last word
   borrowed<G> function;
 };
 
@@ -64,7 +64,7 @@ struct unfinished_fork {
   }
 };
 
-/// The second half's result, when pop() has returned false.
+/// The second half's result, after pop() has returned false.
 template <class G>
 MUSTER_COLD typename second_half<G>::result finish_fork(worker& self, second_half<G>& second) {
   if (self.forks.take_back(second)) return call_half(self, second.function.get());

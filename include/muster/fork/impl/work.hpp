@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// work.hpp: how a worker looks for work, and how it waits. See worker.hpp.
+// work.hpp: the implementation of worker: looking for work and waiting. See worker.hpp.
 #pragma once
 
 #include <muster/fork/impl/core.hpp>  // pool_core
@@ -12,11 +12,11 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Spins, for a join; or lets the thread's other fibers run. To be woken takes 50 to 100 microseconds on a machine
-/// whose processors sleep or are shared, and a substitute must be woken first; so a join spins as long as that takes.
+/// The spinning of a join, in which the thread's other fibers run. Waking takes 50 to 100 microseconds on a machine
+/// whose processors sleep or are shared, and a substitute must be woken first; so a join spins about as long.
 class waiting_time {
  public:
-  /// Waits a little. Returns true from time to time, first after 50 microseconds.
+  /// Waits briefly. Returns true from time to time, first after 50 microseconds.
   bool is_long() noexcept {
     using namespace std::chrono_literals;
     if (siblings* const others = siblings::of_caller(); others != nullptr) [[unlikely]]
@@ -39,7 +39,7 @@ class waiting_time {
   unsigned looks_ = 0;
 };
 
-/// `steal` notes and returns a record of `from` that is this worker's now, or returns null.
+/// `steal` takes a record from `from` and notes it, or returns null.
 template <class Steal>
 bool worker::execute(const deque& from, Steal steal) noexcept {
   const std::uint64_t since = cycles();
@@ -47,7 +47,7 @@ bool worker::execute(const deque& from, Steal steal) noexcept {
   fork_record* const r = steal(now);
   if (r == nullptr) return false;
   forks.enter(now);
-  // The one that was woken may have slept until now: there may be work for another.
+  // This worker may just have been woken: there may be work for another sleeper.
   if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
   const async_place* const here = std::exchange(within, nullptr);
   if (&from != &forks) {
@@ -64,7 +64,7 @@ bool worker::execute(const deque& from, Steal steal) noexcept {
   return true;
 }
 
-/// From anybody, beginning with anybody. `steal` takes from a deque, as in execute().
+/// Tries all workers, beginning with a random one. `steal` takes from a deque, as in execute().
 template <class Steal>
 bool worker::steal_and_execute(Steal steal) noexcept {
   const unsigned many = pool.made();
@@ -83,18 +83,17 @@ inline bool worker::answer_for_anybody() noexcept {
   return victim.offers();
 }
 
-/// Until there is work: sleeps only when no other worker has a record that nobody has taken. A worker that forks later
-/// sees that it is asked. (Where the fence does not reach others, one that forks at this moment may see it only at its
-/// next fork or join.) Where somebody may have what he has not offered, as his stack cannot be looked through now:
-/// `nap` at most; returns false then, unless it has been woken.
+/// Sleeps until there is work, if no other worker has a record to steal. A worker that forks later sees that it is
+/// asked. (Without asymmetric fences, one that forks at this moment may see that only at its next fork or join.) If a
+/// worker may have unoffered records, because its stack cannot be walked now, sleeps for at most `nap` and returns false
+/// unless it was woken.
 inline bool worker::sleep(clock::duration nap) noexcept {
   pool.asleep.announce(place);
   pool.ask_others(*this);
-  bool all = true;  // that could be taken has been offered
+  bool all = true;  // every record that could be stolen is offered
   if (can_make_owners_answer()) {
-    // (1) heavy_fence: pairs with engine/watermark.hpp (4). A record that we do not see is pushed by somebody who sees
-    // that he is asked.
-    // Where no fence reaches others, time does: what was on its way before the last nap is there.
+    // (1) heavy_fence: pairs with engine/watermark.hpp (4). If we do not see a record, its worker sees that it is asked.
+    // Without asymmetric fences, time replaces the fence: stores made before the last nap are visible.
     if (sync::asymmetric_fences()) sync::heavy_fence();
     else all = nap > first_nap;
     for (unsigned i = 0; i < pool.made(); ++i)
@@ -122,13 +121,13 @@ inline void worker::work() noexcept {
       continue;
     }
     if (siblings* const others = siblings::of_caller(); others != nullptr) [[unlikely]]
-      others->run();  // that a body has left behind
+      others->run();  // fibers that a task has left behind
     const auto found = clock::now();
     const auto anything = [](const fork_record&) { return true; };
     if (steal_and_execute([&](deque& of, theft& noted) { return of.steal(number, noted, anything); })) {
       hungry_since = took_unanswered = clock::now();
       nap = first_nap;
-      // What takes less than a microsecond is hardly worth the way.
+      // A task of less than a microsecond does not pay for the steal.
       interval = hungry_since - found < 1us ? std::min<clock::duration>(2 * interval + 2us, 100us) : 0us;
       asked = hungry_since;
       continue;
@@ -156,9 +155,8 @@ inline void worker::work() noexcept {
   }
 }
 
-/// Until its place has been given a token: for `nap` at most, after which it may find something to execute; or, when a
-/// substitute takes its place, for as long as it takes. It needs none while some have nothing to do. Returns whether it
-/// has the token.
+/// Sleeps until its place is given a token: for at most `nap`, to look for work again; or without limit if a substitute
+/// replaces it. It needs none while other workers sleep. Returns true if it has the token.
 inline bool worker::sleep_in_join(clock::duration nap) noexcept {
   if (forks.by_frames() || !sync::asymmetric_fences()) forks.publish_all();
   if (pool.asleep.anyone() || !pool.add_substitute()) return place.park_until(clock::now() + nap);
@@ -232,7 +230,7 @@ void worker::await(const scope_link& scope, open_count& open) noexcept {
   }
 }
 
-/// By a signal, or because a fence reaches others.
+/// By a signal, or with an asymmetric fence.
 inline bool worker::can_make_owners_answer() const noexcept { return forks.by_frames() || sync::asymmetric_fences(); }
 
 inline std::uintptr_t worker::allow_depth() noexcept {
@@ -241,7 +239,8 @@ inline std::uintptr_t worker::allow_depth() noexcept {
   return std::exchange(floor, here > lowest_floor + room ? here - room : lowest_floor);
 }
 
-/// Past the floor. Few are kept, so that a body that begins very many needs little memory; where the stack ends, all.
+/// Called below the floor. Limits the number of queued asyncs, so that a body that starts very many needs little memory;
+/// near the end of the stack there is no limit.
 bool worker::is_too_deep() noexcept {
   constexpr unsigned many = 1024;
   return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;
