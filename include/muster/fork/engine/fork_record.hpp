@@ -15,8 +15,8 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// A record that a worker has taken and executes; on that worker's stack. It is part of the theft in which it was forked
-/// or its scope was opened. So thefts form a tree, in which none ends before its descendants.
+/// A record that a worker has taken and executes; on that worker's stack. It is part of the theft in which it was
+/// forked or its scope was opened. So thefts form a tree, in which none ends before its descendants.
 struct theft {
   const void* of = nullptr;       // the fork's record, or the scope; only for comparison
   const theft* around = nullptr;  // the theft that this is part of, or null
@@ -48,8 +48,8 @@ class fork_record {
   fork_record(const fork_record&) = delete;
   fork_record& operator=(const fork_record&) = delete;
 
-  /// For the thief. It wakes the waiting owner here, in its own code, and not in the runner: that is in the library that
-  /// forks, which may be unloaded as soon as the owner continues.
+  /// For the thief. It wakes the waiting owner here, in its own code, and not in the runner: that is in the library
+  /// that forks, which may be unloaded as soon as the owner continues.
   void run() noexcept {
     if (open_count* const scope = own_.get().value.run(*this)) return scope->end();
     done();
@@ -75,8 +75,8 @@ class fork_record {
   /// For the owner: returns true if it may sleep until done() gives `place` a token; false if the record is done
   /// already.
   bool may_sleep(parking_place& place) noexcept;
-  /// For the owner, after may_sleep() has returned true and before it has the token: returns true if no token will come;
-  /// false if the record is done and one comes.
+  /// For the owner, after may_sleep() has returned true and before it has the token: returns true if no token will
+  /// come; false if the record is done and one comes.
   bool withdraw() noexcept;
 
  private:

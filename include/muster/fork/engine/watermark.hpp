@@ -67,8 +67,8 @@ class alignas(isolation_size) fork_deque {
     // (6) acquire: pairs with (7). A thief that walked over the record has finished with it.
     return r.depth() > mark_.load(std::memory_order_acquire);
   }
-  /// After pop() has returned false. Returns true if the caller may execute the second half after all. Otherwise a thief
-  /// has it: wait until it is done, and call joined().
+  /// After pop() has returned false. Returns true if the caller may execute the second half after all. Otherwise a
+  /// thief has it: wait until it is done, and call joined().
   MUSTER_COLD inline bool take_back(fork_record& r) noexcept;
 
   /// Offers an async of the scope `group`. It is executed once and never joined.
@@ -91,12 +91,12 @@ class alignas(isolation_size) fork_deque {
   void ask() noexcept {
     if (mark_.load(std::memory_order_relaxed) != asked) mark_.store(asked, std::memory_order_relaxed);
   }
-  /// Takes the oldest published record for which wanted(record) is true; wanted is called under the lock. Fills `noted`;
-  /// the thief runs the record. Returns null if there is none, or another thread holds the lock.
+  /// Takes the oldest published record for which wanted(record) is true; wanted is called under the lock. Fills
+  /// `noted`; the thief runs the record. Returns null if there is none, or another thread holds the lock.
   template <class Wanted>
   fork_record* steal(unsigned thief, theft& noted, Wanted wanted) noexcept;
-  /// Publishes for an owner that does not answer. Requires sync::asymmetric_fences(). Costs microseconds, and interrupts
-  /// the process's other threads, unless there is nothing to publish. Returns true.
+  /// Publishes for an owner that does not answer. Requires sync::asymmetric_fences(). Costs microseconds, and
+  /// interrupts the process's other threads, unless there is nothing to publish. Returns true.
   MUSTER_COLD inline bool answer_for_owner() noexcept;
 
   // --- Leapfrogging. A worker that waits for a fork or for a scope takes only parts of it, from any worker.
@@ -187,8 +187,8 @@ class alignas(isolation_size) fork_deque {
   // The list of all unjoined records, newest first: private ones, then, from bar_ on, published or stolen ones. Written
   // by the owner.
   sync::atomic<fork_record*> head_{&bottom_};
-  // The depth of bar_, stored under the lock; or `asked`, which any thread may store at any time: it only makes the owner
-  // take the slow path.
+  // The depth of bar_, stored under the lock; or `asked`, which any thread may store at any time: it only makes the
+  // owner take the slow path.
   sync::atomic<std::uint64_t> mark_{0};
   sleepers& sleepers_;
   const deque_options options_;

@@ -85,15 +85,15 @@ inline bool worker::answer_for_anybody() noexcept {
 
 /// Sleeps until there is work, if no other worker has a record to steal. A worker that forks later sees that it is
 /// asked. (Without asymmetric fences, one that forks at this moment may see that only at its next fork or join.) If a
-/// worker may have unoffered records, because its stack cannot be walked now, sleeps for at most `nap` and returns false
-/// unless it was woken.
+/// worker may have unoffered records, because its stack cannot be walked now, sleeps for at most `nap` and returns
+/// false unless it was woken.
 inline bool worker::sleep(clock::duration nap) noexcept {
   pool.asleep.announce(place);
   pool.ask_others(*this);
   bool all = true;  // every record that could be stolen is offered
   if (can_make_owners_answer()) {
-    // (1) heavy_fence: pairs with engine/watermark.hpp (4). If we do not see a record, its worker sees that it is asked.
-    // Without asymmetric fences, time replaces the fence: stores made before the last nap are visible.
+    // (1) heavy_fence: pairs with engine/watermark.hpp (4). If we do not see a record, its worker sees that it is
+    // asked. Without asymmetric fences, time replaces the fence: stores made before the last nap are visible.
     if (sync::asymmetric_fences()) sync::heavy_fence();
     else all = nap > first_nap;
     for (unsigned i = 0; i < pool.made(); ++i)
@@ -239,8 +239,8 @@ inline std::uintptr_t worker::allow_depth() noexcept {
   return std::exchange(floor, here > lowest_floor + room ? here - room : lowest_floor);
 }
 
-/// Called below the floor. Limits the number of queued asyncs, so that a body that starts very many needs little memory;
-/// near the end of the stack there is no limit.
+/// Called below the floor. Limits the number of queued asyncs, so that a body that starts very many needs little
+/// memory; near the end of the stack there is no limit.
 bool worker::is_too_deep() noexcept {
   constexpr unsigned many = 1024;
   return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;

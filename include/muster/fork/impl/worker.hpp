@@ -7,8 +7,8 @@
 // for the steal. After fifty microseconds without an answer it publishes for an owner; after a millisecond it sleeps.
 // A worker that waits for a stolen half, or for a scope, executes only parts of it (leapfrogging), from its thief or
 // from workers that stole parts of it. So it never runs anything that could wait for a lock that it holds. After a
-// fifth of a millisecond without such work it sleeps, and checks again after 1, 2, 4, 8, 8, ... ms. If the pool may have
-// substitutes, another thread replaces it, and it sleeps until its wait is over.
+// fifth of a millisecond without such work it sleeps, and checks again after 1, 2, 4, 8, 8, ... ms. If the pool may
+// have substitutes, another thread replaces it, and it sleeps until its wait is over.
 //
 // Source     leapfrogging: Wagner and Calder, "Leapfrogging" (PPoPP 1993), which steals from the thief only.
 //            Substitutes: Java's ForkJoinPool calls it compensation. The waiting thread keeps its stack, its
@@ -68,8 +68,8 @@ class worker {
   }
   /// Looks for work until the pool ends.
   void work() noexcept;
-  /// For a thread with nothing on its stack: sleeps until its place is given a token. After a second, returns the unused
-  /// part of its stack to the system.
+  /// For a thread with nothing on its stack: sleeps until its place is given a token. After a second, returns the
+  /// unused part of its stack to the system.
   void sleep_deeply() noexcept;
 
   deque forks;

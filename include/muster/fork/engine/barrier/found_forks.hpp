@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// found_forks.hpp: what a walk over the stack finds: the forks that nobody else has seen yet, a record for each.
+// found_forks.hpp: the result of a stack walk: a record for each fork that no other thread has seen.
 #pragma once
 
 #include <muster/fork/engine/barrier/frame_stock.hpp>  // frame_stock
@@ -12,12 +12,16 @@ namespace muster::inline MUSTER_ABI::detail {
 
 class found_forks {
  public:
-  enum class extent { unusable, some, all };  // the walk has led elsewhere; there may be one more; these are all
+  enum class extent {
+    unusable,
+    some,
+    all
+  };  // the walk left the known stack; there may be one more fork; all are found
 
-  /// `in_handler`: of a signal, where no memory may be allocated.
+  /// `in_handler`: in a signal handler, which must not allocate memory.
   found_forks(frame_stock& stock, bool in_handler) noexcept : stock_(stock), allocates_(!in_handler) {}
 
-  /// From the newest on. When there is no record, the newest is given up.
+  /// Called for the newest fork first. If there is no record for a fork, the newest fork gives up its own.
   void add(std::uintptr_t slot, std::uintptr_t return_address) noexcept {
     frame_record* one = allocates_ ? stock_.make() : stock_.take();
     if (one == nullptr) {
@@ -38,7 +42,7 @@ class found_forks {
   }
   frame_record* oldest() const noexcept { return oldest_; }
   unsigned many() const noexcept { return many_; }
-  /// For how many there was no record.
+  /// The number of forks without a record.
   unsigned lacking() const noexcept { return lacking_; }
 
  private:

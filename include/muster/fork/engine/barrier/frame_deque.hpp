@@ -3,18 +3,18 @@
 //
 // frame_deque.hpp: the forks of one thread: a deque that is the thread's stack.
 //
-// A thief that finds nothing to take asks, as in watermark.hpp. The thread's next fork sees that, and walks its own
-// stack: every frame that forks gets a record, and its return address is replaced by the barrier's. The older half of
-// them is offered. A thief reads the second half from the frame, and executes it on its own stack. When the first half
-// returns, it comes to the barrier. There the thread takes the second half back, or waits for it, and goes on in its
-// frame, on its own stack, with its locks and its thread-local data.
+// A thief that finds nothing to take asks, as in watermark.hpp. The thread's next fork sees that and walks its own
+// stack to find the frames of forks. The older half of them are offered: each gets a record, and the barrier's address
+// replaces its return address. A thief reads the second half from the frame and executes it on its own stack. When the
+// first half returns, it reaches the barrier. There the thread takes the second half back, or waits for it, and
+// continues in its frame, on its own stack, with its locks and its thread-local data.
 //
 // Order      the owner takes the newest, thieves the oldest.
-// Progress   a fork that nobody has asked: one load, one compare. A walk costs some nanoseconds per frame.
-// Signals    a thread that does not fork is asked by SIGURG, which stops it where it is for one walk.
-// Memory     for each fork that has been found, a record, which is used again.
-// Needs      x86-64 and no shadow stack: obstacle() tells what is missing; and unwind information. While a function
-//            that has none is on the stack, its thread offers nothing that it has not offered before.
+// Progress   without a request, a fork costs one load and one compare. A walk costs some nanoseconds per frame.
+// Signals    a thread that does not fork is asked by SIGURG, which interrupts it for one walk.
+// Memory     a record for each fork that was found; records are reused.
+// Needs      x86-64, no shadow stack, and unwind information; obstacle() names what is missing. While a function
+//            without unwind information is on the stack, its thread offers no further forks.
 // Source     Kumar, Blackburn, Grove, "Friendly Barriers" (VEE 2014); Kumar, Frampton, Blackburn, Grove, Tardieu,
 //            "Work-Stealing Without The Baggage" (OOPSLA 2012).
 #pragma once
@@ -27,22 +27,22 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// One for each worker. What is offered, and how thieves take it, is the other engine's: so is everything where this
-/// one is not possible. `Stack`: see machine_stack.hpp.
+/// The deque of one worker. Offering and stealing are the other engine's; so is everything if this engine is not
+/// possible. `Stack`: see machine_stack.hpp.
 template <class Stack>
 class basic_frame_deque : public fork_deque {
  public:
   explicit basic_frame_deque(sleepers& asleep, const deque_options& options = {}) noexcept
       : fork_deque(asleep, options), by_frames_(!options.apart && obstacle() == nullptr) {}
 
-  /// Null, or why this engine cannot be used in this process.
+  /// Returns null, or the reason why this engine cannot be used in this process.
   static const char* obstacle() noexcept { return Stack::obstacle(); }
-  /// Whether forks are found on the stack. Otherwise they are pushed and popped.
+  /// True if forks are found on the stack. Otherwise they are pushed and popped.
   bool by_frames() const noexcept { return by_frames_; }
 
   // --- The owner.
 
-  /// From now on the owner's forks lie below `frame`, its own.
+  /// From now on the owner's forks are below `frame`, a frame of its own.
   void begin_on_stack(const void* frame) noexcept {
     if (!by_frames_) return;
     entry_ = reinterpret_cast<std::uintptr_t>(frame);
@@ -51,15 +51,15 @@ class basic_frame_deque : public fork_deque {
     const busy now(*this);
     stock_.fill(Stack::records);
   }
-  /// The owner is a thread of the pool: nobody else says which signals it lets in.
+  /// The owner is a thread of the pool, so the pool unblocks the signal for it.
   void begin_thread() noexcept {
     if (by_frames_) Stack::let_stop();
   }
-  /// The owner begins, or ends, to execute something that may fork.
+  /// The owner begins (true) or ends (false) to execute something that may fork.
   void runs(bool now) noexcept {
     running_.store(running_.load(std::memory_order_relaxed) + (now ? 1U : ~0U), std::memory_order_relaxed);
   }
-  /// The thread is in another pool until go_on(): it cannot be asked.
+  /// The thread is in another pool until go_on() and cannot be asked.
   MUSTER_COLD void pause() noexcept {
     if (!by_frames_) return;
     publish_all();
@@ -67,12 +67,12 @@ class basic_frame_deque : public fork_deque {
   }
   void go_on() noexcept { away_.store(false, std::memory_order_relaxed); }
 
-  /// At what the frames of the owner's forks look: at nothing that concerns them where forks are pushed and popped.
+  /// The word that the frames of the owner's forks read; a constant if forks are pushed and popped.
   const void* mark() const noexcept {
     static_assert(asked > real::pool_place::nobodys_mark);
     return by_frames_ ? static_cast<const void*>(&mark_) : &real::pool_place::nobodys_mark;
   }
-  /// Within a fork, when is_asked().
+  /// Called in a fork when is_asked().
   MUSTER_COLD inline void answer_at_fork() noexcept;
   /// See fork_deque.
   void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {
@@ -80,32 +80,32 @@ class basic_frame_deque : public fork_deque {
     quiet_.store(false, std::memory_order_relaxed);
     fork_deque::offer(r, run, group);
   }
-  /// Before it sleeps: offers everything.
+  /// Offers everything, before the owner sleeps.
   MUSTER_COLD inline void publish_all() noexcept;
-  /// In the signal's handler.
+  /// Called in the signal handler.
   inline void answer_in_handler(const typename Stack::point& stopped) noexcept;
 
-  /// The newest fork whose return address has been replaced: of those, the first to come to the barrier. Or null.
+  /// The newest fork whose return address is replaced, which returns to the barrier first; or null.
   frame_record* newest() const noexcept {
     fork_record* const r = head_.load(std::memory_order_relaxed);
     return r == &bottom_ ? nullptr : static_cast<frame_record*>(r);
   }
-  /// When the first half has returned to the barrier. Returns true when the second half is the owner's. Otherwise a
-  /// thief has it: wait until it is done, and call end().
+  /// Called when the first half has returned to the barrier. Returns true if the owner may execute the second half.
+  /// Otherwise a thief has it: wait until it is done, and call end().
   bool take_back_at_barrier(frame_record& r) noexcept {
-    Stack::restore(r);  // first: as soon as it has been taken back, it may be found again
+    Stack::restore(r);  // first: once taken back, it may be found again
     return take_back(r);
   }
-  /// The same when an exception passes the frame.
+  /// The same, called when an exception passes the frame.
   MUSTER_COLD inline bool take_back(frame_record& r) noexcept;
   using fork_deque::take_back;
   MUSTER_COLD inline void end(frame_record& r) noexcept;
-  /// Forgets a record that has been joined.
+  /// Makes a joined record available again.
   void recycle(frame_record& r) noexcept {
     const busy now(*this);
     stock_.put(r);
   }
-  /// While it lives, walks end at `frame`: the functions above it have been left by an exception.
+  /// While it lives, walks end at `frame`: an exception has left the functions above it.
   class end_of_stack {
    public:
     end_of_stack(basic_frame_deque& of, const void* frame) noexcept
@@ -119,12 +119,12 @@ class basic_frame_deque : public fork_deque {
     const std::uintptr_t outer_;
   };
 
-  /// While it lives, the signal's handler does nothing.
+  /// While it lives, the signal handler does nothing.
   class busy {
    public:
     explicit busy(basic_frame_deque& of) noexcept : of_(of), outer_(of.busy_.load(std::memory_order_relaxed)) {
       of_.busy_.store(true, std::memory_order_relaxed);
-      // (1) light_fence: pairs with (2). What follows is not seen by a handler that does not see that we are busy.
+      // (1) light_fence: pairs with (2). A handler that does not see that we are busy sees none of the later stores.
       sync::light_fence();
     }
     ~busy() {
@@ -145,25 +145,26 @@ class basic_frame_deque : public fork_deque {
 
   // --- Thieves.
 
-  /// Whether the owner may have forks that it has not been asked for.
+  /// True if the owner may have forks that it has not offered.
   bool has_records() const noexcept {
     if (!by_frames_) return fork_deque::has_records();
     // (3) acquire: pairs with (4).
     return running_.load(std::memory_order_relaxed) != 0 && !away_.load(std::memory_order_relaxed) &&
            !quiet_.load(std::memory_order_acquire);
   }
-  /// Makes an owner that does not fork answer. Returns false when it could not be found out what it has.
+  /// Makes an owner that does not fork answer. Returns false if its forks could not be determined.
   MUSTER_COLD inline bool answer_for_owner() noexcept;
 
  private:
   enum class share { of_options, all };
 
-  /// From `stopped`, when a signal's handler calls. Hidden: see machine_stack::prepare().
+  /// `stopped`: the start of the walk if called by the signal handler, or null. Hidden: see machine_stack::prepare().
   [[gnu::visibility("hidden")]] inline bool publish(share how, const typename Stack::point* stopped) noexcept;
   [[gnu::visibility("hidden")]] inline void offer_found(frame_record& r) noexcept;
 
-  // unheard, and more: a signal has been sent, and no handler has said anything for long. The thread may be suspended,
-  // or not let it in; or it has let it in where this was not its worker. So many have not asked since.
+  // `unheard` or more: a signal was sent, but no handler has answered for long. The thread may be suspended or block
+  // the signal, or it received it while this was not its worker. The value beyond `unheard` counts the requests spared
+  // since.
   enum told : unsigned { nothing, asked_by_signal, failed, unheard };
 
   const bool by_frames_;
@@ -172,14 +173,15 @@ class basic_frame_deque : public fork_deque {
   frame_stock stock_;
   Stack stack_;
   alignas(isolation_size) sync::atomic<unsigned> running_{0};
-  // The signal's handler has offered everything, and since then the next fork is asked: false whenever the mark falls.
+  // The signal handler has offered everything and set the mark so that the next fork answers. Cleared before the mark
+  // falls.
   sync::atomic<bool> quiet_{false};
   sync::atomic<bool> away_{false};
   sync::atomic<unsigned> told_{nothing};
   sync::atomic<typename Stack::thread> thread_{0};
 };
 
-/// Under the lock, the oldest first.
+/// Under the lock. Called for the oldest fork first.
 template <class Stack>
 void basic_frame_deque<Stack>::offer_found(frame_record& r) noexcept {
   r.own_.ref().value = {head_.load(std::memory_order_relaxed), &Stack::run_stolen, ~r.slot_};
@@ -189,8 +191,8 @@ void basic_frame_deque<Stack>::offer_found(frame_record& r) noexcept {
   Stack::replace(r);
 }
 
-/// Offers nothing when the walk ends early: what is offered must be the oldest. Returns false when the owner may have
-/// forks that should have been offered and are not.
+/// Offers nothing if the walk ends early, because only the oldest forks may be offered. Returns false if forks that
+/// should be offered may be missing.
 template <class Stack>
 bool basic_frame_deque<Stack>::publish(share how, const typename Stack::point* stopped) noexcept {
   using extent = found_forks::extent;
@@ -266,12 +268,12 @@ void basic_frame_deque<Stack>::answer_in_handler(const typename Stack::point& st
     }
   }
   if (answered) {
-    // (4) release: pairs with (3). Whoever sees that there is nothing more finds what is offered: the handler wakes
-    // nobody, and who has asked may have lost patience.
+    // (4) release: pairs with (3). A thread that sees quiet_ also sees the offered forks. It may no longer wait for
+    // this answer, and the handler wakes no sleeper.
     quiet_.store(true, std::memory_order_release);
     mark_.store(asked, std::memory_order_relaxed);
   }
-  // Relaxed: whoever has asked looks at quiet_ as well.
+  // Relaxed: the thread that asked reads quiet_ too.
   told_.store(answered ? nothing : failed, std::memory_order_relaxed);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_fork.hpp: a fork that is a call. See fork_frame.hpp for its frame, and frame_deque.hpp for what becomes of it.
+// frame_fork.hpp: a fork that is a call. See fork_frame.hpp for its frame, and frame_deque.hpp for stealing.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_BARRIER
@@ -14,7 +14,7 @@
 
 #include <cstring>      // std::memcpy
 #include <exception>    // std::exception_ptr
-#include <optional>     // what does not fit into a register
+#include <optional>     // results that do not fit into a register
 #include <type_traits>  // std::is_scalar_v
 #include <utility>      // std::move
 
@@ -23,7 +23,7 @@ namespace muster::inline MUSTER_ABI::detail {
 template <class F>
 using half_result = result_or_nothing<result_of<F>>;
 
-/// Whether a T fits into a register, as a function returns it: a structure may be packed, or be of vectors.
+/// True if a function returns a T in one register. Only scalars: a structure may be packed, or hold vectors.
 template <class T>
 inline constexpr bool is_word = sizeof(T) <= sizeof(word) && (std::is_scalar_v<T> || std::is_same_v<T, std::monostate>);
 template <class T>
@@ -33,7 +33,7 @@ template <class T>
 MUSTER_HOT word to_word(const T& value) noexcept {
   static_assert(sizeof value <= sizeof(word));
   if constexpr (std::is_integral_v<T>) {
-    return static_cast<word>(value);  // with its sign: callees may expect it
+    return static_cast<word>(value);  // sign-extended: callees may expect it
   } else if constexpr (std::is_enum_v<T>) {
     return to_word(static_cast<std::underlying_type_t<T>>(value));
   } else {
@@ -49,11 +49,11 @@ MUSTER_HOT T from_word(word bits) noexcept {
   return value;
 }
 
-/// How a function is called with one word.
+/// Calls a function through one word.
 template <class F>
 struct call_by_word {
   static constexpr bool travels = sizeof(borrowed<F>) <= sizeof(word);
-  /// What closure() has been made of.
+  /// The inverse of closure().
   static borrowed<F> of(word closure) noexcept {
     if constexpr (travels) {
       alignas(borrowed<F>) unsigned char copy[sizeof(borrowed<F>)];
@@ -63,7 +63,7 @@ struct call_by_word {
       return *from_word<borrowed<F>*>(closure);
     }
   }
-  /// It lives as long as `f`.
+  /// The word for `f`; valid as long as `f` lives.
   MUSTER_HOT static word closure(borrowed<F>& f) noexcept {
     if constexpr (travels) {
       return to_word(f);
@@ -78,12 +78,12 @@ struct call_by_word {
       return to_word(call(closure));
     }
   }
-  /// For the thief.
+  /// Called by the thief.
   [[gnu::visibility("hidden")]] static void second(frame_record& r, word closure) noexcept {
     try {
       if (worker::current() != nullptr) {
         r.result() = to_word(call(closure));
-      } else {  // a worker only for another library that has been loaded with this code
+      } else {  // the thread is a worker only in another library that contains this code
         r.result() = to_word(pool::shared().run([&] { return call(closure); }));
       }
     } catch (...) {
@@ -102,7 +102,7 @@ struct call_by_word {
   }
 };
 
-/// Where forks cannot be found on the stack.
+/// A fork of a thread whose forks cannot be found on the stack.
 template <class F, class G>
 MUSTER_COLD fork_results<F, G> fork_without_frame(borrowed<F> f, borrowed<G> g) {
   worker* const self = worker::current();
@@ -113,7 +113,7 @@ MUSTER_COLD fork_results<F, G> fork_without_frame(borrowed<F> f, borrowed<G> g) 
 /// The second half's result, on its way from do_for_nobody() to finish_frame().
 inline constinit thread_local word nobodys_second = 0;
 
-/// What a frame does for nobody: here, so that its callers need not keep the halves across the call.
+/// NOBODY of the frame: executes both halves here, so that the frame's callers need not keep them across the call.
 template <class F, class G>
 [[gnu::visibility("hidden")]] MUSTER_COLD auto do_for_nobody(word f, word g, const void* /*mark*/) {
   auto [first, second] = fork_without_frame<F, G>(call_by_word<F>::of(f), call_by_word<G>::of(g));
@@ -134,7 +134,7 @@ template <class G>
   return {first, for_nobody()};
 }
 
-/// The second half, which a thief has executed.
+/// The result of a second half that a thief has executed.
 template <class G>
 half_result<G> join_thief(frame_record& r) {
   deque& forks = worker::current()->forks;
@@ -161,7 +161,7 @@ MUSTER_HOT auto call_first_in_frame(borrowed<F>& f, borrowed<G>& g) {
   }
 }
 
-/// After a frame whose second half has been executed by others.
+/// The result of the second half, if the caller of the frame has not executed it.
 template <class G>
 MUSTER_COLD half_result<G> finish_frame(frame_record* stolen) {
   if (is_for_nobody(stolen)) return from_word<half_result<G>>(nobodys_second);
@@ -184,7 +184,7 @@ MUSTER_HOT fork_results<F, G> fork_in_frame(borrowed<F> f, borrowed<G> g) {
       return {first, finish_frame<G>(stolen)};
     return {first, call_half(*worker::current(), g.get())};
   } else {
-    // The results lie in the caller's frame.
+    // The results are in the caller's frame.
     std::optional<first_type> first;
     std::optional<second_type> second;
     auto f_into = [&] { first.emplace(call_half(*worker::current(), f.get())); };

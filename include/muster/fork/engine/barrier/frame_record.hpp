@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_record.hpp: a fork that has been found on the stack, and whose return address has been replaced. Its frame
-// waits until the second half is done. The life of such a record is told in frame_deque.hpp.
+// frame_record.hpp: a fork that was found on the stack, and whose return address is replaced. Its frame waits until the
+// second half is done. frame_deque.hpp describes the life of such a record.
 #pragma once
 
 #include <muster/fork/engine/fork_record.hpp>  // fork_record
@@ -13,12 +13,12 @@ namespace muster::inline MUSTER_ABI::detail {
 
 class frame_record : public fork_record {
  public:
-  /// Where the return address lay, and what it was.
+  /// The place of the return address on the stack, and the original return address.
   std::uintptr_t slot() const noexcept { return slot_; }
   std::uintptr_t return_address() const noexcept { return return_address_; }
-  /// What the frame has kept for the second half, where its return address lies now.
+  /// The word that the frame kept for the second half, in the place that now holds the return address.
   std::uint64_t& closure() noexcept { return closure_; }
-  /// What the second half returns, when it does not throw.
+  /// The result of the second half, if it does not throw.
   std::uint64_t& result() noexcept { return result_; }
 
  private:
@@ -31,7 +31,7 @@ class frame_record : public fork_record {
   std::uintptr_t return_address_ = 0;
   std::uint64_t closure_ = 0;
   std::uint64_t result_ = 0;
-  // While it is found, or waits to be used again:
+  // Used by found_forks and frame_stock:
   sync::cell<frame_record*> next_free_{nullptr};
   frame_record* before_ = nullptr;
 };

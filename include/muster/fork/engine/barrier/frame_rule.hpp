@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_rule.hpp: how to get from a function's frame to its caller's, for a place in its code: what the compiler's
-// unwind information says there. For ordinary frames: the caller's stack pointer is an offset from a register, or is
-// kept beside the base; registers that must be kept are in the frame. Rules for others are not known.
+// frame_rule.hpp: the rule that leads from a function's frame to its caller's, for a place in its code, read from the
+// compiler's unwind information. For ordinary frames only: the caller's stack pointer is an offset from a register, or
+// is stored at an offset from rbp, and callee-saved registers are in the frame. Other frames have no known rule.
 //
 // Signals    may be used in signal handlers.
 // Source     DWARF 5, 6.4 "Call Frame Information"; Linux Standard Base 10.6, ".eh_frame"; System V ABI, x86-64, 3.6.
@@ -17,7 +17,7 @@
 #include <bit>      // std::bit_cast
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
-#include <limits>   // of what fits into a rule
+#include <limits>   // the range of a rule
 
 namespace muster::inline MUSTER_ABI::detail {
 
@@ -25,14 +25,15 @@ struct frame_rule {
   static constexpr std::uint8_t stack_pointer = kept_registers::many;
 
   bool known = false;
-  bool apart = false;       // the canonical frame address lies in memory; what is saved, beside rbp
-  std::uint8_t base = 0;    // which register, of kept_registers or stack_pointer
+  bool apart = false;       // the canonical frame address is in memory; registers are saved at offsets from rbp
+  std::uint8_t base = 0;    // a register of kept_registers, or stack_pointer
   std::uint8_t saved = 0;   // a bit for each register
   std::int32_t offset = 0;  // from the base
-  std::array<std::int16_t, kept_registers::many> at{};  // where it is saved, in words, from the canonical frame address
+  std::array<std::int16_t, kept_registers::many>
+      at{};  // where each is saved, in words, from the canonical frame address or rbp
 
-  /// From a point in the function to the point in its caller. False when it would not be a little higher on the stack:
-  /// then the rule is wrong, or the frame is too large for us.
+  /// Moves p from a point in the function to the point in its caller. Returns false unless that is a little higher on
+  /// the stack: otherwise the rule is wrong, or the frame is too large.
   [[nodiscard]] bool apply(stack_point& p) const noexcept {
     constexpr std::uintptr_t largest = std::uintptr_t{16} << 20;
     const std::uintptr_t from =
@@ -58,12 +59,12 @@ class unwind_information {
   explicit unwind_information(std::uintptr_t at) noexcept : found_(unwind_entry::of(at)), at_(at) {
     if (found_.entry != nullptr) readable_ = read_header() && at < end();
   }
-  /// Whether there is any that can be read.
+  /// True if there is readable unwind information.
   bool found() const noexcept { return readable_; }
   std::uintptr_t function() const noexcept { return found_.function; }
   std::uintptr_t end() const noexcept { return found_.function + bytes_; }
-  /// Once rule() has been called. A function that leaves by __builtin_eh_return keeps in its frame what it hands to the
-  /// handler, where no other has anything.
+  /// Valid after rule(). True for a function that leaves by __builtin_eh_return: its frame saves rax or rdx, which it
+  /// passes to the handler; no other frame does.
   bool leads_to_handlers() const noexcept { return leads_to_handlers_; }
 
   frame_rule rule() noexcept {
@@ -95,8 +96,8 @@ class unwind_information {
   };
   struct row {
     bool cfa_known = false, apart = false;
-    bool returns = true;       // to what lies below the canonical frame address
-    bool for_handler = false;  // a register is kept that a function need not keep
+    bool returns = true;       // the return address is just below the canonical frame address
+    bool for_handler = false;  // rax or rdx is saved, which a function need not preserve
     unsigned base = 0;
     std::int64_t offset = 0;
     std::array<saved_register, kept_registers::many> kept{};
@@ -180,7 +181,7 @@ class unwind_information {
     return !read.failed() && !own.failed();
   }
 
-  /// An expression that is an offset from rbp. Returns false for all others.
+  /// Reads an expression that is an offset from rbp. Returns false for any other.
   static bool beside_base(table_reader& read, bool and_load, std::int64_t& offset) noexcept {
     constexpr unsigned base_plus = 0x76, load = 0x06;
     const std::uint64_t length = read.unsigned_number();
@@ -206,7 +207,7 @@ class unwind_information {
     now.cfa_known = now.base != no_register;
   }
 
-  /// Up to where `at_` is. Returns false when something in it is not known.
+  /// Executes a program of the table up to `at_`. Returns false if it contains something unknown.
   bool execute(const unsigned char* from, const unsigned char* to, row& now) noexcept {
     std::array<row, 8> remembered;
     std::size_t many = 0;

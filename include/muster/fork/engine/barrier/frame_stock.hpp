@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_stock.hpp: the records of one thread that wait to be used. A signal's handler, which cannot allocate any, has
-// those that are here, and those that the thread who has sent the signal has given.
+// frame_stock.hpp: the unused records of one thread. A signal handler, which cannot allocate any, uses these and the
+// ones that the sender of the signal has given.
 //
-// Threads    give() by any; all else by the owner, or by a handler that has stopped it while it does nothing here.
+// Threads    any thread may call give(). The rest is for the owner, or for a handler that interrupts it outside of
+//            these functions.
 #pragma once
 
 #include <muster/base/sync.hpp>                         // sync::atomic
@@ -26,7 +27,7 @@ class frame_stock {
     delete_all(gift_.load(std::memory_order_relaxed));
   }
 
-  /// Null when there is none.
+  /// Returns null if there is none.
   frame_record* take() noexcept {
     frame_record* const one = free_;
     if (one == nullptr) return nullptr;
@@ -34,7 +35,7 @@ class frame_stock {
     --many_;
     return one;
   }
-  /// The same, or one that has been allocated.
+  /// The same, but allocates one if there is none.
   frame_record* make() noexcept {
     frame_record* const one = take();
     return one != nullptr ? one : new (std::nothrow) frame_record;
@@ -44,7 +45,7 @@ class frame_stock {
     free_ = &one;
     ++many_;
   }
-  /// Until there are so many, or there is no memory.
+  /// Allocates records until there are `many`, or no memory is left.
   void fill(unsigned many) noexcept {
     while (many_ < many) {
       auto* const one = new (std::nothrow) frame_record;
@@ -53,9 +54,9 @@ class frame_stock {
     }
   }
 
-  /// For a handler that had too few.
+  /// Called by a handler that lacked `many` records.
   void lacks(unsigned many) noexcept { lacking_.store(many, std::memory_order_relaxed); }
-  /// For who is about to send a signal.
+  /// Called by a thread that is about to send a signal: allocates the records that the last handler lacked.
   void give() noexcept {
     const unsigned lacking = lacking_.exchange(0, std::memory_order_relaxed);
     if (lacking == 0) return;
@@ -69,7 +70,7 @@ class frame_stock {
     // (1) acq_rel: pairs with (2), and with itself.
     delete_all(gift_.exchange(all, std::memory_order_acq_rel));
   }
-  /// Returns whether there are any.
+  /// Called by the handler: takes the given records. Returns true if there are any records.
   bool take_gift() noexcept {
     // (2) acquire: pairs with (1).
     for (frame_record* one = gift_.exchange(nullptr, std::memory_order_acquire); one != nullptr;)
@@ -85,7 +86,7 @@ class frame_stock {
 
   frame_record* free_ = nullptr;
   unsigned many_ = 0;
-  sync::atomic<unsigned> lacking_{0};  // the forks for which a handler had no record
+  sync::atomic<unsigned> lacking_{0};  // the number of forks for which a handler had no record
   sync::atomic<frame_record*> gift_{nullptr};
 };
 

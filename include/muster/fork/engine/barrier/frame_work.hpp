@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_work.hpp: what a worker does when one of its first halves returns to the barrier, when an exception passes it,
-// when a fork is asked, and when a signal stops it. See engine/barrier/frame_deque.hpp.
+// frame_work.hpp: a worker's reaction when a first half returns to the barrier, when an exception passes the barrier,
+// when a fork is asked, and when a signal interrupts it. See engine/barrier/frame_deque.hpp.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_BARRIER
@@ -18,7 +18,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// The calling worker's fork whose return address lay there.
+/// The calling worker's fork whose return address was at `slot`.
 inline frame_record& replaced_at(const worker* self, std::uintptr_t slot) noexcept {
   frame_record* const r = self == nullptr ? nullptr : self->forks.newest();
   MUSTER_CHECK(
@@ -41,14 +41,14 @@ inline frame_record* came_to_barrier(std::uintptr_t slot) noexcept {
 
 inline void answer_from_fork() noexcept { worker::current()->forks.answer_at_fork(); }
 
-/// The thief needs what is in the frame, and in those above.
+/// The frame and those above must stay until the thief, which uses them, is done.
 inline void exception_passes(std::uintptr_t slot) noexcept {
   worker* const self = worker::current();
   frame_record& r = replaced_at(self, slot);
   if (!self->forks.take_back(r)) {
     const deque::end_of_stack here(self->forks, __builtin_frame_address(0));
     self->await(r);
-    r.error() = nullptr;  // the first half's is thrown
+    r.error() = nullptr;  // the first half's exception is thrown instead
     self->forks.end(r);
   }
   self->forks.recycle(r);
@@ -56,7 +56,7 @@ inline void exception_passes(std::uintptr_t slot) noexcept {
 
 inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception*,
                                           _Unwind_Context* barrier) noexcept {
-  // What unwinders call the canonical frame address here is that of the frame below: the stack pointer in this one.
+  // The canonical frame address that unwinders report here is that of the frame below: the stack pointer in this one.
   if ((actions & _UA_CLEANUP_PHASE) != 0) exception_passes(_Unwind_GetCFA(barrier) - sizeof(void*));
   return _URC_CONTINUE_UNWIND;
 }

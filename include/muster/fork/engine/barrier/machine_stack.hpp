@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// machine_stack.hpp: the processor's stack, for frame_deque: how forks are found on it, how their return addresses are
-// replaced, and how another thread is stopped.
+// machine_stack.hpp: the processor's stack, for frame_deque: finds forks on it, replaces their return addresses, and
+// interrupts another thread.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_BARRIER
@@ -22,24 +22,24 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What stop_signal calls, for the calling thread's worker.
+/// The handler that stop_signal calls, for the calling thread's worker.
 inline void stopped_by_signal(const void* of, void* context) noexcept;
 
 class machine_stack {
  public:
   using thread = int;
-  /// Where a signal has stopped a thread.
+  /// The place where a signal has interrupted a thread.
   using point = stack_point;
-  /// How many records a thread has at hand, at least.
+  /// The minimum number of unused records of a thread.
   static constexpr unsigned records = 16;
-  /// How often nobody waits for an answer, when one has waited in vain.
+  /// After a thief has waited without success, this many later requests are skipped.
   static constexpr unsigned spared = 32;
 
-  /// Null, or why forks cannot be found in this process.
+  /// Returns null, or the reason why forks cannot be found in this process.
   static const char* obstacle() noexcept {
     static const char* const why = [] {
       const char* const first = first_obstacle();
-      if (first != nullptr) keep_library_of(first);  // others that have this code may say the same
+      if (first != nullptr) keep_library_of(first);  // other libraries with this code may return the same text
       return first;
     }();
     if (why == nullptr) make_ready();
@@ -49,9 +49,9 @@ class machine_stack {
   static thread this_thread() noexcept { return stop_signal::this_thread(); }
   /// For the pool's own threads.
   static void let_stop() noexcept { stop_signal::let_in(); }
-  /// Stops a thread where it is; `of` tells it what for.
+  /// Interrupts a thread; `of` is passed to the handler.
   static void stop(thread one, void* of) noexcept { stop_signal::send(one, of); }
-  /// Returns false when what a stopped thread does is not ready() for long.
+  /// Waits until ready(). Returns false if that takes too long.
   template <class Ready>
   static bool wait(Ready ready) noexcept {
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
@@ -62,12 +62,12 @@ class machine_stack {
     return true;
   }
 
-  /// Where the caller is: calls that it makes lie deeper.
+  /// The caller's depth on the stack; its callees are deeper.
   [[gnu::always_inline]] static std::uint64_t depth() noexcept {
     return ~reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   }
-  /// Finds the forks below `newest_slot`, that of the newest fork that is known, or, when it is 0, below `entry`; from
-  /// where the thread is, or `stopped`, from where a signal has stopped it.
+  /// Finds the forks below `newest_slot`, the slot of the newest known fork, or below `entry` if that is 0. Walks from
+  /// the caller, or from `stopped`, where a signal has interrupted the thread.
   found_forks::extent find(found_forks& found, std::uintptr_t newest_slot, std::uintptr_t entry,
                            const point* stopped) noexcept {
     stack_walk walk(calls_, found, newest_slot, entry);
@@ -77,15 +77,16 @@ class machine_stack {
     return walk.go(here);
   }
 
-  /// Before the first prepare(), without a lock, as it asks the loader; not in a handler. By the same library: each has
-  /// its own barrier, to which frames of others may return, so that it must stay loaded.
+  /// Call it before the first prepare(), without a lock because it asks the loader, and not in a handler. The same
+  /// library must call both: each has its own barrier, which must stay loaded because frames of others may return to
+  /// it.
   [[gnu::visibility("hidden")]] static void make_ready() noexcept {
     if (barrier_stays.load(std::memory_order_relaxed)) [[likely]]
       return;
     keep_library_of(&barrier_stays);
     barrier_stays.store(true, std::memory_order_relaxed);
   }
-  /// Before replace(), by the same library. Returns false when it has not made ready.
+  /// Call it before replace(), in the same library. Returns false if that has not called make_ready().
   [[gnu::visibility("hidden")]] static bool prepare(frame_record& r) noexcept {
     r.closure() = fork_frame::closure(r.slot());
     return barrier_stays.load(std::memory_order_relaxed);
@@ -93,14 +94,15 @@ class machine_stack {
   /// From now on the fork's first half returns to the barrier.
   [[gnu::visibility("hidden")]] static void replace(frame_record& r) noexcept {
     fork_frame::closure(r.slot()) = r.return_address() + fork_frame::unwound_to;
-    // (1) light_fence: alone, for handlers on this thread that unwind its stack: who finds the barrier finds the true
-    // return address.
+    // (1) light_fence: alone, for handlers on this thread that unwind its stack: one that finds the barrier finds the
+    // true return address.
     sync::light_fence();
     *std::bit_cast<std::uintptr_t*>(r.slot()) = return_barrier();
   }
-  /// When the first half has returned to the barrier. Not when an exception passes: unwinders still read what is there.
+  /// Call it when the first half has returned to the barrier, but not when an exception passes: unwinders still read
+  /// the replaced word.
   static void restore(frame_record& r) noexcept { fork_frame::closure(r.slot()) = r.closure(); }
-  /// For the thief, on its own stack: executes the second half.
+  /// Called by the thief, on its own stack: executes the second half.
   static open_count* run_stolen(fork_record& of) noexcept {
     auto& r = static_cast<frame_record&>(of);
     fork_frame::code(r.return_address())(r, r.closure());
@@ -119,7 +121,7 @@ class machine_stack {
                : "SIGURG cannot be handled: let the process call sigaction(2), or use the engine watermark";
   }
 
-  /// So it has unwind information only when all functions have.
+  /// A function that has unwind information only if all functions have.
   [[gnu::noinline, gnu::visibility("hidden")]] static void throw_nothing() noexcept { asm volatile(""); }
 
   known_calls calls_;

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// return_barrier.hpp: where a function returns to when its return address has been replaced. x86-64, the System V
+// return_barrier.hpp: the code that a function returns to when its return address is replaced. x86-64, the System V
 // convention.
 //
-// Unwinding  goes through the barrier, to the function that is waiting for the return: exceptions, debuggers,
-//            backtrace(), profilers. For them it is a function that has just been called: where its return address
-//            would be, the frame has a place in its code (fork_frame::unwound_to). What unwinds the stack for an
-//            exception is stopped here, until no other thread needs the frame above.
-// Symbols    none that others see: the functions are inline, and the linker keeps one of each.
+// Unwinding  exceptions, debuggers, backtrace() and profilers continue through the barrier to the function that waits
+//            for the return. To them the barrier is a function that was just called: in place of its return address the
+//            frame holds an address in its own code (fork_frame::unwound_to). Unwinding for an exception waits here
+//            until no other thread needs the frame above.
+// Symbols    none are exported: the functions are inline, and the linker keeps one of each.
 #pragma once
 
 #include <muster/base/sync.hpp>                       // sync::atomic
@@ -20,38 +20,38 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What a function finds in the registers that its callees must keep.
+/// The values of the callee-saved registers in a function.
 struct kept_registers {
   enum name : unsigned { rbp, rbx, r12, r13, r14, r15, many };
   std::uintptr_t of[many];
 };
 
-/// Where a function is, after a call or when a signal has stopped it.
+/// A place in a function's execution: after a call, or where a signal has interrupted it.
 struct stack_point {
   kept_registers kept;
   std::uintptr_t stack;  // its stack pointer
   std::uintptr_t at;     // in its code
 };
 
-/// Whether the library that this is in stays loaded.
+/// True if the library that contains this stays loaded.
 [[gnu::visibility("hidden")]] inline constinit sync::atomic<bool> barrier_stays{false};
 
-/// The names of the following in assembly.
+/// The assembly names of the following functions.
 #define MUSTER_CAME_TO_BARRIER "muster_v0_came_to_barrier"
 #define MUSTER_PASSED_BARRIER "muster_v0_passed_barrier"
 
-/// For the calling thread's worker: the first half of the fork whose return address lay at `slot` has returned. Returns
-/// when the frame may go on: null, or what its other return gives.
+/// The first half of the calling worker's fork whose return address was at `slot` has returned. Waits until the frame
+/// may continue. Returns null, or the record that the frame's other return passes on.
 [[gnu::visibility("hidden"), gnu::used]] inline frame_record* came_to_barrier(std::uintptr_t slot) noexcept
     asm(MUSTER_CAME_TO_BARRIER);
-/// The barrier's personality routine: an exception is on its way to the frame.
+/// The barrier's personality routine: called while an exception propagates to the frame.
 [[gnu::visibility("hidden"), gnu::used]] inline _Unwind_Reason_Code passed_barrier(int, _Unwind_Action actions,
                                                                                    _Unwind_Exception_Class,
                                                                                    _Unwind_Exception*,
                                                                                    _Unwind_Context* barrier) noexcept
     asm(MUSTER_PASSED_BARRIER);
 
-/// Keeps the result, and calls came_to_barrier(). Entered by a jump, as if the waiting frame had called it.
+/// Saves the result and calls came_to_barrier(). Entered by a jump, as if the waiting frame had called it.
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline void barrier_body() {
   MUSTER_SEEMS_TO_CALL
   asm volatile(
@@ -76,7 +76,7 @@ struct stack_point {
       : "i"(fork_frame::other_return)MUSTER_MAY_THROW);
 }
 
-/// Returns the barrier's address, for return addresses to be replaced by. Its code follows.
+/// Returns the barrier's address, which replaces return addresses. The barrier's code follows.
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline std::uintptr_t return_barrier() {
   MUSTER_SEEMS_TO_CALL
   asm volatile(".cfi_personality 0x1b, " MUSTER_PASSED_BARRIER
@@ -93,7 +93,7 @@ struct stack_point {
                : "i"(&barrier_body), "i"(fork_frame::unwound_to)MUSTER_MAY_THROW);
 }
 
-/// Where the caller is.
+/// Stores the caller's registers and place.
 [[MUSTER_NAKED]] inline void find_here(stack_point& /*rdi*/) {
   asm volatile(
       "movq %%rbp, (%%rdi)\n\t"

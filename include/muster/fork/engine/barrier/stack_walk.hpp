@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// stack_walk.hpp: finds the forks on the calling thread's stack that nobody else has seen yet.
+// stack_walk.hpp: finds the forks on the calling thread's stack that no other thread has seen.
 //
-// Where     from the caller to the newest frame whose return address has been replaced; or, when there is none, to
-//           where the thread has entered the pool. A stack that leads elsewhere has no forks for us: whoever forks on a
-//           stack that he has made himself, forks serially.
-// Cost      some nanoseconds a frame. What the compiler's tables say of a call is read once, and kept by its return
-//           address and its function's code.
+// Where     from the caller to the newest frame whose return address is replaced, or, if there is none, to the frame in
+//           which the thread entered the pool. A walk that leads elsewhere finds no forks: forks on a stack that the
+//           program switched to run serially.
+// Cost      some nanoseconds per frame. The compiler's tables are read once per call and cached by its return address
+//           and its function's code.
 // Signals   may be used in signal handlers, as frame_rule.hpp.
 #pragma once
 
@@ -17,7 +17,7 @@
 #include <muster/fork/engine/barrier/return_barrier.hpp>  // stack_point
 
 #include <algorithm>  // std::min
-#include <array>      // the rules that are known
+#include <array>      // the known rules
 #include <bit>        // std::bit_cast
 #include <cstddef>    // std::size_t
 #include <cstdint>    // std::uintptr_t
@@ -26,19 +26,19 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// What is known of a call, by its return address, and by the code that it has been read for: another library may have
-/// been loaded there since.
+/// The cached facts about a call, by its return address. The code is compared too: another library may have been loaded
+/// there since.
 struct known_call {
   using words = std::array<std::uint64_t, 4>;
   std::uintptr_t return_address = 0;
   std::uintptr_t function = 0;  // where it begins
-  words code{};                 // what makes its frame, and the call
+  words code{};                 // the code that makes its frame, and the call
   frame_rule rule;
   bool fork = false;
-  bool unwinds = false;  // by a function that unwinds the stack: what is above it may have been left already
+  bool unwinds = false;  // the function unwinds the stack: frames above it may have been left already
 };
 
-/// Of the calls seen last.
+/// A cache of the calls seen last.
 class known_calls {
  public:
   const known_call& of(std::uintptr_t return_address) noexcept {
@@ -65,13 +65,13 @@ class known_calls {
     return {code_at(std::min(function, last)), code_at(std::min(function + bytes, last)),
             code_at(std::min(function + 2 * bytes, last)), code_at(last)};
   }
-  /// Whether there is code still where the function began, as there is where it returns to.
+  /// True if there still is code where the function began, given that there is at the return address.
   static bool has_code(std::uintptr_t function, std::uintptr_t return_address) noexcept {
     constexpr unsigned page_bits = 12;
     return (function ^ return_address) >> page_bits == 0 || unwind_entry::in_one_library(function, return_address);
   }
   static bool is(const known_call& one, std::uintptr_t return_address) noexcept {
-    // Only what is known has code: stacks that others make may end with any address.
+    // Only known calls certainly have code: a stack made by the program may end with any address.
     if (!one.rule.known || one.return_address != return_address || !has_code(one.function, return_address))
       return false;
     const known_call::words now = code_of(one.function, return_address);
@@ -84,9 +84,9 @@ class known_calls {
   std::array<std::array<known_call, 2>, std::size_t{1} << bits> all_{};
 };
 
-/// Whether a function, whose rule has been read, is one of those that unwind the stack: the ones that we would call
-/// (not by their addresses, which may be of the program's own entries to them), or others that lead to handlers, such
-/// as those of a second unwinder in the program.
+/// True if a function whose rule has been read unwinds the stack: an unwinder function that this library would call
+/// (read from the GOT, since its address may be that of the program's PLT entry), or another that leads to handlers,
+/// such as that of a second unwinder in the program.
 inline bool unwinds_stack(const unwind_information& of) noexcept {
   std::uintptr_t raise = 0, resume = 0, force = 0, again = 0;
   asm("movq _Unwind_RaiseException@GOTPCREL(%%rip), %0\n\t"
@@ -115,17 +115,17 @@ class stack_walk {
  public:
   using extent = found_forks::extent;
 
-  /// `newest_slot`: of the forks that are known; 0 when there are none. `entry`: in the thread's frame that has entered
-  /// the pool.
+  /// `newest_slot`: the slot of the newest known fork, or 0 if there is none. `entry`: an address in the frame in which
+  /// the thread entered the pool.
   stack_walk(known_calls& calls, found_forks& found, std::uintptr_t newest_slot, std::uintptr_t entry) noexcept
       : calls_(calls), found_(found), newest_slot_(newest_slot), entry_(entry) {}
 
-  /// From a function that has called.
+  /// Walks from a call.
   extent go(stack_point p) noexcept {
     if (newest_slot_ == 0 && p.stack >= entry_) return extent::unusable;
     for (;;) {
       const std::uintptr_t slot = p.stack - sizeof(void*);
-      // Above the newest all are known. When its return is being dealt with, its slot is its own again.
+      // All forks above the newest known one are known. While its return is handled, its slot holds the true address.
       if (newest_slot_ != 0 && slot >= newest_slot_) return slot == newest_slot_ ? extent::all : extent::unusable;
       if (p.stack >= entry_) return extent::all;
       const known_call& call = calls_.of(p.at);
@@ -134,17 +134,17 @@ class stack_walk {
       if (!call.rule.apply(p)) return extent::unusable;
     }
   }
-  /// From one that a signal has stopped.
+  /// Walks from where a signal has interrupted the thread.
   extent go_from_signal(stack_point p) noexcept {
     unwind_information function(p.at);
     if (!function.found()) return extent::unusable;
     const frame_rule rule = function.rule();
     if (!rule.known || unwinds_stack(function)) return extent::unusable;
-    // It may have looked whether somebody asks, and not called its first half yet.
+    // It may have checked for a request but not called its first half yet.
     const bool may_fork = fork_frame::begins_at(function.function(), function.end());
     if (newest_slot_ == 0 && p.stack > entry_) return extent::unusable;
     if (!rule.apply(p)) return extent::unusable;
-    // Its own frame holds the entry, or is the next one below: this is the thread's stack, with nothing between.
+    // Its own frame contains the entry, or is the next one below: the walk is complete, with no frame between.
     if (newest_slot_ == 0 && p.stack >= entry_) return may_fork ? extent::some : extent::all;
     const extent above = go(p);
     return above == extent::all && may_fork ? extent::some : above;

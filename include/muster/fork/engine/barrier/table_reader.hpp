@@ -14,7 +14,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// Reads the tables. What it does not know makes it fail, and it stays so.
+/// Reads the tables. After an unknown encoding it stays failed().
 class table_reader {
  public:
   explicit table_reader(const unsigned char* at) noexcept : at_(at) {}
@@ -42,7 +42,7 @@ class table_reader {
       return static_cast<std::int64_t>(value);
     }
   }
-  /// A pointer, as `encoding` says.
+  /// Reads a pointer in the given encoding.
   std::uintptr_t pointer(unsigned encoding) noexcept {
     const auto here = reinterpret_cast<std::uintptr_t>(at_);
     std::uintptr_t value = 0;
