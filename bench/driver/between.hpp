@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// between.hpp: parcels from producers to consumers that are processes, through one channel, checked and timed.
+// between.hpp: parcels between processes, from producers to consumers through one channel, checked and timed.
 //
 // A channel takes part through an adapter:
 //   C(std::size_t capacity, unsigned producers, unsigned consumers)   in the process that starts all others
 //   C::producer(C&)   in a process that the first one has forked: push(const parcel&) waits
 //   C::consumer(C&)   bool pop(parcel&) waits; false at the end
-//   C::producer::leave(bool last)   it has pushed its last parcel; `last`: so have all others
-//   C::forget()   the first process takes no part any more
+//   C::producer::leave(bool last)   it has pushed its last parcel; `last`: so have all other producers
+//   C::forget()   the first process no longer uses the channel
 #pragma once
 
 #include "driver/contender.hpp"
@@ -43,7 +43,7 @@ namespace detail {
 
 inline constexpr unsigned most_processes = 64;
 
-/// What the processes of a run share beside the channel.
+/// The state that the processes of a run share beside the channel.
 struct crossing {
   explicit crossing(unsigned processes, unsigned senders) : line(processes), producers(senders) {}
 
@@ -95,7 +95,7 @@ outcome run_between(const stream_spec& spec) {
   for (unsigned me = 0; me < processes; ++me) {
     const pid_t child = ::fork();
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // an interrupted run leaves nobody behind
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // an interrupted run leaves no process behind
       try {
         work(me);
       } catch (...) {

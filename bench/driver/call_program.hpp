@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // call_program.hpp: system calls through queues, as in section V-F of the FFQ paper. Threads that make no calls send
-// them to threads that do, and get the results back. A caller has one call under way, so that no push waits for room. A
-// fiber that waits lets the others of its carrier run. One text serves real threads and simulated ones.
+// requests to threads that do, and get the results back. A caller has one call in flight, so no push waits for room.
+// While a fiber waits, the others of its carrier run. The same code serves real and simulated threads.
 //
 // Channel(const call_spec&)                      shares_replies: a carrier may get the replies of others
 // Channel::caller(Channel&, unsigned carrier)    push(call_request), bool try_pop(call_reply&); end(): once, after the
@@ -31,7 +31,8 @@ namespace muster::bench::inline MUSTER_ABI {
 struct call_request {
   std::uint32_t call = SYS_getppid;
   std::uint32_t caller = 0;
-  std::array<std::uint64_t, 5> arguments{};  // of most calls; here the first one is the caller's number of this call
+  std::array<std::uint64_t, 5>
+      arguments{};  // most calls have up to five; here the first is the caller's number of this call
 };
 struct call_reply {
   std::uint32_t caller = 0;
@@ -39,13 +40,14 @@ struct call_reply {
   std::int64_t result = 0;
 };
 
-/// How many of the calls are this caller's.
+/// The number of calls that this caller makes.
 inline std::uint64_t calls_of(const call_spec& spec, unsigned caller) {
   const std::uint64_t all = std::uint64_t{spec.carriers} * spec.fibers;
   return spec.items / all + (caller < spec.items % all ? 1 : 0);
 }
 
-/// Calls work(fiber) on each of the fibers of this thread, or on itself, after start(), which waits for other threads.
+/// Calls start(), which waits for other threads, and then work(fiber) on each fiber of this thread, or on the thread
+/// itself if it has no fibers.
 template <class Start, class Work>
 void run_callers(unsigned many, const Start& start, const Work& work) {
   if (many == 1) {
@@ -61,20 +63,20 @@ void run_callers(unsigned many, const Start& start, const Work& work) {
       work(f);
     });
   }
-  this_fiber::yield();  // each has one turn, and stands here
+  this_fiber::yield();  // each fiber runs once, up to its own wait
   start();
   open = true;
   fibers.clear();  // joins
 }
 
-/// The callers of one carrier, and what has arrived for each.
+/// The callers of one carrier, and the replies that have arrived for them.
 class call_desk {
  public:
-  /// `shared`: other carriers deliver, too.
+  /// `shared`: other carriers deliver too.
   call_desk(unsigned carrier, unsigned callers, bool shared)
       : first_(carrier * callers), shared_(shared), slots_(callers), callers_(callers) {}
 
-  /// Makes the call number `number` of a caller; returns its result. `deliver(reply)` is called for each reply.
+  /// Makes call `number` of a caller and returns its result. Calls `deliver(reply)` for each reply.
   template <class From, class Deliver>
   std::int64_t call(From& ends, unsigned fiber, std::uint32_t number, const Deliver& deliver) {
     slot& own = slots_[fiber];
@@ -82,7 +84,7 @@ class call_desk {
     ends.push(call_request{.caller = first_ + fiber, .arguments = {number}});
     while (own.number.load(std::memory_order_acquire) != number) {
       if (waiting_.load(std::memory_order_relaxed) != callers_) {
-        this_fiber::yield();  // another need not wait
+        this_fiber::yield();  // another fiber may have its reply
         continue;
       }
       until([&] {
@@ -92,14 +94,14 @@ class call_desk {
     }
     return own.result;
   }
-  /// By any carrier.
+  /// Called by any carrier.
   void deliver(const call_reply& r) {
     slot& of = slots_[r.caller - first_];
     of.result = r.result;
     of.number.store(r.number, std::memory_order_release);
     add(-1U);
   }
-  /// By a caller that makes no more calls.
+  /// Called by a caller that makes no more calls.
   void leave() { --callers_; }
 
  private:
@@ -116,8 +118,8 @@ class call_desk {
   const unsigned first_;  // the number of the first caller
   const bool shared_;
   std::vector<slot> slots_;
-  unsigned callers_;                                           // that are left
-  alignas(isolation_size) sync::atomic<unsigned> waiting_{0};  // and have no reply
+  unsigned callers_;                                           // that have not left
+  alignas(isolation_size) sync::atomic<unsigned> waiting_{0};  // of these, the ones without a reply
 };
 
 /// run(body) calls body(index, start, execute) on each thread, carriers first, and returns their time as an outcome.
@@ -158,7 +160,7 @@ auto exchange_calls(const call_spec& spec, std::int64_t right, const Run& run) {
   if (all_executed != spec.items)
     result.error = std::to_string(all_executed) + " calls were made, " + std::to_string(spec.items) + " asked for";
   result.items = spec.items;
-  // One caller waits for one call, all the time.
+  // The time that one caller waits for each of its calls.
   result.detail["latency"] =
       result.seconds * 1e9 * static_cast<double>(spec.carriers * spec.fibers) / static_cast<double>(spec.items);
   return result;

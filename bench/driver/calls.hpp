@@ -16,7 +16,7 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-/// For finished runs: what one caller waits for one call, all the time.
+/// For finished runs: the time that one caller waits for each of its calls.
 inline void add_latency(outcome& to, const call_spec& spec) {
   to.items = spec.items;
   to.peak_memory = peak_memory();

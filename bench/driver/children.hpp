@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// children.hpp: processes that begin and end one after another, for syscall/start.
+// children.hpp: processes that start and end one after another, for syscall/start.
 #pragma once
 
 #include "driver/contender.hpp"
@@ -15,7 +15,7 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-/// `begin` makes a process and returns its number; it must exit with status `status`.
+/// `begin` starts a process and returns its id; it must exit with status `status`.
 template <class Begin>
 outcome run_children(const start_spec& spec, const Begin& begin, int status = 0) {
   using clock = std::chrono::steady_clock;

@@ -4,7 +4,7 @@
 // contender.hpp: one line of a chart: a queue, used in one way, with everything an experiment must know about it.
 //
 // Each peer's adapter is a source file of its own that adds its contenders to the catalogue; a peer that is not
-// installed is not compiled, and the catalogue says so by name.
+// installed is not compiled, and the catalogue names it as missing.
 #pragma once
 
 #include "driver/outcome.hpp"
@@ -19,12 +19,12 @@
 
 namespace muster::bench {
 
-/// Items from producers to consumers as fast as they go.
+/// Items from producers to consumers, as fast as possible.
 struct stream_spec {
   std::size_t capacity = 4096;
   unsigned producers = 1;
   unsigned consumers = 1;
-  std::uint64_t items = 0;  // in all, split evenly
+  std::uint64_t items = 0;  // in total, split evenly
   bool demand_order = true;
   std::vector<int> pus;  // producers first
 };
@@ -35,45 +35,45 @@ struct exchange_spec {
   unsigned producers = 1;
   unsigned consumers = 1;  // of each producer
   std::uint64_t items = 0;
-  bool events = false;   // asks the processor's counters, where that is allowed
+  bool events = false;   // reads the processor's counters, where that is allowed
   std::vector<int> pus;  // producers first
 };
 
-/// Paced items to two consumers, one of which now and then falls asleep in the middle of taking one.
+/// Paced items to two consumers, one of which now and then sleeps in the middle of taking one.
 struct stall_spec {
   std::size_t capacity = 64;
   std::uint64_t items = 0;
   std::uint64_t period_ns = 4000;  // between two pushes
   std::uint64_t sleep_ns = 1000000;
-  std::uint64_t sleep_every = 0;  // items between two sleeps; 0 means that nobody sleeps
+  std::uint64_t sleep_every = 0;  // items between two sleeps; 0: no consumer sleeps
   bool demand_order = true;
   std::vector<int> pus;  // the producer, then two consumers
 };
 
-/// Fibers of several kernel threads that use one thing together, each with work of its own between two operations.
+/// Fibers of several kernel threads that share one object, each with work of its own between two operations.
 struct team_spec {
   unsigned carriers = 1;
-  unsigned fibers = 1;          // of each carrier; 1: none, the thread itself works
-  unsigned work = 0;            // dummy iterations between two operations, up to so many (driver/local_work.hpp)
-  unsigned least_work = 1;      // and at least so many
-  std::uint64_t items = 0;      // operations in all, split evenly
-  std::uint64_t prefilled = 0;  // items that are in a queue or a stack at the start
+  unsigned fibers = 1;          // of each carrier; 1: no fibers, the thread itself works
+  unsigned work = 0;            // maximum of dummy iterations between two operations (driver/local_work.hpp)
+  unsigned least_work = 1;      // their minimum
+  std::uint64_t items = 0;      // operations in total, split evenly
+  std::uint64_t prefilled = 0;  // items in a queue or a stack at the start
   bool latency = false;         // times some of the operations
-  bool events = false;          // asks the processor's counters, where that is allowed
+  bool events = false;          // reads the processor's counters, where that is allowed
   std::vector<int> pus{};       // of the carriers
 };
 
 /// When processor time without work is measured: not at all, after a run, or in the middle of one, while it sleeps.
 enum class idleness { unmeasured, outside, inside };
 
-/// A program that forks and joins (programs/), executed by so many workers.
+/// A program that forks and joins (programs/), executed by a number of workers.
 struct fork_spec {
   std::string program{};
   std::uint64_t size = 0;  // as the program understands it
   unsigned workers = 1;
-  std::uint64_t items = 1;  // calls or nodes in all: the program is executed so often; once at least
+  std::uint64_t items = 1;  // calls or nodes in total: determines how often the program is executed, at least once
   bool one_run = false;     // all executions in one run of the pool, not each in a run of its own
-  double pause = 0;         // seconds between two executions, in which this thread works by itself
+  double pause = 0;         // seconds between two executions, in which this thread works alone
   idleness idle = idleness::unmeasured;
   double idle_seconds = 0;
   std::vector<int> pus{};  // that the workers share
@@ -83,15 +83,15 @@ struct fork_spec {
 struct heap_spec {
   unsigned active = 32;      // lanes of each warp
   std::uint64_t items = 0;   // threads
-  std::uint64_t filled = 0;  // objects of 1 KiB that are there before
+  std::uint64_t filled = 0;  // objects of 1 KiB that exist before
   std::uint64_t seed = 1;
 };
 
-/// System calls that others make for their callers. A caller asks, waits for the result, and asks again.
+/// System calls that other threads make for their callers. A caller sends a request, waits for the result, and repeats.
 struct call_spec {
-  unsigned carriers = 1;      // threads with callers; each has a thread that makes calls beside it
+  unsigned carriers = 1;      // threads with callers; each has another thread that makes its calls
   unsigned fibers = 1;        // callers of each carrier; 1: the thread itself
-  std::uint64_t items = 0;    // calls in all, split evenly
+  std::uint64_t items = 0;    // calls in total, split evenly
   std::vector<int> pus = {};  // carriers first, then the threads that make the calls
 };
 
@@ -101,22 +101,22 @@ struct read_spec : call_spec {
   static constexpr std::uint64_t pages = 256;  // of the file, which is in memory
 };
 
-/// Something begins, yields a result, and ends: a process, or a job in one that is there.
+/// Something starts, returns a result, and ends: a process, or a job in an existing process.
 struct start_spec {
   std::uint64_t items = 0;    // times, one after another
-  std::vector<int> pus = {};  // of the new process and of the one that begins it; empty: not pinned
+  std::vector<int> pus = {};  // of the new process and of its parent; empty: not pinned
 };
 
-/// One client of a broker, and what else runs.
+/// One client of a broker, and the load that runs beside it.
 struct crowd_spec {
-  enum class other { none, busy, flood };  // nothing; threads that compute; a client that makes calls without end
+  enum class other { none, busy, flood };  // nothing; threads that compute; a client that makes calls endlessly
   other beside = other::none;
-  std::uint64_t items = 0;           // calls of the first
-  std::vector<int> pus = {};         // where it and its broker run
-  std::vector<int> pus_beside = {};  // and the others
+  std::uint64_t items = 0;           // calls of the client
+  std::vector<int> pus = {};         // of the client and its broker
+  std::vector<int> pus_beside = {};  // of the load
 };
 
-/// Which experiments a contender takes part in.
+/// The experiments that a contender takes part in.
 enum topic : unsigned {
   one_to_one = 1U << 0U,
   fan_out = 1U << 1U,
@@ -130,19 +130,19 @@ enum topic : unsigned {
   fiber_switch = 1U << 9U,
   without_waiting = 1U << 10U,
   counted = 1U << 11U,
-  fork_programs = 1U << 12U,  // all that fork and join
-  fork_calls = 1U << 13U,     // those that are nothing but forks
+  fork_programs = 1U << 12U,  // all programs that fork and join
+  fork_calls = 1U << 13U,     // programs that do nothing but fork
   fork_algorithms = 1U << 14U,
-  fork_policies = 1U << 15U,  // how a thread shares its forks, which is counted
+  fork_policies = 1U << 15U,  // how a thread shares its forks; counted
   heap_layers = 1U << 16U,
   heap_coalescing = 1U << 17U,
   heap_fifos = 1U << 18U,
   queue_layouts = 1U << 19U,
-  between_processes = 1U << 20U,  // one producer, one consumer; and
+  between_processes = 1U << 20U,  // one producer, one consumer
   from_one_process = 1U << 21U,   // one producer, several consumers
   between_many = 1U << 22U,
   queue_pairs = 1U << 23U,      // by any number of threads
-  pairs_alone = 1U << 24U,      // by one thread, as they have one producer
+  pairs_alone = 1U << 24U,      // by one thread, because they have one producer
   model_predicted = 1U << 25U,  // on a simulated machine, which is not timed
   model_measured = 1U << 26U,   // the same programs on this machine
   model_figure8 = 1U << 27U,
@@ -159,14 +159,14 @@ struct contender {
   std::string note{};
   unsigned topics = 0;
   bool order = true;       // each consumer sees each producer's items in order: a run that breaks this has failed.
-                           // Where false, items out of order are counted and shown.
-  bool strict = true;      // one order over all producers; a peer without it is a baseline where it matters
-  std::string no_stall{};  // why it cannot take part in slow_consumer, for those that cannot
+                           // If false, items out of order are counted and shown.
+  bool strict = true;      // one order over all producers; where that matters, a peer without it is a baseline
+  std::string no_stall{};  // why it cannot take part in slow_consumer; empty if it can
   std::function<outcome(const stream_spec&)> stream{};
   std::function<outcome(const stream_spec&)> between{};  // instead: parcels from process to process (between.hpp)
   std::function<outcome(const exchange_spec&)> exchange{};
   std::function<outcome(const stall_spec&)> stall{};
-  unsigned fibers = 1;  // of each carrier: what suits it best, for experiments that do not vary it
+  unsigned fibers = 1;  // of each carrier: its best number, for experiments that do not vary it
   std::function<outcome(const team_spec&)> team{};
   std::function<outcome(const fork_spec&)> fork{};
   std::function<outcome(const heap_spec&)> heap{};
@@ -194,7 +194,7 @@ struct contender {
 
 struct left_out {
   std::string family;
-  std::string package;  // the Debian package, empty when none would help
+  std::string package;  // the Debian package, empty if none would help
   std::string reason;
 };
 
@@ -217,8 +217,8 @@ catalogue make_catalogue();
 /// Family and Debian package of each peer compiled in, for the versions in the result file.
 std::vector<left_out> compiled_peers();
 
-/// Keeps the contenders whose name or family is among `wanted`, without regard to case; all when it is empty.
-/// Throws std::invalid_argument for a name that is not there, saying why when the peer is known but not installed.
+/// Keeps the contenders whose name or family is among `wanted`, ignoring case; all if it is empty. Throws
+/// std::invalid_argument for an unknown name; the message names a peer that is known but not installed.
 void keep_only(catalogue& contenders, const std::vector<std::string>& wanted);
 
 }  // namespace muster::bench

@@ -17,9 +17,9 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-/// Runs `body(index, line)` on `pus.size()` threads; each body makes its preparations, calls `line.arrive_and_wait()`
-/// once, then works. Fills seconds and CPU seconds. An exception ends the process, which the isolated run reports: the
-/// other threads may be waiting for the one that failed. No template, because contenders are many: each compiles only
+/// Runs `body(index, line)` on `pus.size()` threads; each body prepares, calls `line.arrive_and_wait()` once, then
+/// works. Fills seconds and CPU seconds. An exception ends the process, because the other threads may be waiting for
+/// the one that failed; the isolated run reports it. Not a template: there are many contenders, and each compiles only
 /// its body.
 inline outcome run_crew(const std::vector<int>& pus, const std::function<void(unsigned, start_line&)>& body) {
   using clock = std::chrono::steady_clock;

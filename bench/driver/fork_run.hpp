@@ -3,9 +3,9 @@
 //
 // fork_run.hpp: one run of a fork/join program in one style.
 //
-// First the team executes a small instance whose leaves are counted, again and again for some milliseconds: so its
-// threads are there, on processors of their own, and a style that loses a leaf or executes one twice is caught. Then
-// the run is timed, and then its result is compared with that of the serial program, and checked by itself.
+// First the team repeats a small instance for some milliseconds and counts its leaves. So its threads have started, on
+// processors of their own, and a style that loses a leaf or executes one twice is caught. Then the run is timed, and
+// its result is compared with the serial program's and checked independently.
 #pragma once
 
 #include "driver/contender.hpp"
@@ -25,11 +25,11 @@
 
 namespace muster::bench {
 
-/// The digest of the serial program's result, computed once: who starts runs asks for it before he starts them.
+/// The digest of the serial program's result, computed once; call it before starting runs.
 std::uint64_t serial_result(std::string_view program, std::uint64_t size);
-/// How often the serial program would have forked.
+/// The number of forks in the program, counted in a serial execution.
 std::uint64_t serial_forks(std::string_view program, std::uint64_t size);
-/// The leaves of the instance whose leaves are counted.
+/// The number of leaves of the counted instance.
 std::uint64_t serial_leaves(std::string_view program);
 
 using fork_clock = std::chrono::steady_clock;
@@ -44,7 +44,7 @@ inline std::string wrong_leaves(std::uint64_t executed, std::uint64_t right) {
                      executed < right ? "not executed" : "executed too much");
 }
 
-/// Returns what is wrong. Called twice, compiled once.
+/// Returns an error, or an empty string. Called twice, compiled once.
 template <template <class> class Style, template <class> class Program, class Team>
 [[gnu::noinline]] std::string count_leaves(Team& team, std::string_view name) {
   using style = Style<counts_leaves>;
@@ -60,7 +60,7 @@ template <template <class> class Style, template <class> class Program, class Te
   return "";
 }
 
-/// Microseconds of processor time in a second in which nobody has work, from a tenth of a second after the last.
+/// Microseconds of processor time per second without work, measured from a tenth of a second after the last work.
 inline double idle_microseconds(double seconds) {
   using namespace std::chrono_literals;
   std::this_thread::sleep_for(100ms);
@@ -69,8 +69,8 @@ inline double idle_microseconds(double seconds) {
   return (cpu_seconds() - before) * 1e6 / seconds;
 }
 
-/// Executes the program as often as `spec` says, and fills in the time. The team's run() is called in one place: each
-/// compiles the program once more.
+/// Executes the program as often as `spec` says, and fills in the time. The team's run() is called in one place only,
+/// because each call compiles the program once more.
 template <class Style, class Program, class Team>
 void execute(Program& program, Team& team, const fork_spec& spec, outcome& result) {
   const std::uint64_t times = Program::repeats ? std::max<std::uint64_t>(1, spec.items / program.items()) : 1;
@@ -111,8 +111,8 @@ template <template <class> class Style, program_set Set = program_set::forks>
 outcome run_fork(const fork_spec& spec) {
   using style = Style<ignores_leaves>;
   outcome result;
-  // A kernel may leave a new thread beside the one that has made it for a tenth of a second. So the team is made on the
-  // other workers' units, and then this thread goes to its own.
+  // A kernel may keep a new thread on its creator's processor for a tenth of a second. So the team is created on the
+  // other workers' units, and then this thread moves to its own.
   std::vector<int> units = spec.pus;
   if (units.size() > 1) units.erase(units.begin());
   share_units(units);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork_style.hpp: what the styles of fork/join programs have in common, and the style of plain calls.
+// fork_style.hpp: the common parts of the styles of fork/join programs, and the style of plain calls.
 // programs/program.hpp documents the operations of a style.
 #pragma once
 
@@ -20,18 +20,18 @@
 
 namespace muster::bench {
 
-/// For runs that are timed.
+/// For timed runs.
 struct ignores_leaves {
   static void count() {}
 };
 
-/// For runs that tell whether every leaf is executed, and none twice: a result alone does not.
+/// For runs that check that every leaf is executed exactly once, which a result alone does not show.
 struct counts_leaves {
   static void count() { executed.fetch_add(1, std::memory_order_relaxed); }
   inline static std::atomic<std::uint64_t> executed{0};
 };
 
-/// f(), where void becomes std::monostate.
+/// Returns f(), or std::monostate if that is void.
 template <class F>
 auto value_of(F& f) {
   if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
@@ -44,7 +44,7 @@ auto value_of(F& f) {
 template <class F>
 using value_type_of = decltype(value_of(std::declval<F&>()));
 
-/// Room for the results of a scope's children, on the stack when they are few.
+/// Storage for the results of a scope's children, on the stack if they are few.
 class child_sums {
  public:
   explicit child_sums(unsigned many) : many_(many), more_(many > few ? many : 0) {}
@@ -62,7 +62,7 @@ class child_sums {
   std::vector<std::uint64_t> more_;
 };
 
-/// Plain calls: what the programs are without forks.
+/// Plain calls: the programs without forks.
 template <class Leaf>
 struct serial_style {
   struct team {
@@ -79,7 +79,7 @@ struct serial_style {
   static auto both(A a, A b) {
     auto first = F(serial_style{}, a);
     auto second = F(serial_style{}, b);
-    // Two calls, as in the program: compilers would make a loop of the second.
+    // Two calls, as in the program: otherwise compilers turn the second into a loop.
     asm("" : "+r"(second));
     return std::pair{first, second};
   }

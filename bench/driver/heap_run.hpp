@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// heap_run.hpp: the kernels that the GPU's heaps are measured with; compiled for the GPU and for its emulation.
+// heap_run.hpp: the kernels that measure the GPU's heaps; compiled for the GPU and for its emulation.
 #pragma once
 
 #include <muster/gpu/lane.cuh>
@@ -13,9 +13,9 @@
 namespace muster::bench {
 
 inline constexpr unsigned heap_block_threads = 256;
-inline constexpr std::size_t heap_filling = 1024;  // bytes of each object that is there before
+inline constexpr std::size_t heap_filling = 1024;  // bytes of each object that exists before
 
-/// The paper's worker: those lanes of each warp that work allocate, write to it, and free.
+/// The paper's worker: the active lanes of each warp allocate an object, write to it, and free it.
 template <class Heap>
 MUSTER_KERNEL void allocate_write_free(Heap* heap, unsigned active, unsigned threads, std::uint32_t bytes,
                                        gpu::atomic<std::uint32_t>* failed) {
@@ -31,7 +31,7 @@ MUSTER_KERNEL void allocate_write_free(Heap* heap, unsigned active, unsigned thr
   heap->free(mine);
 }
 
-/// As the worker, without freeing.
+/// The same without freeing.
 template <class Heap>
 MUSTER_KERNEL void allocate_and_keep(Heap* heap, unsigned active, unsigned threads, std::uint32_t bytes, void** out) {
   const unsigned me = gpu::block_index().x * gpu::block_size().x + gpu::thread_index().x;

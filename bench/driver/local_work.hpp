@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// local_work.hpp: what a thread does between two operations on a shared object: dummy iterations, a random number of
-// them. One function for all contenders. It is that of the "Lock Oscillation" experiments: uniform in [least, limit).
+// local_work.hpp: the work of a thread between two operations on a shared object: a random number of dummy iterations,
+// uniform in [least, limit), as in the "Lock Oscillation" experiments. One function for all contenders.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,22 @@ class dice {
  public:
   explicit dice(std::uint64_t seed) noexcept : state_((seed + 1) * 0x9e3779b97f4a7c15U | 1) {}
 
-  /// From 0 to `limit` - 1; `limit` must not be 0.
+  /// A number from 0 to `limit` - 1; `limit` must not be 0.
   std::uint32_t below(std::uint32_t limit) noexcept {
     state_ = after(state_, 1);
     return static_cast<std::uint32_t>(((state_ >> 32) * limit) >> 32);
   }
 
-  /// Throws `n` times and looks at nothing: the dummy iterations. Each takes the six cycles of its six instructions,
-  /// which wait for each other, on every processor. (A loop that counts in memory, as is usual, takes one cycle or five
-  /// for an iteration, as the processor passes the counter on in a register or not, and that changes at any time.)
+  /// The dummy iterations: throws `n` times and ignores the results. Each takes six cycles on every processor, for six
+  /// dependent instructions. (The usual loop over a counter in memory takes one cycle or five per iteration, depending
+  /// on whether the processor forwards the counter through a register, which changes at any time.)
   void skip(std::uint32_t n) noexcept { state_ = after(state_, n); }
 
  private:
   /// Never inlined, so that it costs all callers the same.
   [[gnu::noinline]] static std::uint64_t after(std::uint64_t state, std::uint32_t throws) noexcept {
     for (; throws != 0; --throws) state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    const volatile std::uint64_t last = state;  // or the compiler would see that nobody needs it
+    const volatile std::uint64_t last = state;  // keeps the compiler from removing the unused result
     return last;
   }
 
@@ -50,10 +50,10 @@ class local_work {
   dice dice_;
 };
 
-/// Not 0: taken instead of what is measured. A dry run does not depend on it.
+/// If not 0, used instead of the measured time. A dry run does not depend on it.
 inline double assumed_nanoseconds_per_iteration = 0;
 
-/// The time of an iteration here, the best of some tries. Measured once.
+/// The time of an iteration on this machine, the best of some tries. Measured once.
 inline double nanoseconds_per_iteration() {
   static const double found = [] {
     if (assumed_nanoseconds_per_iteration != 0) return assumed_nanoseconds_per_iteration;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// machine.hpp: where and from what a result comes.
+// machine.hpp: describes the machine and the build that a result comes from.
 #pragma once
 
 #include "driver/contender.hpp"
@@ -12,7 +12,7 @@ namespace muster::bench {
 
 nlohmann::json describe_machine();
 
-/// How many threads wanted to run over the last minute.
+/// The average number of runnable threads over the last minute.
 double load_average();
 
 /// Commit, compiler, flags, and the installed version of each peer.

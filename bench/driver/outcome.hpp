@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// outcome.hpp: what one run of one contender yields, and the process of its own that it runs in.
+// outcome.hpp: the outcome of one run of one contender, and the separate process that it runs in.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,36 @@
 namespace muster::bench {
 
 struct outcome {
-  std::string error{};            // empty when the run's own check passed
+  std::string error{};            // empty if the run's own check passed
   double seconds = 0;             // from the opening of the start line to the end of the last thread
   double cpu_seconds = 0;         // of all threads, over the same time
-  std::uint64_t peak_memory = 0;  // bytes resident at most, queue included
+  std::uint64_t peak_memory = 0;  // most bytes resident, including the queue
   std::uint64_t items = 0;
   std::uint64_t out_of_order = 0;  // reported for queues that promise no order, an error in all others
   std::map<std::string, double> detail{};
 
-  /// What the run has told beside its time; 0 when it has not.
+  /// A detail of the run; 0 if the run has not reported it.
   double told(const std::string& what) const {
     const auto found = detail.find(what);
     return found == detail.end() ? 0 : found->second;
   }
 };
 
-/// Runs `body` in a forked child. A crash, an uncaught exception and a run that takes too long become the outcome's
-/// error, so that one broken contender cannot take the others' results with it, and peak memory belongs to one run.
-/// Start it only while the caller has one thread.
+/// Runs `body` in a forked child. A crash, an uncaught exception or a timeout becomes the outcome's error. So a broken
+/// contender does not lose the others' results, and peak memory belongs to one run. Start it only while the caller has
+/// one thread.
 class isolated_run {
  public:
   explicit isolated_run(const std::function<outcome()>& body);
-  /// Once. Ends a child that takes longer from now on.
+  /// Call it once. Ends a child that takes longer than the limit from now on.
   outcome wait(double limit_seconds);
-  /// Readable when the outcome is there.
+  /// Readable when the outcome is available.
   int descriptor() const { return out_; }
 
  private:
   int child_ = -1;
   int out_ = -1;
-  std::string why_not_;  // it has not been started
+  std::string why_not_;  // why it was not started
 };
 
 inline outcome run_isolated(const std::function<outcome()>& body, double limit_seconds) {

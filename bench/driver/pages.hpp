@@ -20,7 +20,7 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-/// In a directory of its own; both are removed at the end. Each page begins and ends with its number, from 1.
+/// The file, in a directory of its own; both are removed at the end. Each page begins and ends with its number, from 1.
 class numbered_pages {
  public:
   numbered_pages() {
@@ -48,7 +48,7 @@ class numbered_pages {
   const std::string& directory() const { return directory_; }
   std::string path() const { return directory_ + "/pages"; }
 
-  /// Where call `n` of a caller begins to read. Neighbours read different pages.
+  /// The offset of call `n` of a caller. Neighbours read different pages.
   static std::int64_t offset(unsigned caller, std::uint64_t n) {
     return static_cast<std::int64_t>((n + 7 * std::uint64_t{caller}) % read_spec::pages * read_spec::bytes);
   }

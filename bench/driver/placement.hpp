@@ -25,29 +25,29 @@ enum class policy { spread, same_thread, sibling, same_l3, other, none };
 
 std::string_view to_string(policy p);
 
-/// Throws std::invalid_argument, naming the policies, when there is none of that name.
+/// Throws std::invalid_argument, naming the policies, if there is none of that name.
 policy policy_from(std::string_view name);
 
-/// Numbers from a list such as "0,2-5". Throws std::invalid_argument when it is not one.
+/// Numbers from a list such as "0,2-5". Throws std::invalid_argument if the text is not one.
 std::vector<int> parse_cpu_list(std::string_view text);
 
 class placement {
  public:
-  /// Uses the units this process may run on, or those of `cpus` when it is not empty.
-  /// Throws std::invalid_argument when a unit is not available, or the machine lacks what the policy needs.
+  /// Uses the units this process may run on, or those in `cpus` if it is not empty.
+  /// Throws std::invalid_argument if a unit is not available, or the machine cannot satisfy the policy.
   placement(policy wanted, const std::vector<int>& cpus);
 
   /// Units for a run, producers first; -1 means not pinned.
   std::vector<int> assign(unsigned producers, unsigned consumers) const;
 
-  /// Another placement on the same units. Throws std::invalid_argument when the machine lacks what the policy needs.
+  /// Another placement on the same units. Throws std::invalid_argument if the machine cannot satisfy the policy.
   placement with(policy wanted) const { return placement(wanted, spread_); }
 
   /// Units that runs may use: at least 1.
   unsigned units() const { return static_cast<unsigned>(spread_.size()); }
   policy chosen() const { return policy_; }
   bool pinned() const { return why_not_.empty(); }
-  /// Why runs are not pinned; empty when they are.
+  /// Why runs are not pinned; empty if they are.
   const std::string& why_not() const { return why_not_; }
 
  private:
@@ -58,11 +58,11 @@ class placement {
   std::string why_not_;
 };
 
-/// Pins the calling thread; -1 leaves it alone. Returns false when that is refused.
+/// Pins the calling thread; -1 leaves it unpinned. Returns false if that is refused.
 bool pin_this_thread(int unit);
 
-/// The calling thread, and those that it starts from now on, run on any of these units. A list that is empty, has a -1
-/// or is refused changes nothing.
+/// Lets the calling thread, and threads that it starts from now on, run on any of these units. A list that is empty,
+/// contains -1 or is refused changes nothing.
 void share_units(const std::vector<int>& units);
 
 struct unit {
@@ -79,7 +79,7 @@ unsigned unit_count();
 
 /// L1 for data, L2 and L3 of the first unit.
 struct cache {
-  std::uint64_t size = 0;  // bytes; 0: there is none, or it is not known
+  std::uint64_t size = 0;  // bytes; 0: none, or unknown
   int sharers = 0;         // units
 };
 std::array<cache, 3> caches();

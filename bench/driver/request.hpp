@@ -4,8 +4,8 @@
 // request.hpp: the micro-benchmark of the FFQ paper (section V.A): one producer sends requests through one queue to
 // its consumers; each consumer answers through a queue of its own, which the producer empties.
 //
-// At most `capacity` requests of a producer are in flight, so that no push waits for room: the paper assumes such a
-// flow control. Several producers have queues and consumers of their own, and share nothing but the machine.
+// At most `capacity` requests of a producer are in flight, so that no push waits for room: the paper assumes such flow
+// control. Each producer has queues and consumers of its own; producers share only the machine.
 #pragma once
 
 #include "driver/counters.hpp"
@@ -27,7 +27,7 @@ class exchange_group {
   }
 
   void produce(start_line& line) {
-    constexpr std::uint64_t burst = 64;  // pushes between two looks at the answers
+    constexpr std::uint64_t burst = 64;  // pushes between two checks for answers
     decltype(auto) to = producer_of(ask_, 0);
     std::vector<std::unique_ptr<answer>> from;
     for (auto& q : reply_) from.push_back(std::make_unique<answer>(*q));
@@ -66,7 +66,7 @@ class exchange_group {
     requests_[index] = own;
   }
 
-  /// What was wrong; empty: nothing.
+  /// The error of the check; empty if it passed.
   std::string error() const {
     const verdict asked = judge(requests_, {items_}, true);
     // Answers of different consumers overtake each other; with one consumer they must not.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// result.hpp: what one experiment yields, as a table of medians and in the result file (schema/result-2.schema.json).
+// result.hpp: the result of one experiment, as a table of medians and in the result file (schema/result-2.schema.json).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -32,11 +32,11 @@ struct point {
   bool checked = true;
   std::uint64_t items = 0;            // per run
   std::vector<double> cpu_seconds{};  // per run
-  std::uint64_t peak_memory = 0;      // of the hungriest run
+  std::uint64_t peak_memory = 0;      // the maximum over the runs
   std::uint64_t out_of_order = 0;     // over all runs, for series that promise no order
   std::map<std::string, std::vector<double>> detail{};
 
-  /// What the runs have told beside their value; nothing when they have not.
+  /// A detail of the runs; empty if they have not reported it.
   std::vector<double> told(const std::string& what) const;
 };
 
@@ -61,11 +61,11 @@ struct result {
   std::vector<series> lines{};
 
   const series* named(const std::string& name) const;
-  /// The median of the series so named at that place; nothing when it was not measured there, or was wrong.
+  /// The median of the series `name` at that place; empty if it was not measured there, or a run failed.
   std::optional<double> at(const std::string& name, const abscissa& where) const;
   /// Another chart of the same runs.
   result also(std::string_view suffix, std::string its_title, axis its_y) const;
-  /// The same, of something that the runs have told beside.
+  /// The same, for a detail of the runs.
   result also(std::string_view suffix, std::string its_title, axis its_y, const std::string& told) const;
 };
 
@@ -73,11 +73,11 @@ double median(std::vector<double> samples);
 
 nlohmann::json to_json(const result& r);
 
-/// JSON with arrays of numbers and of texts on one line each.
+/// JSON with each array of numbers or texts on one line.
 std::string text_of(const nlohmann::json& document);
 
-/// A file that always holds a whole document: each write replaces the last one at once. The constructor makes the
-/// temporary file beside it and throws std::runtime_error when that is not possible, before hours of measuring.
+/// A file that always holds a whole document: each write replaces the last one atomically. The constructor creates the
+/// temporary file beside it, so that it throws std::runtime_error before, not after, hours of measuring.
 class result_file {
  public:
   explicit result_file(std::filesystem::path path);

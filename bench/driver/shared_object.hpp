@@ -7,9 +7,9 @@
 // An object takes part through an adapter:
 //   O(const team_spec&)
 //   O::handle(O&, unsigned carrier, unsigned fiber)   float multiply(): the value before; or this is its own
-//   and, if it has counted something, add_to(outcome&), which adds details
-// The check: each operation returns the value it has found, and all these values must be those of the same number of
-// multiplications one after another. Their bits are summed, so a result that is lost, doubled or torn changes the sum.
+//   and optionally add_to(outcome&), which adds counts to the details
+// The check: each operation returns the previous value, and all these values must be those of the same number of
+// consecutive multiplications. Their bits are summed, so a lost, repeated or torn result changes the sum.
 #pragma once
 
 #include "driver/contender.hpp"
@@ -37,13 +37,13 @@ struct fetch_and_multiply {
   }
 };
 
-/// What the fibers of one carrier have seen.
+/// The results that the fibers of one carrier have seen.
 struct alignas(isolation_size) sighting {
   std::uint64_t sum = 0;  // of the bits of all results
   std::vector<std::uint64_t> times{};
 };
 
-/// The same sum for `n` operations one after another.
+/// The same sum for `n` consecutive operations.
 inline std::uint64_t expected_sum(std::uint64_t n) {
   std::uint64_t sum = 0;
   float value = 1;
@@ -51,11 +51,11 @@ inline std::uint64_t expected_sum(std::uint64_t n) {
   return sum;
 }
 
-/// The loop that is measured.
+/// The measured loop.
 template <class Handle>
 void multiply_all(Handle& mine, const team_spec& spec, std::uint64_t n, std::uint64_t seed, sighting& seen,
                   const start_gate& gate) {
-  constexpr unsigned one_in = 16;  // operations are timed: more would be measuring the clock
+  constexpr unsigned one_in = 16;  // operations is timed: timing more would measure the clock
   local_work work(spec.least_work, spec.work, seed);
   dice choose(~seed);
   std::uint64_t sum = 0;
@@ -118,8 +118,8 @@ outcome run_object(const team_spec& spec) {
   return result;
 }
 
-/// The paper's ideal: every carrier has an object of its own and shares nothing, so this is the throughput of one
-/// thread alone times the number of processors.
+/// The paper's ideal: every carrier has an object of its own and shares nothing. So this is the throughput of a single
+/// thread times the number of processors.
 inline outcome run_ideal_object(const team_spec& spec) {
   struct own_object {
     float value = 1;

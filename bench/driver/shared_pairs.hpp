@@ -7,9 +7,9 @@
 //   S(const team_spec&)
 //   S::handle(S&, unsigned carrier, unsigned fiber)   push(item); bool pop(item&): or these are its own
 // Each fiber pushes an item and then pops one, with local work after each, on a structure that begins empty, or with
-// spec.prefilled items. So there is always something to pop, but a structure may say otherwise for as long as a push is
-// under way; it is asked again. The check: what comes out, with what is left at the end, summed and mixed, is what has
-// gone in. Both count as operations.
+// spec.prefilled items. So there is always an item to pop. A structure may still report that it is empty while a push
+// is in progress; then the pop is retried. The check: the popped and the remaining items, summed and mixed, are the
+// pushed ones. A push and a pop count as two operations.
 #pragma once
 
 #include "driver/local_work.hpp"
@@ -26,7 +26,7 @@ namespace muster::bench::inline MUSTER_ABI {
 
 /// Items that the fibers of one carrier have pushed and popped.
 struct alignas(isolation_size) traffic {
-  std::uint64_t sum = 0;  // pushed less popped; likewise below
+  std::uint64_t sum = 0;  // pushed minus popped; likewise below
   std::uint64_t mixed = 0;
 
   void pushed(item value) noexcept {
@@ -68,7 +68,7 @@ void push_and_pop(Handle& mine, const team_spec& spec, std::uint64_t pairs, unsi
   to.mixed += own.mixed;
 }
 
-inline constexpr unsigned filler = 1U << 15U;  // the producer of what is there at the start: none of the fibers'
+inline constexpr unsigned filler = 1U << 15U;  // the producer of the prefilled items, different from every fiber's
 
 template <class Handle>
 void fill(Handle& mine, std::uint64_t items, traffic& seen) {
@@ -81,12 +81,12 @@ void fill(Handle& mine, std::uint64_t items, traffic& seen) {
 template <class Handle>
 void drain(Handle& mine, std::uint64_t items, traffic& seen) {
   for (item popped = 0; items != 0; --items) {
-    if (!mine.pop(popped)) return;  // the check will tell
+    if (!mine.pop(popped)) return;  // the check will fail
     seen.popped(popped);
   }
 }
 
-/// Operations go by twos.
+/// Rounds the number of operations to pairs.
 inline team_spec in_pairs(team_spec spec) {
   spec.items /= 2;
   return spec;
@@ -98,7 +98,7 @@ outcome run_pairs(const team_spec& spec) {
   std::vector<traffic> seen(spec.carriers);
   reset_peak_memory();
   const auto structure = std::make_unique<Structure>(spec);
-  // By one thread, before and after the others.
+  // Used by one thread, before and after the others.
   const team_spec alone{.items = 1, .pus = {spec.pus.empty() ? -1 : spec.pus.front()}};
   const auto by_one = [&](auto&& what) {
     if (spec.prefilled == 0) return;
@@ -120,7 +120,7 @@ outcome run_pairs(const team_spec& spec) {
   return result;
 }
 
-/// A queue of driver/stream.hpp as a structure: each handle is one of its producers and one of its consumers.
+/// A queue of driver/stream.hpp as a structure: each handle is a producer and a consumer.
 template <class Queue>
 class both_ends {
  public:
@@ -146,7 +146,7 @@ class both_ends {
   Queue queue_;
 };
 
-/// Every carrier has a structure of its own, of class Own with push(item) and bool pop(item&), and no fibers.
+/// Every carrier has its own structure, of class Own with push(item) and bool pop(item&), and no fibers.
 template <class Own>
 outcome run_ideal_pairs(const team_spec& spec) {
   team_spec pairs = in_pairs(spec);

@@ -3,9 +3,9 @@
 //
 // stall.hpp: how long pushes take while a consumer sleeps in the middle of taking an item.
 //
-// Items are pushed on a fixed schedule. The latency of a push is counted from the moment the schedule asked for it,
-// so that pushes that queue up behind a stalled one count as late too. The consumer sleeps inside the move of a
-// marked item out of the queue, that is: after it has claimed the item and before it has released the slot.
+// Items are pushed on a fixed schedule. The latency of a push is counted from its scheduled time, so that pushes
+// delayed by a stalled one count as late too. The consumer sleeps while it moves a marked item out of the queue: after
+// it has claimed the item and before it releases the slot.
 #pragma once
 
 #include "driver/stream.hpp"
@@ -17,7 +17,7 @@
 
 namespace muster::bench {
 
-/// An item whose first move out of the queue, by a thread that allows it, sleeps when it is marked.
+/// An item. If it is marked, its first move out of the queue, by a thread that allows it, sleeps.
 class sluggish {
  public:
   sluggish() = default;
@@ -32,7 +32,7 @@ class sluggish {
 
   item value() const { return value_; }
 
-  /// Moves made by this thread fall asleep on marked items (consumers) or pass them on (producers).
+  /// Moves by this thread sleep on marked items (consumers) or not (producers).
   static void sleeps_in_this_thread(bool yes) noexcept { sleeps_ = yes; }
 
  private:
@@ -49,13 +49,13 @@ class sluggish {
 
 inline bool is_poison(const sluggish& s) { return is_poison(s.value()); }
 
-/// Value at fraction `f` of the sorted latencies.
+/// The value at fraction `f` of the sorted latencies.
 inline double quantile(const std::vector<std::uint64_t>& sorted, double f) {
   const auto last = static_cast<double>(sorted.size() - 1);
   return static_cast<double>(sorted[static_cast<std::size_t>(f * last + 0.5)]);
 }
 
-/// Calls push(item, sleep) when the schedule says so, and notes how late each call came back, in nanoseconds.
+/// Calls push(item, sleep) at each scheduled time, and records how much later each call returned, in nanoseconds.
 template <class Push>
 void push_on_schedule(const stall_spec& spec, std::vector<std::uint64_t>& late, Push push) {
   using clock = std::chrono::steady_clock;

@@ -6,14 +6,14 @@
 // A queue takes part through an adapter:
 //   Q(std::size_t capacity, unsigned producers, unsigned consumers)
 //   Q::producer(Q&, unsigned index)   push(T) waits; push_n(const T*, std::size_t) where it has one
-//   Q::consumer(Q&, unsigned index)   try_pop(T&), and by `Q::ends_by`, how its consumers learn of the end:
-//     ending::closed    Q::close(), after which pop(T&) returns false when nothing is left
+//   Q::consumer(Q&, unsigned index)   try_pop(T&), and `Q::ends_by`, how its consumers learn of the end:
+//     ending::closed    Q::close(), after which pop(T&) returns false once the queue is empty
 //     ending::poisoned   T pop() waits; one poison item per consumer is pushed behind the last item. FIFO only
-//     ending::drained    a flag is raised; a try_pop that fails after it was seen raised means the end
-//   and pop_n(T*, std::size_t), or try_pop_n for ending::drained, where it has one.
-// Where all threads use the queue alike, it has these operations itself, and no handles.
-// An adapter's operations are always inlined: a call more would cost some contenders half their throughput. What they
-// call is inlined or not as the compiler thinks, as in programs.
+//     ending::drained    a flag is set; a try_pop that fails after the flag was seen means the end
+//   and pop_n(T*, std::size_t), or try_pop_n for ending::drained, if it has one.
+// If all threads use the queue alike, it has these operations itself, and no handles.
+// An adapter's operations are always inlined: an additional call would cost some contenders half their throughput. The
+// compiler decides on inlining further calls, as in programs.
 #pragma once
 
 #include "driver/contender.hpp"
@@ -30,7 +30,7 @@ namespace muster::bench {
 
 enum class ending { closed, poisoned, drained };
 
-/// The handle of a producer, or else the queue.
+/// The handle of a producer, or the queue if it has none.
 template <class Q>
 decltype(auto) producer_of(Q& queue, unsigned index) {
   if constexpr (requires { typename Q::producer; }) return typename Q::producer(queue, index);
@@ -42,7 +42,7 @@ decltype(auto) consumer_of(Q& queue, unsigned index) {
   else return (queue);
 }
 
-/// Set once all producers have finished; only queues with ending::drained, and try_pop loops, look at it.
+/// Set once all producers have finished; only queues with ending::drained, and try_pop loops, read it.
 using end_flag = std::atomic<bool>;
 
 /// Takes items by try_pop until the end. Right for every queue in which a failed try_pop after the last push
@@ -64,7 +64,7 @@ void take_by_try_pop(Consumer& from, const end_flag& over, Use use) {
   }
 }
 
-/// Items one at a time, in the way the queue waits best.
+/// Takes items one at a time, waiting in the queue's best way.
 struct take_one {
   template <class Q, class T, class Consumer, class Use>
   static void all(Consumer& from, const end_flag& over, Use use) {
@@ -82,7 +82,7 @@ struct take_one {
   }
 };
 
-/// Items one at a time by try_pop, whatever else the queue has.
+/// Takes items one at a time by try_pop, even if the queue has other operations.
 struct take_if_there {
   template <class Q, class T, class Consumer, class Use>
   static void all(Consumer& from, const end_flag& over, Use use) {
@@ -91,7 +91,7 @@ struct take_if_there {
   }
 };
 
-/// Up to eight items at a time.
+/// Takes up to eight items at a time.
 struct take_eight {
   template <class Q, class T, class Consumer, class Use>
   static void all(Consumer& from, const end_flag& over, Use use) {
@@ -135,7 +135,7 @@ struct give_eight {
   }
 };
 
-/// Tells the consumers that nothing more comes. Called by the last producer, through its own handle.
+/// Signals the end to the consumers. Called by the last producer, through its own handle.
 template <class T, class Q, class Producer>
 void finish(Q& queue, Producer& last, unsigned consumers, end_flag& over) {
   over.store(true, std::memory_order_release);

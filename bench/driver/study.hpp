@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// study.hpp: an experiment made ready for this machine, and the loop that measures it.
+// study.hpp: an experiment prepared for this machine, and the loop that measures it.
 #pragma once
 
 #include "driver/contender.hpp"
@@ -30,7 +30,7 @@ struct effort {
   profile kind = profile::quick;
   unsigned samples = 3;
   double seconds = 0.15;              // per run, reached by choosing the number of items
-  std::uint64_t least_items = 20000;  // per run, and where the choice starts
+  std::uint64_t least_items = 20000;  // per run; the choice starts with it
 };
 
 effort effort_of(profile kind);
@@ -45,22 +45,22 @@ struct configuration {
   std::uint64_t least_items = 0;  // for a steady state, e.g. several laps of a large ring
   std::uint64_t full_items = 0;   // in the full profile, instead of the effort's time, unless that takes over 4 s
   std::uint64_t fixed_items = 0;  // when not 0, nothing is calibrated
-  bool once = false;              // the outcome does not depend on chance or on what else runs: one sample
+  bool once = false;              // the outcome depends neither on chance nor on other load: one sample
   bool maybe_slow = false;        // an item may take a millisecond: the effort's least number of items is far too many
 };
 
 struct study {
-  result head;  // everything but the points; each line is there
+  result head;  // everything but the points, with all lines
   std::vector<configuration> configurations;
-  std::string same_runs;  // not empty: studies with this name have these configurations, and share their outcomes
-  std::function<double(const outcome&)> value;       // what becomes a sample
-  std::function<void(std::vector<result>&)> finish;  // looks at the measured chart; may add others from the same runs
+  std::string same_runs;  // if not empty, studies with this name have these configurations, and share their outcomes
+  std::function<double(const outcome&)> value;       // the sample of an outcome
+  std::function<void(std::vector<result>&)> finish;  // gets the measured chart; may add others from the same runs
 
   /// Adds a line and returns its index.
   std::size_t add_line(const contender& c, std::string role = {}, std::string note = {});
 };
 
-/// One line on the terminal that says how far the measurement is. Silent when stderr is not a terminal.
+/// One line on the terminal that shows the progress of the measurement. Silent if stderr is not a terminal.
 class progress {
  public:
   explicit progress(std::size_t steps) : steps_(std::max<std::size_t>(steps, 1)), shown_(isatty(STDERR_FILENO) != 0) {}
@@ -90,14 +90,14 @@ class progress {
 /// Items per second in millions.
 double mega_items(const outcome& o);
 
-/// The outcomes of the runs that several studies share: by configuration, in the order of their sampling.
+/// The outcomes of the runs that several studies share, by configuration, in sampling order.
 using shared_outcomes = std::map<std::string, std::vector<std::vector<outcome>>>;
 
-/// Calibrates every configuration, then measures all of them `samples` times over, each round in a random order. What
-/// does not depend on chance comes first, on all processors at once.
+/// Calibrates every configuration, then measures all of them `samples` times, each round in a random order.
+/// Configurations that do not depend on chance run first, on all processors at once.
 std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, progress& bar, shared_outcomes& shared);
 
-/// Runs that measure() makes, calibrations counted once.
+/// The number of runs that measure() makes, calibrations counted once.
 std::size_t runs(const study& s, const effort& e);
 
 }  // namespace muster::bench

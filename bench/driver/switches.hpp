@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// switches.hpp: fibers of one thread that do nothing but yield, and the check that they take turns.
+// switches.hpp: fibers of one thread that only yield, and the check that they take turns.
 //
 // A runner calls, on the fiber with number f of n, turns.begin() once and then turns.take(f) before each yield.
 #pragma once
@@ -17,7 +17,7 @@ class turn_taking {
  public:
   explicit turn_taking(const team_spec& spec) : fibers_(spec.fibers), laps_(spec.items / spec.fibers) {}
 
-  /// Yields of each fiber.
+  /// The number of yields of each fiber.
   std::uint64_t laps() const noexcept { return laps_; }
   void take(unsigned fiber) noexcept {
     wrong_ += fiber == expected_ ? 0 : 1;

@@ -3,8 +3,8 @@
 //
 // team.hpp: the fibers of one run: a crew of carriers, each with its fibers, all of them ready before the clock starts.
 //
-// What includes the library's fibers is in its inline namespace, because one source file has the library a second time,
-// over atomics that count (seams/muster_counting).
+// Headers that include the library's fibers are in its inline namespace, because one source file contains the library a
+// second time, over atomics that count (seams/muster_counting).
 #pragma once
 
 #include "driver/contender.hpp"
@@ -24,8 +24,8 @@ namespace muster::bench::inline MUSTER_ABI {
 /// Where a fiber waits, once, after its preparations.
 class start_gate {
  public:
-  explicit start_gate(start_line& line) : line_(&line) {}  // the carrier itself works
-  explicit start_gate(const bool& open) : open_(&open) {}  // a fiber of it does
+  explicit start_gate(start_line& line) : line_(&line) {}  // for a carrier without fibers
+  explicit start_gate(const bool& open) : open_(&open) {}  // for a fiber
   void wait() const {
     if (line_ != nullptr) return line_->arrive_and_wait();
     while (!*open_) this_fiber::yield();
@@ -36,9 +36,9 @@ class start_gate {
   const bool* open_ = nullptr;
 };
 
-/// What baselines do while they wait (baselines/turn.hpp): a fiber with siblings yields to them. Without siblings a
-/// thread pauses when it has a processor to itself, and gives the processor away when it has not, as in the framework
-/// of the "Lock Oscillation" experiments.
+/// How baselines wait (baselines/turn.hpp): a fiber with siblings yields to them. A thread without siblings pauses if
+/// it has a processor of its own and otherwise yields the processor, as in the framework of the "Lock Oscillation"
+/// experiments.
 struct team_turn {
   static void turn() noexcept {
     if (this_fiber::has_siblings()) {
@@ -54,21 +54,20 @@ struct team_turn {
   inline static thread_local unsigned turns = 0;
 };
 
-/// Whether two carriers share a processor, or nobody knows.
+/// True if two carriers share a processor, or may do so.
 inline bool shares_processors(std::vector<int> pus) {
   std::sort(pus.begin(), pus.end());
   return pus.size() > 1 && (pus.front() < 0 || std::adjacent_find(pus.begin(), pus.end()) != pus.end());
 }
 
-/// How many of the operations are this fiber's.
+/// The number of operations of this fiber.
 inline std::uint64_t share_of(const team_spec& spec, unsigned carrier, unsigned fiber) {
   const std::uint64_t all = std::uint64_t{spec.carriers} * spec.fibers;
   const std::uint64_t number = std::uint64_t{carrier} * spec.fibers + fiber;
   return spec.items / all + (number < spec.items % all ? 1 : 0);
 }
 
-/// Calls body(carrier, fiber, gate) on every fiber. Each makes its preparations, during which it must not yield, calls
-/// gate.wait() once, and works.
+/// Calls body(carrier, fiber, gate) on every fiber. Each prepares without yielding, calls gate.wait() once, and works.
 inline outcome run_team_crew(const team_spec& spec,
                              const std::function<void(unsigned, unsigned, const start_gate&)>& body) {
   team_turn::crowded = shares_processors(spec.pus);
@@ -80,7 +79,7 @@ inline outcome run_team_crew(const team_spec& spec,
     for (unsigned f = 0; f < spec.fibers; ++f) {
       fibers.emplace_back([&body, &open, carrier, f] { body(carrier, f, start_gate(open)); });
     }
-    this_fiber::yield();  // each has one turn, and stands at the gate
+    this_fiber::yield();  // each fiber runs once, up to the gate
     line.arrive_and_wait();
     open = true;
     fibers.clear();  // joins
