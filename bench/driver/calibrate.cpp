@@ -39,7 +39,7 @@ picoseconds in_picoseconds(double ns) { return static_cast<picoseconds>(std::llr
 
 double since(clock::time_point begin) { return std::chrono::duration<double, std::nano>(clock::now() - begin).count(); }
 
-/// The least of many short tries, in nanoseconds: whatever else the machine does only adds to it.
+/// The minimum of many short tries, in nanoseconds: other load only adds to it.
 template <class Try>
 double least_of(Try one) {
   double least = one();
@@ -47,7 +47,7 @@ double least_of(Try one) {
   return least;
 }
 
-/// What `piece` takes, many times in a row.
+/// The time of one call of `piece`, among many in a row.
 template <class Piece>
 double each(unsigned times, Piece piece) {
   return least_of([&] {
@@ -61,7 +61,7 @@ struct alignas(isolation_size) shared_word {
   std::atomic<word> value{0};
 };
 
-/// A load that must wait for the load before it, in a working set of so many bytes.
+/// A load that depends on the load before it, in a working set of `bytes`.
 double load_in(std::size_t bytes, std::size_t line) {
   const std::size_t step = line / sizeof(std::size_t);
   std::vector<std::size_t> next(bytes / sizeof(std::size_t));
@@ -69,7 +69,7 @@ double load_in(std::size_t bytes, std::size_t line) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
   for (std::size_t i = 0; i < order.size(); ++i) next[order[i] * step] = order[(i + 1) % order.size()] * step;
-  std::atomic<std::size_t> at{0};  // what keeps the compiler from leaving the loads out
+  std::atomic<std::size_t> at{0};  // keeps the compiler from removing the loads
   constexpr unsigned loads = 50'000;
   return least_of([&] {
     std::size_t place = at.load(std::memory_order_relaxed);
@@ -81,8 +81,7 @@ double load_in(std::size_t bytes, std::size_t line) {
   });
 }
 
-/// A load of a line that is in L1, when nothing waits for it: what one of the library's operations costs that finds its
-/// line.
+/// A load of a line in L1 on which nothing depends: the cost of one of the library's operations that hits its line.
 double hit() {
   std::vector<shared_word> words(16);
   return each(20'000,
@@ -93,8 +92,8 @@ double hit() {
          (2.0 * static_cast<double>(words.size()));
 }
 
-/// A line's way from one core to another: half a step of two threads that answer each other, because a step moves the
-/// line twice: when one looks, and when it writes.
+/// The transfer of a line between cores: half a step of two threads that answer each other, because a step moves the
+/// line twice, for the load and for the store.
 double transfer(int from, int to) {
   constexpr word steps = 2'000;
   return least_of([&] {
@@ -111,7 +110,7 @@ double transfer(int from, int to) {
   });
 }
 
-/// Among as many fibers as Osci has.
+/// The time of a switch among as many fibers as Osci has.
 double switch_to_a_fiber() {
   constexpr unsigned fibers = 64;
   bool stop = false;
@@ -131,9 +130,9 @@ struct futex_times {
   double wake = 0;
 };
 
-/// A thread that sleeps and one that wakes it. When the sleeper has fallen asleep cannot be seen from here: the way
-/// there is taken for half of a call that finds the word changed and returns, and the switch for as long as the call
-/// that wakes.
+/// The times of a thread that sleeps and one that wakes it. The moment of falling asleep is not visible here. So
+/// entering the wait is taken as half of a call that finds the word changed and returns, and the switch as one waking
+/// call.
 futex_times futex(int first, int second) {
   constexpr unsigned rounds = 200;
   std::atomic<std::uint32_t> value{0};
@@ -148,7 +147,7 @@ futex_times futex(int first, int second) {
         while (value.load() == n) muster::futex_wait(&value, n, 1, no_deadline, futex_scope::process);
         wakes.push_back(static_cast<double>(now() - called.load()));
       } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(200));  // the other sleeps by then
+        std::this_thread::sleep_for(std::chrono::microseconds(200));  // the other thread sleeps by then
         called.store(now());
         value.store(n + 1);
         muster::futex_wake(&value, 1, 1, futex_scope::process);
@@ -156,7 +155,7 @@ futex_times futex(int first, int second) {
       }
     }
   });
-  // Not the least: a sleeper whose processor has not been put to rest yet is woken faster than others.
+  // Not the minimum: a sleeper whose processor is not idle yet wakes faster than others.
   const auto typical = [](std::vector<double>& all) {
     std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 4), all.end());
     return all[all.size() / 4];
@@ -220,7 +219,7 @@ muster_simulation::machine calibrate(const placement& place) {
     m.in_l2 = in_picoseconds(load_in(m.l2 / 2, m.line));
     m.in_l3 = in_picoseconds(load_in(std::min(m.l3 / 4, 4 * m.l2), m.line));
     m.in_memory = in_picoseconds(load_in(std::min<std::size_t>(2 * m.l3, std::size_t{1} << 28U), m.line));
-    // Of this, finding the line is counted apart.
+    // Without the time to hit the line, which is counted separately.
     m.read_modify_write =
         in_picoseconds(each(5'000, [&] { own.value.fetch_add(1); }) - static_cast<double>(m.in_l1) / 1000);
     m.fence = in_picoseconds(each(5'000, [] { std::atomic_thread_fence(std::memory_order_seq_cst); }));

@@ -26,7 +26,7 @@ constexpr std::uint64_t cache_reads(std::uint64_t level, std::uint64_t result) {
   return level | PERF_COUNT_HW_CACHE_OP_READ << 8U | result << 16U;
 }
 
-constexpr std::size_t necessary = 3;  // of these, the first
+constexpr std::size_t necessary = 3;  // the first of these
 constexpr std::array<event, hardware_events::kinds> events{{
     {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
     {"cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
@@ -36,7 +36,7 @@ constexpr std::array<event, hardware_events::kinds> events{{
     {"stalled cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_BACKEND},
 }};
 
-/// A counter of this thread and of those it makes from now on; -1 and errno when there is none.
+/// A counter of this thread and of those it starts from now on; -1 and errno if there is none.
 int open_counter(const event& e) {
   perf_event_attr wanted;
   std::memset(&wanted, 0, sizeof wanted);
@@ -96,7 +96,7 @@ double cpu_seconds() { return cpu_seconds(RUSAGE_SELF); }
 double cpu_seconds_of_children() { return cpu_seconds(RUSAGE_CHILDREN); }
 
 void reset_peak_memory() {
-  // The value 5 resets VmHWM (see proc(5)). A kernel that refuses leaves the peak since the process began.
+  // The value 5 resets VmHWM (see proc(5)). If the kernel refuses, the peak remains that since the process began.
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 

@@ -26,7 +26,7 @@ std::string first_line(const char* path) {
   return line;
 }
 
-/// The value behind the first line of /proc/cpuinfo that begins with `key`.
+/// The value of the first line of /proc/cpuinfo that begins with `key`.
 std::string cpuinfo(const std::string& key) {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {

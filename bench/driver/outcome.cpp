@@ -66,7 +66,7 @@ outcome failure(std::string why) {
   _exit(0);
 }
 
-/// Reads until end of file; false when the deadline comes first.
+/// Reads until end of file; returns false if the deadline comes first.
 bool read_all(int in, std::string& text, double limit_seconds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_seconds);
   std::array<char, 4096> buffer{};

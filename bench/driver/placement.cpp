@@ -35,7 +35,7 @@ int number(std::string_view text, std::string_view whole) {
   return value;
 }
 
-/// Every unit whose `group` differs from, or equals, that of the first.
+/// All units whose `group` equals that of the first (`same`), or differs from it.
 template <class Group>
 std::vector<int> units_where(const std::vector<unit>& units, Group group, bool same) {
   std::vector<int> found;

@@ -33,7 +33,7 @@ json to_json(const series& s) {
   return j;
 }
 
-/// Objects, and arrays of objects, are laid out one level deeper than what holds them; other arrays are one line.
+/// Objects, and arrays of objects, are indented one level deeper than their container; other arrays are one line.
 void lay_out(std::string& to, const json& value, std::size_t depth) {
   const bool several_lines =
       value.is_object() || (value.is_array() && std::any_of(value.begin(), value.end(),
@@ -54,7 +54,7 @@ void lay_out(std::string& to, const json& value, std::size_t depth) {
   to += value.is_object() ? '}' : ']';
 }
 
-/// Median of a series at x when all its runs there passed.
+/// The median of a series at x, if all its runs there passed.
 std::optional<double> median_at(const series& s, const abscissa& x) {
   const point* p = s.at(x);
   if (p == nullptr || !p->checked || p->samples.empty()) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<double> median_at(const series& s, const abscissa& x) {
 
 std::string text(const abscissa& x) { return x.is_string() ? x.get<std::string>() : x.dump(); }
 
-/// Three digits that matter.
+/// Three significant digits.
 std::string number(double v) {
   if (v >= 100 || v == 0) return fmt::format("{:.0f}", v);
   return fmt::format("{:.{}f}", v, v >= 10 ? 1 : v >= 0.1 ? 2 : 4);

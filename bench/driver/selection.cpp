@@ -23,7 +23,7 @@ std::string lower(std::string text) {
 
 void keep_only(catalogue& contenders, const std::vector<std::string>& wanted) {
   if (wanted.empty()) return;
-  // Words are separated by commas, so a name with one is found by what is before it, with all that begin so.
+  // Words are separated by commas. So a word also matches all names that begin with it and a comma.
   const auto matches = [](const contender& c, const std::string& word) {
     return lower(c.name) == lower(word) || lower(c.family) == lower(word) ||
            lower(c.name).starts_with(lower(word) + ',');

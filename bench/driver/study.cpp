@@ -14,8 +14,8 @@
 namespace muster::bench {
 namespace {
 
-constexpr double patience_seconds = 20;     // for a run that should take a fraction of one
-constexpr double longest_full_seconds = 4;  // for a run whose number of items is given
+constexpr double patience_seconds = 20;     // for a run that should take a fraction of a second
+constexpr double longest_full_seconds = 4;  // for a run with a given number of items
 
 struct state {
   std::uint64_t items = 0;
@@ -32,13 +32,13 @@ std::uint64_t scaled(std::uint64_t items, double factor) {
   return static_cast<std::uint64_t>(static_cast<double>(items) * factor);
 }
 
-/// With which the choice starts.
+/// The number of items with which the choice starts.
 std::uint64_t least(const configuration& c, const effort& e) {
   constexpr std::uint64_t few = 2000;
   return std::max(c.maybe_slow ? few : e.least_items, c.least_items);
 }
 
-/// Doubles and more until a run is long enough to predict from, then predicts. The outcome tells of a failure.
+/// Raises the number of items until a run is long enough to predict from, then predicts. The outcome reports a failure.
 outcome calibrate(const configuration& c, const effort& e, std::uint64_t& items) {
   items = least(c, e);
   for (int round = 0;; ++round) {
@@ -168,9 +168,9 @@ std::vector<result> measure(study s, const effort& e, std::mt19937_64& random, p
     std::shuffle(order.begin(), order.end(), random);
     for (const std::size_t i : order) {
       const configuration& c = all[i];
-      if (c.once && sample == 0) continue;  // it has been run, above
+      if (c.once && sample == 0) continue;  // already run above
       bar.step(r.experiment, r.lines[c.line].name);
-      if (c.once || states[i].failed) continue;  // a queue that is wrong once is wrong; its reason is kept
+      if (c.once || states[i].failed) continue;  // one failure disqualifies a queue; its error is kept
       if (!measured_before) known[i].push_back(attempt(c, states[i].items, e));
       const outcome& o = known[i][sample];
       states[i].failed = !o.error.empty();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// adapter.hpp: the library's queues in the shape the driver wants (driver/stream.hpp). They share one face.
+// adapter.hpp: adapts the library's queues to the driver (driver/stream.hpp). One adapter serves all of them.
 #pragma once
 
 #include "driver/stream.hpp"
@@ -25,7 +25,7 @@ class ours {
 
   void close() { queue_.close(); }
 
-  // The queue itself, or a handle where it has them.
+  // The queue itself, or a handle if it has them.
   static decltype(auto) giver(Queue& queue) {
     if constexpr (requires { queue.producer(); }) return queue.producer();
     else return (queue);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// call_queues.hpp: the two queues of a carrier's own that its system calls and their results go through.
+// call_queues.hpp: the two queues of each carrier, for its system calls and for their results.
 #pragma once
 
 #include "driver/call_program.hpp"
@@ -16,15 +16,15 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-/// Neither is ever full, because a caller has one call under way. With more room than that, the sides seldom look at
-/// each other's ends. A thread that makes calls claims a rank and waits for its request, as in the paper.
+/// Neither is ever full, because a caller has one call in flight. With spare capacity, the sides rarely read each
+/// other's positions. A thread that makes calls claims a rank and waits for its request, as in the paper.
 template <class Submissions, class Responses>
 class two_queues {
  public:
   static constexpr bool shares_replies = false;
 
   explicit two_queues(const call_spec& spec) {
-    // All cells of both are in the first caches.
+    // All cells of both fit into the L1 caches.
     constexpr std::size_t threads = 8;
     const std::size_t capacity = std::max<std::size_t>(64, 4 * std::size_t{spec.fibers}) - threads;
     for (unsigned i = 0; i < spec.carriers; ++i)
@@ -72,8 +72,8 @@ class two_queues {
 /// For streams of replies: spsc_queue has both ends on lines of their own.
 using call_queues = two_queues<spmc_queue<call_request, layout::packed, wait::spin>,
                                spsc_queue<call_reply, layout::packed, wait::spin>>;
-/// For replies one by one: a request or a reply and its state are in one line, the only one that travels. The paper's
-/// response queue is also its FFQ^s, with one consumer.
+/// For replies one by one: a request or a reply and its state share one line, the only one that is transferred. The
+/// paper's response queue is also its FFQ^s, with one consumer.
 using call_queues_by_cell = two_queues<spmc_queue<call_request, layout::aligned, wait::spin>,
                                        spmc_queue<call_reply, layout::aligned, wait::spin>>;
 

@@ -17,7 +17,7 @@
 namespace muster::bench {
 namespace {
 
-/// The sandbox's way, without its wall: one carrier.
+/// The sandbox's mechanism without the sandbox: one carrier.
 outcome run_guarded(const call_spec& spec) {
   reset_peak_memory();
   const muster::policy rules{};

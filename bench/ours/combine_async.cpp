@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways in which a thread can have many requests under way at an osci, as contenders.
+// The ways for a thread to have many requests in flight at an osci, as contenders.
 #include "ours/combined.hpp"
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t together = 64;
 
-/// Fetch&Multiply, with a count beside it: not all of these operations have results to check.
+/// Fetch&Multiply and a count of operations, because not all of them have results to check.
 struct product {
   float value = 1;
   std::uint32_t count = 0;
@@ -30,7 +30,7 @@ using shared_product = osci<product>;
 
 std::uint64_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-// Each does `n` operations and returns the sum of the bits of their results, as far as it has results.
+// Each executes `n` operations and returns the sum of the bits of their results, if it has results.
 
 struct by_apply {
   static constexpr bool has_results = true;

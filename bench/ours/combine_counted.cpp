@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The library's combining objects once more, compiled over atomics that count their read-modify-writes, and with a
-// state that looks who executes the operations.
+// The library's combining objects again, compiled over atomics that count their read-modify-writes, and with a state
+// that records which carrier executes the operations.
 #include "ours/combined.hpp"
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace {
 /// The number of the carrier that executes an operation, from 1.
 thread_local unsigned this_carrier = 0;
 
-/// Each change of hands begins a new row.
+/// Each change of the executing carrier begins a new row.
 struct watched {
   explicit watched(float first) : value(first) {}
   float value;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The library's queues and stacks, used by fibers in pairs of push and pop, as contenders. psim and retry are not among
-// the algorithms under combining_queue and combining_stack: these change nodes in place, which works on copies may not.
-// psim_queue and psim_stack are what psim has instead.
+// The library's queues and stacks, used by fibers in pairs of push and pop, as contenders. combining_queue and
+// combining_stack do not use psim and retry: they change nodes in place, which operations on copies must not do. psim
+// has psim_queue and psim_stack instead.
 #include "driver/shared_pairs.hpp"
 #include "ours/combined.hpp"
 
@@ -30,7 +30,7 @@ class shared {
   Structure structure_;
 };
 
-/// As in the paper's first version: each fiber goes alone.
+/// As in the paper's first version: a fiber does not let its siblings announce first.
 template <class Structure>
 class without_yield : public Structure {
  public:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// combined.hpp: the library's combining objects, and the techniques that they are compared with, in the shape that
-// driver/shared_object.hpp wants. They share one face.
+// combined.hpp: adapts the library's combining objects, and the techniques that they are compared with, to
+// driver/shared_object.hpp. One adapter serves all of them.
 #pragma once
 
 #include "baselines/combining/clh.hpp"
@@ -30,12 +30,12 @@ inline combine_options options_for(const team_spec& spec) {
   return options;
 }
 
-/// What an algorithm is told when it is made, where that is more than the options of all.
+/// The options of an algorithm; specialized if it has options of its own.
 template <template <class...> class Algorithm>
 struct told {
   static combine_options options(const team_spec& spec) { return options_for(spec); }
 };
-/// A cluster for each carrier, as the paper does it: its fibers combine among themselves, the combiners take a lock.
+/// One cluster per carrier, as in the paper: its fibers combine among themselves, the combiners take a lock.
 template <>
 struct told<h_synch> {
   static h_synch_options options(const team_spec& spec) {

@@ -14,7 +14,7 @@
 namespace muster::bench {
 namespace {
 
-/// Runs `body` on one thread in its place, and takes over the time that `turns` has measured.
+/// Runs `body` on one pinned thread, and returns the time that `turns` has measured.
 template <class Body>
 outcome run_turns(const team_spec& spec, turn_taking& turns, Body body) {
   outcome measured;
@@ -47,7 +47,7 @@ outcome run_fibers(const team_spec& spec) {
   });
 }
 
-/// A ring of contexts. The last of them goes back to the thread.
+/// A ring of contexts. The last one returns to the thread.
 class contexts {
  public:
   explicit contexts(const team_spec& spec, turn_taking& turns)
@@ -74,7 +74,7 @@ class contexts {
     ucontext_t& next = own.ring_[f + 1 == own.ring_.size() ? 0 : f + 1];
     for (std::uint64_t n = own.turns_.laps(); n != 0; --n) {
       own.turns_.take(f);
-      if (n != 1) swapcontext(&own.ring_[f], &next);  // the last time uc_link leads on
+      if (n != 1) swapcontext(&own.ring_[f], &next);  // after its last turn it continues at uc_link
     }
   }
 
@@ -91,7 +91,7 @@ outcome run_contexts(const team_spec& spec) {
   return run_turns(spec, turns, [&] { ring.run(); });
 }
 
-/// Kernel threads on one processor. The kernel decides who is next, so turns are only counted.
+/// Kernel threads on one processor. The kernel chooses the next one, so turns are only counted.
 outcome run_threads(const team_spec& spec) {
   const std::uint64_t laps = spec.items / spec.fibers;
   const std::vector<int> pus(spec.fibers, spec.pus.front());

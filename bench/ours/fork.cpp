@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The library's forks as contenders: fork2, finish and parallel_for for all programs, and the other forms of fork2 for
-// those that are nothing but calls.
+// programs that do nothing but fork.
 #include "driver/fork_run.hpp"
 #include "ours/fork_styles.hpp"
 

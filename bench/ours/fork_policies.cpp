@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a thread finds its forks, and how many of them it shares when it is asked: the policies that the paper compares,
-// and ours. Compiled with the engine of the return barrier; the other one is in every program.
+// How a thread finds its forks, and how many of them it shares when asked: the paper's policies and ours. Compiled with
+// the engine of the return barrier; the other one is in every program.
 #include "driver/fork_run.hpp"
 #include "ours/fork_styles.hpp"
 
@@ -16,7 +16,7 @@ struct sharing {
   steal_share share = steal_share::half;
 };
 
-/// Of the pool that is made next. A value and no parameter of a template, for all programs would be compiled for each.
+/// The options of the next pool. A variable, because a template parameter would compile all programs for each value.
 sharing chosen;
 
 struct policy_team {

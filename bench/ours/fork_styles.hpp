@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the programs that fork are written with the library, for a Team that has a pool. In each file that includes it,
-// its own: they may be compiled with different engines.
+// The styles of fork/join programs with the library, for a Team that has a pool. Each file that includes this has its
+// own copy, because files may be compiled with different engines.
 #pragma once
 
 #include "driver/fork_run.hpp"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// XMalloc on the emulation of a GPU, where nothing can be timed, but everything counted.
+// XMalloc on the emulation of a GPU, where nothing can be timed, but everything can be counted.
 #include <muster/gpu/page_base.hpp>
 #include <muster/gpu/xmalloc.hpp>
 
@@ -80,9 +80,9 @@ outcome run_heap(const heap_spec& spec) {
   result.detail["base calls"] = static_cast<double>(base.calls.load()) / requests;
   result.detail["atomics"] = static_cast<double>(all.changes) / requests;
   result.detail["memory operations"] = static_cast<double>(all.memory()) / requests;
-  result.detail["blocks"] = Options::coalesce ? requests / spec.active : requests;  // that are asked for
+  result.detail["blocks"] = Options::coalesce ? requests / spec.active : requests;  // requested blocks
 
-  // Allocations by themselves: a free has an atomic of its own for each object, which notices what is freed twice.
+  // Allocations alone: each free has an atomic per object, which detects double frees.
   device_array<void*> kept(spec.items);
   const muster_simt::counts allocations = launch(blocks(spec.items), {heap_block_threads}, allocate_and_keep<heap_type>,
                                                  &heap, spec.active, static_cast<unsigned>(spec.items), 4U, kept.get());

@@ -26,7 +26,7 @@ using muster_simt::must;
 
 constexpr std::size_t heap_bytes = std::size_t{500} << 20U;
 
-/// CUDA's malloc, with the face of a heap.
+/// CUDA's malloc, with the interface of a heap.
 class cuda_heap {
  public:
   __device__ explicit cuda_heap(std::uint64_t) {}
@@ -102,7 +102,7 @@ struct with_fifos : gpu::xmalloc_options {
 }  // namespace
 
 void add_heap_device(catalogue& to) {
-  // Asking CUDA here would keep the runs, which are forked, from using it.
+  // Initializing CUDA here would make it unusable in the runs, which are forked.
   if (::access("/dev/nvidia0", R_OK) != 0) {
     to.missing.push_back({"GPU", "", "there is none here; XMalloc runs on the emulation of one"});
     return;

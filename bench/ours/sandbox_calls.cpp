@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// System calls of code in a sandbox: asked for, or made by code that knows nothing of it.
+// System calls of code in a sandbox: requested explicitly, or made by code that is unaware of the sandbox.
 #include "driver/calls.hpp"
 #include "driver/pages.hpp"
 #include "ours/sandboxed.hpp"
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint64_t first_calls = 16;  // of each caller, not timed
 
-/// Each caller is a job, and so a fiber of the inside's thread. make_job(box) yields caller(fiber, calls): the job that
-/// makes so many and returns how many have failed.
+/// Each caller is a job, and so a fiber of the inside's thread. make_job(box) returns caller(fiber, calls), which
+/// returns a job that makes `calls` calls and returns the number of failures.
 template <class MakeJob>
 outcome run_callers_inside(const call_spec& spec, muster::policy rules, std::string_view call,
                            const MakeJob& make_job) {
@@ -42,7 +42,7 @@ outcome run_callers_inside(const call_spec& spec, muster::policy rules, std::str
   result.seconds = std::chrono::duration<double>(clock::now() - begin).count();
   result.items = spec.items;
 
-  box.stop();  // its processor time counts when it has ended
+  box.stop();  // its processor time is counted only after it has ended
   std::uint64_t made = 0;
   for (const auto& one : box.usage().by_call)
     if (std::string_view(one.name) == call) made = one.calls;
@@ -70,7 +70,7 @@ outcome run_getppid(const call_spec& spec) {
   });
 }
 
-/// All read through one handle, each into its window.
+/// All callers read through one handle, each into its window.
 outcome run_pread(const read_spec& spec) {
   const numbered_pages file;
   muster::policy rules;

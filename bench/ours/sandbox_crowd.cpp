@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client that makes one call after another, beside one that floods its broker: how long the first waits.
+// The latency of a client that makes one call after another, beside one that floods its broker.
 #include "driver/contender.hpp"
 #include "driver/counters.hpp"
 #include "driver/placement.hpp"
@@ -24,14 +24,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Counts times by their size: 64 steps to a doubling.
+/// A histogram of times, with 64 steps per doubling.
 class distribution {
  public:
   void add(std::uint64_t ns) {
     ++counts_[index_of(ns)];
     ++all_;
   }
-  /// So many of 1000 times are at most this.
+  /// The value that `thousandths` of 1000 times do not exceed.
   double quantile(std::uint64_t thousandths) const {
     std::uint64_t below = all_ * thousandths / 1000;
     for (std::size_t i = 0; i < counts_.size(); ++i) {
@@ -81,7 +81,7 @@ times measure_calls(inside& in, std::int64_t right, std::uint64_t calls) {
   return {wrong, all.quantile(500), all.quantile(990), mean};
 }
 
-/// Two processes that compute: as many threads as a client and its broker have.
+/// Two processes that compute, with as many threads as a client and its broker have.
 class busy_processes {
  public:
   explicit busy_processes(const std::vector<int>& units) {
@@ -107,7 +107,7 @@ class busy_processes {
   std::array<int, 2> all_{};
 };
 
-/// 64 fibers that make calls without end.
+/// 64 fibers that make calls endlessly.
 class flooding_client {
  public:
   explicit flooding_client(const std::vector<int>& units) : box_(muster::policy{}, {.jobs = fibers, .calls = fibers}) {
@@ -120,7 +120,7 @@ class flooding_client {
     while (calls() < 64 * fibers) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   std::uint64_t calls() const { return box_.usage().calls; }
-  /// Before the jobs are forgotten, as they do not end by themselves.
+  /// Must run before the jobs are destroyed, because they do not end by themselves.
   ~flooding_client() { box_.stop(); }
   flooding_client(const flooding_client&) = delete;
   flooding_client& operator=(const flooding_client&) = delete;

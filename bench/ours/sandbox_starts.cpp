@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long it takes until a sandbox, made anew, yields the result of its first job, and a job of a running one its own.
+// The time from creating a sandbox to the result of its first job, and the time of a job in a running sandbox.
 #include "driver/contender.hpp"
 #include "driver/counters.hpp"
 #include "driver/placement.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Distinct for each job.
+/// A different answer for each job.
 std::uint64_t answer_to(std::uint64_t n) { return 3 * n + 1; }
 
 outcome outcome_of(const start_spec& spec, clock::duration until_results, std::uint64_t wrong) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sandboxed.hpp: sandboxes on the processors that an experiment names.
+// sandboxed.hpp: runs sandboxes on the processors that an experiment names.
 #pragma once
 
 #include <muster/syscall/sandbox.hpp>
@@ -12,7 +12,7 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-/// The inside runs on these units. A list that is empty, or has a -1, changes nothing.
+/// Lets the inside run on these units. A list that is empty, or contains -1, changes nothing.
 inline void pin_inside(const sandbox& box, const std::vector<int>& units) {
   if (units.empty() || std::find(units.begin(), units.end(), -1) != units.end()) return;
   cpu_set_t set;

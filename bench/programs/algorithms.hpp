@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// algorithms.hpp: what libraries offer ready-made: sorting, running sums, a sum, a loop without a grain. A style S for
+// algorithms.hpp: algorithms that libraries offer: sorting, prefix sums, a sum, a loop without a grain. A style S for
 // these programs offers sort(v), scan(from, to), sum(v) and each(n, f).
 #pragma once
 
@@ -111,7 +111,7 @@ class one_sum {
   std::uint64_t sum_ = 0;
 };
 
-/// Turns that become longer and longer.
+/// A loop whose turns become longer and longer.
 template <class S>
 class uneven_loop {
  public:

@@ -32,15 +32,15 @@ inline constexpr std::array fork_program_names{"fib",         "integrate", "nque
 
 inline constexpr std::array fork_algorithm_names{"sort numbers", "sort texts", "running sums", "sum", "uneven loop"};
 
-/// What a style must offer for them.
+/// The operations that a style must offer for a set of programs.
 enum class program_set {
   calls,      // both()
   forks,      // all of program.hpp
-  algorithms  // what algorithms.hpp names
+  algorithms  // the operations in algorithms.hpp
 };
 
-/// Calls f.template operator()<P>() with the program P of that name, and returns true; false when there is none in the
-/// set.
+/// Calls f.template operator()<P>() with the program P of that name and returns true; returns false if the set has
+/// none.
 template <program_set Set, class F>
 bool with_fork_program(std::string_view name, F f) {
   if constexpr (Set == program_set::algorithms) {
@@ -73,7 +73,7 @@ bool with_fork_program(std::string_view name, F f) {
   return false;
 }
 
-/// The same for all that have the style of plain calls.
+/// The same for all programs that run in the style of plain calls.
 template <class F>
 bool with_any_program(std::string_view name, F f) {
   return with_fork_program<program_set::forks>(name, f) || with_fork_program<program_set::algorithms>(name, f);

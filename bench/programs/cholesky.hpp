@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// cholesky.hpp: a symmetric matrix of doubles becomes the product of a lower triangle and its transpose, in tiles of
-// 32 × 32: loops over the tiles of a column, and over those right of it.
+// cholesky.hpp: factors a symmetric matrix of doubles into a lower triangle and its transpose, in tiles of 32 × 32:
+// loops over the tiles of a column, and over those to its right.
 #pragma once
 
 #include "programs/residual.hpp"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// cilksort.hpp: merge sort of numbers: the quarters at the same time, then their merges, each of which is divided, too.
+// cilksort.hpp: merge sort of numbers: sorts the quarters in parallel, then merges them; each merge is divided too.
 #pragma once
 
 #include "programs/program.hpp"
@@ -45,7 +45,7 @@ class cilksort {
  private:
   using number = cilksort_leaf::number;
 
-  /// Sorts [first, last); `other` is room for as many.
+  /// Sorts [first, last); `other` is a buffer of the same size.
   static void sort(number* first, number* last, number* other) {
     const std::ptrdiff_t many = last - first;
     if (many <= cilksort_leaf::most) {
@@ -67,7 +67,7 @@ class cilksort {
     merge(other, other + 2 * quarter, other + 2 * quarter, other + many, first);
   }
 
-  /// Merges two sorted ranges: the middle of the longer one divides both.
+  /// Merges two sorted ranges; the middle of the longer one splits both.
   static void merge(const number* a, const number* a_end, const number* b, const number* b_end, number* out) {
     if (a_end - a < b_end - b) return merge(b, b_end, a, a_end, out);
     if (a_end - a <= cilksort_leaf::most) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fib.hpp: Fibonacci numbers by two calls: nothing but forks.
+// fib.hpp: Fibonacci numbers by two recursive calls, which do nothing but fork.
 #pragma once
 
 #include "programs/program.hpp"

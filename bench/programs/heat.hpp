@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// heat.hpp: heat spreads on a plate, in explicit steps. The plate is halved until a leaf of at most 10 lines is left,
-// as in the program of Cilk 5 that the paper uses: 4096 x 1024 points, 200 steps.
+// heat.hpp: heat diffusion on a plate, in explicit steps. The plate is halved down to leaves of at most 10 lines, as in
+// the program of Cilk 5 that the paper uses: 4096 x 1024 points, 200 steps.
 #pragma once
 
 #include "programs/waves.hpp"

@@ -3,7 +3,7 @@
 //
 // integrate.hpp: the area under x³ + x from 0 to n, halving each interval until the trapezoids of its halves differ
 // from its own by less than 1e-9: an unbalanced tree with little work in each node. The function and the bound are
-// those of the benchmark in X10's distribution.
+// those of the benchmark in the X10 distribution.
 #pragma once
 
 #include "programs/program.hpp"

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// jacobi.hpp: relaxation on a square of doubles: each value becomes the mean of its four neighbours. The square is cut
-// in quarters until a leaf of so many cells is left: 256, as in Lea's fork/join framework, or 2, as in the code that
-// the authors of the return barrier have published.
+// jacobi.hpp: relaxation on a square of doubles: each value becomes the mean of its four neighbours. The square is
+// quartered down to leaves of 256 cells, as in Lea's fork/join framework, or 2, as in the published code of the return
+// barrier's authors.
 #pragma once
 
 #include "programs/waves.hpp"
@@ -13,7 +13,7 @@
 namespace muster::bench {
 
 struct jacobi_leaf {
-  /// Returns the greatest change.
+  /// Returns the largest change.
   [[gnu::noinline]] static double run(block from, block to, std::size_t row, std::size_t row_end, std::size_t column,
                                       std::size_t column_end) {
     double most = 0;

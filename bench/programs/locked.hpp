@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// locked.hpp: many parts, of which every other one forks and joins while it holds a mutex. A worker that executes other
-// work while it waits for such a join may come to a part that wants the mutex, which the worker itself holds, or which
-// another holds who waits for what lies beneath: then they wait for ever. This mutex notices, and is none from then on.
+// locked.hpp: many parts; every other one forks and joins while it holds a mutex. While a worker waits for such a join,
+// it may execute a part that needs the mutex. If the worker itself holds it, or another worker that waits for work
+// further down this stack, they deadlock. This mutex detects that and stops locking.
 #pragma once
 
 #include "programs/program.hpp"
@@ -17,10 +17,10 @@
 
 namespace muster::bench {
 
-/// A mutex that knows who holds it, and that 0.3 seconds are too long.
+/// A mutex that knows its holder, and reports a deadlock after 0.3 seconds.
 class watched_mutex {
  public:
-  /// Returns false when it has come to a deadlock.
+  /// Returns false after a deadlock.
   bool lock() {
     const auto self = std::this_thread::get_id();
     if (is_dead()) return false;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lud.hpp: a matrix of doubles becomes the product of a lower and an upper triangle, in quarters down to blocks of
-// 16 × 16, without pivots: the recursion of Cilk 5 and of the paper.
+// lud.hpp: factors a matrix of doubles into a lower and an upper triangle, by quarters down to blocks of 16 × 16,
+// without pivoting: the recursion of Cilk 5 and of the paper.
 #pragma once
 
 #include "programs/program.hpp"

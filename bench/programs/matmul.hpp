@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// matmul.hpp: C += A B for square matrices of doubles; the largest of the three extents is halved until a leaf of 32
-// rows and columns is left. Halves of the inner extent change the same elements, so they follow one another.
+// matmul.hpp: C += A B for square matrices of doubles; the largest of the three extents is halved, down to leaves of 32
+// rows and columns. Halves of the inner extent change the same elements, so they run one after the other.
 #pragma once
 
 #include "programs/program.hpp"
@@ -37,7 +37,7 @@ class matmul {
   void run(S) { multiply({c_.data(), n_}, {a_.data(), n_}, {b_.data(), n_}, n_, n_, n_); }
 
   std::uint64_t digest() const { return digest_of(c_); }
-  /// Freivalds: C x is A (B x) for a vector x.
+  /// Freivalds' check: C x is A (B x) for a vector x.
   std::string error() const {
     std::vector<double> x(n_);
     for (std::size_t i = 0; i < n_; ++i) x[i] = static_cast<double>(1 + i % 7);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// nqueens.hpp: in how many ways n queens stand on a board without a threat. One child for each place in the next row
-// that is free; each has a board of its own.
+// nqueens.hpp: counts the ways to place n queens that do not attack each other. One child for each free place in the
+// next row; each has a board of its own.
 #pragma once
 
 #include "programs/program.hpp"

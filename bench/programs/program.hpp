@@ -1,25 +1,25 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// program.hpp: what the fork/join programs have in common.
+// program.hpp: the common parts of the fork/join programs.
 //
-// A program is a template over a style: plain calls, muster, or a peer. Its text is the same for all of them, and so is
-// the machine code of its leaves, which are functions outside of the template. A style S offers
-//   S::leaf()                      called at each leaf, or each piece of a loop; counts them in runs that are not timed
+// A program is a template over a style: plain calls, muster, or a peer. All styles share its source, and the machine
+// code of its leaves, which are functions outside of the template. A style S offers
+//   S::leaf()                      called at each leaf, or each piece of a loop; counts them in untimed runs
 //   S::fork2(f, g)                 a pair of the results of f() and g()
 //   S::sum(n, f)                   f(0) + … + f(n - 1), each a child of its own: a scope with n asyncs
-//   S::children(n, f)              the same sum, where the style has another way when all children are known beforehand
+//   S::children(n, f)              the same sum, if the style has another way for a number of children known beforehand
 //   S::loop(first, last, grain, f) f(from, to) for pieces that cover [first, last)
-//   s.both<F>(a, b)                a pair of F(s, a) and F(s, b), for programs that are nothing but forks
+//   s.both<F>(a, b)                a pair of F(s, a) and F(s, b), for programs that do nothing but fork
 //
 // A program P<S> has
 //   size                           of the run that counts its leaves, of the quick and of the full profile
-//   repeats                        whether run() can be called again; it finds the same input then
-//   P(size), run(s)                the input is made by the constructor, outside of the time
-//   digest()                       of the result: it must be that of the serial program, bit for bit
-//   error()                        why the result is wrong; it does not rely on the serial program
-//   items()                        calls, nodes: what a time per item refers to; 1 when there is no such thing
-//   tell(detail)                   what else is worth knowing, if it has that function
+//   repeats                        true if run() can be called again, with the same input
+//   P(size), run(s)                the constructor prepares the input; only run() is timed
+//   digest()                       of the result; must equal the serial program's, bit for bit
+//   error()                        why the result is wrong, independent of the serial program
+//   items()                        the calls or nodes that a time per item refers to; 1 if there are none
+//   tell(detail)                   optional: adds further details
 #pragma once
 
 #include <bit>
@@ -36,7 +36,7 @@ struct program_sizes {
   std::uint64_t full;
 };
 
-/// The compiler does not know what is in the value from here on: no call is moved out of a loop, and none is merged.
+/// Hides the value from the compiler, so that it neither moves calls out of a loop nor merges them.
 template <class T>
 inline void opaque(T& value) {
   asm volatile("" : "+r"(value));
@@ -51,7 +51,7 @@ std::uint64_t sum_over_children(unsigned many, const F& f) {
   }
 }
 
-/// Numbers that look random, the same in every run.
+/// Pseudorandom numbers, the same in every run.
 class scrambler {
  public:
   explicit scrambler(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}

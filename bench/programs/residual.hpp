@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// residual.hpp: checks of a matrix's factors, by their product with a vector.
+// residual.hpp: checks the factors of a matrix by their product with a vector.
 #pragma once
 
 #include "programs/program.hpp"
@@ -17,7 +17,7 @@ inline std::vector<double> some_vector(std::size_t n) {
   return x;
 }
 
-/// Whether A x is y, up to rounding.
+/// True if A x is y, up to rounding.
 inline bool same_product(const std::vector<double>& a, const std::vector<double>& x, const std::vector<double>& y) {
   const std::size_t n = x.size();
   for (std::size_t i = 0; i < n; ++i) {

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sha1.hpp: SHA-1 (FIPS 180-4) of messages of a few words: the random numbers of the unbalanced tree search. The
-// numbers of a child depend on those of its parent and on its place, so a tree is the same in whatever order it is
-// visited.
+// numbers of a child depend on its parent's and on its place, so the tree does not depend on the order of visits.
 #pragma once
 
 #include <array>
@@ -15,7 +14,7 @@ namespace muster::bench {
 
 using sha1_digest = std::array<std::uint32_t, 5>;
 
-/// Of a message of at most 13 words.
+/// The SHA-1 of a message of at most 13 words.
 template <std::size_t Words>
 [[gnu::noinline]] inline sha1_digest sha1(const std::array<std::uint32_t, Words>& message) {
   static_assert(Words <= 13, "the message, its end mark and its length fill one block");

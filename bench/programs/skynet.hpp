@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// skynet.hpp: a tree in which every node has ten children; each of its million leaves yields its number.
+// skynet.hpp: a tree in which every node has ten children; each of its million leaves returns its number.
 #pragma once
 
 #include "programs/program.hpp"

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// spine.hpp: forks as deep as asked for, of which another worker, who comes when all are there, steals some. The second
-// halves do nothing, and neither does what is at the bottom: it forks until enough has been stolen.
+// spine.hpp: a chain of nested forks of a given depth. Once all exist, another worker steals some of them. The second
+// halves do nothing; the function at the bottom forks until enough is stolen.
 #pragma once
 
 #include "programs/program.hpp"
@@ -40,7 +40,7 @@ class spine {
  private:
   using clock = std::chrono::steady_clock;
 
-  /// Where nobody steals, some time.
+  /// Waits until ready(), or returns false after some time: a serial run steals nothing.
   template <class Ready>
   static bool wait(Ready ready) {
     using namespace std::chrono_literals;

@@ -43,7 +43,7 @@ class tree {
     return at->value + a + b;
   }
 
-  /// A subtree of `many` nodes, in the order in which it is visited.
+  /// Makes a subtree of `many` nodes, in the order of visits.
   const node* make(std::uint64_t first, std::uint64_t many) {
     if (many == 0) return nullptr;
     const std::uint64_t right = (many - 1) / 2;

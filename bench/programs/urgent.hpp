@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// urgent.hpp: a chain of joins that somebody waits for, beside a heap of longer pieces that nobody waits for. A worker
-// that executes anything while it waits for a join comes back to it when that has ended; one that executes nothing lets
-// its processor idle. All pieces sleep, so that it does not matter how many processors there are.
+// urgent.hpp: a chain of urgent joins, beside a heap of longer pieces that are not urgent. A worker that executes any
+// piece while it waits for a join returns to the join late; one that executes nothing leaves its processor idle. All
+// pieces sleep, so that the number of processors does not matter.
 #pragma once
 
 #include "programs/program.hpp"
@@ -17,10 +17,10 @@
 
 namespace muster::bench {
 
-/// In seconds.
+/// Times in seconds.
 struct urgent_times {
   static constexpr double piece = 10e-3, first_half = 2e-3, second_half = 4e-3;
-  /// When nobody ever waits.
+  /// The total time if no worker ever waits.
   static double ideal(std::uint64_t many, unsigned workers) {
     return static_cast<double>(many) * (2 * piece + first_half + second_half) / workers;
   }
@@ -77,7 +77,7 @@ class urgent {
   }
 
   const std::uint64_t many_;
-  double latest_ = 0;  // seconds after both halves have ended
+  double latest_ = 0;  // the largest delay of a join after both halves, in seconds
   std::uint64_t value_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// uts.hpp: unbalanced tree search: counts the nodes of a tree that nobody can know beforehand.
+// uts.hpp: unbalanced tree search: counts the nodes of a tree whose shape cannot be predicted.
 //
 // T1: geometric, fixed shape: a node above the last level has a number of children whose mean is 4; 10 levels, seed 19.
 // T3: binomial: the root has 2000 children, any other node 8 with probability 0.124875, else none; seed 42.
@@ -27,10 +27,10 @@ inline uts_node uts_child(const uts_node& of, std::uint32_t number) {
   const auto& s = of.state;
   return {sha1<6>({s[0], s[1], s[2], s[3], s[4], number}), of.depth + 1};
 }
-/// From [0, 1).
+/// A number in [0, 1).
 inline double uts_chance(const uts_node& of) { return static_cast<double>(of.state[4] & 0x7fffffffU) * 0x1p-31; }
 
-/// Zero where only the serial program knows.
+/// Zero if only the serial program determines it.
 struct uts_count {
   std::uint64_t nodes = 0;
   std::uint64_t leaves = 0;
@@ -44,7 +44,7 @@ struct uts_t1_shape {
     static const double scale = 1 / std::log(0.8);  // of 1 - 1 / (1 + mean)
     return static_cast<unsigned>(std::min(std::floor(std::log(1 - uts_chance(of)) * scale), 100.0));
   }
-  /// The published ones.
+  /// The published counts.
   static uts_count known(std::uint64_t levels) { return levels == 10 ? uts_count{4130071, 3305118} : uts_count{}; }
 };
 

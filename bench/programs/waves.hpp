@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// waves.hpp: a grid that starts as a product of two sines. Stencils with constant factors only scale it, by a number
-// that is known: so their results can be checked in every point.
+// waves.hpp: a grid that starts as a product of two sines. Stencils with constant factors scale it by a known factor,
+// so their results can be checked in every point.
 #pragma once
 
 #include "programs/program.hpp"
@@ -14,7 +14,7 @@ namespace muster::bench {
 
 class wave_grid {
  public:
-  /// `rows` and `columns` with the border, which is zero; so many half waves on each side.
+  /// `rows` and `columns` include the border, which is zero; the waves are numbers of half waves.
   wave_grid(std::size_t rows, std::size_t columns, std::size_t waves_down, std::size_t waves_across)
       : down_(half_waves(rows, waves_down)), across_(half_waves(columns, waves_across)), values_(rows * columns) {
     for (std::size_t r = 0; r < rows; ++r) {
@@ -24,7 +24,7 @@ class wave_grid {
 
   const std::vector<double>& values() const { return values_; }
 
-  /// Whether `found` is what was there at the start, times `factor`.
+  /// True if `found` is the initial grid times `factor`.
   bool scaled(const std::vector<double>& found, double factor) const {
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (!(std::abs(found[i] - values_[i] * factor) < 1e-12)) return false;
@@ -32,7 +32,7 @@ class wave_grid {
     return true;
   }
 
-  /// The cosine of the angle between two points of so many half waves on `points` points.
+  /// The cosine of the phase between neighbouring points, for `waves` half waves on `points` points.
   static double cosine(std::size_t points, std::size_t waves) {
     return std::cos(std::numbers::pi * static_cast<double>(waves) / static_cast<double>(points - 1));
   }
