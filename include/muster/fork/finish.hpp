@@ -102,9 +102,8 @@ class async_scope : detail::scope_link {
     begun_.store(begun + 1, std::memory_order_relaxed);
     return {begun + 1, 0};
   }
-  /// Waits for all asyncs. It must not run in an exception handler: if the exception is of another language, code that
-  /// runs during the wait could not catch its own. Returns the index of the body's own exception; asyncs started later
-  /// have larger ones.
+  /// Waits for all asyncs. Must not run in an exception handler: asyncs that run there could not catch an exception of
+  /// another language. Returns the index of the body's own exception; asyncs started later have larger ones.
   detail::async_index end_body() noexcept {
     const std::uint64_t own = begun_.load(std::memory_order_relaxed) + 1;
     begun_.store(own, std::memory_order_relaxed);

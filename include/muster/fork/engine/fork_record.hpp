@@ -24,7 +24,7 @@ struct theft {
   const theft* outer = nullptr;   // the previous unfinished theft of the same worker
   std::uint64_t floor = 0;        // forks of the worker that are deeper are part of this
 
-  /// True if this is `what`, at that level, or part of it. The search is bounded, so it may return false for either.
+  /// True if this is `what`, at that level, or part of it. The search is bounded and may miss a distant ancestor.
   bool is_part_of(const void* what, unsigned its_level) const noexcept {
     const theft* at = this;
     for (unsigned steps = 64; at != nullptr && at->level > its_level && steps > 0; --steps) at = at->around;

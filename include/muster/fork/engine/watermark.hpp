@@ -3,7 +3,7 @@
 //
 // watermark.hpp: the forks of one thread: a deque in the frames of the functions that fork.
 //
-// A fork links a record into a list, and the join unlinks it: a few stores that no other thread reads. A thief that
+// A fork links a record into a list, and the join unlinks it: a few stores that other threads rarely read. A thief that
 // finds nothing to take asks, by raising the thread's watermark above everything. The thread's next fork or join sees
 // that, publishes the older half of its records, and lowers the watermark to the depth of the newest of them. No other
 // thread has seen a record deeper than the watermark. So one compare at the join is both the yieldpoint, where a thread
@@ -119,7 +119,7 @@ class alignas(isolation_size) fork_deque {
     bool is_part = false;  // the answer for `last`
     return steal(thief, noted, [&](const fork_record& r) {
       if (r.group() == what) return true;
-      // It has not ended, nor has what is around it: `r` is part of them, and can be joined under this lock only.
+      // This theft and those around it have not ended: `r` is part of them, and can be joined only under this lock.
       const theft* const around = theft_around(r);
       if (around != last) {
         last = around;
@@ -199,7 +199,7 @@ class alignas(isolation_size) fork_deque {
   fork_record* oldest_ = nullptr;
   fork_record* newest_ = nullptr;
   fork_record* bar_ = &bottom_;                     // the newest record that is not private
-  sync::cell<const theft*> newest_theft_{nullptr};  // of the owner's; changed by the owner
+  sync::cell<const theft*> newest_theft_{nullptr};  // the owner's innermost; changed by the owner
 };
 
 /// Under the lock.

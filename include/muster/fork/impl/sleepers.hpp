@@ -22,7 +22,7 @@ class parking_place {
   void park() noexcept { park_until(no_deadline); }
   /// The same, until a deadline. Returns true if it took a token.
   bool park_until(deadline until) noexcept {
-    // (1) acquire: pairs with (2). The sleeper sees what was done before the token was given.
+    // (1) acquire: pairs with (2). The sleeper sees all writes before the token.
     while (token_.exchange(0, std::memory_order_acquire) == 0) {
       if (siblings* const others = siblings::of_caller(); others != nullptr) {
         fiber_waiter one(*this, until);
