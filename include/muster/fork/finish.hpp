@@ -8,8 +8,8 @@
 //            Depth.
 // Depth      asyncs may start asyncs to any depth. Once nested asyncs use 64 KiB of the stack, further ones are queued
 //            and run after the stack has unwound.
-// Memory     an async that runs immediately allocates none. A thread mostly has up to 8 queued asyncs, 64 while other
-//            workers ask, and a thousand at the ends of deep chains; more once the stack is used up.
+// Memory     an async that runs immediately allocates nothing. A thread mostly has up to 8 queued asyncs, 64 while
+//            other workers ask, and a thousand at the ends of deep chains; more once the stack is used up.
 // Nesting    asyncs may start asyncs, in the same scope or in scopes of their own.
 // Exceptions all asyncs run, even if some throw. The scope then rethrows one exception, the leftmost: that of the async
 //            that the body started first (or of any async started by this one), or the body's own if everything started
