@@ -65,7 +65,7 @@ struct sandbox_options {
   std::size_t stack_bytes = std::size_t{1} << 20U;   ///< of each job
   unsigned broker_threads = 1;                       ///< more, where calls wait for the network
   bool standard_streams = false;                     ///< handles 0, 1 and 2 are copies of this program's
-  bool name_spaces = true;                           ///< no network and no other processes, if the kernel can
+  bool name_spaces = true;                           ///< no network and no System V IPC, if the kernel can
   std::function<void(const sandbox_refusal&)>
       on_refusal{};  ///< called by a broker thread; rarely for repeated refusals
 };

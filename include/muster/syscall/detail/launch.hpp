@@ -6,7 +6,7 @@
 // Before the wall, in this order: the process is set to die with its parent; signal handlers, special priority and
 // memory shared by the program with others are removed; everything that needs memory is created; memory, processor time
 // and all other kernel resources are limited; all files are closed; Landlock forbids all files, and new name spaces
-// contain no network and no other processes, where the kernel supports these. Then the wall is raised.
+// contain no network and no System V IPC, where the kernel supports these. Then the wall is raised.
 // Layers     the wall is mandatory: without it there is no sandbox. The others are second lines; arena_head tells the
 //            outside which of them exist.
 // Jobs       run on fibers, so they overlap while they wait.
@@ -140,8 +140,7 @@ class launch {
     for (const stack_memory& one : taken) stack_pool::shared().give_back(one);
   }
 
-  /// Hides the network and other processes from the calling process and its future children. Returns 0 or an error
-  /// number.
+  /// Hides the network and System V IPC from the calling process and its future children. Returns 0 or an error number.
   static int enter_name_spaces() noexcept {
     return ::unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0 ? 0 : errno;
   }
