@@ -147,17 +147,25 @@ outcome run_crowd(const crowd_spec& spec) {
     return box.run([right, calls](inside& in) { return measure_calls(in, right, calls); }).value();
   };
   run_calls(16);
-  const std::uint64_t flooded = flood ? flood->calls() : 0;
-  const times seen = run_calls(spec.items);
+  // Where both clients share processors, all calls of a sample may fit into a time slice in which the other client does
+  // not run. Such a sample shows nothing and is taken again.
+  times seen{};
+  std::uint64_t flooded = 0;
+  for (int samples = 0; samples != 1000; ++samples) {
+    const std::uint64_t before = flood ? flood->calls() : 0;
+    seen = run_calls(spec.items);
+    if (!flood) break;
+    flooded = flood->calls() - before;
+    if (flooded != 0) break;
+  }
   outcome result;
   result.items = spec.items;
   result.seconds = seen.mean * 1e-9 * static_cast<double>(spec.items);
   result.detail["p99"] = seen.p99;
   result.detail["median"] = seen.median;
   if (flood) {
-    const std::uint64_t more = flood->calls() - flooded;
-    result.detail["flood"] = static_cast<double>(more) / result.seconds * 1e-6;
-    if (more == 0) result.error = "the other client has made no calls";
+    result.detail["flood"] = static_cast<double>(flooded) / result.seconds * 1e-6;
+    if (flooded == 0) result.error = "the other client has made no calls";
   }
   box.stop();
   flood.reset();
