@@ -7,7 +7,8 @@ seam      the library touches atomics, volatile, thread_local and asm only in th
 order     every ordering operation of the labelled rooms carries a numbered label that names its partners, and the
           partners name it back
 wait      no loop of the library only yields the processor
-include   a room of the library includes only the rooms below it, the standard library and, in base/, the system
+include   a room of the library includes only the rooms below it, the standard library and, in base/, the system;
+          and headers do not include each other in a cycle
 source    SPDX lines, width of lines, conditional compilation only in base/
 prose     no room has more phrases of a list of stilted ones than tools/prose.txt allows; the numbers only fall
 
@@ -308,6 +309,26 @@ def check_includes(name: str, code: list[str]) -> Iterator[Finding]:
                           "libraries")
 
 
+def check_cycles(includes: dict[str, list[tuple[int, str]]]) -> Iterator[Finding]:
+    """Cycles among the library's headers. `includes`: for each header, the line and name of each that it includes."""
+    done: set[str] = set()
+    way: list[str] = []
+
+    def walk(name: str) -> Iterator[Finding]:
+        way.append(name)
+        for line, target in includes[name]:
+            if target in way:
+                around = " -> ".join([*way[way.index(target):], target])
+                yield Finding(LIBRARY + name, line, "include", f"a cycle: {around}; merge them or move what they share")
+            elif target in includes and target not in done:
+                yield from walk(target)
+        done.add(way.pop())
+
+    for name in includes:
+        if name not in done:
+            yield from walk(name)
+
+
 def check_source(path: str, lines: list[str], code: list[str] | None) -> Iterator[Finding]:
     head = "\n".join(lines[:5])
     # The pattern is put together here so that this line is not taken for this file's own tag.
@@ -380,6 +401,7 @@ def lint(root: Path, notes: list[str] | None = None, places: dict[str, list[str]
     findings: list[Finding] = []
     places = {} if places is None else places
     ordering = Ordering()
+    includes: dict[str, list[tuple[int, str]]] = {}
     for file in sources(root):
         path = file.relative_to(root).as_posix()
         text = file.read_text(encoding="utf-8")
@@ -403,8 +425,11 @@ def lint(root: Path, notes: list[str] | None = None, places: dict[str, list[str]
         findings += check_seam(name, code)
         findings += check_waits(name, code)
         findings += check_includes(name, code)
+        includes[name] = [(row + 1, match.group(2).removeprefix("muster/")) for row, line in enumerate(code)
+                          if (match := INCLUDE.match(line)) and match.group(2).startswith("muster/")]
         if name.startswith(LABELLED) and name not in UNLABELLED:
             findings += ordering.read(path, code, comments)
+    findings += check_cycles(includes)
     findings += check_prose(root, places, [] if notes is None else notes)
     return sorted([*findings, *ordering.finish()])
 

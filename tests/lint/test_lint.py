@@ -201,6 +201,19 @@ class Lint(unittest.TestCase):
         self.breaks("order", "does not name (4) back", "mailbox.hpp (4)", "mailbox.hpp (3)", "base/bell.hpp", count=2)
         self.breaks("order", "no labelled header", "mailbox.hpp (4)", "mailbag.hpp (4)", "base/bell.hpp", count=2)
 
+    def test_cycle(self) -> None:
+        def header(target: str) -> str:
+            return SPDX + f"#pragma once\n#include <muster/{target}>\n"
+
+        chain = {"include/muster/base/a.hpp": header("base/b.hpp"), "include/muster/base/b.hpp": header("base/c.hpp")}
+        self.assertEqual(self.findings(chain | {"include/muster/base/c.hpp": header("version.hpp")}), [])
+        for target in ("base/a.hpp", "base/b.hpp", "base/c.hpp"):
+            with self.subTest(target):
+                found = self.findings(chain | {"include/muster/base/c.hpp": header(target)})
+                self.assertEqual([(f.file, f.line, f.rule) for f in found],
+                                 [("include/muster/base/c.hpp", 4, "include")])
+                self.assertIn(f"{target} -> ", found[0].text)
+
     def test_include(self) -> None:
         for target in ('"status.hpp"', "<muster/combine/osci.hpp>", "<linux/futex.h>", "<unistd.h>", "<fmt/core.h>"):
             with self.subTest(target):
