@@ -140,7 +140,8 @@ study starts(const setting& s) {
     if (c.name.starts_with("job")) {
       for (const sides& where : placements)
         add_point(made, c, add_line_as(made, c, c.name + where.name, c.note), a_job,
-                  start_spec{.pus = s.place.with(where.how).assign(1, 1)});
+                  start_spec{.pus = s.place.with(where.how).assign(1, 1)})
+            .maybe_slow = true;  // on one processor, beside other load
       continue;
     }
     const bool smoke = s.work.kind == profile::smoke;
