@@ -33,13 +33,13 @@ using muster::detail::arena_plan;
 using muster_test::require;
 
 constexpr std::string_view secret = "what only the outside knows: 8c41f0";
-constexpr std::string_view placeholder = "/dev/shm/fuzz-XXXXXX";  // inputs name files beneath it
+constexpr std::string_view named_in_inputs = "/dev/shm/fuzz-XXXXXX";  // replaced by the directory that is made
 
 /// A directory with may/ to be written, read/ to be read, and other/.
 class files {
  public:
   files() {
-    std::string name(placeholder);
+    std::string name(named_in_inputs);
     require(::mkdtemp(name.data()) != nullptr, "no directory can be made in /dev/shm");
     root_ = name;
     for (const char* one : {"may", "read", "other"}) fs::create_directory(root_ / one);
@@ -106,8 +106,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   static const muster::mapping arena = muster::detail::make_arena(plan);
 
   std::string input(reinterpret_cast<const char*>(data), size);
-  for (std::size_t at = 0; (at = input.find(placeholder, at)) != input.npos;)
-    input.replace(at, placeholder.size(), there.name());
+  for (std::size_t at = 0; (at = input.find(named_in_inputs, at)) != input.npos;)
+    input.replace(at, named_in_inputs.size(), there.name());
   const arena_map at(plan, arena.start());
   std::memset(arena.start(), 0, plan.bytes());
   std::string_view rest(input);
