@@ -79,7 +79,6 @@ struct launch_plan {
   std::int32_t parent = 0;         // its process id
   bool asymmetric = false;
   bool executable = false;  // memory may be
-  bool kills = false;       // a call that is not allowed ends it
   bool name_spaces = true;
   std::int32_t name_spaces_error = -1;  // of the parent, which has entered them for its children; -1: it has not
   bool settled = false;                 // the parent has called launch::settle()
