@@ -733,7 +733,11 @@ TEST_F(sandbox_test, waits_for_places_in_fibers) {
 
 TEST_F(sandbox_test, is_only_a_copy_in_a_child_of_the_program) {
   std::optional<sandbox> box;
-  box.emplace(policy());
+  int words[2];
+  ASSERT_EQ(::pipe(words), 0);
+  const int before = ::dup(0);
+  ::dup2(words[0], 0);
+  box.emplace(policy(), sandbox_options{.standard_streams = true});
   const pid_t child = ::fork();
   if (child == 0) {
     box.reset();
@@ -743,6 +747,10 @@ TEST_F(sandbox_test, is_only_a_copy_in_a_child_of_the_program) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(box->run([](inside&) { return 5; }).value(), 5) << box->end().text();
+  EXPECT_EQ(::write(words[1], "seven", 5), 5);
+  EXPECT_EQ(box->run([](inside& in, window w) { return in.read(0, w); }).value(), 5) << "calls that wait continue";
+  ::dup2(before, 0);
+  for (const int file : {words[0], words[1], before}) ::close(file);
 }
 
 TEST_F(sandbox_test, fits_into_little_memory) {

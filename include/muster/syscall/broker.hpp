@@ -103,7 +103,9 @@ class broker {
         many_(how.threads) {}
   broker(const broker&) = delete;
   broker& operator=(const broker&) = delete;
-  ~broker() { stop(); }
+  ~broker() {
+    if (!threads_.empty()) stop();  // in a child of fork(2), interrupt() would reach the program's broker
+  }
 
   /// Begins to serve. Throws std::system_error if no thread can be created.
   void start() {
