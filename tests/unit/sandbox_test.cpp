@@ -267,6 +267,22 @@ TEST_F(sandbox_test, gives_unmodified_code_numbers_of_its_own) {
   EXPECT_EQ(fs::file_size(other.at), 4U);
 }
 
+TEST_F(sandbox_test, keeps_a_file_of_which_there_can_be_no_more_numbers) {
+  sandbox box(reads(), {.standard_streams = true});  // so that handles are numbers
+  const text name = path("file");
+  EXPECT_EQ(box.run([name](inside&) {
+                 const int first = ::open(name, O_RDONLY), second = ::open(name, O_RDONLY);
+                 while (::dup(first) >= 0) {
+                 }
+                 char a = 0;
+                 const int third = ::dup(second);
+                 if (third != -1 || errno != EMFILE) return 1000 + third;
+                 return ::read(second, &a, 1) == 1 && a == 'o' ? 0 : 2;
+               })
+                .value(),
+            0);
+}
+
 /// Answers of calls that unmodified code makes, in and out of a sandbox.
 struct answers {
   std::int64_t numbers[40] = {};

@@ -273,7 +273,8 @@ class trap {
     for (std::uint64_t free = std::max(least, first_name); free <= last_name; ++free)
       if (name(free) == 0 && place_of(free).handle != static_cast<std::int64_t>(free))
         return add_name(free, handle), static_cast<std::int64_t>(free);
-    if (record_of(handle).names == 0) calls_.close(handle);  // it has no number at all
+    // A new handle whose own number is taken has no number at all.
+    if (const opened& here = record_of(handle); here.hidden && here.names == 0) calls_.close(handle);
     return -EMFILE;
   }
   bool is_open(std::int64_t handle) {
