@@ -131,6 +131,14 @@ TEST_F(wall_test, refuses_memory_that_can_be_executed) {
   EXPECT_EQ(outcome_of(wall::pure(), SYS_mmap, {0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1}), refused);
 }
 
+TEST_F(wall_test, lets_no_memory_failures_be_made) {
+  const wall with_memory = wall::pure().with_memory();
+  for (long advice = 0; advice < 110; ++advice) {
+    const bool may = advice < 100 || advice == 102 || advice == 103;
+    EXPECT_EQ(outcome_of(with_memory, SYS_madvise, {0, 0, advice}), may ? passes : refused) << advice;
+  }
+}
+
 TEST_F(wall_test, lets_a_process_end) {
   EXPECT_EQ(in_child([] {
               stand_behind(wall::pure(), wall::refusal::kill);

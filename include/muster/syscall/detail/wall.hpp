@@ -118,7 +118,9 @@ inline wall wall::pure() {
 inline wall& wall::with_memory(bool executable) {
   const check allowed{2, executable ? 0U : std::uint32_t{PROT_EXEC}, {0}};
   // Not mremap: it could show more of a previously mapped file.
-  with(SYS_brk).with(SYS_munmap).with(SYS_madvise);
+  with(SYS_brk).with(SYS_munmap);
+  // Not 100 and 101, the tests of memory failures: with privileges they take pages away from all processes.
+  with(SYS_madvise, {{2, all, {{0, 99}, {102, 103}}}});
   // No file, nothing shared, and no stack that grows: the limit of data does not count these.
   with(SYS_mmap, {allowed, {3, MAP_ANONYMOUS | MAP_SHARED | MAP_GROWSDOWN, {MAP_ANONYMOUS}}});
   return with(SYS_mprotect, {allowed});
