@@ -414,6 +414,15 @@ TEST_F(broker_test, changes_permissions_and_times) {
   EXPECT_EQ(box.in.chmod(path("may/pipe"), 0666), -EACCES);
 }
 
+TEST_F(broker_test, changes_and_shows_nothing_of_processes) {
+  const std::string own = "/proc/" + std::to_string(::getpid());
+  brokered box(policy().write(own));
+  struct statfs system{};
+  EXPECT_EQ(box.in.chmod(own + "/comm", 0600), -EACCES);
+  EXPECT_EQ(box.in.utimens(own + "/comm", {{1, 0}, {1, 0}}), -EACCES);
+  EXPECT_EQ(box.in.statfs(own, system), -EACCES);
+}
+
 TEST_F(broker_test, tells_of_file_systems) {
   brokered box(reads());
   struct statfs own{}, at{}, of{};

@@ -174,14 +174,18 @@ class allowed_calls {
     return owned_file(
         open_beneath(rule.directory(), std::string(rest), flags, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
   }
-  /// Returns 0 if the file may be kept, else a negative error number.
-  static int judge(int file) noexcept {
-    struct stat found{};
-    if (::fstat(file, &found) != 0) return -errno;
-    if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode) && !policy::is_null_device(found)) return -EACCES;
+  /// Returns 0 outside the kernel's file system of processes, else a negative error number.
+  static int judge_system(int file) noexcept {
     struct statfs where{};
     if (::fstatfs(file, &where) != 0) return -errno;
     return where.f_type == PROC_SUPER_MAGIC ? -EACCES : 0;
+  }
+  /// Returns 0 if the file may be kept, else a negative error number.
+  static int judge(int file, bool may_be_null_device = true) noexcept {
+    struct stat found{};
+    if (::fstat(file, &found) != 0) return -errno;
+    const bool is_null = may_be_null_device && policy::is_null_device(found);
+    return S_ISREG(found.st_mode) || S_ISDIR(found.st_mode) || is_null ? judge_system(file) : -EACCES;
   }
 
   std::int64_t keep(owned_file file) {
@@ -358,8 +362,7 @@ inline std::int64_t allowed_calls::stat(const decoded_call& call) {
   if (rule == nullptr) return not_allowed;
   const owned_file file = look_at(*rule, rest, O_PATH);
   if (file.get() < 0) return file.get();
-  struct statfs where{};
-  if (::fstatfs(file.get(), &where) == 0 && where.f_type == PROC_SUPER_MAGIC) return -EACCES;
+  if (const int error = judge_system(file.get()); error != 0) return error;
   return result_of(::fstat(file.get(), static_cast<struct stat*>(data_.for_kernel(call.data))));
 }
 
@@ -369,6 +372,7 @@ inline std::int64_t allowed_calls::statfs(const decoded_call& call) {
   if (rule == nullptr) return not_allowed;
   const owned_file file = look_at(*rule, rest, O_PATH);
   if (file.get() < 0) return file.get();
+  if (const int error = judge_system(file.get()); error != 0) return error;
   return result_of(::fstatfs(file.get(), static_cast<struct statfs*>(data_.for_kernel(call.data))));
 }
 
@@ -379,9 +383,7 @@ std::int64_t allowed_calls::change_at(const std::string& path, Change change) co
   if (rule == nullptr || rule->may() != policy::access::write) return not_allowed;
   const owned_file there = open_to_change(*rule, rest, O_PATH);
   if (there.get() < 0) return there.get();
-  struct stat found{};
-  if (::fstat(there.get(), &found) != 0) return -errno;
-  if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) return -EACCES;
+  if (const int error = judge(there.get(), false); error != 0) return error;
   return change(("/proc/self/fd/" + std::to_string(there.get())).c_str());
 }
 
