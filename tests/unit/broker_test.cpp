@@ -377,6 +377,30 @@ TEST_F(broker_test, limits_the_room_that_files_take) {
   EXPECT_EQ(made, 3) << "entries take room, too";
 }
 
+// Threads that find the same room must not all use it.
+TEST_F(broker_test, limits_the_room_of_all_threads_together) {
+  constexpr std::size_t most = 1U << 20U, block = 4096;
+  for (std::size_t round = 0; round < scaled(30); ++round) {
+    brokered box(policy(writes()).disk(most), {.window_bytes = most, .threads = 4});
+    std::vector<std::int64_t> files;
+    for (int i = 0; i < 4; ++i)
+      files.push_back(box.in.open(path("may/" + std::to_string(i)), O_WRONLY | O_CREAT | O_TRUNC));
+    std::memset(box.window().data(), 'x', most);
+    std::vector<muster::fiber> fibers;
+    for (const std::int64_t file : files) fibers.emplace_back([&box, file] { box.in.pwrite(file, box.window(), 0); });
+    fibers.clear();
+    std::size_t all = 0;
+    for (const std::int64_t file : files) {
+      struct stat found{};
+      ASSERT_EQ(box.in.fstat(file, found), 0);
+      all += static_cast<std::size_t>(found.st_blocks) * 512;
+    }
+    EXPECT_GE(all, most - 4 * block);
+    ASSERT_LE(all, most + block);
+    for (int i = 0; i < 4; ++i) fs::remove(path("may/" + std::to_string(i)));
+  }
+}
+
 TEST_F(broker_test, changes_permissions_and_times) {
   brokered box(policy(writes()).read(path("other")));
   const std::string name = path("may/file");

@@ -45,6 +45,7 @@
 #include <cstdio>        // renameat
 #include <cstring>       // std::memcpy
 #include <ctime>         // timespec
+#include <mutex>         // the room
 #include <optional>      // the result of open
 #include <string>        // paths
 #include <string_view>   // paths
@@ -108,25 +109,29 @@ class allowed_calls {
  private:
   using table = handle_table<close_file>;
 
-  // --- Remaining disk space. Each broker thread may exceed it by the rounding of one call.
+  // --- Remaining disk space. While it is limited, one thread at a time looks at it and uses it: together they could
+  // otherwise use it as often as there are threads.
 
   static constexpr std::uint64_t block = 4096;  // counted per directory entry
 
-  bool has_room() const noexcept { return !limits_disk_ || room_.load(std::memory_order_relaxed) != 0; }
+  std::unique_lock<std::mutex> lock_room() {
+    return limits_disk_ ? std::unique_lock(room_mutex_) : std::unique_lock<std::mutex>();
+  }
+  bool has_room() const noexcept { return !limits_disk_ || room_ != 0; }
   void take_room(std::uint64_t bytes) noexcept {
-    std::uint64_t left = room_.load(std::memory_order_relaxed);
-    while (!room_.compare_exchange_weak(left, left - std::min(left, bytes), std::memory_order_relaxed,
-                                        std::memory_order_relaxed)) {
-    }
+    if (limits_disk_) room_ -= std::min(room_, bytes);
   }
   /// Calls write(n) for at most `size` bytes, as far as there is room, and counts the growth of the file.
   template <class Write>
   std::int64_t write_within_room(int file, std::uint64_t size, Write write) {
+    std::unique_lock<std::mutex> alone = lock_room();
     struct stat before{}, after{};
-    if (!limits_disk_ || size == 0 || ::fstat(file, &before) != 0 || !S_ISREG(before.st_mode)) return write(size);
-    const std::uint64_t left = room_.load(std::memory_order_relaxed);
-    if (left == 0) return -EDQUOT;
-    const std::int64_t done = write(std::min(size, left));
+    if (!limits_disk_ || size == 0 || ::fstat(file, &before) != 0 || !S_ISREG(before.st_mode)) {
+      alone = {};  // a stream may wait
+      return write(size);
+    }
+    if (room_ == 0) return -EDQUOT;
+    const std::int64_t done = write(std::min(size, room_));
     if (done <= 0 || ::fstat(file, &after) != 0) return done;
     constexpr std::int64_t unit = 512;  // of st_blocks
     // Some file systems count blocks later, so bytes beyond the old end count at once.
@@ -247,7 +252,8 @@ class allowed_calls {
 
   const policy& rules_;
   const bool limits_disk_ = rules_.disk().has_value();
-  sync::atomic<std::uint64_t> room_{rules_.disk().value_or(0)};
+  std::mutex room_mutex_;
+  std::uint64_t room_ = rules_.disk().value_or(0);
   const client_data data_;
   const owned_file over_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   table files_;
@@ -331,6 +337,7 @@ inline std::int64_t allowed_calls::open(const decoded_call& call) {
   for (int tries = 0; tries < 16; ++tries) {
     const owned_file there = writes ? open_to_change(*rule, rest, O_PATH) : look_at(*rule, rest, O_PATH);
     if (there.get() == -ENOENT && creates) {
+      const auto alone = lock_room();
       if (!has_room()) return -EDQUOT;
       owned_file made = open_to_change(*rule, rest, flags | O_CREAT | O_EXCL, call.mode);
       if (made.get() == -EEXIST && !only_new) continue;  // another process has created it
@@ -442,6 +449,7 @@ inline std::int64_t allowed_calls::remove(const decoded_call& call) const {
 inline std::int64_t allowed_calls::make_directory(const decoded_call& call) {
   const entry at = entry_to_change(call.path, false);
   if (at.directory.get() < 0) return error_of(at);
+  const auto alone = lock_room();
   if (!has_room()) return -EDQUOT;
   const std::int64_t made = result_of(::mkdirat(at.directory.get(), at.name.c_str(), call.mode));
   if (made == 0) take_room(2 * block);  // itself, and the entry
