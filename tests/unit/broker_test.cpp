@@ -499,6 +499,27 @@ TEST_F(broker_test, locks_files_that_are_written) {
   EXPECT_EQ(one.in.lock(77, file_lock::shared), -EBADF);
 }
 
+// The kernel would keep as many as it is asked for, in memory that no limit counts.
+TEST_F(broker_test, limits_the_locks_of_an_opening) {
+  using muster::detail::file_lock;
+  brokered box(writes());
+  const std::int64_t file = box.in.open(path("may/file"), O_RDWR), other = box.in.open(path("may/file"), O_RDWR);
+  constexpr std::int64_t far = std::int64_t{1} << 62U;
+  std::int64_t many = 0;
+  while (many < 1'000 && box.in.lock(file, file_lock::write, far - 3 * many, 2) == 0) ++many;
+  EXPECT_EQ(many, 128);
+  EXPECT_EQ(box.in.lock(file, file_lock::write, far + 9, 2), -ENOLCK);
+  EXPECT_EQ(box.in.lock(other, file_lock::write, 0, 2), 0) << "another opening";
+  EXPECT_EQ(box.in.lock(file, file_lock::none, far, 2), 0);
+  EXPECT_EQ(box.in.lock(file, file_lock::write, 100, 1'000), 0) << "in the place of that";
+  many = 0;
+  while (many < 1'000 && box.in.lock(file, file_lock::none, 101 + 2 * many, 1) == 0) ++many;
+  EXPECT_EQ(many, 128) << "parts without a lock";
+  EXPECT_EQ(box.in.lock(file, file_lock::none, 0, 0), 0);
+  EXPECT_EQ(box.in.lock(file, file_lock::write, 100, 1'000), 0);
+  EXPECT_EQ(box.in.lock(file, file_lock::none, 101, 1), 0);
+}
+
 TEST_F(broker_test, copies_from_file_to_file) {
   brokered box(writes());  // 16 KiB at a time
   std::string all;

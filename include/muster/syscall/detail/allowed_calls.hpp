@@ -18,6 +18,7 @@
 // Source     ours.
 #pragma once
 
+#include <muster/base/process.hpp>                 // read_start
 #include <muster/syscall/detail/decode.hpp>        // decoded_call
 #include <muster/syscall/detail/handle_table.hpp>  // handle_table
 #include <muster/syscall/policy.hpp>               // policy
@@ -222,6 +223,7 @@ class allowed_calls {
     return S_ISREG(found.st_mode) && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY ? 0 : not_allowed;
   }
   static std::array<timespec, 2> times_of(const decoded_call& call) noexcept;
+  static bool has_most_locks(int file, const decoded_call& call);
   static std::int64_t lock(const decoded_call& call, int file);
   std::int64_t statfs(const decoded_call& call);
   std::int64_t poll(const decoded_call& call);
@@ -405,6 +407,19 @@ inline std::array<timespec, 2> allowed_calls::times_of(const decoded_call& call)
   return {time_of(call.offset), time_of(call.other_offset)};
 }
 
+/// Tells if an opening has so many locks that it gets no others: the kernel sets no limit to the memory that they take.
+/// Unlocking a part may leave two locks, so it has a limit too; the whole file can always be unlocked.
+inline bool allowed_calls::has_most_locks(int file, const decoded_call& call) {
+  constexpr std::size_t most = 128, longest_line = 128;
+  const bool unlocks = static_cast<file_lock>(call.flags) == file_lock::none;
+  if (unlocks && call.offset == 0 && call.other_offset == 0) return false;
+  std::array<char, 2 * most * longest_line> text;
+  const std::string_view all = read_start(("/proc/self/fdinfo/" + std::to_string(file)).c_str(), text);
+  std::size_t many = 0;
+  for (std::size_t at = 0; (at = all.find("\nlock:", at)) != all.npos; ++at) ++many;
+  return all.empty() || many >= (unlocks ? 2 * most : most);
+}
+
 /// Never waits. Files opened only for reading are not locked, because others wait for such locks.
 inline std::int64_t allowed_calls::lock(const decoded_call& call, int file) {
   if (judge_change(file) != 0) return -ENOLCK;
@@ -422,7 +437,8 @@ inline std::int64_t allowed_calls::lock(const decoded_call& call, int file) {
   what.l_whence = SEEK_SET;
   what.l_start = call.offset;
   what.l_len = call.other_offset;
-  if (how != file_lock::test_read && how != file_lock::test_write) return result_of(::fcntl(file, F_OFD_SETLK, &what));
+  if (how != file_lock::test_read && how != file_lock::test_write)
+    return has_most_locks(file, call) ? -ENOLCK : result_of(::fcntl(file, F_OFD_SETLK, &what));
   if (::fcntl(file, F_OFD_GETLK, &what) != 0) return -errno;
   return what.l_type == F_UNLCK ? 0 : 1;
 }
