@@ -774,6 +774,45 @@ TEST_F(sandbox_test, fits_into_little_memory) {
   EXPECT_EQ(box.run([](inside&) { return 5; }).value(), 5);
 }
 
+TEST_F(sandbox_test, stops_while_a_terminal_that_is_lent_is_full) {
+  const int other_end = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(other_end, 0);
+  ASSERT_EQ(::grantpt(other_end) | ::unlockpt(other_end), 0);
+  const int terminal = ::open(::ptsname(other_end), O_RDWR | O_NOCTTY), before = ::dup(1);
+  std::fflush(stdout);
+  ::dup2(terminal, 1);
+  {
+    sandbox box(policy(), {.standard_streams = true});
+    auto job = box.submit([](inside& in, window w) {
+      std::memset(w.data(), '\n', w.size());  // a terminal shows two characters for each
+      for (;;) in.write(1, w);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(box.stop().why, reason::stopped);
+  }
+  ::dup2(before, 1);
+  for (const int file : {other_end, terminal, before}) ::close(file);
+}
+
+// Both threads of its broker see the same byte.
+TEST_F(sandbox_test, stops_while_two_calls_wait_for_a_stream_that_is_lent) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const int before = ::dup(0);
+  ::dup2(pipe[0], 0);
+  for (unsigned round = 0; round < 20; ++round) {
+    sandbox box(policy(), {.broker_threads = 2, .standard_streams = true});
+    std::vector<sandbox::job<std::int64_t>> jobs;
+    for (int i = 0; i < 2; ++i) jobs.push_back(box.submit([](inside& in, window w) { return in.read(0, w); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(::write(pipe[1], "x", 1), 1);
+    while (!jobs[0].done() && !jobs[1].done()) std::this_thread::yield();
+    EXPECT_EQ(box.stop().why, reason::stopped);
+  }
+  ::dup2(before, 0);
+  for (const int file : {pipe[0], pipe[1], before}) ::close(file);
+}
+
 TEST_F(sandbox_test, stops_while_a_stream_that_is_lent_is_full) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);

@@ -145,11 +145,22 @@ class allowed_calls {
   static unsigned table_size(const policy& rules, bool lend) {
     return std::min(rules.files(), table::most_places - standard) + (lend ? standard : 0);
   }
+  /// Opens a stream anew, so that no call on it blocks: one that polls as ready may lack the room for a whole write, or
+  /// another thread may empty it first. Copies sockets, files and streams that cannot be opened.
+  static int lent(int stream) noexcept {
+    constexpr std::array<const char*, standard> names{"/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"};
+    struct stat found{};
+    const int mode = ::fcntl(stream, F_GETFL) & O_ACCMODE;  // nothing more than it has
+    const bool may_block = ::fstat(stream, &found) == 0 && (S_ISFIFO(found.st_mode) || ::isatty(stream) == 1);
+    const owned_file own(
+        may_block ? ::open(names[static_cast<unsigned>(stream)], mode | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1);
+    return ::fcntl(own.get() >= 0 ? own.get() : stream, F_DUPFD_CLOEXEC, standard);
+  }
   /// A number closed here is never given to a file.
   void begin(bool lend) noexcept {
     std::array<bool, standard> keeps{};
     for (unsigned i = 0; i < standard; ++i) {
-      const int copy = lend ? ::fcntl(static_cast<int>(i), F_DUPFD_CLOEXEC, 3) : -1;
+      const int copy = lend ? lent(static_cast<int>(i)) : -1;
       keeps[i] = copy >= 0;
       files_.open(copy);
     }
