@@ -19,7 +19,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,7 +34,26 @@ using muster::detail::arena_map;
 using muster::detail::arena_plan;
 using muster_test::require;
 
-constexpr std::string_view secret = "what only the outside knows: 8c41f0";
+/// The content of a file that no rule names. The fuzzer learns operands of comparisons and puts them into inputs, so the
+/// secret is not a constant, and is only compared in ways that the fuzzer does not observe.
+class hidden_text {
+ public:
+  const std::string& text() const { return text_; }
+  bool is(const std::string& other) const { return std::hash<std::string>{}(other) == std::hash<std::string>{}(text_); }
+  __attribute__((no_sanitize("coverage"))) bool is_in(const std::byte* data, std::size_t size) const {
+    for (std::size_t from = 0; from + text_.size() <= size; ++from) {
+      std::size_t same = 0;
+      while (same < text_.size() && data[from + same] == static_cast<std::byte>(text_[same])) ++same;
+      if (same == text_.size()) return true;
+    }
+    return false;
+  }
+
+ private:
+  const std::string text_ =
+      "only the outside knows " + std::to_string(std::random_device{}()) + std::to_string(std::random_device{}());
+};
+const hidden_text secret;
 constexpr std::string_view named_in_inputs = "/dev/shm/fuzz-XXXXXX";  // replaced by the directory that is made
 
 /// A directory with may/ to be written, read/ to be read, and other/.
@@ -43,7 +64,7 @@ class files {
     require(::mkdtemp(name.data()) != nullptr, "no directory can be made in /dev/shm");
     root_ = name;
     for (const char* one : {"may", "read", "other"}) fs::create_directory(root_ / one);
-    std::ofstream(root_ / "other/file") << secret;
+    std::ofstream(root_ / "other/file") << secret.text();
     std::ofstream(root_ / "read/file") << "to be read";
     fs::create_symlink("../other/file", root_ / "read/out");
     fs::create_symlink("file", root_ / "read/link");
@@ -69,7 +90,7 @@ class files {
   }
   void require_unchanged() const {
     require(names(".") == std::set<std::string>{"may", "read", "other"}, "files have come or gone");
-    require(names("other") == std::set<std::string>{"file"} && content("other/file") == secret,
+    require(names("other") == std::set<std::string>{"file"} && secret.is(content("other/file")),
             "a file that no rule names has been changed");
     require(names("read") == std::set<std::string>{"file", "link", "out"} && content("read/file") == "to be read",
             "a file that may only be read has been changed");
@@ -127,9 +148,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const muster::sandbox_usage usage = broker.usage();
   require(usage.calls + usage.refusals <= 2 * served, "a broker counts calls that have not been");
   require(std::memcmp(at.jobs(), jobs.data(), jobs.size()) == 0, "a broker writes to where it has nothing to say");
-  require(std::string_view(reinterpret_cast<const char*>(at.data()), plan.data_bytes()).find(secret) ==
-              std::string_view::npos,
-          "a file that no rule names has been read");
+  require(!secret.is_in(at.data(), plan.data_bytes()), "a file that no rule names has been read");
   there.require_unchanged();
   return 0;
 }
