@@ -34,8 +34,8 @@ using muster::detail::arena_map;
 using muster::detail::arena_plan;
 using muster_test::require;
 
-/// The content of a file that no rule names. The fuzzer learns operands of comparisons and puts them into inputs, so the
-/// secret is not a constant, and is only compared in ways that the fuzzer does not observe.
+/// The content of a file that no rule names. The fuzzer learns operands of comparisons and puts them into inputs. So
+/// the secret is random, and is only compared where the fuzzer does not observe it.
 class hidden_text {
  public:
   const std::string& text() const { return text_; }
