@@ -491,4 +491,30 @@ TEST(asyncs, are_kept_for_those_who_ask) {
   }
 }
 
+/// A worker may offer a fork of a task that it has stolen, and after it an async of a scope opened outside of any.
+TEST(asyncs, of_scopes_outside_stolen_tasks_are_no_part_of_what_another_waits_for) {
+  using namespace muster::detail;
+  const auto run_nothing = [](fork_record&) noexcept -> open_count* { return nullptr; };
+  sleepers asleep;
+  fork_deque deque(asleep, {.always = true});
+  theft stolen;
+  deque.enter(stolen);
+  fork_record half, async;
+  deque.push(half, run_nothing);  // published at once
+  const scope_link outside;
+  deque.offer(async, run_nothing, outside);
+  ASSERT_EQ(deque.offered(), 2U);
+
+  constexpr unsigned thief = 1;
+  const fork_record awaited;
+  theft noted;
+  EXPECT_EQ(deque.steal_part_of(&awaited, 0, thief, noted), nullptr);
+  EXPECT_EQ(deque.offered(), 2U);
+
+  EXPECT_EQ(deque.steal_part_of(&outside, 0, thief, noted), &async);
+  ASSERT_FALSE(deque.pop(half));
+  EXPECT_TRUE(deque.take_back(half));
+  deque.leave(stolen);
+}
+
 }  // namespace

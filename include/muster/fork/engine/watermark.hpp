@@ -123,9 +123,9 @@ class alignas(isolation_size) fork_deque {
       const theft* const around = theft_around(r);
       if (around != last) {
         last = around;
-        is_part = around->is_part_of(what, level);
+        is_part = around != nullptr && around->is_part_of(what, level);
       }
-      return around != nullptr && is_part;
+      return is_part;
     });
   }
 
