@@ -13,7 +13,7 @@ namespace muster::bench::inline MUSTER_ABI {
 
 template <class Crew, class Channel>
 outcome model_calls(const model_spec& spec) {
-  constexpr std::int64_t right = 4711;
+  static constexpr std::int64_t right = 4711;
   Crew crew(spec);
   const call_spec calls{.carriers = static_cast<unsigned>(spec.threads.size() / 2),
                         .fibers = spec.fibers,

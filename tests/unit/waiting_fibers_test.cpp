@@ -46,7 +46,10 @@ class two_sides {
     bool over = false;
     std::uint64_t turns = 0;
     fiber bystander([&] {
-      for (; !over; ++turns) this_fiber::yield();
+      while (!over) {
+        this_fiber::yield();
+        ++turns;
+      }
     });
     fiber actor;
     std::jthread thread;
@@ -481,7 +484,10 @@ TEST(waiting_fibers, a_time_that_has_passed_returns_at_once) {
   std::uint64_t turns = 0;
   bool over = false;
   fiber sibling([&] {
-    for (; !over; ++turns) this_fiber::yield();
+    while (!over) {
+      this_fiber::yield();
+      ++turns;
+    }
   });
   EXPECT_EQ(queue.pop_for(-1h).status(), queue_status::empty);
   EXPECT_EQ(queue.pop_until(std::chrono::steady_clock::time_point::min()).status(), queue_status::empty);
