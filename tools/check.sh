@@ -18,7 +18,7 @@ describe() { # step
     coverage) echo "10 every branch that decides about a sandbox's request is taken by a test (clang++, llvm-cov)" ;;
     device) echo "50 code for GPUs: compiled for sm_80 and sm_90, with what it needs there (nvcc)" ;;
     install) echo "40 install, then use by find_package, FetchContent and pkg-config" ;;
-    sample) echo "450 the most productive tests of tsan, asan and model, and a few mutants of meaning" ;;
+    sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
     model) echo "1400 every execution of small programs, under the memory model of C++" ;;
     fuzz) echo "220 what hostile sandboxes write, under libFuzzer (MUSTER_FUZZ_SECONDS, 60 for each target)" ;;
     tsan) echo "300 thread sanitizer: build and fast tests" ;;
@@ -143,10 +143,12 @@ END
     "${headers[@]}" | grep -E 'Branch .*(True|False): 0[],]'
   return 1
 }
-# The thread sanitizer on shared state, the address sanitizer on lifetimes, and the model checker's programs for a few
-# thousand executions each. Mutants of order are left out, and old mistakes but for two: they test the checks, not the
+# g++ on what depends most on the code that it makes: stacks and their frames, and the orders of a queue. The thread
+# sanitizer on shared state, the address sanitizer on lifetimes, and the model checker's programs for a few thousand
+# executions each. Mutants of order are left out, and old mistakes but for two: they test the checks, not the
 # library, and the step model has them all. One mutant of meaning for each part shows that its tests notice something.
 step_sample() {
+  unit_tests debug fiber fork fork_barrier fork_exceptions_barrier fork_frames_barrier lanes osci thread_end
   unit_tests tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
     object_end queue_waiting thread_end xmalloc
   unit_tests asan fiber fork_exceptions fork_finish lanes object_end osci policy pool psim_structures \

@@ -83,7 +83,7 @@ class Workshop:
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
-        self.compiler = os.environ.get("CXX", "g++")
+        self.compiler = os.environ.get("CXX") or shutil.which("clang++-19") or "g++"
         scratch.mkdir(parents=True, exist_ok=True)
 
     def compile(self, directory: Path, test: str, all_kinds: bool = False) -> str:
