@@ -36,6 +36,7 @@ using muster::policy;
 using muster::sandbox;
 using muster::sandbox_end;
 using muster::zygote;
+using muster::zygote_options;
 using reason = sandbox_end::reason;
 using window = std::span<std::byte>;
 
@@ -88,10 +89,10 @@ struct process_state {
       std::sscanf(line.c_str() + end + 1, " %c %d", &letter, &parent);
   }
 };
-std::vector<int> children() {
+std::vector<int> children(int of = ::getpid()) {
   std::vector<int> all;
   for (const auto& one : fs::directory_iterator("/proc"))
-    if (process_state(one.path()).parent == ::getpid()) all.push_back(std::stoi(one.path().filename()));
+    if (process_state(one.path()).parent == of) all.push_back(std::stoi(one.path().filename()));
   return all;
 }
 void stop(int process) {
@@ -360,6 +361,111 @@ TEST_F(sandbox_death_test, of_an_inside_that_is_stopped_by_the_end_of_its_sandbo
     }
     EXPECT_EQ(ledger(), before);
   }
+}
+
+// --------------------------------------------------------------------------------------------- SIGSTOP of a zygote
+
+zygote_options impatient() { return {.patience = std::chrono::milliseconds(10)}; }
+
+/// A zygote that has been continued kills the insides that are not wanted any more, and reaps all.
+void await_no_children(const zygote& of) {
+  while (!children(of.process()).empty()) std::this_thread::yield();
+}
+
+TEST_F(sandbox_death_test, not_of_the_outside_when_its_zygote_is_stopped_before_a_sandbox) {
+  work(nullptr);
+  zygote early(impatient());
+  while (!work(&early)) {
+  }
+  const ledger before;
+  stop(early.process());
+  for (int i = 0; i < 400; ++i) {  // more than its socket has room for
+    try {
+      const sandbox box(early, rules(), small());
+      ADD_FAILURE() << "made by a zygote that is stopped";
+    } catch (const std::system_error& error) {
+      ASSERT_EQ(error.code().value(), ETIMEDOUT) << error.what();
+      ASSERT_NE(std::string(error.what()).find("its zygote does not answer"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(ledger(), before);
+  ::kill(early.process(), SIGCONT);
+  while (!work(&early)) {
+  }
+  await_no_children(early);
+  EXPECT_EQ(ledger(), before);
+}
+
+TEST_F(sandbox_death_test, not_of_the_outside_when_its_zygote_is_stopped_at_its_start) {
+  work(nullptr);
+  const ledger before;
+  doom::stops = true;
+  doom::of = 1;
+  {
+    zygote early(impatient());
+    EXPECT_FALSE(work(&early));
+  }
+  doom::stops = false;
+  EXPECT_EQ(ledger(), before);
+  EXPECT_TRUE(children().empty());
+}
+
+TEST_F(sandbox_death_test, not_of_the_outside_when_its_zygote_is_stopped_while_sandboxes_run) {
+  work(nullptr);
+  std::optional<zygote> early;
+  early.emplace(zygote_options{.patience = std::chrono::milliseconds(100)});
+  const ledger before;
+  for (const bool lasts : {true, false}) {
+    std::optional<sandbox> runs, ends;
+    while (!runs || !ends) try {
+        if (!runs) runs.emplace(*early, rules(), small());
+        ends.emplace(*early, rules(), small());
+      } catch (const std::system_error& error) {
+        ASSERT_EQ(error.code().value(), ETIMEDOUT) << error.what();
+      }
+    stop(early->process());
+    EXPECT_EQ(runs->run([](inside& in) { return in.getppid() > 0 ? 42 : 0; }).value(), 42);
+    const auto ended = ends->run([](inside&) { std::_Exit(3); });
+    EXPECT_EQ(ended.end().why, reason::unknown) << "which only its zygote could tell";
+    EXPECT_EQ(ends->stop().why, reason::unknown);
+    auto job = runs->submit([](inside& in) {
+      for (;;) in.getppid();
+    });
+    EXPECT_EQ(runs->stop().why, reason::stopped);
+    EXPECT_EQ(job.get().end().why, reason::stopped);
+    if (lasts) {
+      ::kill(early->process(), SIGCONT);
+      await_no_children(*early);
+    } else {
+      early.reset();
+    }
+  }
+  for (const int one : children()) {  // which the zygote did not live to reap
+    int status = 0;
+    EXPECT_EQ(::waitpid(one, &status, 0), one);
+  }
+  EXPECT_EQ(entries("/proc/self/fd") + 2, before.files) << "the socket and the descriptor of the zygote are closed";
+}
+
+TEST_F(sandbox_death_test, not_of_the_outside_when_its_zygote_is_stopped_at_any_time) {
+  work(nullptr);
+  zygote early(impatient());
+  const ledger before;
+  unsigned right = 0;
+  for (unsigned i = 0; i < 60; ++i) {
+    std::thread stops([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(30 * i));
+      ::kill(early.process(), SIGSTOP);
+    });
+    right += work(&early) ? 1 : 0;
+    stops.join();
+    ::kill(early.process(), SIGCONT);
+  }
+  while (!work(&early)) {
+  }
+  await_no_children(early);
+  EXPECT_EQ(ledger(), before);
+  RecordProperty("right", std::to_string(right));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ inline std::string sandbox_end::text() const {
     case reason::unknown: break;
   }
   return "the sandbox has ended, and its status went to somebody else: let SIGCHLD not be ignored, and no thread wait "
-         "for any child; or its zygote has ended";
+         "for any child; or its zygote has ended or is stopped";
 }
 
 /// Thrown if a job has no result.
@@ -220,6 +220,7 @@ class sandbox {
   static detail::arena_plan plan_of(const sandbox_options& o);
   void keep(const detail::launch_plan& plan, detail::program* instead_of_jobs);
   void keep_by(zygote& from, const detail::launch_plan& plan);
+  bool await_report(const detail::message_socket& news, deadline_clock::duration patience);
   void note_begin(int process, detail::owned_file handle, int error);
   void note_end(int status, bool known, bool out_of_time);
   void await_start();
@@ -528,16 +529,34 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
   try {
     const detail::message_socket news = from.order(plan, state_->arena.descriptor());
     told = news.receive(begun, files) && begun.process > 0;
-    const int error = told ? 0 : begun.process == -1 ? ECHILD : -begun.process;
+    // Where the descriptor of the process has not arrived, there is no number left for it.
+    const int error = told ? EMFILE : begun.process == -1 ? ECHILD : -begun.process;
+    told = told && files[0].get() >= 0;
     note_begin(told ? begun.process : -1, std::move(files[0]), error);
     files = no_files();
-    told = told && news.receive(ended, files);
+    told = told && await_report(news, from.options_.patience) && news.receive(ended, files);
   } catch (const std::system_error& error) {
     note_begin(-1, detail::owned_file(-1), error.code().value());
   }
   constexpr std::uint64_t second = 1'000'000;
   note_end(ended.status, told && ended.known,
            plan.seconds != 0 && ended.microseconds + second >= plan.seconds * second);
+}
+
+/// Waits for the zygote's report of the end. Returns false if the inside has ended and the zygote, which is then
+/// stopped, does not report it.
+inline bool sandbox::await_report(const detail::message_socket& news, deadline_clock::duration patience) {
+  std::array<pollfd, 2> waits{pollfd{news.get(), POLLIN, 0}, pollfd{handle_.get(), POLLIN, 0}};
+  while (::poll(waits.data(), waits.size(), -1) < 0 && errno == EINTR) {
+  }
+  const deadline ended = deadline_clock::now();
+  while (!news.await(POLLIN, deadline_clock::now() + std::chrono::milliseconds(20))) {
+    // When it has been killed, the report has no news.
+    const std::lock_guard lock(state_->mutex);
+    const auto enough = killed_for_ ? std::min<deadline_clock::duration>(patience, std::chrono::seconds(1)) : patience;
+    if (deadline_clock::now() - ended >= enough) return false;
+  }
+  return true;
 }
 
 inline void sandbox::note_begin(int process, detail::owned_file handle, int error) {
@@ -572,6 +591,13 @@ inline void sandbox::await_start() {
   {
     std::unique_lock lock(state_->mutex);
     state_->changed.wait(lock, [this] { return process_ != 0; });
+    if (process_ < 0 && fork_error_ == ETIMEDOUT)
+      throw std::system_error(fork_error_, std::generic_category(),
+                              "cannot make a sandbox: its zygote does not answer; it may be stopped, by SIGSTOP or a "
+                              "debugger");
+    if (process_ < 0 && fork_error_ == ECHILD)
+      throw std::system_error(fork_error_, std::generic_category(),
+                              "cannot make a sandbox: its zygote has ended, killed from outside perhaps");
     if (process_ < 0)
       throw std::system_error(fork_error_, std::generic_category(), "a sandbox needs a process of its own");
     if (handle_.get() < 0)

@@ -9,10 +9,13 @@
 // Jobs       must be functions of libraries loaded by then. They see the program's memory as it was.
 // Threads    any thread may create sandboxes with it at the same time.
 // Ends       with the program, or when it is destroyed; its sandboxes end with it.
+// Stopped    by a signal or a debugger, it creates no sandboxes and reports no ends. A new sandbox waits for
+//            zygote_options::patience and then throws; sandboxes that run continue.
 // Errors     std::system_error if its process or socket cannot be created.
 // Source     ours; the name is from process managers that do the same.
 #pragma once
 
+#include <muster/base/wait.hpp>                     // deadline
 #include <muster/syscall/detail/allowed_calls.hpp>  // owned_file
 #include <muster/syscall/detail/launch.hpp>         // launch
 
@@ -22,9 +25,11 @@
 #include <sys/syscall.h>   // SYS_pidfd_open
 #include <sys/wait.h>      // wait4
 
-#include <algorithm>         // std::min
+#include <algorithm>         // std::clamp
 #include <array>             // descriptors
 #include <cerrno>            // errno
+#include <chrono>            // patience
+#include <csignal>           // SIGKILL
 #include <cstddef>           // std::size_t
 #include <cstdint>           // std::int32_t
 #include <cstring>           // std::memcpy
@@ -36,6 +41,11 @@
 namespace muster::inline MUSTER_ABI {
 
 class zygote;
+
+struct zygote_options {
+  /// How long a sandbox waits for a zygote that does not answer. It may be stopped, by SIGSTOP or a debugger.
+  std::chrono::milliseconds patience{30'000};
+};
 
 namespace detail {
 
@@ -55,7 +65,7 @@ class message_socket {
   explicit message_socket(int file) noexcept : file_(file) {}
   int get() const noexcept { return file_.get(); }
 
-  /// Returns false if the other end is gone.
+  /// Never waits. Returns false, with errno: EAGAIN if there is no room, EPIPE if the other end is gone.
   template <class T>
   bool send(const T& what, std::initializer_list<int> files = {}) const noexcept {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(most_files * sizeof(int))> room{};
@@ -73,9 +83,25 @@ class message_socket {
       std::memcpy(CMSG_DATA(header), files.begin(), files.size() * sizeof(int));
     }
     ssize_t done = 0;
-    do done = ::sendmsg(file_.get(), &message, MSG_NOSIGNAL);
+    do done = ::sendmsg(file_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (done < 0 && errno == EINTR);
     return done == static_cast<ssize_t>(sizeof what);
+  }
+  /// Waits for `events` of poll(2), or for the other end to go. Returns false at the deadline.
+  bool await(short events, deadline until) const noexcept {
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - deadline_clock::now()).count();
+      constexpr decltype(left) longest = 60'000;
+      pollfd one{file_.get(), events, 0};
+      const int found = ::poll(&one, 1, static_cast<int>(std::clamp<decltype(left)>(left, 0, longest)));
+      if (found > 0) return true;
+      if (left <= 0) return false;
+    }
+  }
+  /// Returns true if the other end is gone.
+  bool deserted() const noexcept {
+    pollfd one{file_.get(), 0, 0};
+    return ::poll(&one, 1, 0) > 0;
   }
   /// Returns false if the other end is gone, or sends another message.
   template <class T>
@@ -115,13 +141,12 @@ inline std::array<int, 2> socket_pair() {
 
 class zygote {
  public:
-  zygote() : zygote(detail::socket_pair()) {}
+  explicit zygote(zygote_options options = {}) : zygote(options, detail::socket_pair()) {}
   ~zygote() {
-    if (made_in_ != ::getpid()) return;    // in a child of fork(2), where this is a copy
-    orders_ = detail::message_socket(-1);  // ends the zygote
-    int status = 0;
-    while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-    }
+    if (made_in_ != ::getpid()) return;  // in a child of fork(2), where this is a copy
+    // It has nothing to finish, and may be stopped.
+    ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
+    reap();
   }
   zygote(const zygote&) = delete;
   zygote& operator=(const zygote&) = delete;
@@ -132,22 +157,44 @@ class zygote {
  private:
   friend class sandbox;
 
-  explicit zygote(std::array<int, 2> ends) : orders_(ends[0]), made_in_(::getpid()) {
+  zygote(const zygote_options& options, std::array<int, 2> ends)
+      : orders_(ends[0]), options_(options), made_in_(::getpid()) {
     process_ = ::fork();
     const int error = errno;
     if (process_ == 0) serve(ends[1]);
     ::close(ends[1]);
     if (process_ < 0) throw std::system_error(error, std::generic_category(), "a zygote needs a process of its own");
+    handle_ = detail::owned_file(static_cast<int>(::syscall(SYS_pidfd_open, process_, 0)));
+    if (handle_.get() >= 0) return;
+    const int why = errno;
+    ::kill(process_, SIGKILL);  // it has not been reaped yet
+    reap();
+    throw std::system_error(why, std::generic_category(),
+                            "a zygote needs a descriptor of its process, by pidfd_open(2) of Linux 5.3");
+  }
+  void reap() const noexcept {
+    int status = 0;
+    while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+    }
   }
 
-  /// For sandbox: creates an inside with this arena. The returned socket reports its beginning and its end.
+  /// For sandbox: creates an inside with this arena. The returned socket reports its beginning and its end; when it is
+  /// closed, the inside is killed. Throws std::system_error: ECHILD if the zygote has ended, ETIMEDOUT if it does not
+  /// answer.
   detail::message_socket order(const detail::launch_plan& plan, int arena) {
+    constexpr std::chrono::hours longest(24);
+    const deadline latest = deadline_clock::now() + std::min<deadline_clock::duration>(options_.patience, longest);
     const std::array<int, 2> ends = detail::socket_pair();
     detail::message_socket news(ends[0]);
-    const detail::owned_file other(ends[1]);
-    if (!orders_.send(plan, {arena, other.get()}))
-      throw std::system_error(ECHILD, std::generic_category(),
-                              "cannot make a sandbox: its zygote has ended, killed from outside perhaps");
+    {
+      const detail::owned_file other(ends[1]);
+      while (!orders_.send(plan, {arena, other.get()})) {
+        const int error = errno == EPIPE || errno == ECONNRESET ? ECHILD : errno;
+        if (error != EAGAIN) throw std::system_error(error, std::generic_category());
+        if (!orders_.await(POLLOUT, latest)) throw std::system_error(ETIMEDOUT, std::generic_category());
+      }
+    }
+    if (!news.await(POLLIN, latest)) throw std::system_error(ETIMEDOUT, std::generic_category());
     return news;
   }
 
@@ -174,13 +221,21 @@ class zygote {
       std::vector<child> children;
       for (;;) {
         std::vector<pollfd> waits{{orders.get(), POLLIN, 0}};
-        for (const child& one : children) waits.push_back({one.handle.get(), POLLIN, 0});
+        for (const child& one : children) {
+          waits.push_back({one.handle.get(), POLLIN, 0});
+          waits.push_back({one.news.get(), 0, 0});
+        }
         if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) break;
-        for (std::size_t i = children.size(); i-- > 0;)
-          if (waits[i + 1].revents != 0) {
+        for (std::size_t i = children.size(); i-- > 0;) {
+          if (waits[2 * i + 1].revents != 0) {
             tell_end(children[i]);
             children.erase(children.begin() + static_cast<std::ptrdiff_t>(i));
+          } else if (waits[2 * i + 2].revents != 0) {
+            // Its sandbox does not know of it, or has forgotten it.
+            ::kill(children[i].process, SIGKILL);
+            children[i].news = detail::message_socket(-1);
           }
+        }
         if (waits[0].revents != 0 && !make_one(orders, settled, name_spaces_error, children)) break;
       }
     } catch (const std::bad_alloc&) {
@@ -195,6 +250,7 @@ class zygote {
     std::array<detail::owned_file, 2> files{detail::owned_file(-1), detail::owned_file(-1)};
     if (!orders.receive(plan, files)) return false;
     detail::message_socket news(files[1].release());
+    if (news.deserted()) return true;  // its sandbox has not waited so long
     void* const arena = ::mmap(nullptr, plan.arena.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, files[0].get(), 0);
     if (arena == MAP_FAILED) {
       news.send(detail::zygote_news{-errno, 0, 0, false});
@@ -234,6 +290,8 @@ class zygote {
   }
 
   detail::message_socket orders_;
+  detail::owned_file handle_{-1};  // of the process
+  const zygote_options options_;
   const int made_in_;
   pid_t process_ = -1;
 };
