@@ -53,7 +53,9 @@ step_lint() {
   local failed=0
   echo "--- tools/lint.py"
   python tests/lint/test_lint.py || failed=1
+  python tests/lint/test_house_picture.py || failed=1
   python tools/lint.py || failed=1
+  python tools/house_picture.py --check || failed=1
   python tests/regression/edits.py --check || failed=1
   python tests/meaning/mutants.py --check || failed=1
   echo "--- shellcheck"
