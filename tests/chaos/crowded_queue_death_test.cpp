@@ -55,7 +55,7 @@ TEST(crowded_queue_death, of_many_producers_is_one_wait_for_the_consumers) {
     EXPECT_EQ(q.info().participants.size(), 1U);
     q.check();
   }
-  EXPECT_GE(held, crowd) << "nobody died in the middle of a push";
+  EXPECT_GE(held, crowd) << "no process died in the middle of a push";
 }
 
 // The end of a lane is no reason to look again and again while a push into another one is under way.

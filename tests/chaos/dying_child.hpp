@@ -18,7 +18,7 @@ namespace muster_test {
 
 using number = std::uint64_t;
 
-/// What the child has done, in memory that survives it.
+/// The child's record of its operations, in memory that survives it.
 struct diary {
   number tried = 0;   // pushes begun
   number pushed = 0;  // pushes that returned success
@@ -28,8 +28,8 @@ struct diary {
   std::vector<number> items() const { return {popped, popped + pops}; }
 };
 
-/// Runs `work` in a child that dies before its n-th operation. `meanwhile` is called until it has ended. Whether it
-/// died.
+/// Runs `work` in a child that dies before its n-th operation, and calls `meanwhile` until the child has ended. Returns
+/// true if it died.
 template <class Work, class Meanwhile>
 bool child_dies(number n, Work work, Meanwhile meanwhile) {
   const pid_t pid = ::fork();
@@ -47,13 +47,13 @@ bool child_dies(number n, Work work) {
   return child_dies(n, work, [] { ::usleep(50); });
 }
 
-/// For the next round: the next operation, or the same one again when somebody came late. Then it was the machine, or
-/// it will be late again.
+/// The operation of the next round: the next one, or the same one again if a waiter was late. If the machine was the
+/// cause, the second try is in time.
 class next_operation {
  public:
   explicit next_operation(number stride) : stride_(stride) {}
   void after(number& n, bool late) {
-    EXPECT_FALSE(late && again_) << "somebody waits for more than a second when another dies at " << n;
+    EXPECT_FALSE(late && again_) << "an operation waits for more than a second when the child dies at " << n;
     again_ = late && !again_;
     if (!again_) n += stride_;
   }

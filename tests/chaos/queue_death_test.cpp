@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is left of a queue when a process dies inside it: the columns "stops or dies" of docs/contracts/queue.md. A
-// queue lies in memory that a child of fork() shares. The child is killed before its n-th operation on what they share,
-// for every n until it survives; then, and in some tests meanwhile, the parent goes on.
+// The state of a queue after a process dies inside it: the columns "stops or dies" of docs/contracts/queue.md. The
+// queue is in memory that a child of fork() shares. The child is killed before its n-th operation on shared memory, for
+// every n until it survives. The parent uses the queue afterwards, and in some tests meanwhile.
 #include <gtest/gtest.h>
 #include <muster/queue.hpp>
 
@@ -74,7 +74,7 @@ std::size_t missing(const std::vector<number>& one, const std::vector<number>& o
   all.insert(all.end(), other.begin(), other.end());
   std::sort(all.begin(), all.end());
   EXPECT_TRUE(std::adjacent_find(all.begin(), all.end()) == all.end()) << "an item is delivered twice";
-  EXPECT_TRUE(all.empty() || all.back() <= n) << "an item that nobody pushed";
+  EXPECT_TRUE(all.empty() || all.back() <= n) << "an item that was never pushed";
   EXPECT_LE(all.size(), n);
   EXPECT_GE(all.size() + most, n) << "more items are lost than were in the hands of the dead";
   return n - all.size();
@@ -185,7 +185,7 @@ TYPED_TEST(death_of_a_producer, costs_its_item) {
     died = child_dies(n, [&] { s.child_pushes(1, 3); });
     status last{};
     const std::vector<number> got = s.drain(last);
-    // What was pushed is there; what was begun may be.
+    // Completed pushes are there; the one that was begun may be.
     EXPECT_GE(got.size(), s.child.pushed);
     EXPECT_LE(got.size(), s.child.tried);
     for (number i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], i + 1);

@@ -27,7 +27,7 @@ namespace shape = muster::shape;
 inline constexpr std::size_t capacity = 4;
 inline constexpr muster::rank_t first_rank = (muster::rank_t{1} << 52) - 3;  // three items before the ranks wrap
 
-// An item of several cache lines. Where not all its words are the same, it is 0, which nobody pushes.
+// An item of several cache lines. Its value is 0, which is never pushed, if its words differ.
 struct wide {
   number words[16];
   wide(number all) noexcept { std::fill_n(words, std::size(words), all); }
@@ -127,7 +127,7 @@ inline std::vector<number> missing(const std::vector<number>& all, number n) {
   std::vector<number> none;
   for (number i = 1; i <= n; ++i)
     if (!std::binary_search(all.begin(), all.end(), i)) none.push_back(i);
-  EXPECT_EQ(all.size() + none.size(), n) << "an item that nobody pushed";
+  EXPECT_EQ(all.size() + none.size(), n) << "an item that was never pushed";
   return none;
 }
 

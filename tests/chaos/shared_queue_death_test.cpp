@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process that uses a shared_queue is killed before its n-th operation on the queue's memory, for every n until it
-// survives: in a pop, in a push, when it opens or closes a port, when it closes the queue, and when it clears up after
-// another. Nobody waits for it for more than a second; every item is accounted for; all cells are used again.
-// Who is asleep when it dies: shared_sleepers_queue_death_test.cpp.
+// survives: in a pop, in a push, when it opens or closes a port, when it closes the queue, and when it recovers the
+// ports of another. No operation waits for it for more than a second; every item is accounted for; all cells are used
+// again. Operations that sleep when it dies are in shared_sleepers_queue_death_test.cpp.
 #include "shared_death.hpp"
 
 #include <optional>
@@ -41,7 +41,7 @@ TYPED_TEST(shared_queue_death, of_a_consumer_loses_no_item_but_the_one_it_was_gi
     ASSERT_NO_FATAL_FAILURE(s.still_works()) << "died at " << n;
   }
   EXPECT_GT(n, 20U);
-  EXPECT_GT(lost, 2U);   // whoever has been given an item can die before it does anything with it
+  EXPECT_GT(lost, 2U);   // a consumer can die between receiving an item and using it
   EXPECT_GT(given, 2U);  // and one at which it is claimed
 }
 
@@ -53,7 +53,7 @@ TYPED_TEST(shared_queue_death, of_a_producer_costs_the_item_that_it_was_pushing)
     died = child_dies(n, [&] { s.child_pushes(1, 3); });
     const std::uint64_t dead = s.dead();
     const std::vector<number> got = s.drain();
-    // What was pushed is there; what was begun may be.
+    // Completed pushes are there; the one that was begun may be.
     EXPECT_GE(got.size(), s.child.pushed);
     EXPECT_LE(got.size(), s.child.tried);
     for (number i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], i + 1);
@@ -88,7 +88,7 @@ TYPED_TEST(shared_queue_death, of_a_producer_holds_up_a_waiting_consumer_for_les
   EXPECT_GT(n, 20U);
 }
 
-/// A consumer dies at every `stride`-th operation, and whoever clears up after it at every one.
+/// A consumer dies at every `stride`-th operation, and the process that recovers it at every one.
 template <class Shape>
 void kill_keepers(number stride) {
   std::size_t given = 0;
@@ -101,7 +101,7 @@ void kill_keepers(number stride) {
       s.push(1, capacity);
       first_died = child_dies(first, [&] { s.child_pops(3); });
       died = child_dies(n, [&] { s.shared.recover([&](number item) { s.keeper.popped[s.keeper.pops++] = item; }); });
-      // What the dead keeper was giving is given again.
+      // The item that the dead keeper was delivering is delivered again.
       std::vector<number> back = together(s.recover(), s.keeper.items());
       back.erase(std::unique(back.begin(), back.end()), back.end());
       if (n == 1) held = back.size();
@@ -146,7 +146,7 @@ void kill_one_of_two_keepers(number stride) {
             }
             s.shared.recover([&](number item) { own.push_back(item); });
           });
-      // Who lives gives it once; what the dead keeper was giving is given again.
+      // A surviving keeper delivers it once; the item that a dead keeper was delivering is delivered again.
       const std::vector<number> here = together(own, s.recover());
       EXPECT_LE(here.size(), 1U) << "died at " << first << ", and at " << n;
       std::vector<number> back = together(here, s.keeper.items());
@@ -207,7 +207,7 @@ void kill_helpers(number stride, bool all_moments) {
       });
       in_the_way += s.dead() == 2;
       cleared_by_the_dead += died && s.shared.info().deaths != 0;
-      // The next one is told to recover, or finds them in its way.
+      // The next process is asked to recover, or finds the dead one in its way.
       const std::vector<number> before = n % 2 == 0 ? s.drain() : std::vector<number>();
       const std::vector<number> back = s.recover();
       const std::vector<number> all = together(together(together(s.keeper.items(), before), back), s.drain());
@@ -253,7 +253,7 @@ TYPED_TEST(shared_queue_death, of_who_closes_waits_for_nobody) {
   EXPECT_TRUE(closed_by_the_dead);
 }
 
-// Whoever pushes, and where there may be other consumers, whoever pops, goes on while the child pops and when it dies.
+// Pushes, and pops where there may be other consumers, continue while the child pops and after it dies.
 TYPED_TEST(shared_queue_death, disturbs_nobody_meanwhile) {
   std::size_t meanwhile = 0, of_the_child = 0;
   number n = 1;
@@ -340,7 +340,7 @@ TEST(shared_queue_ports, are_not_shared) {
   const auto out = s.shared.consumer();
   EXPECT_FALSE(s.shared.try_producer());
   EXPECT_THROW(s.shared.consumer(), muster::shared_queue_error);
-  // They are of a process that lives: nobody takes them away.
+  // Their process lives, so they are not taken away.
   EXPECT_EQ(s.shared.recover([](number) {}), 0U);
   EXPECT_EQ(s.shared.info().participants.size(), 2U);
 }

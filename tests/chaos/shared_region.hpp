@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// shared_region.hpp: memory that a process shares with the children it forks afterwards, at the same addresses. What is
-// made in it may allocate: this file replaces operator new and delete, so it belongs into one source file of a program.
+// shared_region.hpp: memory that a process shares with the children it forks afterwards, at the same addresses. Objects
+// in it may allocate: this file replaces operator new and delete, so one source file of a program includes it.
 #pragma once
 
 #include <sys/mman.h>
@@ -45,7 +45,7 @@ class shared_region {
     static shared_region* one = nullptr;
     return one;
   }
-  /// Null: ask somebody else.
+  /// Null: use another allocator.
   static void* allocate(std::size_t bytes, std::size_t alignment) {
     shared_region* const r = current();
     if (r == nullptr || !r->taking_) return nullptr;

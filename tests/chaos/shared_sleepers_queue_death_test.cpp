@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is asleep in a shared_queue while another process dies in it. The victim is killed before its n-th operation, for
-// every n until it survives (slow ones by day: for every third): in a blocking pop, while a push sleeps because the
-// queue is full, and in a blocking push, while a pop sleeps because the queue is empty. It has the queue at an address
-// of its own. What the victim had done is enough: the sleeper goes on without help from anybody else, long before the
-// limit of its operation. (With the limit it would look once more, and succeed though nobody has woken it.)
+// Operations that sleep in a shared_queue while another process dies in it. The victim is killed before its n-th
+// operation, for every n until it survives (the slow ones, unless nightly, for every third): in a blocking pop, while a
+// push sleeps because the queue is full, and in a blocking push, while a pop sleeps because the queue is empty. It has
+// the queue at an address of its own. The victim's completed steps suffice: the sleeper continues without further help,
+// long before the limit of its operation. (At the limit it would check once more, and succeed without a wake.)
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -20,7 +20,7 @@ namespace muster_test {
 namespace {
 
 constexpr number last = capacity + 2;                     // of the items: two pushes must wait
-constexpr std::chrono::milliseconds promised = 1s;        // that nobody waits for longer
+constexpr std::chrono::milliseconds promised = 1s;        // the longest wait
 constexpr std::chrono::milliseconds watched = 10s;        // then the sleeper is given up
 constexpr std::chrono::milliseconds limit = 6 * watched;  // of its operations
 
@@ -46,7 +46,7 @@ class region_view {
   number begun() const {
     return count([](word::state) { return true; });
   }
-  /// Whether somebody sleeps, or is about to, until there is room, or an item.
+  /// True if an operation sleeps, or is about to, until there is room, or an item.
   bool awaits_room() const { return awaits(header().producers); }
   bool awaits_item() const { return awaits(header().consumers); }
 
@@ -85,13 +85,13 @@ struct sleeping_scene : scene<Shape> {
       if (!places.contains(at)) place = at;
     return mine;
   }
-  /// The child has had the queue where nobody else has it.
+  /// The child had the queue at an address of its own.
   void expect_child_elsewhere() const {
     EXPECT_EQ(places.size(), 2U);  // the queue's, and the view's
     EXPECT_NE(place, 0U);
     EXPECT_FALSE(places.contains(place));
   }
-  // With a pause, whoever sleeps can do what it has been woken for, and sleep again, before the next operation.
+  // With a pause, a woken sleeper can complete its operation, and sleep again, before the next operation.
   void child_pops(bool pauses) {
     queue mine = open_elsewhere();
     auto port = mine.consumer();
@@ -102,7 +102,7 @@ struct sleeping_scene : scene<Shape> {
       muster_chaos::point();
       child.popped[child.pops++] = *item;
     }
-    static_cast<void>(port.pop_for(3ms));  // and dies waiting in vain
+    static_cast<void>(port.pop_for(3ms));  // dies while it waits for an item that never comes
   }
   void child_pushes(bool pauses) {
     queue mine = open_elsewhere();
@@ -116,13 +116,13 @@ struct sleeping_scene : scene<Shape> {
   }
 };
 
-/// Whoever sleeps, and how far it has come.
+/// A thread whose operations sleep, and its progress.
 class sleeper {
  public:
-  /// Whether any has come later than promised since the last call.
+  /// True if any sleeper was later than promised since the last call.
   static bool was_late() { return std::exchange(late_, false); }
 
-  /// `step(i)` for i = first, …: whether to go on.
+  /// Calls `step(i)` for i = first, … until it returns false.
   template <class Step>
   sleeper(number first, Step step)
       : done_(first - 1), thread_([this, first, step = std::move(step)]() mutable {
@@ -131,7 +131,7 @@ class sleeper {
         }) {}
   bool is_over() const { return over_; }
   number done() const { return done_; }
-  /// Whether it comes so far, or to its end.
+  /// Waits until it has done `far` steps or has ended; returns true if it has done them.
   bool comes_to(number far) const {
     return watch([&] { return done_ >= far || over_; }) && done_ >= far;
   }
@@ -179,7 +179,7 @@ void kill_consumers(bool pauses, number stride) {
     await([&] { return s.memory.awaits_room(); });
     died = child_dies(n, [&] { s.child_pops(pauses); });
     s.expect_child_elsewhere();
-    // All that the victim had claimed made room, whether or not it has told anybody.
+    // All items that the victim had claimed made room, whether or not it has signalled.
     const number room = std::min(capacity + s.memory.claimed(), last);
     left_asleep += pushes.done() < room;
     if (!pushes.comes_to(room)) {
@@ -241,7 +241,7 @@ void kill_producers(bool pauses, number stride) {
     await([&] { return s.memory.awaits_item(); });
     died = child_dies(n, [&] { s.child_pushes(pauses); });
     s.expect_child_elsewhere();
-    // All that the victim had published is there, whether or not it has told anybody.
+    // All items that the victim had published are there, whether or not it has signalled.
     const number there = s.memory.published();
     EXPECT_GE(there, s.child.pushed);
     EXPECT_LE(there, s.child.tried);

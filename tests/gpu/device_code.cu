@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tools/device_code.py compiles and measures: the calls of users, each in a kernel of its own.
+// Compiled and measured by tools/device_code.py: the calls of users, each in a kernel of its own.
 #include <muster/gpu/page_base.hpp>
 #include <muster/gpu/xmalloc.hpp>
 #include <muster/gpu/xmc.cuh>

@@ -24,7 +24,7 @@ namespace mg = muster::gpu;
 /// Objects that are alive: address and bytes.
 using objects = std::map<std::uintptr_t, std::size_t>;
 
-/// What is wrong with some objects by themselves; empty: nothing.
+/// Describes the first error in `alive` by itself; empty if there is none.
 inline std::string overlap_in(const objects& alive) {
   std::uintptr_t end = 0;
   for (const auto& [at, bytes] : alive) {
@@ -35,7 +35,7 @@ inline std::string overlap_in(const objects& alive) {
   return {};
 }
 
-/// What is wrong with a heap on a page_base; empty: nothing.
+/// Describes the first error in a heap on a page_base; empty if there is none.
 template <class Heap>
 std::string wrong_in(Heap& heap, const objects& alive) {
   if (const std::string overlap = overlap_in(alive); !overlap.empty()) return overlap;

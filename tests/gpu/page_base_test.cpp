@@ -45,7 +45,7 @@ TEST(page_base, frees_nothing_but_blocks) {
       EXPECT_EQ(base.freed_invalid(), ++refused) << "at " << at << ", in blocks of " << bytes;
     }
     EXPECT_EQ(base.freed_twice(), 0U);
-    // What is taken has not been given out again.
+    // A block in use is not given out again.
     EXPECT_NE(base.allocate(bytes), first);
     base.deallocate(first);
     base.deallocate(first);

@@ -165,7 +165,7 @@ TEST_F(simt, blocks_share_memory_and_wait_for_each_other) {
   for (const std::uint32_t sum : out) EXPECT_EQ(sum, 100U * 100 + 99 * 100 / 2);
 }
 
-/// What launch() says of a kernel.
+/// The message of the exception that launch() throws for a kernel.
 template <class... Arguments>
 std::string failure_of(mg::index3 block, void (*kernel)(Arguments...), Arguments... arguments) {
   try {

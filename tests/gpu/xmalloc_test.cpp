@@ -45,7 +45,7 @@ MUSTER_GPU unsigned number_in_grid() {
   return in_block + size.x * size.y * size.z * (b.x + grid.x * (b.y + grid.y * b.z));
 }
 
-/// What a lane has got.
+/// A block that a lane has allocated.
 struct object {
   unsigned char* at;
   std::uint64_t bytes;
@@ -54,7 +54,7 @@ struct object {
 MUSTER_GPU unsigned char value_of(std::uintptr_t at, unsigned owner) {
   return static_cast<unsigned char>(at * 31 + owner * 7 + 1);
 }
-/// Nobody else writes to it.
+/// Fills a block that no other lane writes to.
 MUSTER_GPU void fill(const object& o, unsigned owner) {
   for (std::uint64_t i = 0; i < o.bytes; ++i) o.at[i] = value_of(i, owner);
 }
@@ -411,7 +411,7 @@ MUSTER_KERNEL void misuse_everything(Heap* heap, object* mine, unsigned char* fo
   switch (me % 8) {
     case 0: heap->free(o.at + 16); break;  // interior
     case 1: heap->free(o.at + 1); break;   // not even aligned
-    case 2: heap->free(foreign); break;    // of nobody's
+    case 2: heap->free(foreign); break;    // not of this heap
     case 3: heap->free(nullptr); break;    // allowed
     case 4: heap->free(o.at - 16); break;  // a header
     case 5:

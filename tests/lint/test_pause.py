@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""tools/pause.py: that it stops what it runs, lets it go on, and passes its exit status on."""
+"""tools/pause.py stops and continues the program that it runs, and returns its exit status."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 
 PAUSE = Path(__file__).resolve().parents[2] / "tools" / "pause.py"
 
-# Counts its own steps for as long as it is told to; a pause is a step that takes longer than any scheduler's.
+# Counts its own steps for a given time; a pause is a step that takes longer than any scheduler's.
 STEPS = """
 import subprocess, sys, time
 if len(sys.argv) > 1:

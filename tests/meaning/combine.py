@@ -16,8 +16,8 @@ CROWD = "executes_every_request_once_with_its_own_argument"
 MUTANTS = (
     # name, header, before, after, test, cases of the test
 
-    # What is refused: options, threads that are too many, operations within operations.
-    ("combine-oyama-helps-nobody", OYAMA,
+    # Refusals: options, too many threads, operations within operations.
+    ("combine-oyama-accepts-help-of-zero", OYAMA,
      "if (options.help == 0)", "if (options.batch == 0)", "unit/baseline_combining",
      "baselines.serve_at_most_help_requests"),
     ("combine-psim-one-thread-more-than-has-a-name", PSIM,
@@ -91,7 +91,7 @@ MUTANTS = (
     ("combine-flat-combining-executes-twice", FLAT,
      "  own->state.store(done, std::memory_order_relaxed);\n", "", "unit/combine_crowd",
      f"combine_crowd/flat_combining.{CROWD}"),
-    ("combine-flat-combining-tells-nobody", FLAT,
+    ("combine-flat-combining-without-a-signal", FLAT,
      "    events.happened(key);\n", "", "unit/combine_crowd",
      "combine_waiting/parking_flat_combining.serves_all_who_came_meanwhile"),
     ("combine-dsm-synch-role-not-taken", DSM_SYNCH,

@@ -68,7 +68,7 @@ MUTANTS = (
      "has_number = offset >> bits",
      "gpu/xmalloc", "*keeps_no_block_that_its_numbers_cannot_name"),
 
-    # What is freed and should not be.
+    # Frees that must be refused.
     ("gpu-xmalloc-header-outside-the-base", XMALLOC,
      "!base_.owns(object) || !base_.owns(static_cast<char*>(object) - 16))", "!base_.owns(object))",
      "gpu/xmalloc", "*looks_at_nothing_that_is_not_the_bases"),

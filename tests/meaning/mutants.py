@@ -34,7 +34,7 @@ class Mutant(NamedTuple):
     after: str
     test: str         # tests/TEST_test.cpp, as unit/queue or gpu/xmc
     only: str = "*"   # of its cases, as --gtest_filter says
-    reason: str = ""  # why nobody needs to notice; it is run all the same
+    reason: str = ""  # why no test needs to notice; it is run all the same
     all_kinds: bool = False  # the typed test is compiled with all its types, and not with a few
 
 
@@ -189,7 +189,7 @@ def main() -> int:
             elif noticed and m.reason:
                 wrong.append(f"{m.name} is noticed by {noticed}, so it needs no reason")
             elif not noticed and not m.reason:
-                wrong.append(f"{m.name} is noticed by nobody")
+                wrong.append(f"{m.name} is noticed by no test")
             killed += bool(noticed)
             excused += not noticed and bool(m.reason)
             print(f"{time.monotonic() - began:6.0f} s  {m.name}: {verdict}", flush=True)

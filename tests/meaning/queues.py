@@ -52,10 +52,10 @@ MUTANTS = (
      "claim_up_to(safe ? std::min(count, cells_.cells()) : 1, ",
      "claim_up_to(std::min(count - taken, cells_.cells()), ",
      "unit/queue_lifetime", "*bulk_pop_into_an_output_that_throws*"),
-    ("queue-mpmc-claim-tells-nobody", MPMC,
+    ("queue-mpmc-claim-without-a-signal", MPMC,
      "        tell_of_head();\n", "", "unit/queue_gap", "*a_consumer_without_a_claim_is_woken_by*"),
 
-    # What the queues have in common: arguments, the role of a thread, the life of an item, results, bulk operations.
+    # Common to all queues: arguments, the role of a thread, the life of an item, results, bulk operations.
     ("queue-ring-no-cells-for-threads", RING,
      "least = std::bit_ceil(std::max<std::size_t>(capacity + spare, 2));",
      "least = std::bit_ceil(std::max<std::size_t>(capacity, 2));", "unit/queue_basics", "*too_few_cells*"),
@@ -100,7 +100,7 @@ MUTANTS = (
      "s < f.seats; ++s) {\n    const auto& seat", "s + 1 < f.seats; ++s) {\n    const auto& seat",
      "unit/shared_queue", "shared_queue_errors.*"),
 
-    # What ends a wait: a wake-up, a time, a stop request.
+    # The ends of a wait: a wake, a deadline, a stop request.
     ("wait-stop-is-taken-for-none", WAIT_LIMIT,
      "return stop != nullptr && stop->stop_requested(); }", "return stop != nullptr && !stop->stop_requested(); }",
      "unit/queue_waiting", "*a_waiting_consumer_gets_the_item"),

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checker's own test: what it must find in programs with known bugs, that it finds nothing in the same programs
-// without them, how much it runs, and what it says to bad input. What it knows of memory is in litmus_test.cpp.
+// The checker's own test: it finds the bugs of programs with known bugs and nothing in the same programs without them;
+// the number of its executions; and its answers to bad input. litmus_test.cpp tests its memory model.
 #include <gtest/gtest.h>
 #include <muster/base/wait.hpp>
 
@@ -266,7 +266,7 @@ TEST(freezing, tells_who_waits_for_a_stopped_thread) {
       parallel(work, work);
     };
   };
-  EXPECT_FINDS("stopped for ever", with(true), {.preemptions = 2, .freeze = 1});
+  EXPECT_FINDS("stopped forever", with(true), {.preemptions = 2, .freeze = 1});
   EXPECT_EQ(found(with(false), {.preemptions = 2, .freeze = 1}), "");
 }
 
@@ -321,7 +321,7 @@ TEST(a_mutation, changes_one_operation) {
   for (const operation_site& site : operations_of({.how = strategy::random, .executions = 10}, program))
     for (const mutation& m : mutations_of(site)) ++mutants, killed += explore({}, program, &m).failed.has_value();
   EXPECT_EQ(mutants, 3U);  // two orderings; the store skipped
-  EXPECT_EQ(killed, 2U);   // nobody misses the store
+  EXPECT_EQ(killed, 2U);   // skipping the store changes nothing
 }
 
 // -------------------------------------------------------------------------------------------------------- bad input

@@ -61,7 +61,7 @@ struct append_and_throw {
   }
 };
 
-/// Whether an object can submit() and post().
+/// An object with submit() and post().
 template <class Object>
 concept detaches = requires(Object o) { o.flush(); };
 

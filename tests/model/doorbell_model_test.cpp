@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The doorbell between a sandbox's sides under the checker: whoever rings after an event is heard by everybody who
-// waits for it, with both kinds of fence; and one who writes the doorbell's words keeps nobody past a deadline.
+// The doorbell between a sandbox's sides under the checker: a ring after an event wakes every thread that waits for it,
+// with both kinds of fence; and a hostile write to the doorbell's words delays no waiter past its deadline.
 #include <gtest/gtest.h>
 #include <muster/fiber.hpp>
 #include <muster/syscall/detail/doorbell.hpp>
@@ -95,7 +95,7 @@ void fibers_wait() {
       });
 }
 
-/// Another writes the words, and so keeps those who wait from being woken. They come back all the same.
+/// A hostile thread writes the words, which prevents wakes. The waiters return all the same.
 void words_that_change() {
   doorbell shared;
   const bell by(shared, asymmetric());
@@ -131,7 +131,7 @@ const row programs[] = {
     {"words_that_change", words_that_change, {2, 2}},
 };
 
-/// What an execution allocates is gone when it ends: what its fibers leave behind for others is made before.
+/// An execution frees its blocks when it ends, so what fibers leave for later ones is allocated before.
 void prepare() {
   muster::stack_overflow::watch();
   const muster::stack_memory stack = muster::stack_pool::shared().take({});
@@ -163,7 +163,7 @@ TEST(doorbell_mutants, are_noticed_or_explained) {
     for (const bool asymmetric : {true, false})
       search.programs.push_back(
           {r.name + std::string(asymmetric ? "" : ", without the asymmetric fence"), asymmetric, r.run, {}});
-  search.survivors = {{"bell::wake: store skipped #1", true, "a word that stays set costs wakes in vain"}};
+  search.survivors = {{"bell::wake: store skipped #1", true, "a word that stays set costs superfluous wakes"}};
   search.files = {"detail/doorbell"};
   search.prefix = "bell";
   search.run();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting fibers under the checker: small programs in which a thread sleeps for several of its fibers at once. Nobody
-// may sleep on when what it waits for has happened: the checker calls that a deadlock.
+// Waiting fibers under the checker: small programs in which a thread sleeps for several of its fibers at once. A thread
+// that sleeps after the event that it waits for is a deadlock, which the checker reports.
 #include <gtest/gtest.h>
 #include <muster/combine/osci.hpp>
 #include <muster/combine/osci_shared.hpp>
@@ -37,7 +37,7 @@ struct hasty {
   static constexpr unsigned yields = 0;
 };
 
-/// Something that happens once, and whoever waits for it.
+/// An event that happens once, and its waiters.
 class event {
  public:
   event(event_mask& mask, std::uint32_t key) : mask_(mask), key_(key) {}
@@ -53,7 +53,7 @@ class event {
                 "a wait without a limit has come to it");
     mm::require(happened_.load(std::memory_order_acquire) == 1 && what_.get() == 7, "a wait has ended too early");
   }
-  /// Whether it has happened in time.
+  /// Returns true if it happened in time.
   bool await_for_a_while() {
     return mask_.await<hasty>(
         key_, [this] { return happened_.load(relaxed) == 1; }, muster::deadline_clock::now() + std::chrono::hours(1));
@@ -263,7 +263,7 @@ const row table[] = {
     {"one_role_for_two_fibers_of_osci_shared", one_role_for_two_fibers<muster::osci_shared>, {1, 1}},
 };
 
-/// What an execution allocates is gone when it ends: what its fibers leave behind for others is made before.
+/// An execution frees its blocks when it ends, so what fibers leave for later ones is allocated before.
 void prepare() {
   muster::stack_overflow::watch();
   muster::stack_memory stacks[8];

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU's FIFO under the checker, where a lane is a thread. What a number stands for, the contents of a free block,
-// is plain data that goes from the pushing to the popping thread. All programs begin shortly before the numbers wrap.
+// The GPU's FIFO under the checker, where a lane is a thread. A number stands for a free block, whose contents are
+// plain data that pass from the pushing to the popping thread. All programs begin shortly before the numbers wrap.
 #include <gtest/gtest.h>
 #include <muster/gpu/fifo.hpp>
 
@@ -131,9 +131,9 @@ TEST_P(fifo_model, has_no_execution_that_breaks_a_promise) {
 
 INSTANTIATE_TEST_SUITE_P(programs, fifo_model, ::testing::Range(std::size_t{0}, table.size()));
 
-/// Whether some program of the table notices that the FIFO is wrong.
+/// The first program of the table that fails with this FIFO; empty if all pass.
 template <template <unsigned> class Fifo>
-std::string who_notices() {
+std::string first_failing() {
   for (std::uint64_t executions = 1000; executions <= 100'000; executions *= 10)
     for (const row& r : table)
       if (mm::explore({.how = mm::strategy::priorities, .executions = executions, .depth = 4}, make_program<Fifo>(r))
@@ -142,8 +142,8 @@ std::string who_notices() {
   return {};
 }
 
-TEST(fifo_as_printed, is_overfilled_by_one_old_look_at_the_head) { EXPECT_NE(who_notices<as_printed>(), ""); }
-TEST(fifo_as_printed, delivers_twice_when_the_tail_is_read_first) { EXPECT_NE(who_notices<tail_first>(), ""); }
+TEST(fifo_as_printed, is_overfilled_by_one_old_look_at_the_head) { EXPECT_NE(first_failing<as_printed>(), ""); }
+TEST(fifo_as_printed, delivers_twice_when_the_tail_is_read_first) { EXPECT_NE(first_failing<tail_first>(), ""); }
 
 TEST(fifo_mutants, are_noticed_or_explained) {
   mutant_search search;

@@ -124,7 +124,7 @@ void anything() {
     for (unsigned i = 0; i < 2; ++i)
       if (const auto one = out.try_pop()) {
         ++count;
-        mm::require(one->words[0] < 3 && one->words[1] < 3, "a word that nobody has written");
+        mm::require(one->words[0] < 3 && one->words[1] < 3, "a word that was never written");
       }
   };
   mm::parallel(
@@ -136,7 +136,7 @@ void anything() {
           }
       },
       [&] { look(got[0]); }, [&] { look(got[1]); });
-  mm::require(out.claimed() == got[0] + got[1], "a rank has been claimed twice, or by nobody");
+  mm::require(out.claimed() == got[0] + got[1], "a rank has been claimed twice, or never");
 }
 
 struct row {

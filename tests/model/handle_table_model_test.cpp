@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of a broker's files under the checker: a file is closed once, when it has been closed by its number and
-// nobody uses it, and a number is of one opening only.
+// The table of a broker's files under the checker: a file is closed once, after its number has been closed and its last
+// use has ended, and a number belongs to one opening only.
 #include <gtest/gtest.h>
 #include <muster/syscall/detail/handle_table.hpp>
 
@@ -40,7 +40,7 @@ struct closes {
 };
 using table = muster::detail::handle_table<closes>;
 
-/// What a call sees of a file; nothing when the number is of none.
+/// The file that a call uses; empty if the number belongs to none.
 std::optional<int> look(table& in, disk& on, std::uint32_t number) {
   const table::use file = in.get(number);
   if (!file) return std::nullopt;
@@ -160,7 +160,7 @@ TEST(handle_table_mutants, are_noticed_or_explained) {
   mutant_search search;
   for (const row& r : programs) search.programs.push_back({r.name, true, r.run, {}});
   search.survivors = {
-      {"handle_table::~handle_table: load repeated", true, "nobody else is there"},
+      {"handle_table::~handle_table: load repeated", true, "no other thread is there"},
       {"handle_table::get: load repeated", true, "the exchange finds out that it is old"},
   };
   search.files = {"detail/handle_table"};

@@ -38,7 +38,7 @@ struct mutant_program {
   bool asymmetric;
   std::function<void()> run;
   std::map<mm::strategy, std::uint64_t> right;  // the unchanged program has passed so many executions
-  int freeze = -1;                              // this thread may stop for ever
+  int freeze = -1;                              // this thread may stop forever
 };
 
 /// A change that needs one program and many executions by priorities.
@@ -72,7 +72,7 @@ struct mutant_search {
   std::map<mm::operation_site, place> find_places();
 };
 
-/// Whether the program notices the change, and the same search finds nothing in the unchanged program.
+/// Returns true if the program notices the change and the same search finds nothing in the unchanged program.
 inline bool mutant_search::notices(program& p, const mm::mutation& m, mm::strategy how, std::uint64_t executions) {
   mm::settings().asymmetric_fences = p.asymmetric;
   const mm::result changed = mm::explore(within(p, how, executions), p.run, &m);

@@ -22,7 +22,7 @@ const std::vector<survivor> survivors = {
     {"event_mask::wake_bits: load repeated", true, "an older word, which is not found again: the bit stays, as above"},
     {"event_mask::wake_one: fetch_or skipped", true,
      "it changes nothing, and what it has read is all the same the newest"},
-    {"event_mask::wake_one: futex_wake skipped", true, "as if nobody had been asleep: all of the key are woken"},
+    {"event_mask::wake_one: futex_wake skipped", true, "as if no thread had been asleep: all of the key are woken"},
     {"spmc_queue::pass_over: load repeated", false,
      "the queue is closed while a bulk push throws, and one more item is pushed: see unit/queue_lifetime_test.cpp"},
     {"spmc_queue::unclaimed: load repeated", true, "see slipping"},
@@ -31,13 +31,13 @@ const std::vector<survivor> survivors = {
     {"spmc_queue::await_head: load repeated", true, "an older rank: has moved, so that it does not wait at all"},
     {"spmc_queue::claim_item: load repeated", true, "the rank is resolved: both looks say the same of its item"},
     {"spmc_queue::look_at_head: load repeated", false,
-     "of lanes: one of two items is taken between two loads of a sleeper's last look, and nobody pops the other"},
+     "of lanes: one of two items is taken between two loads of a sleeper's last check, and the other stays"},
     {"spmc_queue::resolved: load repeated", true, "a bulk pop takes fewer items"},
     {"spmc_queue::claim_at_once: load repeated", true, "the same, or the compare-exchange fails"},
     {"mpmc_queue::make_gap: load repeated", true, "the compare-exchange reads it again"},
     {"mpmc_queue::claim_place_slowly: load repeated", true, "tight_, a hint: a step more or less until it has a rank"},
     {"mpmc_queue::take_rank_with_room: load repeated", true, "head_seen_, a hint: see tight_"},
-    {"mpmc_queue::take_rank_with_room: store skipped", true, "tight_, a hint: ranks go on being taken one look later"},
+    {"mpmc_queue::take_rank_with_room: store skipped", true, "tight_, a hint: ranks are taken one check later"},
     {"mpmc_queue::knows_room: load repeated", true, "head_seen_, a hint: an older bound"},
     {"mpmc_queue::try_pop: load repeated", true, "an older head: the compare-exchange fails, and it looks again"},
     {"mpmc_queue::await_own_room: store skipped", true, "tight_, a hint: ranks are taken that there is no room for"},
@@ -46,7 +46,7 @@ const std::vector<survivor> survivors = {
      "of tail_: head_ has moved meanwhile, a producer is late, and another's item is behind it"},
     {"mpmc_queue::free_places: load repeated", true, "see slipping"},
     {"mpmc_queue::free_places: store skipped", true, "a hint: the next push looks at head_ itself"},
-    {"mpmc_queue::await_room: load repeated", true, "asks for the room of an older rank: at worst tries in vain"},
+    {"mpmc_queue::await_room: load repeated", true, "asks for the room of an older rank: at worst tries once more"},
     {"mpmc_queue::await_cell: load repeated", true, "the wait has a limit of a millisecond"},
     {"mpmc_queue::await_head: load repeated", true, "the look before it finds the cell freed"},
     {"mpmc_queue::unclaimed: load repeated", true, "see slipping"},
@@ -67,12 +67,12 @@ mutant_program made(const row& r, bool asymmetric) {
   return {name_of(r) + (asymmetric ? "" : ", without the asymmetric fence"), asymmetric, make_program(r), {}};
 }
 
-// Whoever finds the queue empty because of a pop that came after close() must not say that it is open.
+// An operation that finds the queue empty because of a pop after close() must not report that it is open.
 mutant_program last_pop(const char* queue, const char* text) { return made({queue, 1, text, -1, -1}, false); }
 
-// The first thread is late: a lap later somebody makes a gap in the cell of its rank, which a slow consumer holds.
+// The first thread is late: a lap later another makes a gap in the cell of its rank, which a slow consumer holds.
 const row late{"mpmc", 1, "wait push | push*2 pop set taken set push pop push set | pop_slow*3 | wait*2 pop", 0, 0};
-// And then somebody uses the cell again that it has given back.
+// And then another producer uses the cell again that it has given back.
 const row later{"mpmc", 1,
                 "wait push | push*2 pop set taken set push pop push set pop push pop push | pop_slow*3 | wait*2 pop",
                 -1, -1};

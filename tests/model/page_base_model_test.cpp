@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU's base of pages under the checker, where a lane is a thread. Whoever has a block writes to all of it: two who
-// have the same, or one that has it before the other has done with it, are a data race.
+// The GPU's base of pages under the checker, where a lane is a thread. The owner of a block writes to all of it, so two
+// owners at a time, or a new one before the old one has finished, are a data race.
 #include <gtest/gtest.h>
 #include <muster/gpu/page_base.hpp>
 
@@ -27,8 +27,8 @@ using muster::gpu::page_base;
 constexpr unsigned most_pages = 2;
 constexpr std::size_t grain = 1024;  // what is written to at once
 
-/// Scripts: numbers allocate so many bytes, F frees the oldest of the thread's own blocks, and S one that is there from
-/// the beginning. What is left is freed at the end of each thread; then all pages must be free.
+/// Scripts: a number allocates that many bytes, F frees the oldest of the thread's own blocks, and S one that is there
+/// from the beginning. Each thread frees the rest at its end; then all pages must be free.
 class paged {
  public:
   paged(unsigned pages, std::size_t shared, const std::string& text) : pages_(pages), shared_(shared) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What docs/contracts/queue.md says of progress, row by row. One thread of a small program stops for ever, before each
-// of its steps in turn, in every order of steps within the bounds: do the others finish? And where an operation is
-// called wait-free: how many steps of its own does it take at most, whatever the others do?
+// The rows on progress of docs/contracts/queue.md. One thread of a small program stops forever, before each of its
+// steps in turn, in every order of steps within the bounds: do the others finish? And for a wait-free operation: how
+// many steps of its own does it take at most, whatever the others do?
 #include <gtest/gtest.h>
 
 #include "queue_table.hpp"
@@ -44,7 +44,7 @@ const std::vector<stop> stops = {
     {"spmc", 1, "push*2 | try_pop*2 | try_pop", true, "a stopped producer: try_pop does not wait"},
     {"spmc", 1, "pop | try_push*2 | try_pop*2", true, "a stopped consumer: neither side waits for it"},
     {"spmc", 2, "pop | push*2 | pop", true, "and another consumer gets the other item"},
-    {"spmc", 1, "pop | push*2 | pop", true, "and a push that waits for room goes on with the next pop"},
+    {"spmc", 1, "pop | push*2 | pop", true, "and a push that waits for room continues after the next pop"},
     {"spmc", 2, "pop_n*2 | try_push*4", true, "a stopped bulk pop: try_push does not wait"},
     {"spmc", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
     {"spmc", 1, "push | pop", false, "a stopped producer: pop waits for its item"},
@@ -56,7 +56,7 @@ const std::vector<stop> stops = {
     {"mpmc", 3, "push | push*2", true, "nor does push while there is room"},
     {"mpmc", 1, "pop | try_push*2 | try_pop*2", true, "a stopped consumer: neither side waits for it"},
     {"mpmc", 2, "pop | push*2 | pop", true, "and another consumer gets the other item"},
-    {"mpmc", 1, "pop | push*2 | pop", true, "and a push that waits for room goes on with the next pop"},
+    {"mpmc", 1, "pop | push*2 | pop", true, "and a push that waits for room continues after the next pop"},
     {"mpmc", 2, "pop_n*2 | try_push*4", true, "a stopped bulk pop: try_push does not wait"},
     {"mpmc", 1, "close | try_push*2 | try_pop*2", true, "a stopped close: neither side waits for it"},
     {"mpmc", 1, "push | push | pop", false, "a stopped producer: the consumer of its rank waits"},
@@ -76,7 +76,7 @@ const std::vector<stop> stops = {
     {"lanes", 1, "pop | push_for*2", true, "a stopped consumer: so does a push"},
     {"lanes", 2, "handle push end | handle*2 push | handle", true,
      "a stopped producer: others take lanes and leave them"},
-    {"lane", 1, "push | push", false, "but its own is taken for ever"},
+    {"lane", 1, "push | push", false, "but its own is taken forever"},
 
     {"shared spsc", 1, "push*2 | try_pop*3", true, "a stopped producer: try_pop does not wait"},
     {"shared spsc", 1, "push_n*3 | try_pop_n*3", true, "nor when it stops inside a bulk push"},
@@ -134,7 +134,7 @@ TEST_P(stopping, is_as_the_contract_says) {
       EXPECT_EQ(what, "") << (r.failed ? r.failed->trace : "");
       EXPECT_TRUE(r.complete || r.cut);
     } else if (!r.cut) {
-      EXPECT_EQ(what, "a thread that stopped for ever keeps others from finishing");
+      EXPECT_EQ(what, "a thread that stopped forever keeps others from finishing");
     }
   }
 }
@@ -161,7 +161,7 @@ const std::vector<bound> bounds = {
     {"spmc", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 17, "try_push, ring of two cells"},
     {"spmc", 4, "push*2 | pop", "push*3 | pop | pop*2", 12, "push while there is room, waking a consumer"},
     {"lanes", 1, "try_push*2 | try_pop", "try_push*3 | try_pop | try_pop", 30,
-     "try_push of lanes, two cells, waking nobody"},
+     "try_push of lanes, two cells, waking no thread"},
     {"lanes", 4, "handle*2 | push", "handle*2 | push end | push end", 8,
      "try_producer of lanes, of two, and the end of its handle"},
     {"spsc", 1, "size*2 is_closed | try_push", "size*2 is_closed | push*2 | pop*2", 2, "size_approx, is_closed"},

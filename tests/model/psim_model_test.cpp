@@ -7,8 +7,8 @@
 //             them; leaks. Here: results and the last state are those of one order of all operations, which keeps the
 //             order of each thread and of time; and no function is called on a state that never was, or with the
 //             argument of another, not even where it has no effect.
-// Steps       an operation takes so many at most, whatever the others do.
-// Stopped     a thread that stops for ever, before each of its steps in turn, keeps no other from finishing.
+// Steps       an operation takes a bounded number, whatever the others do.
+// Stopped     a thread that stops forever, before each of its steps in turn, keeps no other from finishing.
 #include <gtest/gtest.h>
 #include <muster/combine/psim.hpp>
 
@@ -66,7 +66,7 @@ struct done {
   std::uint64_t begin, end;
 };
 
-/// What thread t does: 'a' adds, 'l' loads, 'e' adds and, if that was the last addition of all, ends the object.
+/// The operations of each thread: 'a' adds, 'l' loads, 'e' adds and, after the last addition of all, ends the object.
 using script = std::vector<std::string>;
 
 struct setup {
@@ -86,10 +86,10 @@ class run {
     for (unsigned t = 0; t < s.threads.size(); ++t)
       for (unsigned i = 0; i < s.threads[t].size(); ++i)
         if (s.threads[t][i] == 'e') everything_ |= number_of(t + 1, i);
-    static_cast<void>(object_->load());  // our records and results are there, should anybody take them for others
+    static_cast<void>(object_->load());  // leaves this thread's records and results, which others must not mistake
   }
 
-  /// Returns false when a thread has stopped for ever.
+  /// Returns false if a thread has stopped forever.
   bool everything_finished() {
     std::vector<unsigned> threads;
     for (const std::string& commands : setup_.threads)
@@ -203,7 +203,7 @@ TEST_P(psim_by_chance, three_threads) {
       search({.how = how, .executions = 10'000, .depth = 4}, {threads, alone_first});
 }
 
-// A thread stops for ever before any of its steps, also in the middle of an attempt: the others finish.
+// A thread stops forever before any of its steps, also in the middle of an attempt: the others finish.
 TEST_P(psim, a_thread_that_stops_keeps_no_other_from_finishing) {
   search({.preemptions = 2, .stale = 0, .freeze = 1}, {{"a", "a"}, alone_first});
   search({.preemptions = 1, .stale = 0, .freeze = 1}, {{"aa", "aa"}, alone_first});

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // psim_stack and psim_queue under the checker: small programs in which each thread pushes distinct numbers and pops.
-// Chains of one node: what a thread has freed is used again at once, also by other threads.
+// Chains of one node: a freed node is reused at once, also by other threads.
 //
 // Checked     by the engine: data races, leaks, the use of what has ended. Here: whole histories are linearizable, by
 //             happens-before, and by time when no operation has read an old value; every number comes out once.
-// Steps       an operation takes so many at most, whatever the others do.
-// Stopped     a thread that stops for ever, before each of its steps in turn, keeps no other from finishing.
-// Mutants     every operation on what threads share is changed, and some program notices.
+// Steps       an operation takes a bounded number, whatever the others do.
+// Stopped     a thread that stops forever, before each of its steps in turn, keeps no other from finishing.
+// Mutants     every operation on shared data is changed, and some program notices.
 #include <gtest/gtest.h>
 #include <muster/combine/psim_queue.hpp>
 #include <muster/combine/psim_stack.hpp>
@@ -84,7 +84,7 @@ TYPED_TEST(psim_structures, nodes_go_round) {
       this->search({.how = how, .executions = 5000, .depth = 4}, s);
 }
 
-// A thread stops for ever before any of its steps, also in the middle of an execution: the others finish.
+// A thread stops forever before any of its steps, also in the middle of an execution: the others finish.
 TYPED_TEST(psim_structures, a_thread_that_stops_keeps_no_other_from_finishing) {
   for (const char* victim : {"u", "o"})
     this->search({.preemptions = 1, .stale = 0, .freeze = 1}, {"u", {"uoo", victim}});

@@ -109,7 +109,7 @@ class queue_program {
       entries_.reserve(64);
     }
 
-    /// Runs all threads, then checks what they did. False when one of them has stopped for ever.
+    /// Runs all threads, then checks their history. Returns false if one of them has stopped forever.
     bool everything_finished() {
       item::meanwhile = nullptr;
       std::vector<unsigned> threads;
@@ -171,7 +171,7 @@ class queue_program {
 
     void check_history(bool stopped) {
       const mm::heap::untracked aside;
-      // What a thread was doing when it stopped may have happened or not.
+      // The operation in which a thread stopped may have happened or not.
       for (entry& last : pending_) {
         last.end.clock(last.thread) = ~0U;
         for (; stopped && last.open != 0; --last.open, ++last.e.value) entries_.push_back(last);
@@ -349,7 +349,7 @@ class queue_program {
       return std::chrono::steady_clock::now() + std::chrono::hours(1);
     }
 
-    /// What is in no history, and counts its steps.
+    /// Operations that are in no history; counts their steps.
     void observe(const std::string& verb) {
       const auto counted = [](auto operation) {
         mm::engine::running().begin_operation();
@@ -409,7 +409,7 @@ class queue_program {
       }
     }
 
-    /// The same for as long as it takes; what is in vain is not in the history.
+    /// The same until it succeeds; unsuccessful attempts are not in the history.
     void drain_poll() {
       for (;;) {
         begin(op::pop, 0);

@@ -161,7 +161,7 @@ inline const std::vector<row> table = {
     {"lanes", 1, "close | push leave push leave | drain | drain_for", -1, -1, 20'000},
 };
 
-/// Whether the programs of this queue are compiled; tests/regression compiles those of one queue only.
+/// True if the programs of this queue are compiled; tests/regression compiles those of one queue only.
 constexpr bool compiled([[maybe_unused]] std::string_view queue) {
 #if defined(MUSTER_MODEL_QUEUE)
   return queue == MUSTER_MODEL_QUEUE;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // shared_deaths.hpp: programs in which users of a queue between processes die. A process is a thread, and one that has
-// stopped for ever is dead.
+// stopped forever is dead.
 #pragma once
 
 #include "queue_programs.hpp"
@@ -32,7 +32,7 @@ struct mortals {
   std::size_t capacity = 3;
 };
 
-/// What was pushed, and what was found.
+/// The items that were pushed, and the items that were popped.
 class accounts {
  public:
   [[noreturn]] static void fail(const char* what) { mm::engine::running().fail(what); }
@@ -142,7 +142,7 @@ class lanes_death {
     clear_up();
     for (unsigned seat = 1; seat < all_.rings.facts().seats; ++seat)
       if (all_.rings.seat(seat).holder.load(std::memory_order_relaxed) != 0)
-        accounts::fail("a seat is not free, though nobody has a port");
+        accounts::fail("a seat is not free, though no port is open");
     std::optional<place::consumer_port> rest;
     all_.open(rest);
     auto item = rest->try_pop();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// shared_followers.hpp: programs in which somebody takes the place of another in a queue between processes: after a
+// shared_followers.hpp: programs in which a process takes the place of another in a queue between processes: after a
 // death, or when the other has left.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace muster_model_test {
 
-/// Somebody has died with a rank that it was writing and an item that it had claimed. Two clear up after it, one of
-/// whom may die; then main does.
+/// A process has died with a rank that it was writing and an item that it had claimed. Two others recover it, one of
+/// which may die; then main does.
 class clearing {
   using place = region<muster::shape::mpmc, true>;
 
@@ -34,7 +34,7 @@ class clearing {
     const unsigned mortal = mm::spawn([this] { clear_up(0); });
     const unsigned other = mm::spawn([this] {
       clear_up(1);
-      // Whoever sits there next is not taken for the dead.
+      // The next process in this seat is not taken for the dead one.
       if (all_.queue->sit_down(3, 1) == 4 &&
           all_.queue->clear_up(4, 3, detail::leave_items{}) != detail::cleared::nobody_dead)
         mm::engine::running().fail("a seat is taken from a process that lives");
@@ -67,7 +67,7 @@ class clearing {
  private:
   void clear_up(unsigned who) {
     all_.queue->clear_up(4, mm::engine::running().current() + 1, [&](number item) {
-      if (item != 1) mm::engine::running().fail("an item that nobody had claimed is given");
+      if (item != 1) mm::engine::running().fail("an item that was not claimed is delivered");
       ++given_[who].ref();
     });
   }
@@ -116,7 +116,7 @@ class handover {
     expect(seat, 0, 0);
     return seat;
   }
-  /// What people are told of a seat.
+  /// Checks the reported state of a seat.
   void expect(unsigned seat, number items, number last) const {
     const detail::shared_seat& s = all_.queue->seat(seat);
     if (s.role.load(std::memory_order_relaxed) != 1 || s.items.load(std::memory_order_relaxed) != items ||

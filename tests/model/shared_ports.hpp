@@ -45,7 +45,7 @@ class shared_ring<T, muster_model_test::tested<Shape, Mortal>, Wait, real_life>
   using base = shared_ring<T, Shape, Wait, life>;
 
  public:
-  /// Whoever finds the queue busy looks for the dead at once, or never: there are no clocks here.
+  /// An operation that finds the queue busy looks for dead processes at once, or never: there are no clocks here.
   static constexpr std::chrono::hours patience{Mortal ? 0 : 1};
 
   shared_ring(unsigned char* region, const shared_facts& f) noexcept : base(region, few_cells(f)), region_(region) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The queue between processes under the checker, where a process is a thread, and one that has stopped for ever is
-// dead: in all histories (shared_queue_table.hpp), and what is left when somebody dies before any of its operations
+// The queue between processes under the checker, where a process is a thread, and one that has stopped forever is dead:
+// all histories (shared_queue_table.hpp), and the state after a process dies before any of its operations
 // (shared_deaths.hpp).
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
        "of the gap: the checker's sequentially consistent operations order more than C++20 says"},
       {"shared_ring::claim_item: load repeated", true, "an older hint: walks over the ranks between"},
       {"shared_ring::check: load repeated", true, "an older hint, as above"},
-      {"shared_ring::view_of: load repeated", true, "an older head: whoever sleeps for it looks again after 50 ms"},
+      {"shared_ring::view_of: load repeated", true, "an older head: its sleepers check again after 50 ms"},
       {"shared_ring::look_closer: load repeated", true, "of a ring's end: any that is there with the flag is right"},
       {"shared_ring::claim_item: store skipped", true, "a hint: consumers walk over the ranks between"},
       {"shared_ring::has_news: load repeated", true, "a hint: the pop looks again"},
@@ -134,7 +134,7 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
       {"shared_ring::help: load repeated", true, "a hint, and a seat that is looked at before anything is done"},
   };
   const shared_row hint{"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", {-1, -1}};
-  // Who finds the queue empty because of a pop that came after close() must not say that it is open.
+  // An operation that finds the queue empty because of a pop after close() must not report that it is open.
   const shared_row last_pop{"mpmc", 1, "try_push try_pop | close try_pop", {-1, -1}};
   const auto made = [](const shared_row& r, bool asymmetric) {
     return mutant_program{name_of(r), asymmetric, make_program(r), {}};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is woken in a queue between processes, under the checker. Nobody dies here, so nobody looks after a while whether
-// there is something to do: a wake-up that is lost is a deadlock, and found.
+// Wakes in a queue between processes, under the checker. No process dies here, so sleepers do not check again after a
+// time: a lost wake is a deadlock, which the checker reports.
 #include <gtest/gtest.h>
 #include <muster/queue/shared.hpp>
 

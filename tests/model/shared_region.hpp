@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // shared_region.hpp: memory with the rings of a shared_queue in it, for programs under the checker, where a process is
-// a thread, and one that has stopped for ever is dead.
+// a thread, and one that has stopped forever is dead.
 #pragma once
 
 #include <muster/queue/shared.hpp>
@@ -25,8 +25,8 @@ inline constexpr number dead_from_the_beginning = 100;
 /// Otherwise it lives, as a process that is stopped by a signal.
 inline bool who_has_stopped_is_dead = true;
 
-/// Process n + 1 is thread n. Where nobody dies, nobody looks after a while whether somebody has, which would hide a
-/// wake-up that is lost.
+/// Process n + 1 is thread n. Where no process dies, sleepers do not check for deaths after a time, which would hide a
+/// lost wake.
 template <bool Mortal>
 struct model_life {
   static constexpr bool mortal = Mortal;

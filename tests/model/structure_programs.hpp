@@ -28,7 +28,8 @@ using muster_test::op;
 using muster_test::result;
 using number = std::uint64_t;
 
-/// What the main thread does before, and then each thread, of which it is the first: 'u' pushes, 'o' pops.
+/// The operations that the main thread does first, and then those of each thread, of which it is the first: 'u' pushes,
+/// 'o' pops.
 struct script {
   std::string before;
   std::vector<std::string> threads;
@@ -50,7 +51,7 @@ class structure_run {
     go(s.before);
   }
 
-  /// Returns false when a thread has stopped for ever.
+  /// Returns false if a thread has stopped forever.
   bool everything_finished() {
     std::vector<unsigned> threads;
     for (std::size_t t = 1; t < script_.threads.size(); ++t)
@@ -116,7 +117,7 @@ class structure_run {
 
   void check_history(bool stopped) {
     const mm::heap::untracked aside;
-    // What a thread was doing when it stopped may have happened or not.
+    // The operation in which a thread stopped may have happened or not.
     for (entry& last : open_)
       if (stopped && last.open) {
         last.end.clock(last.e.thread) = ~0U;

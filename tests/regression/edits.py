@@ -56,7 +56,7 @@ EDITS = (
          "!asymmetric_ || sync::try_heavy_fence(scope_);  // (8)\n    if", "true;\n    if"),
     Edit("waker-only-loads", "spsc", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
          "word = word_.fetch_or(0, std::memory_order_release);", "word = word_.load(std::memory_order_seq_cst);"),
-    Edit("one-wake-up-swallowed", "mpmc", WAIT,  # glibc 25847: a signal taken by somebody who does not need it
+    Edit("one-wake-up-swallowed", "mpmc", WAIT,  # glibc 25847: a signal taken by a thread that does not need it
          "  if (!only_one) wake(key);", "  static_cast<void>(only_one);"),
     Edit("empty-though-pushed", "mpmc", MPMC,  # folly e20b4e39a, .NET #132736: the first writer is late
          "const bool taken = before(head, tail_.load(std::memory_order_relaxed));",
@@ -101,11 +101,11 @@ EDITS = (
          "  tail_.store(rank + 1, std::memory_order_relaxed);\n"),
     Edit("spmc-run-not-resolved", "spmc", SPMC,
          "    while (count > 1 && !resolved(first + count - 1)) count /= 2;\n", ""),
-    Edit("spmc-gap-tells-nobody", "spmc", SPMC,
+    Edit("spmc-gap-without-a-signal", "spmc", SPMC,
          "  pass_over(rank);\n    signal_rank(rank);", "  pass_over(rank);"),
-    Edit("mpmc-freed-place-tells-nobody", "mpmc", MPMC,
+    Edit("mpmc-freed-place-without-a-signal", "mpmc", MPMC,
          "    signal_room();\n  }\n\n  // Returns true if an item", "  }\n\n  // Returns true if an item"),
-    Edit("mpmc-late-rank-tells-nobody", "mpmc", MPMC, "  }\n    make_gap(rank);\n", "  }\n"),
+    Edit("mpmc-late-rank-leaves-no-gap", "mpmc", MPMC, "  }\n    make_gap(rank);\n", "  }\n"),
     Edit("mpmc-gap-takes-a-place", "mpmc", MPMC, " || fits_beside_gaps(rank, head)", ""),
     Edit("mpmc-rank-of-its-own-for-those-who-may-not-wait", "mpmc", MPMC,
          "  if (for_ever) {", "  if (for_ever || true) {"),
@@ -117,7 +117,7 @@ EDITS = (
     Edit("spsc-over-before-the-last-item", "spsc", SPSC,
          "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;",
          "return outlook::over;"),
-    Edit("spsc-withdrawal-tells-nobody", "spsc", SPSC,
+    Edit("spsc-withdrawal-without-a-signal", "spsc", SPSC,
          "  if (consumer_.after_event(event_mask::all_keys) != 0) consumer_.wake_all();\n", ""),
 
     Edit("lanes-two-producers-of-one", "lanes", LANES,
@@ -126,7 +126,7 @@ EDITS = (
     Edit("lanes-wakes-one-key", "lanes", LANES,
          "&& events_.wake(key)) --items;", "&& (events_.wake(key), true)) --items;"),
 
-    # What a process has left that died in the middle.
+    # Recovery after a process that died in the middle of an operation.
     Edit("shared-cell-of-the-dead-is-lost", "shared", SHARED_RING,
          "        make_gap(c, word::rank_of(now));\n          give_back(ring, word::rank_of(now));\n",
          "        make_gap(c, word::rank_of(now));\n"),

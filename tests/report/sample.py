@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A result file whose medians, ratios and verdicts can be told by hand."""
+"""A result file whose medians, ratios and verdicts are easy to compute by hand."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class SentenceTest(unittest.TestCase):
             if "order" in sentence:
                 continue
             least, most = [*sentence["within"], math.inf][:2]
-            # What is the best of all at some x is never below what it is elsewhere.
+            # The best of a series over all x is never below its value at one x.
             above_one = sentence["x"] == "best" and sentence["over"] == sentence["series"]
             below_one = sentence.get("x_over") == "best" and sentence["over"] == sentence["series"]
             for limit, inside, outside in (
@@ -474,7 +474,7 @@ class BadFileTest(unittest.TestCase):
         return {r.experiment: r for r in results}, [one for one in problems if " lacks " not in one]
 
     def one(self, change, *told) -> dict[str, load.Result]:
-        """The results of a changed document; the one problem must say what is told."""
+        """The results of a changed document, whose only problem must contain each of the texts `told`."""
         changed = document()
         change(changed)
         results, problems = self.read(changed)

@@ -62,7 +62,7 @@ class ReportTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    pages: dict[str, tuple[str, str]] = {}  # What was made before, since a run takes a second.
+    pages: dict[str, tuple[str, str]] = {}  # Pages that earlier tests made, because a run takes a second.
 
     def make(self, *documents, names=None, status=0, fresh=False):
         """Run the report on the documents (or on raw text) and give its page, or its errors."""

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The paper's own queues, FFQ^s and FFQ^m as printed, under the monitor: whole histories of 1 to 8 producers and 1 to 8
-// consumers, in arrays so small that producers come to cells that others still hold.
+// consumers, in arrays so small that producers reach cells that others still hold.
 //
-// What may be asked of them: strict FIFO; and their flow control is a bound, too. A push that has looked finds fewer
-// than half of the cells unclaimed, and of several producers each may have looked before the others have taken a rank.
-// So at no moment more than cells / 2 + producers - 1 items are inside that no pop has begun for: what the monitor's
-// VCapacity counts. There is no report of full; and none of empty, but of the variant with one consumer.
+// They must be strict FIFO, and their flow control is a bound, too. A push that passes its check finds fewer than half
+// of the cells unclaimed, and each of several producers may pass it before the others take a rank. So there are never
+// more than cells / 2 + producers - 1 items for which no pop has begun, which is the count of the monitor's VCapacity.
+// They never report full, and only the variant with one consumer reports empty.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -77,7 +77,7 @@ class circle {
   std::atomic<std::size_t> running_{0};
 };
 
-/// Who gives way between two steps of an operation, too: what is rare becomes frequent.
+/// Yields between any two steps of an operation, too, so rare interleavings become frequent.
 template <class Pause>
 struct restless : Pause {
   static void between() {
@@ -86,7 +86,7 @@ struct restless : Pause {
   }
 };
 
-/// What transactions are to the ring, by its own lock, and one in three fails.
+/// Imitates transactions by a lock; one in three fails.
 struct imitated {
   static bool available() { return true; }
   template <class Body>
@@ -168,7 +168,7 @@ void in_threads(std::size_t threads, Body body) {
   for (std::size_t i = 0; i < threads; ++i) all.emplace_back([&body, i] { body(i); });
 }
 
-/// What is wrong with the values 0 to `count` - 1, of which each must have come out once.
+/// Describes which of the values 0 to `count` - 1, each of which must come out once, did not.
 std::string missing_or_twice(const std::vector<std::vector<number>>& popped, std::size_t count) {
   std::vector<unsigned> seen(count);
   for (const auto& by_one : popped) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What only the wait-free queue has: requests, and an array that is freed behind those who use it. That it is a queue
-// is tested with the others, in baseline_stacks_queues_test.cpp.
+// The parts that only the wait-free queue has: requests for help, and an array that is freed behind its users. Its
+// histories are tested with the others, in baseline_stacks_queues_test.cpp.
 
 #include <gtest/gtest.h>
 
@@ -124,7 +124,7 @@ void many_requests(std::size_t rounds) {
   for (unsigned round = 0; round < rounds; ++round) {
     ASSERT_EQ(made.among(2 + round % 9, 200, 3 + round % 4, round % 5 / 3), "") << "round " << round;
   }
-  // If nobody has asked for help, this has tested nothing.
+  // Without requests for help, this would test nothing.
   EXPECT_GT(made.pushes, rounds);
   EXPECT_GT(made.pops, rounds);
 }

@@ -25,7 +25,7 @@ namespace {
 
 using muster_test::scaled;
 
-/// What a node of the program does with its parts. Each node has a number.
+/// The way in which a node of the program executes its parts. Each node has a number.
 enum class kind { leaf, fork, context_fork, scope, loop, fixed_loop, locked };
 
 struct node {
@@ -90,7 +90,7 @@ class execution {
     switch (n.what) {
       case kind::leaf: break;
       case kind::locked: {
-        // What the other half executes while it waits for the lock is not ours, so it cannot want it.
+        // While it waits for the lock, the other half runs no part of this one, so it cannot deadlock.
         std::mutex mutex;
         const std::lock_guard lock(mutex);
         both(muster::fork2([&] { return part(0); }, [&] { return part(1); }));

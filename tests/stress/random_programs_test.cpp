@@ -3,10 +3,10 @@
 //
 // Random programs over all parts at once: threads and fibers come and go, objects are shared and die with their last
 // user, operations throw and nest, forks and asyncs do all that as well. Every addition must arrive once, every item
-// come out once, every exception reach whom it belongs to, and all must end.
+// come out once, every exception reach the thread whose operation threw it, and all must end.
 //
 // MUSTER_RANDOM_SEED     the first program; a failure names its program's seed
-// MUSTER_RANDOM_SECONDS  goes on with others for so long
+// MUSTER_RANDOM_SECONDS  continues with other programs for this time
 #include <gtest/gtest.h>
 #include <muster/muster.hpp>
 
@@ -38,7 +38,7 @@ using muster::fiber;
 using muster::queue_status;
 using dice = std::mt19937_64;
 
-/// What an operation throws, and nobody else may see.
+/// Thrown by an operation; only the caller of that operation may see it.
 struct refusal : std::runtime_error {
   explicit refusal(std::uint64_t n) : std::runtime_error("refused"), number(n) {}
   std::uint64_t number;
@@ -62,7 +62,7 @@ class item {
   std::unique_ptr<std::uint64_t> value_;
 };
 
-/// A sum that many add to, by one of the techniques. What has been added is known from outside as well.
+/// A sum that many actors add to, by one of the techniques. A second count of the additions is kept outside.
 class account {
  public:
   struct state {
@@ -162,7 +162,7 @@ class account {
 
 class program;
 
-/// What is done at random, by a thread or by a fiber.
+/// Performs random operations, on a thread or a fiber.
 class actor {
  public:
   actor(program& all, std::uint64_t seed, unsigned depth, bool has_thread)
@@ -208,7 +208,7 @@ class program {
   program& operator=(const program&) = delete;
 
   void run() {
-    // Those who do nothing but take: one is a thread, the others are fibers.
+    // Consumers that only take: one is a thread, the others are fibers.
     std::jthread takes([this] { take(); });
     std::jthread takes_on_fibers([this] {
       std::vector<fiber> fibers;
@@ -296,7 +296,7 @@ void actor::step() {
   }
 }
 
-// Of nested operations, the inner one is of a later account, so that nobody waits in a ring.
+// Of nested operations, the inner one is of a later account, so that actors never wait in a ring.
 void actor::use_account() {
   const std::uint64_t i = roll(program::many_accounts);
   account& one = all_.account_at(i);

@@ -90,8 +90,8 @@ class shared_history : public ::testing::Test {
         plan.consumers = shape::one_consumer ? 1 : sizes[(number / 2 + 1) % 5];
         plan.items = items;
         plan.early_close = early_close;
-        // Gaps between the first item and the last take places. Whoever stops in the middle makes them: a consumer
-        // that others overtake by a lap, or one of several producers of a ring.
+        // Gaps between the first item and the last take places. A thread that stops in the middle makes them: a
+        // consumer that others overtake by a lap, or one of several producers of a ring.
         plan.full_may_be_early = plan.consumers > 1 || (!shape::one_producer && plan.producers > 1);
         if (number % 3 == 0) one<exact_clock>(plan);
         else one<cheap_clock>(plan);

@@ -4,9 +4,9 @@
 // clock.hpp: the stamps of a recorded history, in two modes. A clock has begin(), called just before an
 // operation, and end(), called just after it, from any thread.
 //
-// What both must give: if operation A got end stamp x, B got begin stamp y, and x < y, then A had really taken
-// effect before B began. Anything less makes a checker accuse a correct queue. Equal stamps claim nothing: the
-// checkers take such operations as concurrent.
+// Both guarantee: if operation A got end stamp x, B got begin stamp y, and x < y, then A took effect before B began.
+// Without this a checker would reject a correct queue. Equal stamps claim nothing: the checkers treat such operations
+// as concurrent.
 //
 // exact_clock  One shared counter. All its increments form one release sequence, so x < y implies that A
 //              happens before B by the rules of C++, on every machine and with no assumption about clocks. The

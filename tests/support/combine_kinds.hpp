@@ -69,7 +69,7 @@ struct kind_names {
 };
 
 /// Calls body(i) for i below n, each on a fiber of this thread, so that all have announced their requests while another
-/// request is being executed: whoever executes that one executes them in the same round. `last` is what it does then.
+/// request is being executed, and its executor executes them in the same round. That request ends by calling `last`.
 /// (Functions of a fixed type, because there would be a hundred instances otherwise.)
 template <class Object>
 void in_one_round(

@@ -32,7 +32,7 @@ class counted {
   static inline std::atomic<std::int64_t> alive_{0};
 };
 
-/// What a throwing item throws; it carries the value of the item.
+/// Thrown by an item; carries the value of the item.
 struct refusal : std::runtime_error {
   explicit refusal(std::uint64_t v) : std::runtime_error("the item refuses"), value(v) {}
   std::uint64_t value;

@@ -35,8 +35,8 @@
 // history can be explained at all if and only if it can be with c = L. With c fixed, those operations end by c at
 // the latest. A pop that reports closed comes after every value has come out; so each value must be popped, and by
 // D, the least end of such a pop. That is VDrain, and no other rule needs D: every pop that passes VDrain begins by
-// D, so that an end moved back to D still comes after it. What remains is a history without close, and the four
-// conditions decide it.
+// D, so that an end moved back to D still comes after it. The rest is a history without close, and the four conditions
+// decide it.
 #pragma once
 
 #include "history.hpp"
@@ -193,7 +193,7 @@ inline std::string fifo_monitor::pair() {
 inline std::string fifo_monitor::close_rules() {
   if (first_closed_ == none) return {};
   const event& limit = history_[first_closed_];
-  if (first_close_ == none) return "VClosed: " + describe(limit) + " reported closed, but nobody called close";
+  if (first_close_ == none) return "VClosed: " + describe(limit) + " reported closed, but close was never called";
   if (limit.end < history_[first_close_].begin) {
     return "VClosed: " + describe(limit) + " reported closed before the first close, " +
            describe(history_[first_close_]) + ", began";

@@ -29,7 +29,7 @@ class foreign_exception {
   _Unwind_Exception raised_{};
 };
 
-/// Whether one leaves f().
+/// Returns true if a foreign exception leaves f().
 template <class F>
 bool lets_foreign_pass(F f) {
   try {

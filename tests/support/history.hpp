@@ -135,7 +135,7 @@ class alignas(separation) thread_log {
   /// Throws std::length_error when the room is used up.
   void respond_again(std::uint64_t value);
 
-  /// What was recorded so far. An operation without a response is pending. Only when the thread has stopped.
+  /// The events recorded so far; an operation without a response is pending. Only after the thread has stopped.
   std::span<const event> events() const { return std::span(events_).first(used_); }
 
   std::size_t room_left() const { return events_.size() - used_; }

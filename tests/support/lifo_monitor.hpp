@@ -15,14 +15,14 @@
 // which no value is certainly inside is free.
 //   Split.   If there is a linearization, there is one that leaves the stack empty at a free moment t. For of the
 //            values inside at t, some can be popped by t and the others be pushed only after t; let the first be popped
-//            at t, from the top, and then the others be pushed, from the bottom. What was above or below a value that
-//            goes elsewhere was popped before or pushed after in any case. So values on the two sides of t are
+//            at t, from the top, and then the others be pushed, from the bottom. Values above or below one that is
+//            moved were popped before or pushed after in any case. So values on the two sides of t are
 //            independent, a value whose two operations can both happen at t can be left out, and a pop may report empty
 //            if and only if its interval has a free moment.
 //   Peel.    In a stretch without a free moment the stack is never empty, so one value is at the bottom all the time:
 //            no operation of the stretch precedes its push or follows its pop. Of several such values any will do:
 //            moving push and pop of one of them to the two ends of a linearization leaves it one. Leave it out and
-//            go on inside.
+//            continue inside.
 #pragma once
 
 #include "history.hpp"
@@ -43,7 +43,7 @@ class lifo_monitor {
  public:
   explicit lifo_monitor(std::span<const event> history) : history_(history) {}
 
-  /// What is wrong, or nothing.
+  /// Describes the violation; empty if there is none.
   std::string violation();
 
  private:
@@ -164,7 +164,7 @@ inline std::string lifo_monitor::peel(stretch& s) {
          std::to_string(s.inside.front().number) + " among them";
 }
 
-/// What is wrong with the history of a stack, or nothing.
+/// Describes the violation in the history of a stack; empty if there is none.
 inline std::string lifo_violation(std::span<const event> history) { return lifo_monitor(history).violation(); }
 
 }  // namespace muster_test

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // locked_queue.hpp: a bounded queue behind one mutex, correct by inspection, and the same queue with one seeded
-// fault. What the checkers accept and what they must catch.
+// fault. The checkers must accept the first and reject the second.
 #pragma once
 
 #include "history.hpp"

@@ -72,7 +72,7 @@ inline std::vector<example> queue_examples() {
        "[9,10] began"},
       {{push(0, 1, 1, 2, result::closed)},
        {},
-       "VClosed: push of 1 by thread 0 [1,2] reported closed, but nobody called close"},
+       "VClosed: push of 1 by thread 0 [1,2] reported closed, but close was never called"},
       {{pop_none(0, 1, 2, result::closed), close(1, 3, 4)},
        {},
        "VClosed: pop by thread 0 [1,2] reported closed before the first close, close by thread 1 [3,4], began"},

@@ -30,7 +30,7 @@ struct storm {
   std::size_t consumers = 1;
   std::uint64_t first_rank = 0;
   std::size_t items = 1000;  // of all producers together
-  bool early_close = false;  // close in the middle, while everybody pushes and pops
+  bool early_close = false;  // close in the middle, while all threads push and pop
   bool full_may_be_early = false;
 };
 
@@ -83,7 +83,7 @@ class queue_storm {
     if constexpr (!Queue::fifo_per_producer) return fifo_violation(history, {plan_.capacity, plan_.full_may_be_early});
     std::string wrong;
     for (std::size_t i = 0; i < plan_.producers && wrong.empty(); ++i) {
-      // What is said of all lanes is said of each.
+      // Reports about all lanes hold for each lane.
       std::vector<event> own;
       std::copy_if(history.begin(), history.end(), std::back_inserter(own), [&](const event& e) {
         const bool has_value = e.kind == op::push || (e.kind == op::pop && e.outcome == result::success);
@@ -105,7 +105,7 @@ class queue_storm {
   void produce(std::size_t number) {
     notes& log = record_.log(number);
     auto&& to = queue_.producer();
-    // Nobody gets a lane that another one has left with items in it: then full would be told of both.
+    // No producer reuses a lane that another left with items in it: full would then be reported of both.
     producers_.arrive_and_wait();
     const std::uint64_t end = (number + 1) * plan_.items;
     const std::uint64_t stop = number * plan_.items + plan_.items / plan_.producers;
@@ -205,7 +205,7 @@ class queue_storm {
   Queue queue_;
   recording<Clock> record_;
   std::latch producers_;
-  const std::stop_source never_;  // nobody asks it to stop
+  const std::stop_source never_;  // never requested
   std::atomic<std::size_t> pushed_{0};
   std::size_t operations_ = 0;
 };

@@ -116,7 +116,7 @@ inline std::vector<event> linearizable_history(random_source& random, const hist
 /// Changes one thing at random. The history stays well formed, with distinct values; it may stay linearizable.
 inline void mutate(random_source& random, const history_shape& shape, std::vector<event>& history) {
   if (history.empty()) return;
-  std::vector<std::size_t> pushes, pops;  // those that succeeded
+  std::vector<std::size_t> pushes, pops;  // the successful ones
   std::uint64_t fresh = 1;
   for (std::size_t i = 0; i < history.size(); ++i) {
     fresh = std::max(fresh, history[i].value + 1);

@@ -50,7 +50,8 @@ struct structure_storm {
     return record.history();
   }
 
-  /// What was lost or came twice of distinct items, each pushed once, with a pop after each push; empty for nothing.
+  /// Describes the items that were lost or came out twice, of distinct items of which each is pushed once, with a pop
+  /// after each push; empty if there are none.
   template <class Object>
   [[nodiscard]] std::string count(Object& object) const {
     std::vector<std::vector<std::uint64_t>> popped(carriers * fibers);

@@ -4,8 +4,8 @@
 // wing_gong_lowe.hpp: decides exactly whether a history is linearizable, for any sequential specification.
 //
 // Method     Wing and Gong (1993): choose, among the events that no other remaining event comes before, one that
-//            the specification allows next; go on from there; go back when stuck. Lowe (2017): never look twice
-//            at the same set of done events with the same state. States are compared, not only their hashes.
+//            the specification allows next; continue from there; backtrack when stuck. Lowe (2017): never visit
+//            the same set of done events with the same state twice. States are compared, not only their hashes.
 // Order      by the stamps, or as the caller says: under a weak memory model, happens-before is not an order of times.
 // Pending    events may be done or left out.
 // Cost       microseconds for a dozen events; exponential in the number of concurrent ones. At most 64 events.
@@ -68,7 +68,7 @@ class wing_gong_lowe {
 
   Spec initial_;
   std::vector<std::size_t> by_begin_;
-  std::vector<event_set> before_;  // those that come before each event
+  std::vector<event_set> before_;  // the predecessors of each event
   event_set complete_ = 0;         // the events that are not pending
   std::vector<frame> stack_;
   std::unordered_set<state, state_hash> seen_;

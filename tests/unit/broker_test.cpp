@@ -285,7 +285,7 @@ TEST_F(broker_test, tells_of_refusals_with_the_rule_that_would_allow) {
   EXPECT_EQ(all[3].rule, "listen 11");
   EXPECT_EQ(all[4].rule, "");
   EXPECT_TRUE(all[4].what.starts_with("56"));
-  EXPECT_LT(all.size(), 10U) << "what is repeated is told once a second";
+  EXPECT_LT(all.size(), 10U) << "repeated refusals are reported once a second";
   EXPECT_EQ(box.usage().refusals, 105U);
   // A rule that was suggested is one.
   for (const auto& one : all)
@@ -308,7 +308,7 @@ TEST_F(broker_test, suggests_no_rule_that_says_more) {
   box.in.open("/etc/x\nwrite /");
   box.in.open("/etc/a b");
   box.in.open("/etc/\x1b[2J");
-  box.in.getppid();  // what comes before it has been told of
+  box.in.getppid();  // after this one, all earlier ones have been reported
   const auto all = box.refusals();
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(all[0].rule, "");
@@ -324,7 +324,7 @@ TEST_F(broker_test, leaves_pipes_and_their_writers_alone) {
   std::thread writer([&] {
     while (!over) {
       const int file = ::open(path("may/pipe").c_str(), O_WRONLY | O_NONBLOCK);
-      EXPECT_EQ(file, -1) << "somebody has opened the other end";
+      EXPECT_EQ(file, -1) << "the other end has been opened";
       if (file >= 0) ::close(file);
     }
   });
@@ -765,7 +765,7 @@ TEST_F(broker_test, survives_any_requests) {
   EXPECT_EQ(there, (std::set<std::string>{"may", "other"}));
 }
 
-/// An arena with pages around it that are nobody's.
+/// An arena with unmapped pages around it.
 class guarded_arena {
  public:
   explicit guarded_arena(const muster::detail::arena_plan& plan) : plan_(plan), all_(2 * around + plan.bytes()) {

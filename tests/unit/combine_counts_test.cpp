@@ -123,7 +123,7 @@ TEST(combining, sends_batches_of_the_size_that_was_asked_for) {
   }
 }
 
-// All come while the first operation is being executed; its thread serves as many of them as it was told.
+// All announce themselves while the first operation is being executed; its thread executes `help` of them.
 template <class Object>
 void expect_help_for(unsigned help) {
   Object object(muster::combine_options{.help = help});
@@ -178,7 +178,7 @@ TEST(tickets, can_be_assigned) {
   const auto add = [&object](int n) { return object.submit([n](int& s) { return s += n; }); };
   auto first = add(1);
   auto second = add(10);
-  first = std::move(second);  // what it was before, nobody asks for any more
+  first = std::move(second);  // drops its former result
   EXPECT_FALSE(second.valid());
   auto third = add(100);
   EXPECT_EQ(third.get(), 111);

@@ -151,7 +151,7 @@ TYPED_TEST(combine_edges, a_fiber_that_an_operation_joins_may_not_apply) {
   EXPECT_EQ(object.apply([](const std::uint64_t& n) { return n; }), 3U);
 }
 
-/// Fibers that nobody joins meanwhile wait, and are served.
+/// Fibers that are not joined yet wait, and are served.
 TYPED_TEST(combine_edges, a_fiber_that_an_operation_only_makes_may_apply) {
   typename TypeParam::template of<std::uint64_t> object;
   muster::fiber later;
@@ -215,7 +215,7 @@ TYPED_TEST(combine_edges, counts_the_threads_that_use_the_object) {
   options.threads = 2;
   object small(options);
   const auto apply = [&] { small.apply([](std::uint64_t& n) { ++n; }); };
-  // Eight others have numbers, and do not count. Those that have ended do not, either, whatever numbers they had.
+  // Eight others have numbers, and do not count. Threads that have ended do not, either, whatever numbers they had.
   for (int i = 0; i < 20; ++i) {
     std::jthread first(apply);
     if (i == 7) enough.count_down();  // from now on there are other numbers

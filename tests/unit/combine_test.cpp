@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all combining objects promise a single request: its result whatever its type, its callable
-// whatever it is, its exception, and what is refused. combine_crowd_test.cpp is about many requests.
+// The promises of all combining objects to a single request: results and callables of any type, exceptions, refusals.
+// combine_crowd_test.cpp is about many requests.
 #include <gtest/gtest.h>
 #include <muster/fiber.hpp>
 
@@ -71,7 +71,7 @@ struct kept {
 int add_one(kept& k) { return k.number += 1; }
 int number_of(const kept& k) { return k.number; }
 
-/// One request of each kind of result. Those that return nothing add `tag` to the number and take it away again.
+/// One request of each kind of result. Requests that return nothing add `tag` to the number and subtract it again.
 template <class Object>
 void expect_results(Object& object, int tag) {
   object.apply([tag](kept& k) { k.number += tag; });
@@ -203,7 +203,8 @@ TYPED_TEST(combine, brings_exceptions_to_their_owner_from_every_position) {
     }
 }
 
-// It passes where its owner executes the operation, and is said to have been thrown where somebody else does.
+// It passes through if its owner executes the operation; if another thread does, its owner learns only that one was
+// thrown.
 TYPED_TEST(combine, brings_word_of_exceptions_of_other_languages) {
   typename TypeParam::template of<kept> object;
   const auto body = [&](unsigned i) {

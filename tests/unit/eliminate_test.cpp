@@ -130,7 +130,7 @@ TEST(elimination, serves_tickets_and_posts) {
     EXPECT_EQ(pop.get(), round + 1);
     EXPECT_TRUE(push.ready());
     EXPECT_EQ(push.get(), 0);
-    shared.post(pile::change{round + 1});  // nobody fetches the results of these
+    shared.post(pile::change{round + 1});  // the results of these are not fetched
     shared.post(pile::change{0});
     shared.flush();
   }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types that are valid and unlike those that one thinks of: their unary & and their comma are deleted, the functions of
-// their namespace have the names of the library's own and take anything, they can be neither copied nor assigned,
-// callables are members or final; and macros of names that are common in other libraries' headers. Every template of
-// the library that users meet is compiled with them here, and does what it does with others.
+// Valid but unusual types: their unary & and comma are deleted, functions of their namespace have the names of the
+// library's own and take anything, they can be neither copied nor assigned, callables are members or final. And macros
+// with names that are common in other libraries' headers. Every public template of the library is compiled with them
+// and must work as with other types.
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>  // major, minor
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lanes promise beyond a single queue (which queue_kinds.hpp has as `lane`): producers that join and leave, order
-// and capacity of each lane, consumers that reach every lane, and one end for all.
+// The promises of lanes beyond those of a single queue (`lane` in queue_kinds.hpp): producers that join and leave,
+// order and capacity of each lane, consumers that reach every lane, and one end for all.
 
 #include <gtest/gtest.h>
 #include <muster/queue.hpp>
@@ -319,7 +319,7 @@ TEST(lanes_test, all_who_wait_return_when_it_is_closed) {
   }
 }
 
-// One item at a time: every push must wake somebody, whoever has slept under which key.
+// One item at a time: every push must wake a consumer, under whatever key it sleeps.
 TEST(lanes_test, answers_come_back_through_sleeping_threads) {
   lanes<std::uint64_t, muster::layout::packed, muster::wait::park> there(1, {.producers = 2}),
       back(1, {.producers = 3});

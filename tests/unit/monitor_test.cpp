@@ -25,7 +25,7 @@
 namespace muster_test {
 namespace {
 
-/// Whether the events in this order respect time and the specification.
+/// Returns true if the events in this order respect time and the specification.
 bool explains(const std::vector<event>& history, const std::vector<std::size_t>& order, queue_rules rules) {
   queue_spec spec(rules);
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -40,7 +40,7 @@ constexpr life life_of{[]() -> void* { return Make(); },
                        [](void* object) { return Use(*static_cast<Object*>(object)); },
                        [](void* object) { delete static_cast<Object*>(object); }};
 
-/// Objects that are made one after another, each for `users`: whoever uses it last destroys it.
+/// Objects that are made one after another, each for `users`; its last user destroys it.
 class generations {
  public:
   generations(const life& how, unsigned users) : how_(how), users_(users) {}
@@ -148,7 +148,7 @@ TEST(psim, may_be_destroyed_by_its_last_user) {
   expect_to_be_destroyed_by_its_last_user<muster::psim<std::uint64_t>>();
 }
 
-// What a thread has announced is executed by another while it executes it itself, for a long time.
+// Another thread executes an announced operation while its owner executes it too, for a long time.
 TEST(psim, does_not_end_while_a_thread_executes_what_others_have_executed) {
   struct stop {
     std::atomic<std::thread::id> who;
@@ -212,8 +212,8 @@ TEST(structures, may_be_destroyed_by_whoever_pops_last) {
   expect_to_be_destroyed_by_whoever_pops_last<muster::psim_stack<boxed>, 0>();
 }
 
-/// Answers that are waited for in the frame of whoever has asked: ask() makes a queue, has push(queue) called by
-/// another thread and pops.
+/// Answers that the asking thread awaits in its own frame: ask() makes a queue, has push(queue) called by another
+/// thread and pops.
 class answers {
  public:
   struct question {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What only osci has: batches of one thread, tickets, posted requests, states that execute batches; and how callables
-// come to a request.
+// The features that only osci has: batches of one thread, tickets, posted requests, states that execute batches; and
+// how a request stores its callable.
 #include <gtest/gtest.h>
 #include <muster/combine/osci.hpp>
 #include <muster/combine/osci_shared.hpp>

@@ -137,7 +137,7 @@ TEST(a_pool, shows_no_more_threads_than_workers_and_callers_and_substitutes) {
   }
 }
 
-/// Whether four bodies are executed at the same time; each waits a while for the others.
+/// Returns true if four bodies are executed at the same time; each waits a while for the others.
 bool four_meet(pool& in) {
   std::atomic<unsigned> here{0};
   std::atomic<bool> met{false};

@@ -32,9 +32,9 @@ using muster::psim;
 using muster::psim_options;
 using number = std::uint64_t;
 
-/// What the allocator is told, and what it tells.
+/// The allocator's settings, and its counts.
 std::atomic<std::size_t> chains_made{0};
-std::atomic<std::size_t> chain_bytes{0};  // an allocation of so many bytes is a chain; 0: none is
+std::atomic<std::size_t> chain_bytes{0};  // an allocation of this size is a chain; 0: none is
 std::atomic<bool> no_chains{false};       // there is no memory for them
 
 }  // namespace
@@ -115,7 +115,7 @@ TEST(results, of_two_words_beside_others) {
 
 // ---------------------------------------------------------------------------------------------------------- workspaces
 
-/// Counts what its thread has executed, in vain or not.
+/// Counts the operations that its thread has executed, with and without effect.
 struct counting {
   number now = 0, with_effect = 0, in_vain = 0, commits = 0;
   void commit() noexcept {
@@ -280,7 +280,7 @@ TYPED_TEST(psim_structure, refuses_more_threads_than_configured) {
           EXPECT_THROW(object.pop(), std::length_error);
           ++refused;
         }
-        all_there.arrive_and_wait();  // so that nobody gets the number of another
+        all_there.arrive_and_wait();  // so no thread reuses the number of another
       });
   }
   EXPECT_EQ(served + refused, 4U);
@@ -306,7 +306,7 @@ void expect_bounded() {
   Structure object({.threads = 16}, {.chain = 61});
   std::atomic<number> in{0}, out{0};
   const number all = muster_test::scaled(400'000);
-  // The consumers take out all that there is before the producers go on, so their stores are large at times.
+  // The consumers take out all items before the producers continue, so their stores are large at times.
   muster::run_team({.carriers = producers + consumers, .fibers = 1}, [&](unsigned carrier, unsigned) {
     if (carrier < producers) {
       for (number i = carrier; i < all; i += producers) {
@@ -324,7 +324,7 @@ void expect_bounded() {
     }
   });
   object.check();
-  // What is in the structure, three chains for each thread, one for an execution in vain, and some for bad luck.
+  // The items in the structure, three chains for each thread, one for an execution without effect, and a reserve.
   EXPECT_LE(chains_made, 2 * room / 61 + 4 * 6);
 }
 TEST_F(memory, of_a_stack_is_used_again) { expect_bounded<muster::psim_stack<number>>(); }
@@ -376,7 +376,7 @@ void expect_none_made_again() {
 TEST_F(memory, of_a_stack_that_is_filled_again) { expect_none_made_again<muster::psim_stack<number>>(); }
 TEST_F(memory, of_a_queue_that_is_filled_again) { expect_none_made_again<muster::psim_queue<number>>(); }
 
-// What one of two threads offers, the other finds, whichever of them it is.
+// Each of two threads finds the chains that the other offers.
 template <class Structure>
 void expect_offers_to_be_found() {
   constexpr number chain = 61;

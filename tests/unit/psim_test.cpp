@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// psim: results, each operation once, threads that come and go, what is refused, linearizable histories, and that a
-// thread which is stopped inside an operation stops nobody.
+// psim: results, each operation once, threads that come and go, refusals, linearizable histories, and a thread that is
+// stopped inside an operation and stops no other.
 #include <gtest/gtest.h>
 #include <muster/combine/psim.hpp>
 #include <muster/fiber/team.hpp>
@@ -174,7 +174,7 @@ TEST_P(a_crowd, has_each_operation_executed_once) {
   expect_one_order(std::move(all), object.load());
 }
 
-// What is left in the places of the larger one is not executed again.
+// Requests left in the places of the larger one are not executed again.
 TEST(psim, executes_a_batch_that_is_smaller_than_the_last_one) {
   psim<std::uint64_t> object({.threads = 4}, {.alone_first = false});
   muster::run_team({.carriers = 1, .fibers = 3}, [&](unsigned, unsigned fiber) {
@@ -276,7 +276,7 @@ TEST(threads, that_are_more_than_configured_are_refused) {
           EXPECT_THROW(object.load(), std::length_error);
           ++refused;
         }
-        all_there.arrive_and_wait();  // so that nobody gets the number of another
+        all_there.arrive_and_wait();  // so no thread reuses the number of another
       });
   }
   EXPECT_EQ(served + refused, 4U);
@@ -373,7 +373,7 @@ void stop_one(bool alone_first, unsigned fibers) {
   muster::run_team({.carriers = 2, .fibers = fibers}, [&](unsigned, unsigned) {
     for (unsigned i = 0; i < 100; ++i) object.apply(adding(1));
   });
-  // What has been announced is executed by others; what has not will be, by its owner.
+  // Announced operations are executed by others; the owner will execute the rest.
   EXPECT_EQ(object.load(), 200 * fibers + (alone_first ? 0 : 1'000'000));
   t.open = true;
   t.open.notify_all();

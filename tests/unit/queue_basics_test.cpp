@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every queue promises to one thread: order, exact capacity, statuses, closing, bulk, and the wrap of ranks.
+// The promises of every queue to one thread: order, exact capacity, statuses, closing, bulk, and the wrap of ranks.
 
 #include <gtest/gtest.h>
 #include <muster/queue.hpp>

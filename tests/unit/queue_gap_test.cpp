@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Consumers that are stopped between their claim and the release of the cell: producers make gaps and go on, at most
-// capacity() items are in the queue, nothing is lost, and everything comes out in order.
+// Consumers that are stopped between their claim and the release of the cell: producers make gaps and continue, at most
+// capacity() items are in the queue, none is lost, and all come out in order.
 
 #include <gtest/gtest.h>
 #include <muster/queue.hpp>
@@ -261,7 +261,7 @@ TYPED_TEST(mpmc_gap, a_producer_that_gives_up_leaves_its_room_to_another) {
   std::thread first(stop_in_pop);
   gates[0].reached.wait();
   ASSERT_EQ(q.emplace(2, &gates[1]), queue_status::success);
-  // Both sleep, and the first is told of the room that the second pop makes; but stopped pops hold both cells.
+  // Both sleep, and the second pop signals room to the first; but stopped pops hold both cells.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);
   queue_status given_up = queue_status::success;
   bool late = false;

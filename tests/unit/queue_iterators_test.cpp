@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bulk operations promise to iterators of a single pass: moved, not copied; not moved past an item before the next
-// one is wanted, as that loses what they read, or waits for whoever writes it; and sleepers are told before that.
+// The promises of bulk operations to iterators of a single pass. They are moved, not copied. They are advanced only
+// when the next item is wanted, because advancing reads it and may wait for its writer; sleepers are woken before that.
 
 #include <gtest/gtest.h>
 #include <muster/queue.hpp>
@@ -32,7 +32,7 @@ class queue_iterators : public ::testing::Test {
 };
 TYPED_TEST_SUITE(queue_iterators, varied_kinds, kind_names);
 
-/// 1, 2, 3 …, for whoever it is moved to.
+/// 1, 2, 3 …: an iterator that can be moved and not copied.
 struct only_moved {
   std::uint64_t* value;
 
@@ -63,7 +63,7 @@ constexpr bool again = muster::detail::passes_again<It> && muster::detail::passe
 template <class It>
 constexpr bool never_again = !muster::detail::passes_again<It> && !muster::detail::passes_again<std::move_iterator<It>>;
 
-// Those that can go over their range again push many together.
+// Iterators of several passes push many items together.
 static_assert(again<const std::uint64_t*> && again<std::vector<std::uint64_t>::iterator>);
 static_assert(never_again<std::istream_iterator<std::uint64_t>> && never_again<says_input>);
 static_assert(!muster::detail::passes_again<only_moved>);
@@ -173,7 +173,7 @@ struct answered {
   answered& operator++() {
     const auto end = std::chrono::steady_clock::now() + 10s;
     while (popped->load() < value) {
-      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("nobody has popped the item before");
+      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("the item before has not been popped");
       std::this_thread::yield();
     }
     ++value;
@@ -181,7 +181,7 @@ struct answered {
   }
 };
 
-// Whether or not there is room for the next.
+// With and without room for the next item.
 TYPED_TEST(queue_iterators, may_wait_for_the_pop_of_the_item_before) {
   for (const std::size_t capacity : {1U, 8U}) {
     SCOPED_TRACE(capacity);
@@ -202,7 +202,7 @@ TYPED_TEST(queue_iterators, may_wait_for_the_pop_of_the_item_before) {
   }
 }
 
-/// 1, 2, 3 …, each but the first once somebody has said so.
+/// 1, 2, 3 …, each but the first only after `on` is set.
 struct held_up {
   const std::atomic<bool>* on;
   std::atomic<bool>* waits;
@@ -217,7 +217,7 @@ struct held_up {
   }
 };
 
-// Nobody waits for an item that the iterator has not given.
+// No operation waits for an item that the iterator has not delivered.
 TYPED_TEST(queue_iterators, may_wait_while_the_queue_is_closed_and_drained) {
   typename TestFixture::queue q(8);
   std::atomic<bool> on{false}, waits{false};
@@ -251,7 +251,7 @@ struct moved_about {
   }
 };
 
-// Whoever has been woken for an item must not leave without one.
+// A consumer that has been woken for an item must not leave without one.
 TYPED_TEST(queue_iterators, cannot_throw_between_a_wait_and_the_item) {
   typename TestFixture::queue q(4);
   std::vector<std::uint64_t> out;

@@ -61,7 +61,7 @@ class sandbox_test : public ::testing::Test {
     if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers make system calls of their own";
   }
 
-  /// What a job is told of a path.
+  /// A path as an argument of a job.
   struct text {
     char at[128] = {};
     operator const char*() const { return at; }
@@ -536,7 +536,7 @@ TEST_F(sandbox_test, tells_how_jobs_end) {
     EXPECT_EQ(threw.why(), "the job has thrown: nothing found");
     EXPECT_EQ(threw.end().why, reason::running);
     EXPECT_THROW(static_cast<void>(threw.value()), muster::sandbox_error);
-    EXPECT_EQ(box.run([](inside&) { return 1; }).value(), 1) << "and the next goes on";
+    EXPECT_EQ(box.run([](inside&) { return 1; }).value(), 1) << "and the next one runs";
   }
   struct row {
     void (*job)(inside&);
@@ -971,7 +971,7 @@ TEST_F(sandbox_test, sees_no_clocks_of_others) {
             -1);
 }
 
-/// Code that writes anything over all that both sides see. Its outside goes on, and ends it when it likes.
+/// Code that writes anything over all memory that both sides share. The outside keeps working, and can end it any time.
 TEST_F(sandbox_test, survives_an_inside_that_writes_everywhere) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     sandbox box(reads(), {.jobs = 2, .window_bytes = 4096});

@@ -24,14 +24,14 @@ namespace {
 
 using muster::detail::wall;
 
-/// The child of a test goes on behind the wall, and ends without another call.
+/// The child of a test continues behind the wall, and ends without another call.
 void stand_behind(const wall& w, wall::refusal otherwise) {
   static std::vector<sock_filter> code;  // not freed
   code = w.compiled(otherwise);
   wall::raise(code);
 }
 
-/// What became of a child that has executed `body`: its status, or 256 and the signal.
+/// Executes `body` in a child and returns its exit status, or 256 plus the signal that killed it.
 int in_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(body());
@@ -49,7 +49,7 @@ class wall_test : public ::testing::Test {
 
 enum outcome { passes, refused };
 
-/// Whether the call is refused: by EPERM, which none of those that pass answers to nonsense.
+/// The outcome of a call. EPERM means refused: no allowed call fails with EPERM for these arguments.
 int outcome_of(const wall& behind, long call, const std::vector<long>& arguments) {
   std::vector<long> a = arguments;
   a.resize(6);

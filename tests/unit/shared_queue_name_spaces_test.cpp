@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that a queue's users cannot name may not join them: everybody would take them for somebody else, and what
-// they leave behind would never be cleared up, or while they live.
+// A process whose id has another meaning for a queue's users may not join them: they would take it for another process,
+// and recover its ports while it lives, or never.
 #include <gtest/gtest.h>
 #include <muster/queue/shared.hpp>
 
@@ -27,7 +27,7 @@ int child_returns(Work work) {
 }
 constexpr int right = 0, wrong = 1, not_allowed = 2;
 
-/// Whether f() throws a shared_queue_error that says so.
+/// Returns true if f() throws a shared_queue_error whose message contains `why`.
 template <class F>
 bool refuses(const char* why, F f) {
   try {

@@ -209,7 +209,7 @@ TEST(shared_queue, is_found_by_a_descriptor_that_is_inherited) {
   EXPECT_EQ(q.consumer().try_pop_n(got.data(), 3), 3U);
   EXPECT_EQ(q.consumer().try_pop_n(got.data() + 3, 8), 5U);
   EXPECT_EQ(got, (std::vector<int>{11, 12, 13, 14, 15, 16, 17, 18}));
-  // Nobody can take the memory away.
+  // The memory cannot be truncated.
   EXPECT_NE(::ftruncate(q.descriptor(), 0), 0);
 }
 
@@ -277,7 +277,7 @@ TEST(shared_queue, can_be_inspected_without_being_disturbed) {
   EXPECT_EQ(info.deaths, 0U);
 }
 
-// Whoever makes a queue may be killed at any moment: there is no queue of that name, or a whole one, and nothing else.
+// The process that makes a queue may be killed at any moment: either there is no queue of that name, or a whole one.
 TEST(shared_queue, is_never_half_made) {
   const int nameless = ::open(::testing::TempDir().c_str(), O_TMPFILE | O_RDWR, 0600);
   ::close(nameless);
@@ -365,7 +365,7 @@ TEST(shared_queue_errors, tell_another_queue_from_the_one_that_was_meant) {
   EXPECT_FALSE(q.is_closed());
 }
 
-/// What open() says when byte `at` of a queue's file is another.
+/// The message of open() when byte `at` of a queue's file has been changed.
 std::string after_damage(const std::filesystem::path& name, std::streamoff at, char value) {
   std::fstream file(name, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(at);
@@ -452,7 +452,7 @@ TEST(processes, are_told_from_later_ones_of_the_same_number) {
   EXPECT_FALSE(muster::is_alive(self + (muster::process_identity{1} << 22)));
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
-  // Dead, although nobody has asked for it yet.
+  // Dead, although not waited for yet.
   siginfo_t ended{};
   ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);
   EXPECT_FALSE(muster::is_alive(static_cast<muster::process_identity>(child)));

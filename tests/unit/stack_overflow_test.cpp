@@ -145,7 +145,7 @@ TEST_F(stack_overflow, tells_them_all_about_it) {
       ::testing::ExitedWithCode(42), "");
 }
 
-// Threads that come and go take their signal stacks with them; those that have one keep it.
+// A thread frees the signal stack that it got from the library; one that had its own keeps it.
 TEST_F(stack_overflow, takes_no_signal_stack_away) {
   std::thread([] {
     std::vector<char> own(std::size_t{64} << 10U);

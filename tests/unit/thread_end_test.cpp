@@ -3,7 +3,7 @@
 //
 // The library used by threads that are about to end, from destructors that run before and after its own and from those
 // of pthread keys; and by a process that is about to end, from atexit handlers, destructors of static objects, and by
-// threads that nobody joins.
+// threads that are not joined.
 #include <gtest/gtest.h>
 #include <muster/combine.hpp>
 #include <muster/fiber.hpp>

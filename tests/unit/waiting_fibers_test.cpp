@@ -133,7 +133,7 @@ TYPED_TEST(waiting_for_a_queue, many_items_together) {
   }
 }
 
-// A stream through a small queue: nobody runs but those two, and the thread in join.
+// A stream through a small queue: only the two fibers run, and the thread in join.
 TYPED_TEST(waiting_for_a_queue, two_fibers_alone) {
   constexpr std::uint64_t items = 5000;
   typename TypeParam::template of<std::uint64_t> queue(2);
@@ -186,7 +186,7 @@ TEST(waiting_fibers, a_thread_sleeps_on_many_words) {
   }
 }
 
-// One after the other: nobody else wakes the thread meanwhile.
+// One after the other: no other event wakes the thread meanwhile.
 TEST(waiting_fibers, a_thread_that_sleeps_on_too_many_words_looks_at_all_of_them) {
   constexpr unsigned many = 100, rounds = 20;
   std::vector<std::unique_ptr<muster::spsc_queue<unsigned, muster::layout::packed, muster::wait::park>>> queues;
@@ -222,8 +222,8 @@ TYPED_TEST(waiting_for_a_queue, nobody_else_and_a_limit) {
   {
     fiber alone([&] { wait(first, 1ms); });
   }
-  // Beside one that waits for ever, if nobody closes its queue.
-  fiber for_ever([&] { EXPECT_EQ(second.pop().status(), queue_status::closed); });
+  // Beside one that waits until its queue is closed.
+  fiber unlimited([&] { EXPECT_EQ(second.pop().status(), queue_status::closed); });
   fiber limited([&] {
     wait(first, 2ms);
     second.close();
@@ -265,7 +265,7 @@ TEST(waiting_fibers, beside_threads_in_one_queue) {
   EXPECT_EQ(sum, all * (all + 1) / 2);
 }
 
-// A request to a fiber of another thread, and its answer, with nobody else to do anything.
+// A request to a fiber of another thread, and its answer, with no other activity.
 TEST(waiting_fibers, requests_and_replies_between_two_carriers) {
   constexpr unsigned pairs = 8, rounds = 500;
   std::vector<std::unique_ptr<muster::spsc_queue<unsigned>>> requests, replies;
@@ -337,7 +337,7 @@ TEST(waiting_fibers, while_a_batch_is_executed) {
   requests.close();
 }
 
-// Others only make fibers and join them: nobody yields.
+// The others only make fibers and join them: none yields.
 TEST(waiting_fibers, beside_fibers_that_are_only_joined) {
   muster::spsc_queue<int> queue(2);
   bool got = false;

@@ -25,7 +25,7 @@ struct shared_by_block {
   std::uint64_t blocks[most_warps];
 };
 
-/// An operation on an atomic in shared memory, before which another lane may go on.
+/// An operation on an atomic in shared memory, before which another lane may run.
 template <class T>
 std::atomic_ref<T> shared_atomic(T& word) {
   muster_simt::point(muster_simt::access::change);

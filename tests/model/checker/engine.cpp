@@ -162,7 +162,7 @@ void engine::fail(const std::string& why) {
 
 void engine::leave() {
   hop(&threads_[current_].context, outside_, nullptr);
-  std::terminate();  // nobody comes back
+  std::terminate();  // never reached: an abandoned fiber is not resumed
 }
 
 void engine::begin_operation() {
@@ -203,10 +203,10 @@ void engine::schedule() {
   plain_accesses_ = 0;
   fiber& self = threads_[current_];
   if (static_cast<int>(current_) == freezable_ && !self.done && !self.frozen && !self.sleeps)
-    self.frozen = decisions_->choose(2, "stop for ever") == 1;
+    self.frozen = decisions_->choose(2, "stop forever") == 1;
   thread_set runnable = runnable_threads();
   if (runnable == 0 && freezable_ > 0 && static_cast<unsigned>(freezable_) < threads_.size()) {
-    // A thread that waits for ever has stopped as well.
+    // A thread that waits forever has stopped as well.
     threads_[static_cast<unsigned>(freezable_)].frozen = true;
     runnable = runnable_threads();
   }
@@ -214,7 +214,7 @@ void engine::schedule() {
   pending next[most_threads];
   for (unsigned t = 0; t < threads_.size(); ++t) next[t] = threads_[t].next;
   const unsigned chosen = decisions_->pick(runnable, current_, next);
-  if (chosen == scheduler::nobody) {
+  if (chosen == scheduler::none) {
     abandoned_ = true;
     leave();
   }
@@ -261,17 +261,17 @@ bool engine::is_stopped() {
   return true;
 }
 
-// Nobody can go on.
+// No thread can run.
 void engine::stuck() {
-  bool somebody_waits = false;
-  bool somebody_stopped = false;
+  bool one_waits = false;
+  bool one_stopped = false;
   for (const fiber& t : threads_) {
-    somebody_waits |= !t.done && !t.frozen;
-    somebody_stopped |= t.frozen;
+    one_waits |= !t.done && !t.frozen;
+    one_stopped |= t.frozen;
   }
-  if (!somebody_waits) leave();
-  fail(somebody_stopped ? "a thread that stopped for ever keeps others from finishing"
-                        : "deadlock: every thread waits, one perhaps for a wake-up that was lost");
+  if (!one_waits) leave();
+  fail(one_stopped ? "a thread that stopped forever keeps others from finishing"
+                   : "deadlock: every thread waits, one perhaps for a wake-up that was lost");
 }
 
 void engine::spin(const where& site) {
@@ -310,7 +310,7 @@ void engine::remember_read(unsigned l, std::size_t index) {
   threads_[current_].reads.push_back({l, from.value, from.stamp});
 }
 
-// A store that changes nothing makes nobody look again: two threads that wait for a lock would keep each other awake.
+// A store that changes nothing wakes no spinner: two threads that wait for a lock would keep each other awake.
 void engine::wake_spinners(unsigned l, std::uint64_t before, std::uint64_t now) {
   if (before == now) return;
   for (fiber& t : threads_) {

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine.hpp: runs one execution of a program whose threads are fibers. Before each operation that threads can see of
-// each other, the scheduler decides who goes on; where the memory model leaves a choice, the same scheduler decides.
+// engine.hpp: runs one execution of a program whose threads are fibers. Before each operation that another thread can
+// observe, the scheduler decides which thread runs; it also decides where the memory model leaves a choice.
 //
 // The program    uses model::atomic, model::cell and the rest of sync.hpp, spawn(), join() and require(). It must be
 //                deterministic but for these: no clocks, no addresses as values, no other threads.
-// Failures       end the execution at once; fibers are abandoned where they are, without unwinding. So the program's
-//                memory is given back by the heap (heap.hpp), and what lies on the fibers' stacks is forgotten.
+// Failures       end the execution at once; fibers are abandoned without unwinding. So the heap (heap.hpp) frees the
+//                program's memory, and objects on the fibers' stacks are not destroyed.
 #pragma once
 
 #include "checker/heap.hpp"
@@ -71,8 +71,8 @@ class engine {
 
   // ------------------------------------------------------------------------------------------------ for the program
   unsigned spawn(std::function<void()> body);
-  bool join(unsigned thread);  // false: the thread has stopped for ever
-  /// Whether a thread has stopped for ever. Whoever is told knows all that it did.
+  bool join(unsigned thread);  // false: the thread has stopped forever
+  /// Returns true if a thread has stopped forever. All that it did then happens before the return.
   bool has_stopped(unsigned thread);
   [[noreturn]] void fail(const std::string& why);
   /// Of a cell. A thread that does nothing else for long is taken to be caught in a loop.
@@ -109,10 +109,10 @@ class engine {
     threads_[current_].kept[identity % kept_parts] = {identity, part};
   }
   knowledge& known() { return threads_[current_].known; }
-  /// Stops a thread at its next step or one of the 16 after it, as a signal does: it calls `handler`, and goes on where
-  /// it was. At once when it can only wait, or begins to; of one that sleeps, when it has been woken. Nothing when it
-  /// has not called the handler for an earlier one. Nobody who is stopped knows what the caller knew. Not in a search
-  /// without a bound on preemptions, which would leave ways out.
+  /// Interrupts a thread as a signal does, at its next step or one of the 16 after it: the thread calls `handler` and
+  /// then continues. A thread that waits, or begins to, calls it at once; a sleeping one after it is woken. Has no
+  /// effect while an earlier interrupt is pending. The caller's operations do not happen before the handler. Only in a
+  /// search with a bound on preemptions; one without would miss executions.
   void interrupt(unsigned thread, const std::function<void()>& handler);
   /// The calling thread may be stopped here too, between two operations.
   void may_be_stopped() {
@@ -121,7 +121,7 @@ class engine {
   void begin_operation();
   void end_operation();
   bool abandoned() const { return abandoned_; }
-  /// Whether an operation of this execution has not met the newest store.
+  /// Returns true if an operation of this execution has not read the newest store.
   bool was_stale() const { return was_stale_; }
 
   // ------------------------------------------------------------------------------------------------- for the seam
@@ -151,11 +151,11 @@ class engine {
 
   /// The limit of steps of one execution; a program that needs more is taken to be caught in a loop.
   void limit_steps(std::uint64_t most) { most_steps_ = most; }
-  /// One thread may stop for ever before any of its operations, −1: none.
+  /// One thread may stop forever before any of its operations; −1: none.
   void freeze(int thread) { freezable_ = thread; }
 
  private:
-  /// What a thread that waits has read last of a location. Two looks are the same when the values are.
+  /// The last value that a waiting thread has read of a location. Two looks are equal if their values are.
   struct looked {
     unsigned location;
     std::uint64_t value;
@@ -179,7 +179,7 @@ class engine {
     bool timed = false;
     bool done = false;
     bool frozen = false;
-    bool spinning = false;                  // until somebody writes what it has read
+    bool spinning = false;                  // until another thread writes a location that it has read
     std::vector<looked> reads, last_reads;  // since the last spin()
     bool reads_differ = false;              // of one location
     std::function<void()> handler;          // of a signal
@@ -223,7 +223,7 @@ class engine {
   std::uint64_t plain_accesses_ = 0;  // since the last step
   std::uint64_t most_steps_ = 5000;
   std::array<std::uint64_t, most_threads> longest_operations_{};
-  static constexpr unsigned most_timeouts = 2;  // that happen while others could go on
+  static constexpr unsigned most_timeouts = 2;  // that happen while others could run
   unsigned timeouts_left_ = most_timeouts;
   static constexpr unsigned most_spurious = 1;  // failures of weak compare-exchanges for nothing
   unsigned spurious_left_ = most_spurious;
@@ -236,7 +236,7 @@ class engine {
   std::vector<operation_site>* sites_ = nullptr;
 };
 
-/// What the machine of the model has.
+/// The features of the modelled machine.
 struct machine {
   bool asymmetric_fences = true;
 };
@@ -251,7 +251,7 @@ unsigned spawn(Body&& body) {
   const heap::untracked aside;
   return engine::running().spawn(std::function<void()>(std::forward<Body>(body)));
 }
-/// Returns false when the thread has stopped for ever.
+/// Returns false if the thread has stopped forever.
 inline bool join(unsigned thread) { return engine::running().join(thread); }
 /// Runs each body in a thread of its own, and waits for all of them.
 template <class... Bodies>

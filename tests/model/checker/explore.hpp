@@ -37,7 +37,7 @@ struct limits {
   std::uint64_t steps = 5000;  // per execution
   std::uint64_t seed = 1;
   unsigned depth = 3;  // of priorities
-  int freeze = -1;     // this thread may stop for ever
+  int freeze = -1;     // this thread may stop forever
 };
 
 /// Decisions that differ from the ordinary one: the number of the decision, and what was decided.

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// heap.hpp: what a checked program does with operator new and delete. While an execution runs, its blocks are tracked:
-// a block freed twice, and at the end a block that nobody freed, is a failure. Freed blocks are filled with a pattern
-// and not used again before the end of the execution, so that an atomic in one is noticed when it is used.
+// heap.hpp: operator new and delete of a checked program. Blocks are tracked while an execution runs: a block freed
+// twice, or not freed at the end, is a failure. Freed blocks are filled with a pattern and not reused before the end of
+// the execution, so the use of an atomic in one is noticed.
 #pragma once
 
 #include <string>

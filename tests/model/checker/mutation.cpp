@@ -73,7 +73,7 @@ std::string short_path(const char* path) {
 }
 
 std::string short_function(const char* signature) {
-  // What stands in <> and () and after [ is left out; of the rest, the last word, and of that the last two names.
+  // Without the text in <> and () and after [; then the last word, and of that the last two names.
   std::string name;
   int depth = 0;
   for (const char* c = signature; *c != '\0' && !(*c == '[' && depth == 0); ++c) {

@@ -30,8 +30,8 @@ void engine::check_location(unsigned l) {
   if (!memory_.alive(l)) fail("an atomic is used after its end");
 }
 
-// What a load, store or read-modify-write starts with: lets others run, and returns the order that holds here. The
-// location is looked at twice, as another thread may end it in the meantime.
+// Begins each load, store and read-modify-write: lets other threads run, and returns the effective order. Checks the
+// location twice, because another thread may end its lifetime in between.
 order engine::begin(pending::kind kind, unsigned l, order o, const where& site, const char* what) {
   check_location(l);
   collect(site, what, o);
@@ -217,7 +217,7 @@ void engine::collect(const where& site, const char* what, order o, order failure
                      what, o, failure, rereads});
 }
 
-// What the current thread's last load of this location in the same operation returned; null when there was none.
+// The value of the current thread's last load of this location in the same operation; null if there was none.
 std::uint64_t* engine::last_value(unsigned l) {
   for (auto& [location, value] : threads_[current_].last_values)
     if (location == l) return &value;

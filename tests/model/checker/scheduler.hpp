@@ -8,7 +8,7 @@
 
 namespace muster_model {
 
-/// What a thread is about to do, as far as others can tell.
+/// The next operation of a thread, as far as other threads can observe it.
 struct pending {
   enum class kind : std::uint8_t {
     local,   // nothing that others see
@@ -25,7 +25,7 @@ struct pending {
   bool sequential = false;
 };
 
-/// Whether the order of the two, by threads `a` and `b`, can matter to anybody.
+/// Returns true if the order of the two operations, by threads `a` and `b`, can be observed.
 bool depend(const pending& first, unsigned a, const pending& second, unsigned b);
 
 /// Bit t: thread t.
@@ -33,18 +33,18 @@ using thread_set = std::uint32_t;
 
 class scheduler {
  public:
-  static constexpr unsigned nobody = ~0U;
+  static constexpr unsigned none = ~0U;
 
   virtual ~scheduler() = default;
-  /// Which of the threads that can run goes on; `next[t]` is what thread t will do. `current` has run last and may be
-  /// among them or not. nobody: this execution is not worth finishing.
+  /// The thread that runs next, of those in `runnable`; `next[t]` is the next operation of thread t. `current` has run
+  /// last and may be among them or not. Returns `none` to abandon this execution.
   virtual unsigned pick(thread_set runnable, unsigned current, const pending* next) = 0;
   /// A number below `alternatives`; 0 is the ordinary case.
   virtual unsigned choose(unsigned alternatives, const char* what) = 0;
   /// How many loads may still read something other than the newest store.
   virtual unsigned stale_left() const = 0;
   virtual void took_stale() = 0;
-  /// Whether executions that differ only in the order of what does not depend on each other are left out.
+  /// Returns true if executions that differ only in the order of independent operations are left out.
   virtual bool reduces() const { return false; }
 };
 

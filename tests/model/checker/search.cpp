@@ -12,7 +12,7 @@ namespace muster_model {
 
 namespace {
 
-/// The number of a thread among those that can run, the current one first.
+/// The index of a thread among the runnable ones, the current one first.
 unsigned index_of(unsigned thread, thread_set runnable, unsigned current) {
   if (thread == current) return 0;
   unsigned index = runnable >> current & 1;
@@ -37,7 +37,7 @@ void recording_scheduler::begin_execution() {
 unsigned recording_scheduler::pick(thread_set runnable, unsigned current, const pending* next) {
   const heap::untracked aside;
   const unsigned thread = decide_thread(runnable, current, next);
-  if (thread == nobody) return nobody;
+  if (thread == none) return none;
   if (const unsigned index = index_of(thread, runnable, current); index != 0) path_.emplace_back(count_, index);
   ++count_;
   return thread;
@@ -82,7 +82,7 @@ unsigned exhaustive::decide_thread(thread_set runnable, unsigned current, const 
     if (reduces()) {
       made.asleep = asleep_ & runnable;
       const thread_set awake = runnable & ~made.asleep;
-      if (awake == 0) return nobody;
+      if (awake == 0) return none;
       const bool stay = (awake >> current & 1) != 0;
       made.wanted = stay ? 1U << current : 1U << std::countr_zero(awake);
     } else {
@@ -97,7 +97,7 @@ unsigned exhaustive::decide_thread(thread_set runnable, unsigned current, const 
   preemptions_ = n.preemptions + (preempts(n, n.chosen) ? 1 : 0);
   if (reduces()) {
     find_races(depth_ - 1);
-    // Whoever has been tried here, or sleeps, sleeps on below while what is done does not concern it.
+    // Threads tried here, and sleeping ones, stay asleep below until a dependent operation is done.
     const thread_set others = (n.asleep | n.done) & ~(1U << n.chosen);
     asleep_ = 0;
     for (unsigned t = 0; t < most_threads; ++t)
@@ -131,8 +131,8 @@ void exhaustive::find_races(std::size_t depth) {
   for (std::size_t r = 0; r < count; ++r) reverse(races[r], depth);
 }
 
-// Whether the step chosen at i comes before the one chosen at k, i < k, in every execution that is equal to this one
-// but for the order of independent steps.
+// Returns true if the step chosen at i comes before the one chosen at k, i < k, in every execution that differs from
+// this one only in the order of independent steps.
 bool exhaustive::comes_before(std::size_t i, std::size_t k) const { return nodes_[k].clock[nodes_[i].chosen] > i; }
 
 void exhaustive::reverse(std::size_t first, std::size_t second) {

@@ -30,7 +30,7 @@ inline constexpr unsigned most_locations = 128;
 
 constexpr bool acquires(order o) { return o != order::relaxed && o != order::release; }
 constexpr bool releases(order o) { return o == order::release || o == order::acq_rel || o == order::seq_cst; }
-/// What a compare-exchange that fails gets when only one order is given.
+/// The order of a failing compare-exchange when only one order is given.
 constexpr order failing(order o) {
   return o == order::acq_rel ? order::acquire : o == order::release ? order::relaxed : o;
 }
@@ -66,7 +66,7 @@ struct location {
   bool alive = false;
 };
 
-/// What one thread knows.
+/// The stores that one thread knows.
 struct knowledge {
   view now;       // what its operations go by
   view acquired;  // what an acquire fence would add
@@ -101,7 +101,7 @@ class memory {
     return i;
   }
 
-  /// Whether a store may be put directly behind number i: room in the stamps, and no read-modify-write there.
+  /// Returns true if a store may be put directly behind number i: there is a free stamp, and no read-modify-write.
   bool can_insert_after(unsigned l, std::size_t i) const {
     const auto& all = locations_[l].stores;
     return i + 1 == all.size() || (!all[i].followed && all[i + 1].stamp - all[i].stamp > 1);

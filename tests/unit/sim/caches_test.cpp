@@ -124,7 +124,7 @@ TEST(caches, a_line_leaves_l1_before_l2_and_then_the_core) {
   for (line_number line = 3; line < 7; ++line) EXPECT_EQ(all.read(0, line).where, place::memory);
   EXPECT_EQ(all.state_of(0, 0), caches::state::invalid);
   EXPECT_EQ(all.read(0, 0).where, place::l3);
-  EXPECT_EQ(all.state_of(0, 0), caches::state::exclusive) << "nobody else has it";
+  EXPECT_EQ(all.state_of(0, 0), caches::state::exclusive) << "no other cache has it";
 }
 
 TEST(caches, the_line_that_was_used_longest_ago_gives_way) {

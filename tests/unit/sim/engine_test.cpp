@@ -221,7 +221,7 @@ TEST(clock, a_sleeper_goes_on_after_it_has_been_woken) {
     } else {
       here.work(20'000'000);
       word.store(1);
-      EXPECT_EQ(muster::sync::futex_wake(word, 1, 2, process), 0) << "nobody waits for that bit";
+      EXPECT_EQ(muster::sync::futex_wake(word, 1, 2, process), 0) << "no thread waits for that bit";
       EXPECT_EQ(muster::sync::futex_wake(word, 1, 1, process), 1);
       woken_at = here.now();
       EXPECT_EQ(muster::sync::futex_wait(word, 0, 1, muster::no_deadline, process), muster::futex_reason::changed);
