@@ -146,7 +146,7 @@ TYPED_TEST(death_of_a_consumer, in_a_bulk_pop_costs_what_it_claimed) {
   EXPECT_GT(lost, 3U);
 }
 
-TYPED_TEST(death_of_a_consumer, disturbs_nobody_meanwhile) {
+TYPED_TEST(death_of_a_consumer, does_not_disturb_others_meanwhile) {
   for (number n = 1; n < 400; n += 17) {
     scene<TypeParam> s(4);
     number pushed = 0;
@@ -219,7 +219,7 @@ TEST(death_of_the_only_consumer, leaves_the_producer_its_room) {
   EXPECT_GT(n, 10U);
 }
 
-TYPED_TEST(death_of_a_producer, or_of_whoever_closes_waits_for_nobody) {
+TYPED_TEST(death_of_a_producer, or_of_the_closer_delays_no_other) {
   number n = 1;
   for (bool died = true; died; ++n) {
     scene<TypeParam> s(4);

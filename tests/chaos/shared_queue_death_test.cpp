@@ -117,8 +117,8 @@ void kill_keepers(number stride) {
   EXPECT_GT(given, 0U);
 }
 
-TYPED_TEST(shared_queue_death, of_who_clears_up_leaves_that_to_the_next) { kill_keepers<TypeParam>(7); }
-TYPED_TEST(shared_queue_death, of_who_clears_up_at_any_moment_nightly) { kill_keepers<TypeParam>(1); }
+TYPED_TEST(shared_queue_death, of_a_keeper_leaves_recovery_to_the_next) { kill_keepers<TypeParam>(7); }
+TYPED_TEST(shared_queue_death, of_a_keeper_at_any_moment_nightly) { kill_keepers<TypeParam>(1); }
 
 /// Two processes clear up at the same time, one of which dies at every operation.
 template <class Shape>
@@ -169,12 +169,10 @@ void kill_one_of_two_keepers(number stride) {
   EXPECT_GT(by_the_other, 0U);
 }
 
-TYPED_TEST(shared_queue_death, of_one_of_two_who_clear_up_is_made_up_for_by_the_other) {
+TYPED_TEST(shared_queue_death, of_one_of_two_keepers_leaves_recovery_to_the_other) {
   kill_one_of_two_keepers<TypeParam>(3);
 }
-TYPED_TEST(shared_queue_death, of_one_of_two_who_clear_up_at_any_moment_nightly) {
-  kill_one_of_two_keepers<TypeParam>(1);
-}
+TYPED_TEST(shared_queue_death, of_one_of_two_keepers_at_any_moment_nightly) { kill_one_of_two_keepers<TypeParam>(1); }
 
 /// A producer dies while it writes an item, and the consumer that waits for the item and clears up after the dead, at
 /// every `stride`-th operation. By day only the first such moment of the producer.
@@ -227,7 +225,7 @@ TYPED_TEST(shared_queue_death, of_a_consumer_that_clears_up_leaves_that_to_the_n
 }
 TYPED_TEST(shared_queue_death, of_a_consumer_that_clears_up_at_any_moment_nightly) { kill_helpers<TypeParam>(1, true); }
 
-TYPED_TEST(shared_queue_death, of_who_closes_waits_for_nobody) {
+TYPED_TEST(shared_queue_death, of_the_closer_delays_no_other) {
   number n = 1;
   bool closed_by_the_dead = false;
   for (bool died = true; died; ++n) {
@@ -254,7 +252,7 @@ TYPED_TEST(shared_queue_death, of_who_closes_waits_for_nobody) {
 }
 
 // Pushes, and pops where there may be other consumers, continue while the child pops and after it dies.
-TYPED_TEST(shared_queue_death, disturbs_nobody_meanwhile) {
+TYPED_TEST(shared_queue_death, does_not_disturb_others_meanwhile) {
   std::size_t meanwhile = 0, of_the_child = 0;
   number n = 1;
   for (bool died = true; died; ++n) {

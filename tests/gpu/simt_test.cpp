@@ -176,7 +176,7 @@ std::string failure_of(mg::index3 block, void (*kernel)(Arguments...), Arguments
   return {};
 }
 
-MUSTER_KERNEL void wait_for_who_does_not_come() {
+MUSTER_KERNEL void wait_for_a_lane_that_does_not_come() {
   if (mg::lane_id() == 3) {
     mg::sync_block();
   } else {
@@ -207,8 +207,9 @@ TEST_F(simt, reports_what_would_hang_or_be_undefined_on_a_device) {
   const auto says = [](const std::string& what, const std::string& part) {
     EXPECT_NE(what.find(part), std::string::npos) << "\"" << what << "\" does not say \"" << part << '"';
   };
-  says(failure_of({32}, wait_for_who_does_not_come), "deadlock: block (0,0,0), warp 0, lane 0 waits in ballot for");
-  says(failure_of({32}, wait_for_who_does_not_come), "and 24 more");
+  says(failure_of({32}, wait_for_a_lane_that_does_not_come),
+       "deadlock: block (0,0,0), warp 0, lane 0 waits in ballot for");
+  says(failure_of({32}, wait_for_a_lane_that_does_not_come), "and 24 more");
   says(failure_of({2}, use_a_mask_without_me), "lane 1: ballot with a mask that does not name the caller");
   says(failure_of({32}, shuffle_from_outside), "shuffle from a lane that the mask does not name");
   says(failure_of({32}, shuffle_from_the_dead), "shuffle from a lane that has ended");
@@ -220,7 +221,7 @@ TEST_F(simt, reports_what_would_hang_or_be_undefined_on_a_device) {
   says(failure_of({32}, spin, never.get()), "no block has ended for 10000 steps");
 }
 
-MUSTER_KERNEL void wait_for_who_converges(mg::atomic<std::uint32_t>* flag) {
+MUSTER_KERNEL void wait_for_lanes_that_converge(mg::atomic<std::uint32_t>* flag) {
   if (mg::lane_id() == 0) {
     while (flag->load(relaxed) == 0) {
     }
@@ -235,7 +236,7 @@ TEST_F(simt, lanes_that_converge_do_not_wait_for_one_that_waits_for_them) {
     muster_simt::current().split_one_in = split;
     muster_simt::current().most_steps = 1'000'000;
     device_array<mg::atomic<std::uint32_t>> flag(1);
-    launch({1}, {32}, wait_for_who_converges, flag.get());
+    launch({1}, {32}, wait_for_lanes_that_converge, flag.get());
     EXPECT_EQ(flag[0].load(relaxed), 1U);
   }
 }

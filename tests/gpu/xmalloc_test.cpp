@@ -186,7 +186,7 @@ TEST_F(xmalloc, serves_small_and_large_and_nothing_side_by_side) {
   }
 }
 
-TEST_F(xmalloc, has_no_memory_for_what_is_too_large) {
+TEST_F(xmalloc, returns_null_for_too_large_a_size) {
   const paged_heap heap(mebibyte);
   for (const std::uint64_t huge : {std::uint64_t{1} << 20U, std::uint64_t{1} << 32U, ~std::uint64_t{0},
                                    ~std::uint64_t{0} - 15, ~std::uint64_t{0} - 32, std::uint64_t{1} << 63U}) {
@@ -423,7 +423,7 @@ MUSTER_KERNEL void misuse_everything(Heap* heap, object* mine, unsigned char* fo
   }
 }
 
-TEST_F(xmalloc, notices_what_is_freed_twice_and_what_is_not_its_own) {
+TEST_F(xmalloc, notices_double_frees_and_foreign_blocks) {
   using heap_type = paged_heap<>::type;
   for (unsigned seed = 1; seed <= 20; ++seed) {
     muster_simt::current().seed = seed;
@@ -448,7 +448,7 @@ MUSTER_KERNEL void free_the_same(Heap* heap, object* all, unsigned many) {
   heap->free(all[mg::lane_id() % many].at);
 }
 
-TEST_F(xmalloc, tells_all_but_one_of_those_who_free_the_same_at_once) {
+TEST_F(xmalloc, reports_all_but_one_of_simultaneous_frees_of_a_block) {
   using heap_type = paged_heap<>::type;
   for (unsigned seed = 1; seed <= 40; ++seed) {
     muster_simt::current().seed = seed;

@@ -44,7 +44,7 @@ class Pause(unittest.TestCase):
         self.assertEqual(run("true").returncode, 0)
         self.assertEqual(run("false").returncode, 1)
 
-    def test_says_what_is_wrong_with_the_command(self) -> None:
+    def test_names_the_mistake_in_the_command(self) -> None:
         self.assertIn("name a command to run", run().stderr)
         absent = run("no-such-program")
         self.assertEqual(absent.returncode, 2)

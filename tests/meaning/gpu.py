@@ -26,7 +26,7 @@ MUTANTS = (
      "      tag_.store(~found, std::memory_order_relaxed);\n"
      "      return found == together ? freed::together : freed::alone;\n"
      "    }",
-     "gpu/xmalloc", "*tells_all_but_one*"),
+     "gpu/xmalloc", "*reports_all_but_one*"),
 
     # Lanes that allocate and free together.
     ("gpu-xmalloc-area-not-counted", XMALLOC,
@@ -62,7 +62,7 @@ MUTANTS = (
      "gpu/xmalloc", "*finds_the_last_free_block*"),
     ("gpu-xmalloc-bytes-overflow", XMALLOC,
      "if (bytes > ~std::size_t{0} - headers - compartment::alignment) return nullptr;\n", "\n",
-     "gpu/xmalloc", "*has_no_memory_for_what_is_too_large"),
+     "gpu/xmalloc", "*returns_null_for_too_large_a_size"),
     ("gpu-xmalloc-kept-between-granules", XMALLOC,
      "has_number = (offset & ((std::uint64_t{1} << bits) - 1)) == 0 && offset >> bits",
      "has_number = offset >> bits",
@@ -74,7 +74,7 @@ MUTANTS = (
      "gpu/xmalloc", "*looks_at_nothing_that_is_not_the_bases"),
     ("gpu-xmalloc-twice-counted-as-invalid", XMALLOC,
      "if (what == freed::twice) return note(twice_);", "if (what == freed::twice) return note(invalid_);",
-     "gpu/xmalloc", "*notices_what_is_freed_twice*"),
+     "gpu/xmalloc", "*notices_double_frees*"),
     ("gpu-pages-own-one-past-the-end", PAGES,
      "- origin() < std::uint64_t{pages_} * page_size;", "- origin() <= std::uint64_t{pages_} * page_size;",
      "gpu/page_base", "page_base.owns*"),

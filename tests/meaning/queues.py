@@ -138,7 +138,7 @@ MUTANTS = (
      "    ++turns_[number];\n", "", "unit/combine_edges", "*counts_the_threads_that_use_the_object"),
     ("base-process-is-known-by-its-number", PROCESS,
      "return began == 0 || facts.began == began ? liveness::alive : liveness::dead;", "return liveness::alive;",
-     "unit/shared_queue", "processes.are_told_from_later_ones*"),
+     "unit/shared_queue", "processes.are_distinguished_from_later_ones*"),
     # Behind a filter.
     ("base-process-that-cannot-be-asked-for-lives", PROCESS,
      "return facts.missing && detail::facts_of(1).began != 0 ? liveness::dead : liveness::unknown;",
@@ -181,7 +181,7 @@ MUTANTS = (
      "unit/waiting_fibers", "*a_time_that_has_passed*"),
     ("fiber-thread-sleeps-past-a-deadline", CARRIER,
      "    until = std::min(until, one->waits->until);\n", "",
-     "unit/waiting_fibers", "*nobody_else_and_a_limit*"),
+     "unit/waiting_fibers", "*no_others_and_a_limit*"),
 
     # Stacks and teams of fibers.
     ("fiber-stack-is-not-given-back", FIBER,

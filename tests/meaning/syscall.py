@@ -69,5 +69,5 @@ MUTANTS = (
      "unit/broker", "*keeps_as_many_files_as_the_policy_says"),
     ("syscall-broker-counts-no-refusals", BROKER,
      "      counters::add(own.refusals, 1);\n", "      counters::add(own.refusals, 0);\n",
-     "unit/broker", "*refuses_what_is_not"),
+     "unit/broker", "*refuses_other_paths"),
 )

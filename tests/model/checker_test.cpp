@@ -206,7 +206,7 @@ TEST(a_signal, comes_between_any_two_steps) {
   EXPECT_GT(never, 0U);  // it had ended
 }
 
-TEST(a_signal, may_spoil_what_the_thread_was_doing) {
+TEST(a_signal, may_change_what_the_thread_computes_with) {
   EXPECT_FINDS("a count is lost",
                [] {
                  sync::atomic<unsigned> count{0}, handled{0};
@@ -250,7 +250,7 @@ TEST(a_signal, is_refused_by_a_search_that_would_leave_ways_out) {
                [] { parallel([] {}, [] { engine::running().interrupt(1, [] {}); }); });
 }
 
-TEST(freezing, tells_who_waits_for_a_stopped_thread) {
+TEST(freezing, names_the_thread_that_waits_for_a_stopped_one) {
   const auto with = [](bool locks) {
     return [locks] {
       sync::atomic<int> lock{0}, count{0};

@@ -218,7 +218,7 @@ void one_role_for_two_fibers() {
 
 // One of them is alone in the ring when it begins anew, while the other still waits.
 template <template <class, class> class Object>
-void one_goes_on_while_the_other_waits() {
+void one_runs_while_the_other_waits() {
   Object<int, hasty> object(muster::combine_options{.threads = 4});
   const auto add = [&object](int n) { return object.apply([n](int& s) { return s += n; }); };
   mm::parallel(
@@ -256,10 +256,8 @@ const row table[] = {
     {"room_of_mpmc", room<mpmc>, {1, 1}},
     {"of_lanes", of_lanes, {1, 1}},
     {"one_role_for_two_fibers_of_osci", one_role_for_two_fibers<muster::osci>, {2, 1}},
-    {"one_goes_on_while_the_other_waits_for_osci", one_goes_on_while_the_other_waits<muster::osci>, {1, 0}},
-    {"one_goes_on_while_the_other_waits_for_osci_shared",
-     one_goes_on_while_the_other_waits<muster::osci_shared>,
-     {1, 0}},
+    {"one_runs_while_the_other_waits_for_osci", one_runs_while_the_other_waits<muster::osci>, {1, 0}},
+    {"one_runs_while_the_other_waits_for_osci_shared", one_runs_while_the_other_waits<muster::osci_shared>, {1, 0}},
     {"one_role_for_two_fibers_of_osci_shared", one_role_for_two_fibers<muster::osci_shared>, {1, 1}},
 };
 
@@ -276,7 +274,7 @@ class fiber_wait_model : public ::testing::TestWithParam<row> {
   void SetUp() override { prepare(); }
 };
 
-TEST_P(fiber_wait_model, wakes_everybody) {
+TEST_P(fiber_wait_model, wakes_every_waiter) {
   const row& r = GetParam();
   for (const bool asymmetric : {true, false}) {
     mm::settings().asymmetric_fences = asymmetric;

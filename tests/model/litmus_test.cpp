@@ -374,7 +374,7 @@ const std::vector<litmus> table = {
 
 class litmus_test : public ::testing::TestWithParam<litmus> {};
 
-TEST_P(litmus_test, finds_what_is_required_and_not_what_is_forbidden) {
+TEST_P(litmus_test, finds_required_outcomes_and_no_forbidden_one) {
   const litmus& l = GetParam();
   std::set<std::string> found;
   const result r = explore(limits{.executions = 3'000'000}, [&] {

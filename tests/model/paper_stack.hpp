@@ -25,13 +25,13 @@ using muster::detail::open_count;
 class paper {
  public:
   static constexpr std::size_t most = 8;
-  /// What a frame has for its second half once its return address has been replaced.
+  /// A frame's second half after its return address has been replaced.
   static constexpr std::size_t overwritten = ~std::size_t{0} - 2;
   using execution = void (*)(void* game, std::size_t second);
 
   /// Thieves execute second halves by `how(game, second)`.
   paper(void* game, execution how) : game_(game), execute_(how) { now() = this; }
-  /// The thread is no worker any more: signals that come now are nobody's.
+  /// The thread is no longer a worker: later signals have no effect.
   static void end() { now() = nullptr; }
   paper(const paper&) = delete;
   paper& operator=(const paper&) = delete;
@@ -44,7 +44,7 @@ class paper {
   /// A place in the code where a signal may come.
   static void step() { muster_model::engine::running().may_be_stopped(); }
 
-  // What the owner's code does, one instruction each.
+  // The steps of the owner's code, one instruction each.
   void begins_to_fork(bool now) { may_fork_ = now; }
   void call(std::size_t second) {
     if (many_ == most) muster_model::engine::running().fail("the paper is full");
@@ -70,7 +70,7 @@ class paper {
     unwinding_ = true;
     return frames_[many_ - 1].barrier;
   }
-  /// What passes a frame waits: the frames above have been left already.
+  /// An exception that passes a frame waits: the frames above have been left already.
   void leaves(bool now) {
     left_ = now ? many_ : 0;
     unwinding_ = !now;
@@ -92,7 +92,7 @@ class paper {
     --many_;
   }
 
-  // What the deque does.
+  // The deque's steps.
   bool is_away() const { return away_; }
   static std::uintptr_t slot_of(std::size_t frame) { return (most - frame) * 16; }
   found_forks::extent find(found_forks& found, std::uintptr_t newest_slot, bool stopped) const {
@@ -132,7 +132,7 @@ class paper {
   const execution execute_;
   std::array<frame, most> frames_;
   std::size_t many_ = 0;
-  bool may_fork_ = false;    // has looked whether somebody asks, and not called
+  bool may_fork_ = false;    // has checked for requests, and not called
   bool in_barrier_ = false;  // where no walk leads anywhere
   bool unwinding_ = false;
   std::size_t left_ = 0;  // frames that an exception has left
@@ -141,7 +141,7 @@ class paper {
 
 class paper_stack {
  public:
-  using thread = unsigned;  // 0: nobody
+  using thread = unsigned;  // 0: none
   struct point {};
   static constexpr unsigned records = 1, spared = 1;
 
@@ -149,7 +149,7 @@ class paper_stack {
   static void make_ready() noexcept {}
   static thread this_thread() noexcept { return muster_model::engine::running().current() + 1; }
   static void stop(thread one, void* of) noexcept {
-    if (one == 0) muster_model::engine::running().fail("a signal for nobody");
+    if (one == 0) muster_model::engine::running().fail("a signal for no thread");
     muster_model::engine::running().interrupt(one - 1, [of] {
       if (paper::now() == nullptr || paper::now()->is_away()) return;
       static_cast<muster::detail::basic_frame_deque<paper_stack>*>(of)->answer_in_handler({});

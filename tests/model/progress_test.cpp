@@ -106,7 +106,7 @@ const std::vector<stop> stops = {
 };
 
 std::function<void()> program_of(const row& r) {
-  who_has_stopped_is_dead = false;
+  a_stopped_process_is_dead = false;
   const std::string queue = r.queue;
   if (queue.starts_with("shared "))
     return make_program(shared_row{r.queue + queue.find(' ') + 1, r.capacity, r.text, {r.preemptions, r.stale}});

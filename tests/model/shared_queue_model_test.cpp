@@ -78,7 +78,7 @@ class turns {
   bool found_others_ = false;
 };
 
-TEST(shared_queue_lanes, are_all_reached_by_who_keeps_popping) {
+TEST(shared_queue_lanes, are_all_reached_by_one_consumer) {
   const auto program = [] { std::make_unique<turns>()->play(); };
   expect_right(mm::limits{.preemptions = 2, .stale = 0, .executions = 100'000}, "lanes: turns", program);
 }
@@ -89,7 +89,7 @@ TEST(shared_queue_places, go_from_hand_to_hand) {
       expect_right(mm::limits{.how = how, .executions = 20'000, .depth = 4}, d.name, d.program);
 }
 
-TEST(shared_queue_deaths, lose_nothing_and_hold_up_nobody) {
+TEST(shared_queue_deaths, lose_no_item_and_block_no_other_process) {
   for (const death_row& d : deaths()) {
     for (const bool asymmetric : {true, false}) {
       mm::settings().asymmetric_fences = asymmetric;

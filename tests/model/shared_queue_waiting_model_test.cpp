@@ -94,7 +94,7 @@ TEST(shared_queue_waiting, is_ended_by_programs_that_wait_in_another_way) {
   expect_no_deadlock("mpmc: a sleeper and a spinner", [] { sleeper_and_spinner<shape::mpmc>(); });
 }
 
-TEST(shared_queue_waiting, is_ended_by_room_in_ones_own_ring) {
+TEST(shared_queue_waiting, is_ended_by_room_in_its_own_ring) {
   expect_no_deadlock("lanes: room in the second", [] { room_in_one_ring(); });
 }
 

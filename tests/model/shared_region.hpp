@@ -23,7 +23,7 @@ using number = std::uint64_t;
 inline constexpr number dead_from_the_beginning = 100;
 
 /// Otherwise it lives, as a process that is stopped by a signal.
-inline bool who_has_stopped_is_dead = true;
+inline bool a_stopped_process_is_dead = true;
 
 /// Process n + 1 is thread n. Where no process dies, sleepers do not check for deaths after a time, which would hide a
 /// lost wake.
@@ -33,7 +33,7 @@ struct model_life {
   static number self() { return mm::engine::running().current() + 1; }
   static bool alive(number process) {
     if (process == dead_from_the_beginning) return false;
-    return !who_has_stopped_is_dead || !mm::engine::running().has_stopped(static_cast<unsigned>(process - 1));
+    return !a_stopped_process_is_dead || !mm::engine::running().has_stopped(static_cast<unsigned>(process - 1));
   }
 };
 

@@ -120,7 +120,7 @@ class BarsTest(unittest.TestCase):
                 self.state(experiment, "", "lower", bar, 100, noisy=True), verdict.OPEN, bar.ours
             )
 
-    def test_what_is_missing_is_named(self):
+    def test_missing_data_are_named(self):
         made = Made("queue/fan-out", "", "higher")
         made.put("spmc_queue", 2, 1.0)
         text = verdict.judge_all(made.result())[0].text
@@ -134,7 +134,7 @@ class BarsTest(unittest.TestCase):
         )[0]
         self.assertEqual((bar.ours, bar.limit), ("muster", 2.4))
 
-    def test_a_difference_below_the_noise_is_told_as_that(self):
+    def test_a_difference_below_the_noise_is_called_that(self):
         made = Made("fork/overhead-fork", "", "lower")
         made.put("4 ns", "fib", 4.0)
         made.put("muster", "fib", -1.03)
@@ -500,7 +500,7 @@ class BadFileTest(unittest.TestCase):
         self.assertEqual(self.one(lambda d: d.update(schema=1), "has schema 1, and this report reads 2"), {})
         self.assertEqual(self.read("[]")[0], {})
 
-    def test_what_was_left_out_for_lack_of_time_is_told(self):
+    def test_points_left_out_for_lack_of_time_are_named(self):
         self.one(
             lambda d: d.update(left_out=[{"experiment": "fork/peers", "reason": "no time"}]),
             "fork/peers was not run: no time",
@@ -515,7 +515,7 @@ class BadFileTest(unittest.TestCase):
             any("queue/fan-out lacks 'spmc_queue'" in one and "it was not measured" in one for one in problems)
         )
 
-    def test_a_peer_that_is_not_installed_is_told_with_the_package(self):
+    def test_a_peer_that_is_not_installed_is_named_with_its_package(self):
         changed = document()
         changed["results"][0]["experiment"] = "queue/slow-consumer-p99"
         self.path.write_text(json.dumps(changed), encoding="utf-8")
@@ -561,7 +561,7 @@ class BadFileTest(unittest.TestCase):
         results = self.one(lambda d: d.pop("units"), "'units' is a required property", "the file is left out")
         self.assertEqual(results, {})
 
-    def test_what_is_there_twice(self):
+    def test_duplicates(self):
         def points(d):
             return d["results"][0]["series"][1]["points"]
 

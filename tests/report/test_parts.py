@@ -27,7 +27,7 @@ class StatisticsTest(unittest.TestCase):
         )
         self.assertEqual(stats.summarize([7.0]).iqr, 0)
 
-    def test_a_difference_below_the_noise_is_told_as_that(self):
+    def test_a_difference_below_the_noise_is_called_that(self):
         self.assertEqual(stats.shown(stats.summarize([-1.5, -1.0, 0.5]), "ns"), "below the noise (±0.750)")
         self.assertEqual(stats.shown(stats.summarize([1.5, 1.0, 2.0]), "ns"), "1.50")
         self.assertEqual(stats.shown(stats.summarize([0.0]), "thefts"), "0")

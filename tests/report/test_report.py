@@ -216,7 +216,7 @@ class PageTest(ReportTest):
             self.assertIn(told, head)
         self.assertNotIn("10.1", head, "a failed peer must not be the best")
 
-    def test_machine_and_build_are_told(self):
+    def test_machine_and_build_are_shown(self):
         page = self.make(document())
         for told in ("Example KVM processor", "g++ 12.2", "1.2.3", "abc1234"):
             self.assertIn(told, page.text)
@@ -312,7 +312,7 @@ class PageTest(ReportTest):
         self.assertLessEqual(len(self.html.encode()), 2_000_000)
         self.assertIn("reproduced", page.text)
 
-    def test_what_is_wrong_with_a_file_is_told_and_the_rest_shown(self):
+    def test_the_error_of_a_file_is_named_and_the_rest_shown(self):
         page = self.make(document(), '{"schema": 2,', names=["good.json", "bad.json"])
         self.assertIn("bad.json: is not JSON, or was cut off", page.text)
         self.assertIn("One producer, many consumers", page.text)

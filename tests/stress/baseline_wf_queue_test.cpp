@@ -163,7 +163,7 @@ void pass(cells& all, cells::visitor& visitor, std::pair<cells::position, cells:
   }
 }
 
-TEST(baseline_endless_array, is_freed_behind_those_who_use_it) {
+TEST(baseline_endless_array, is_freed_behind_its_users) {
   {
     cells all;
     cells::visitor visitor(all);

@@ -24,12 +24,13 @@ inline pool& workers() {
 inline void await(const std::atomic<bool>& begun) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!begun) {
-    if (std::chrono::steady_clock::now() > limit) muster::fail_check("nobody steals", __FILE__, __LINE__);
+    if (std::chrono::steady_clock::now() > limit)
+      muster::fail_check("no thread has stolen the second half", __FILE__, __LINE__);
     muster::pause();
   }
 }
 
-/// fork2, but the first half goes on only when a thief has begun the second.
+/// fork2, but the first half continues only after a thief has begun the second.
 template <class F, class G>
 auto fork_stolen(F first, G second) {
   std::atomic<bool> begun{false};

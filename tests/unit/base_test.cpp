@@ -66,7 +66,7 @@ TEST(arch_death_test, each_line_that_is_left_modified_is_written) {
   EXPECT_EQ(munmap(memory, 2 * page), 0);
 }
 
-TEST(library, knows_what_is_the_program_s) {
+TEST(library, knows_the_programs_own_objects) {
   static const int constant = 1;
   static int variable = 2;
   const int local = variable;
@@ -89,7 +89,7 @@ TEST(futex, says_why_it_returned) {
   EXPECT_EQ(muster::futex_wake(&word, 1, 1, futex_scope::process), 0);
 }
 
-TEST(futex, wakes_only_those_who_share_a_bit) {
+TEST(futex, wakes_only_waiters_that_share_a_bit) {
   std::atomic<std::uint32_t> word{0};
   std::thread sleeper([&] {
     while (word.load() == 0) muster::futex_wait(&word, 0, 2, muster::no_deadline, futex_scope::process);
@@ -188,7 +188,7 @@ TYPED_TEST(event_mask_test, time_ends_the_waiting) {
   EXPECT_TRUE(events.await<TypeParam>(0, [] { return true; }, muster::deadline_clock::now() - 1h));
 }
 
-TEST(event_mask_flags, are_raised_once_and_wake_everybody) {
+TEST(event_mask_flags, are_raised_once_and_wake_every_waiter) {
   event_mask events;
   constexpr std::uint32_t ended = event_mask::flag(0);
   std::vector<std::jthread> threads;

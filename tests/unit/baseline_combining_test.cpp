@@ -84,7 +84,7 @@ TYPED_TEST(baseline, executes_every_request_once_with_its_own_argument) {
   }
 }
 
-TYPED_TEST(baseline, serves_all_who_came_meanwhile) {
+TYPED_TEST(baseline, serves_all_requests_that_came_meanwhile) {
   for (const unsigned help : {1U, 2U, 1024U})
     muster_test::expect_all_to_be_served<typename TypeParam::template of<ids>>(help);
 }
@@ -118,7 +118,7 @@ TYPED_TEST(baseline, brings_results_and_exceptions_to_their_caller) {
   EXPECT_EQ(counted::alive(), before) << "the state is left";
 }
 
-TYPED_TEST(baseline, may_be_owned_by_those_who_use_it) {
+TYPED_TEST(baseline, may_be_owned_by_its_users) {
   using object = typename TypeParam::template of<number>;
   for (std::size_t round = 0; round < scaled(200); ++round) {
     auto first = std::make_shared<object>();

@@ -88,7 +88,7 @@ TEST_F(broker_test, reads_what_is_allowed) {
   EXPECT_EQ(box.in.getppid(), ::getppid());
 }
 
-TEST_F(broker_test, refuses_what_is_not) {
+TEST_F(broker_test, refuses_other_paths) {
   brokered box(reads());
   struct stat found{};
   EXPECT_EQ(box.in.open(path("other/file")), -EPERM);
@@ -224,7 +224,7 @@ TEST_F(broker_test, keeps_as_many_files_as_the_policy_says) {
   EXPECT_EQ(box.in.read(*handles.begin(), box.window()), -EBADF);
 }
 
-TEST_F(broker_test, opens_and_closes_for_ever) {
+TEST_F(broker_test, opens_and_closes_without_end) {
   brokered box(policy(reads()).files(2));
   std::int64_t last = 0;
   for (std::size_t i = 0; i < scaled(20'000); ++i) {
@@ -265,7 +265,7 @@ TEST_F(broker_test, never_leaves_a_link_that_is_swapped) {
   RecordProperty("opened", std::to_string(opened));
 }
 
-TEST_F(broker_test, tells_of_refusals_with_the_rule_that_would_allow) {
+TEST_F(broker_test, reports_refusals_with_the_rule_that_would_allow_them) {
   brokered box(policy(reads()).connect(9));
   box.in.open(path("other/file"));
   box.in.open(path("other/new"), O_WRONLY | O_CREAT);
@@ -295,7 +295,7 @@ TEST_F(broker_test, tells_of_refusals_with_the_rule_that_would_allow) {
   EXPECT_EQ(box.kills(), 0U);
 }
 
-TEST_F(broker_test, tells_of_so_many_refusals_and_no_more) {
+TEST_F(broker_test, reports_a_bounded_number_of_refusals) {
   brokered box(reads());
   for (std::size_t i = 0; i < 3000; ++i) box.in.open(path("other/" + std::to_string(i)));
   EXPECT_EQ(box.usage().refusals, 3000U);

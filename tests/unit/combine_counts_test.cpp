@@ -137,7 +137,7 @@ void expect_help_for(unsigned help) {
   EXPECT_LE(by_first, help);
 }
 
-TEST(combining, helps_as_many_as_it_was_told) {
+TEST(combining, helps_as_many_as_its_options_say) {
   for (const unsigned help : {1U, 3U}) {
     expect_help_for<muster::cc_synch<int>>(help);
     expect_help_for<muster::osci<int>>(help);

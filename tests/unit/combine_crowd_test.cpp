@@ -55,12 +55,12 @@ TYPED_TEST(combine_waiting, executes_every_request_once_with_its_own_argument) {
   }
 }
 
-TYPED_TEST(combine_crowd, serves_all_who_came_meanwhile) {
+TYPED_TEST(combine_crowd, serves_all_requests_that_came_meanwhile) {
   for (const unsigned help : {1U, 2U, 1024U})
     muster_test::expect_all_to_be_served<typename TypeParam::template of<ids>>(help);
 }
 
-TYPED_TEST(combine_waiting, serves_all_who_came_meanwhile) {
+TYPED_TEST(combine_waiting, serves_all_requests_that_came_meanwhile) {
   for (const unsigned help : {1U, 1024U})
     muster_test::expect_all_to_be_served<typename TypeParam::template of<ids>>(help);
 }

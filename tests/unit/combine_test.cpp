@@ -243,7 +243,7 @@ TYPED_TEST(combine, brings_exceptions_to_their_owner_among_threads) {
 
 // ---------------------------------------------------------------------------------------------------------- misuse
 
-TYPED_TEST(combine, refuses_to_be_applied_from_within_and_goes_on) {
+TYPED_TEST(combine, refuses_to_be_applied_from_within_and_stays_usable) {
   typename TypeParam::template of<kept> object;
   const auto again = [&](kept& k) {
     k.number += 1;
@@ -304,7 +304,7 @@ void expect_help_refused() {
   EXPECT_THROW(Object{none}, std::invalid_argument);
 }
 
-TEST(combiners, refuse_to_help_nobody) {
+TEST(combiners, refuse_help_for_no_requests) {
   expect_help_refused<muster::osci<int>>();
   expect_help_refused<muster::cc_synch<int>>();
   expect_help_refused<muster::flat_combining<int>>();

@@ -322,7 +322,7 @@ TEST(a_team, throws_what_was_thrown_first) {
   }
 }
 
-TEST(bad_input, is_told) {
+TEST(bad_input, is_refused) {
   EXPECT_THROW(muster::run_team({.carriers = 1, .fibers = 0}, [](unsigned, unsigned) {}), std::invalid_argument);
   EXPECT_THROW(muster::run_team({.carriers = 0, .fibers = 1}, [](unsigned, unsigned) {}), std::invalid_argument);
   EXPECT_THROW(fiber({.size = 1000}, [] {}), std::invalid_argument);

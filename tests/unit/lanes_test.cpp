@@ -69,7 +69,7 @@ TEST(lanes_test, without_a_producer_there_is_nothing_and_then_the_end) {
   q.check();
 }
 
-TEST(lanes_test, all_taken_is_said_with_what_to_do) {
+TEST(lanes_test, all_taken_is_an_error_that_says_what_to_do) {
   numbers q(4, {.producers = 2});
   auto one = q.producer();
   {
@@ -158,7 +158,7 @@ template struct marks_of<&numbers::marked_>;
 
 // A consumer that is about to sleep takes the marks of empty lanes away, and looks at the lanes again. One that stops
 // in between, with a push before the first of these, leaves a lane with an item and no mark.
-TEST(lanes_test, a_lane_is_found_without_its_mark_by_those_who_always_have_items) {
+TEST(lanes_test, a_lane_without_its_mark_is_found_by_consumers_that_always_have_items) {
   static constexpr std::uint64_t lanes_in_all = 5, quota = 256;
   for (std::uint64_t hidden = 0; hidden != lanes_in_all; ++hidden)
     for (std::uint64_t full = 0; full != lanes_in_all; ++full) {
@@ -282,7 +282,7 @@ TEST(lanes_test, sessions_of_producers_lose_nothing_and_keep_their_order) {
   for (const std::uint64_t n : count) EXPECT_EQ(n, items);
 }
 
-TEST(lanes_test, all_who_wait_return_when_it_is_closed) {
+TEST(lanes_test, every_waiter_returns_when_it_is_closed) {
   for (std::size_t round = 0; round < scaled(20); ++round) {
     numbers q(2, {.producers = 4, .threads = 40});
     std::atomic<std::uint64_t> pushed{0}, popped{0}, ends{0};

@@ -87,7 +87,7 @@ void live_with_eight_fibers(const life& how, std::uint64_t rounds) {
 }
 
 /// Each of four threads owns the object, uses it once and lets it go.
-void expect_to_be_owned_by_those_who_use_it(std::shared_ptr<void> (*make)(), std::uint64_t (*use)(void*)) {
+void expect_to_be_owned_by_its_users(std::shared_ptr<void> (*make)(), std::uint64_t (*use)(void*)) {
   for (std::size_t round = 0; round < scaled(200); ++round) {
     auto first = make();
     std::atomic<std::uint64_t> sum{0};
@@ -126,9 +126,9 @@ TYPED_TEST(combining_object, may_be_destroyed_by_its_last_user) {
   expect_to_be_destroyed_by_its_last_user<typename TypeParam::template of<std::uint64_t>>();
 }
 
-TYPED_TEST(combining_object, may_be_owned_by_those_who_use_it) {
+TYPED_TEST(combining_object, may_be_owned_by_its_users) {
   using object = typename TypeParam::template of<std::uint64_t>;
-  expect_to_be_owned_by_those_who_use_it(
+  expect_to_be_owned_by_its_users(
       []() -> std::shared_ptr<void> { return std::make_shared<object>(); },
       [](void* o) { return static_cast<object*>(o)->apply([](std::uint64_t& n) { return ++n; }); });
 }
@@ -187,7 +187,7 @@ boxed as_item(std::uint64_t n) { return std::string(40, 'x') + std::to_string(n)
 
 /// The thread that pops the last of its items destroys it.
 template <class Structure, std::uint64_t Last>
-void expect_to_be_destroyed_by_whoever_pops_last() {
+void expect_to_be_destroyed_by_the_last_to_pop() {
   constexpr auto make = [] {
     auto made = std::make_unique<Structure>(combine_options{.threads = 16});
     for (std::uint64_t i = 0; i < 8; ++i) made->push(as_item(i));
@@ -205,11 +205,11 @@ void expect_to_be_destroyed_by_whoever_pops_last() {
   live_with_four_threads(life_of<Structure, make, pop_two>, scaled(500));
 }
 
-TEST(structures, may_be_destroyed_by_whoever_pops_last) {
-  expect_to_be_destroyed_by_whoever_pops_last<muster::combining_queue<boxed>, 7>();
-  expect_to_be_destroyed_by_whoever_pops_last<muster::psim_queue<boxed>, 7>();
-  expect_to_be_destroyed_by_whoever_pops_last<muster::combining_stack<boxed>, 0>();
-  expect_to_be_destroyed_by_whoever_pops_last<muster::psim_stack<boxed>, 0>();
+TEST(structures, may_be_destroyed_by_the_last_to_pop) {
+  expect_to_be_destroyed_by_the_last_to_pop<muster::combining_queue<boxed>, 7>();
+  expect_to_be_destroyed_by_the_last_to_pop<muster::psim_queue<boxed>, 7>();
+  expect_to_be_destroyed_by_the_last_to_pop<muster::combining_stack<boxed>, 0>();
+  expect_to_be_destroyed_by_the_last_to_pop<muster::psim_stack<boxed>, 0>();
 }
 
 /// Answers that the asking thread awaits in its own frame: ask() makes a queue, has push(queue) called by another

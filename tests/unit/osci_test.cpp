@@ -81,7 +81,7 @@ TEST(submit, gives_each_ticket_its_own_result) {
   for (std::size_t i = 0; i < 5; ++i, n *= 10) EXPECT_EQ(tickets[i].get(), expected += n);
 }
 
-TEST(submit, hands_an_exception_to_get_and_drops_what_nobody_asks_for) {
+TEST(submit, hands_an_exception_to_get_and_drops_it_without_a_get) {
   osci<int> count({.detached = true});
   auto refused = count.submit([](int&) -> int { throw refusal{3}; });
   {
@@ -142,7 +142,7 @@ struct batches {
   int requests = 0;
 };
 
-TEST(a_state_that_executes_batches, gets_those_that_travel_together_at_once) {
+TEST(a_state_that_executes_batches, gets_lines_that_travel_together_at_once) {
   osci<batches> object({.batch = 8});
   std::array<batches::one, 20> functions;
   std::array<int, 20> results{};

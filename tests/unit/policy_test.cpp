@@ -153,7 +153,7 @@ struct mistake {
   std::size_t line = 1;
 };
 
-TEST_F(policies, name_what_is_wrong_with_them) {
+TEST_F(policies, name_the_mistake_in_them) {
   const std::string data = in("data"), rules = "read, write, connect, listen, memory, disk, files, time or refuse";
   const std::string one_path = "after read comes one path, as in: read /usr/share";
   const std::vector<mistake> all{
@@ -235,7 +235,7 @@ TEST_F(policies, follow_a_link_to_a_directory_only) {
   }
 }
 
-TEST_F(policies, name_what_is_wrong_with_rules_in_code) {
+TEST_F(policies, name_the_mistake_in_rules_in_code) {
   try {
     policy().files(0);
     ADD_FAILURE();

@@ -207,7 +207,7 @@ int exit_status_of_child(F function) {
 }
 
 // _Fork() and clone(2) ask no handlers, which fork() does.
-TEST(a_pool, knows_a_child_process_that_has_told_nobody) {
+TEST(a_pool, knows_a_child_process_that_was_made_by_a_raw_call) {
   if (muster_test::sanitized) GTEST_SKIP() << "a sanitizer's threads are gone in such a child";
   static pool everywhere({.workers = 3});
   EXPECT_EQ(everywhere.run([] { return fib(12); }), 144U);

@@ -158,7 +158,7 @@ TEST_F(sandbox_test, overlaps_jobs) {
   EXPECT_EQ(box.usage().bytes_in, 24U * static_cast<std::uint64_t>(expected));
 }
 
-TEST_F(sandbox_test, takes_back_the_places_of_jobs_that_nobody_waits_for) {
+TEST_F(sandbox_test, reuses_the_places_of_jobs_without_a_waiter) {
   sandbox box(policy(), {.jobs = 2});
   for (int i = 0; i < 50; ++i) static_cast<void>(box.submit([](inside&) { seen_by_jobs += 10; }));
   EXPECT_GE(box.run([](inside&) { return seen_by_jobs; }).value(), 10);
@@ -490,7 +490,7 @@ std::string word_of(const std::string& file, const std::string& before) {
   return {};
 }
 
-TEST_F(sandbox_test, is_what_the_system_kills_first) {
+TEST_F(sandbox_test, is_the_systems_first_choice_to_kill) {
   muster::zygote early;
   sandbox box{policy()}, by_zygote(early, policy());
   for (const sandbox* one : {&box, &by_zygote}) {
@@ -703,7 +703,7 @@ TEST_F(sandbox_test, is_made_by_many_threads_and_within_fibers) {
   EXPECT_EQ(by_fibers, 6);
 }
 
-TEST_F(sandbox_test, says_what_is_wrong_with_options) {
+TEST_F(sandbox_test, names_the_wrong_option) {
   const auto why = [](sandbox_options o) {
     try {
       sandbox box(policy(), std::move(o));

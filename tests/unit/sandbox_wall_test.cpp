@@ -84,7 +84,7 @@ std::set<long> both(std::set<long> some, const std::set<long>& others) {
 // 77 is an operation of neither futex nor membarrier; as flags of mmap it says MAP_SHARED and no file's absence.
 TEST_F(wall_test, lets_pass_what_it_names) { EXPECT_EQ(let_pass(wall::pure(), {77, 77, 77, 77, 77}), pure_calls); }
 
-TEST_F(wall_test, lets_memory_calls_pass_when_it_is_told) {
+TEST_F(wall_test, lets_memory_calls_pass_when_asked_to) {
   EXPECT_EQ(let_pass(wall::pure().with_memory(), {77, 77, 77, 77, 77}), both(pure_calls, memory_calls));
 }
 
@@ -154,7 +154,7 @@ TEST_F(wall_test, lets_a_process_end) {
             8);
 }
 
-TEST_F(wall_test, ends_a_process_when_it_is_told) {
+TEST_F(wall_test, ends_a_process_when_asked_to) {
   EXPECT_EQ(in_child([] {
               stand_behind(wall::pure(), wall::refusal::kill);
               return static_cast<int>(::syscall(SYS_getppid) != 0);
@@ -164,7 +164,7 @@ TEST_F(wall_test, ends_a_process_when_it_is_told) {
 
 std::atomic<int> trapped{0};
 
-TEST_F(wall_test, traps_when_it_is_told_and_the_handler_answers) {
+TEST_F(wall_test, traps_when_asked_to_and_the_handler_answers) {
 #if defined(__x86_64__)
   EXPECT_EQ(in_child([] {
               struct sigaction how{};
@@ -202,7 +202,7 @@ TEST_F(wall_test, stands_for_all_threads) {
             5);
 }
 
-TEST_F(wall_test, ends_those_who_call_in_another_way) {
+TEST_F(wall_test, ends_a_program_that_calls_in_another_way) {
 #if defined(__x86_64__)
   EXPECT_EQ(in_child([] {
               stand_behind(wall::pure(), wall::refusal::fail);

@@ -151,7 +151,7 @@ TEST(shared_queue_behind_a_filter, notices_a_death_by_what_it_may_still_ask) {
   }
 }
 
-TEST(shared_queue_behind_a_filter, goes_on_when_another_process_has_cleared_up) {
+TEST(shared_queue_behind_a_filter, continues_after_another_process_has_recovered_it) {
   with_dead_producer dead;
   auto answers = shared_queue<int, shape::spsc>::create_anonymous(4);
   child consumer([&] {
@@ -273,7 +273,7 @@ TEST(shared_queue_behind_a_filter, leaves_the_end_of_close_to_another) {
   EXPECT_EQ(queue.consumer().pop().status(), queue_status::closed);
 }
 
-TEST(shared_queue_behind_a_filter, is_told_of_the_end_that_another_has_found) {
+TEST(shared_queue_behind_a_filter, learns_of_the_end_that_another_has_found) {
   auto queue = shared_queue<int, shape::mpmc, muster::wait::park>::create_anonymous(4);
   child consumer([&] {
     auto in = queue.consumer();

@@ -39,7 +39,7 @@ bool refuses(const char* why, F f) {
 }
 
 // In a new name space of processes, with the old one's /proc.
-TEST(shared_queue_name_spaces, must_be_the_same_for_all_who_join) {
+TEST(shared_queue_name_spaces, must_be_the_same_for_all_that_join) {
   queue shared = queue::create_anonymous(4);
   const int seen = child_returns([&] {
     if (::unshare(CLONE_NEWPID) != 0) return not_allowed;

@@ -174,7 +174,7 @@ TYPED_TEST(shared_queue_of, processes_delivers_every_item_once_and_whole) {
   q.check();
 }
 
-TYPED_TEST(shared_queue_of, processes_wakes_who_sleeps_when_it_is_closed) {
+TYPED_TEST(shared_queue_of, processes_wakes_sleepers_when_it_is_closed) {
   using queue = shared_queue<int, TypeParam, muster::wait::park>;
   queue q = queue::create_anonymous(4, {.ports = 4, .lanes = 2});
   std::thread sleeper([&] {
@@ -218,7 +218,7 @@ struct without_a_default {
   const int value;
 };
 
-TEST(shared_queue, takes_items_that_nobody_can_make_from_nothing) {
+TEST(shared_queue, takes_items_without_a_default_constructor) {
   auto q = shared_queue<without_a_default>::create_anonymous(2);
   auto in = q.producer();
   auto out = q.consumer();
@@ -443,7 +443,7 @@ TEST(shared_queue_errors, leave_nonsense_in_the_queue) {
   EXPECT_TRUE(elsewhere([&] { return !r.try_producer() && r.try_consumer(); }));
 }
 
-TEST(processes, are_told_from_later_ones_of_the_same_number) {
+TEST(processes, are_distinguished_from_later_ones_of_the_same_number) {
   const muster::process_identity self = muster::this_process();
   EXPECT_TRUE(muster::is_alive(self));
   EXPECT_EQ(muster::number_of(self), ::getpid());

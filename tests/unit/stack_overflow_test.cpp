@@ -118,7 +118,7 @@ TEST_F(stack_overflow, is_nothing_but_that) {
               ::testing::KilledBySignal(SIGSEGV), "^$");
 }
 
-TEST_F(stack_overflow, leaves_other_faults_to_whoever_had_them) {
+TEST_F(stack_overflow, leaves_other_faults_to_their_former_handler) {
   EXPECT_EXIT(
       {
         struct sigaction ours = {};

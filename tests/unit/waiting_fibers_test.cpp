@@ -209,7 +209,7 @@ TEST(waiting_fibers, a_thread_that_sleeps_on_too_many_words_looks_at_all_of_them
 }
 
 // There is no event: the thread has to wake for the nearest limit.
-TYPED_TEST(waiting_for_a_queue, nobody_else_and_a_limit) {
+TYPED_TEST(waiting_for_a_queue, no_others_and_a_limit) {
   typename TypeParam::template of<int> first(2), second(2);
   const auto wait = [](auto& queue, auto span) {
     const auto end = std::chrono::steady_clock::now() + span;

@@ -52,7 +52,7 @@ TEST(check, catches_a_wrong_order_where_order_is_promised) {
   EXPECT_EQ(error_of<fault::reorders>(false), "");
 }
 
-TEST(check, catches_an_item_that_nobody_sent) {
+TEST(check, catches_an_item_that_was_not_sent) {
   receipt r(1);
   r.add(make_item(7, 1));
   EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that nobody sent");

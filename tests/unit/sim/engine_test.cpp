@@ -108,7 +108,7 @@ TEST(fibers, belong_to_one_simulated_thread_each) {
   EXPECT_EQ(most, (std::array<std::uint64_t, 3>{1, 2, 3}));
 }
 
-TEST(clock, goes_on_while_stores_wait_for_their_lines) {
+TEST(clock, continues_while_stores_wait_for_their_lines) {
   std::array<counter, 4> all;
   const auto store = [&](unsigned i) { return [&all, i] { all[i].value.store(1, std::memory_order_release); }; };
   // Two may wait; both lines arrive after 200 ns, the second a nanosecond later, as it was asked for later.
@@ -141,7 +141,7 @@ TEST(clock, lines_that_all_want_travel_one_after_another) {
   }
 }
 
-TEST(clock, who_has_a_line_goes_on_until_a_request_arrives) {
+TEST(clock, the_owner_of_a_line_continues_until_a_request_arrives) {
   engine here(small_machine(), 1);
   counter shared;
   constexpr std::uint64_t each = 1000;
@@ -208,7 +208,7 @@ TEST(clock, plain_data_is_written_when_it_has_changed) {
   EXPECT_EQ(seen.lines.transfers(), 2U);
 }
 
-TEST(clock, a_sleeper_goes_on_after_it_has_been_woken) {
+TEST(clock, a_sleeper_continues_after_it_has_been_woken) {
   engine here(small_machine(), 1);
   atomic<std::uint32_t> word{0};
   picoseconds woken_at = 0;
@@ -231,7 +231,7 @@ TEST(clock, a_sleeper_goes_on_after_it_has_been_woken) {
   EXPECT_GE(goes_on, woken_at + 5'000'000);
 }
 
-TEST(simulation, says_who_sleeps_for_ever) {
+TEST(simulation, names_the_thread_that_sleeps_forever) {
   atomic<std::uint32_t> word{0};
   EXPECT_EQ(why_not({0, 1},
                     [&](unsigned i) {
