@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace muster::bench {
@@ -30,18 +31,23 @@ outcome outcome_of(const start_spec& spec, clock::duration until_results, std::u
   return result;
 }
 
-template <bool FromZygote>
+enum class made_by { program, zygote, zygote_without_spares };
+enum class pause { none, before_each };
+
+template <made_by By, pause When = pause::none>
 outcome run_sandboxes(const start_spec& spec) {
   share_units(spec.pus);
   std::optional<zygote> maker;
-  if constexpr (FromZygote) maker.emplace();
+  if constexpr (By == made_by::zygote) maker.emplace();
+  if constexpr (By == made_by::zygote_without_spares) maker.emplace(zygote_options{.prepared = 0});
   clock::duration until_results{}, whole{};
   std::uint64_t wrong = 0;
   for (std::uint64_t n = 0; n < spec.items; ++n) {
+    if constexpr (When == pause::before_each) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const clock::time_point begin = clock::now();
     {
       std::optional<sandbox> box;
-      if constexpr (FromZygote) box.emplace(*maker, muster::policy{});
+      if constexpr (By != made_by::program) box.emplace(*maker, muster::policy{});
       else box.emplace(muster::policy{});
       wrong += box->run([n](inside&) { return answer_to(n); }).value() != answer_to(n) ? 1U : 0U;
       until_results += clock::now() - begin;
@@ -81,8 +87,13 @@ void add_sandbox_starts(catalogue& to) {
     c.start = std::move(run);
     to.all.push_back(c);
   };
-  add("sandbox", "made by the program itself, a fork of it", run_sandboxes<false>);
-  add("sandbox from a zygote", "made by an early copy of the program", run_sandboxes<true>);
+  add("sandbox", "made by the program itself, a fork of it", run_sandboxes<made_by::program>);
+  add("sandbox from a zygote", "made by an early copy of the program, one after another",
+      run_sandboxes<made_by::zygote>);
+  add("sandbox from a zygote after a pause", "made of a process that the zygote has prepared in the pause",
+      run_sandboxes<made_by::zygote, pause::before_each>);
+  add("sandbox forked by a zygote after a pause", "the zygote prepares none",
+      run_sandboxes<made_by::zygote_without_spares, pause::before_each>);
   add("job in a running sandbox", "one after another", run_jobs);
 }
 

@@ -158,6 +158,20 @@ class sandbox_death_test : public ::testing::Test {
     }
     return false;
   }
+  /// Makes sandboxes that are alike until the zygote has a spare, and returns its process.
+  int await_spare(zygote& early) const {
+    for (;;) {
+      work(&early);
+      work(&early);
+      // It has no other children now. A spare is forked within milliseconds, unless the zygote had to wait.
+      for (int i = 0; i < 50; ++i) {
+        if (const std::vector<int> all = children(early.process()); !all.empty() && is_asleep(all.front()))
+          return all.front();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+  static bool is_asleep(int process) { return process_state("/proc/" + std::to_string(process)).letter == 'S'; }
   static void expect_clear(const sandbox_end& how) {
     EXPECT_TRUE(how.why == reason::by_signal || how.why == reason::unknown) << how.text();
   }
@@ -365,7 +379,7 @@ TEST_F(sandbox_death_test, of_an_inside_that_is_stopped_by_the_end_of_its_sandbo
 
 // --------------------------------------------------------------------------------------------- SIGSTOP of a zygote
 
-zygote_options impatient() { return {.patience = std::chrono::milliseconds(10)}; }
+zygote_options impatient() { return {.patience = std::chrono::milliseconds(10), .prepared = 0}; }
 
 /// A zygote that has been continued kills the insides that are not wanted any more, and reaps all.
 void await_no_children(const zygote& of) {
@@ -413,7 +427,7 @@ TEST_F(sandbox_death_test, not_of_the_outside_when_its_zygote_is_stopped_at_its_
 TEST_F(sandbox_death_test, not_of_the_outside_when_its_zygote_is_stopped_while_sandboxes_run) {
   work(nullptr);
   std::optional<zygote> early;
-  early.emplace(zygote_options{.patience = std::chrono::milliseconds(100)});
+  early.emplace(zygote_options{.patience = std::chrono::milliseconds(100), .prepared = 0});
   const ledger before;
   for (const bool lasts : {true, false}) {
     std::optional<sandbox> runs, ends;
@@ -466,6 +480,74 @@ TEST_F(sandbox_death_test, not_of_the_outside_when_its_zygote_is_stopped_at_any_
   await_no_children(early);
   EXPECT_EQ(ledger(), before);
   RecordProperty("right", std::to_string(right));
+}
+
+// ------------------------------------------------------------------------------------------- spares of a zygote
+
+TEST_F(sandbox_death_test, of_a_spare) {
+  zygote early;
+  const int first = await_spare(early);
+  ::kill(first, SIGKILL);
+  const ledger before;
+  const int second = await_spare(early);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(ledger(), before);
+  {
+    const sandbox box(early, rules(), small());
+    EXPECT_EQ(box.process(), second);
+  }
+  // While it is ordered, and while it becomes an inside.
+  for (unsigned i = 0; i < 40; ++i) {
+    const int spare = await_spare(early);
+    std::thread kills([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(10 * i));
+      ::kill(spare, SIGKILL);
+    });
+    work(&early);
+    kills.join();
+    EXPECT_EQ(ledger(), before);
+  }
+}
+
+// Where the process that has the broker is killed, or its zygote is, nothing is left of the zygote's spares.
+TEST_F(sandbox_death_test, of_the_outside_and_of_the_zygote_of_a_spare) {
+  for (const bool of_zygote : {false, true}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      zygote early({.prepared = 3});
+      await_spare(early);
+      while (children(early.process()).size() < 3) std::this_thread::yield();
+      ::kill(of_zygote ? early.process() : ::getpid(), SIGKILL);
+      ::_exit(0);
+    }
+    int status = 0;
+    unsigned ended = 0;
+    while (::waitpid(-1, &status, 0) > 0) ++ended;  // itself, and what was left behind: all of it ends
+    EXPECT_GE(ended, 2U);
+  }
+  // One that ends in order leaves none to be reaped by others.
+  {
+    zygote early({.prepared = 3});
+    await_spare(early);
+  }
+  EXPECT_TRUE(children().empty());
+}
+
+TEST_F(sandbox_death_test, not_of_the_outside_when_a_zygote_with_spares_is_stopped_at_any_time) {
+  work(nullptr);
+  zygote early({.patience = std::chrono::milliseconds(10), .prepared = 2});
+  const ledger before;
+  for (unsigned i = 0; i < 40; ++i) {
+    await_spare(early);
+    std::thread stops([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(20 * i));
+      ::kill(early.process(), SIGSTOP);
+    });
+    work(&early);
+    stops.join();
+    ::kill(early.process(), SIGCONT);
+  }
+  EXPECT_EQ(ledger(), before);
 }
 
 }  // namespace

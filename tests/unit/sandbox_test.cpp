@@ -28,6 +28,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -877,6 +878,69 @@ TEST_F(sandbox_test, is_made_by_one_zygote_for_many_threads) {
   for (std::thread& one : threads) one.join();
   EXPECT_EQ(sum, 10 * (0 + 10 + 20 + 30) + 4 * 45);
   EXPECT_EQ(files_open(), before);
+}
+
+/// The children of a process.
+std::set<int> children_of(int process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
+  return {std::istream_iterator<int>(file), {}};
+}
+/// Waits until a zygote that has no sandboxes has one child.
+int await_spare(const muster::zygote& early) {
+  for (;;)
+    if (const std::set<int> all = children_of(early.process()); all.size() == 1) return *all.begin();
+}
+
+TEST_F(sandbox_test, is_made_of_a_process_that_the_zygote_has_prepared) {
+  if (!std::ifstream("/proc/self/task/" + std::to_string(::getpid()) + "/children"))
+    GTEST_SKIP() << "/proc does not show the children of a process";
+  seen_by_jobs = 7;
+  muster::zygote early;
+  seen_by_jobs = 8;
+  const auto fresh = [&](const policy& rules) { return sandbox(early, rules).process(); };
+  const std::set<int> forked{fresh(policy()), fresh(policy())};
+  const int spare = await_spare(early);
+  EXPECT_FALSE(forked.contains(spare));
+  // For other kinds of sandboxes it is not taken.
+  EXPECT_NE(fresh(reads()), spare);
+  EXPECT_NE(sandbox(early, policy(), {.jobs = 2}).process(), spare);
+  {
+    sandbox box(early, policy());
+    EXPECT_EQ(box.process(), spare);
+    EXPECT_EQ(box.run([](inside&) { return seen_by_jobs; }).value(), 7);
+    EXPECT_EQ(box.run([](inside& in) { return in.getppid(); }).value(), ::getppid());
+    EXPECT_EQ(box.missing_layers(), sandbox(policy()).missing_layers());
+    EXPECT_TRUE(fs::is_empty("/proc/" + std::to_string(spare) + "/fd"));
+  }
+
+  // One with limits has them, those of its own policy.
+  fresh(reads());
+  fresh(reads());
+  const int other = await_spare(early);
+  EXPECT_NE(other, spare);
+  sandbox box(early, policy().read(root_.string()).memory(32U << 20U).time(1));
+  EXPECT_EQ(box.process(), other);
+  const text name = path("file");
+  EXPECT_EQ(box.run([name](inside& in, window w) { return in.read(in.open(name.at), w); }).value(), 14);
+  EXPECT_TRUE(box.run([](inside&) {
+                   return ::mmap(nullptr, 33U << 20U, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+                          MAP_FAILED;
+                 })
+                  .value());
+  EXPECT_TRUE(box.run([](inside&) {
+                   return ::mmap(nullptr, 31U << 20U, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+                          MAP_FAILED;
+                 })
+                  .value());
+  const auto late = box.run([](inside& in) {
+    for (;;) in.getppid();
+  });
+  EXPECT_EQ(late.end().why, reason::out_of_time);
+}
+
+TEST_F(sandbox_test, is_forked_by_a_zygote_that_prepares_none) {
+  muster::zygote early({.prepared = 0});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(sandbox(early, policy()).run([](inside&) { return 5; }).value(), 5);
 }
 
 TEST_F(sandbox_test, ends_with_its_zygote) {

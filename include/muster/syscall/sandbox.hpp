@@ -550,7 +550,7 @@ inline bool sandbox::await_report(const detail::message_socket& news, deadline_c
   while (::poll(waits.data(), waits.size(), -1) < 0 && errno == EINTR) {
   }
   const deadline ended = deadline_clock::now();
-  while (!news.await(POLLIN, deadline_clock::now() + std::chrono::milliseconds(20))) {
+  while (!news.await_message(deadline_clock::now() + std::chrono::milliseconds(20))) {
     // When it has been killed, the report has no news.
     const std::lock_guard lock(state_->mutex);
     const auto enough = killed_for_ ? std::min<deadline_clock::duration>(patience, std::chrono::seconds(1)) : patience;

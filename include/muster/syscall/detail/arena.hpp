@@ -93,6 +93,7 @@ struct arena_plan {
   std::uint64_t window_of(std::uint32_t job) const noexcept { return calls * copy_bytes + job * window_bytes; }
   std::uint64_t data_bytes() const noexcept { return window_of(jobs); }
   std::uint64_t bytes() const noexcept { return data_at() + data_bytes(); }
+  bool operator==(const arena_plan&) const = default;
 };
 
 /// A plan, and its address in this process.

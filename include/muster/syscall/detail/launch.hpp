@@ -82,6 +82,13 @@ struct launch_plan {
   bool name_spaces = true;
   std::int32_t name_spaces_error = -1;  // of the parent, which has entered them for its children; -1: it has not
   bool settled = false;                 // the parent has called launch::settle()
+
+  /// True if a process that was prepared for one can become the inside of the other.
+  bool is_like(const launch_plan& other) const noexcept {
+    return arena == other.arena && stack_bytes == other.stack_bytes &&
+           (memory_bytes != 0) == (other.memory_bytes != 0) && asymmetric == other.asymmetric &&
+           executable == other.executable && name_spaces == other.name_spaces;
+  }
 };
 
 /// The entry of a job: called with its closure and room for its result.
@@ -89,13 +96,17 @@ using job_function = void (*)(muster::inside&, std::span<std::byte> window, cons
 
 class launch {
  public:
-  /// Call in a new process with one thread; never returns.
+  /// Waits until an inside is wanted, changes the plan to one that is like it, and maps its arena at the address.
+  using order = bool (*)(launch_plan&, unsigned char* arena) noexcept;
+
+  /// Call in a new process with one thread; never returns. With an order, `arena` is memory that the arena replaces.
   [[noreturn]] static void become_inside(const launch_plan& plan, unsigned char* arena,
-                                         program* instead_of_jobs = nullptr) noexcept {
+                                         program* instead_of_jobs = nullptr, order ordered = nullptr) noexcept {
     launch here(plan, arena_map(plan.arena, arena), instead_of_jobs);
     try {
       here.leave_behind();
       here.prepare();
+      if (ordered != nullptr && !ordered(here.plan_, arena)) ::_exit(1);
       here.shut();
       here.live();
     } catch (const std::bad_alloc&) {
@@ -194,14 +205,10 @@ class launch {
   void shut() {
     step_ = launch_step::limits;
     set_limits();
-    be_killed_first();
     if (::syscall(SYS_close_range, 0, ~0U, 0) != 0) fail(launch_step::files, errno);
-    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     note(layer::landlock, allow_no_file());
     if (plan_.name_spaces)
       note(layer::name_spaces, plan_.name_spaces_error >= 0 ? plan_.name_spaces_error : enter_name_spaces());
-    if (plan_.asymmetric && !join_heavy_fences(futex_scope::shared)) fail(launch_step::fences, errno);
-    join_heavy_fences(futex_scope::process);  // for the jobs; if it is missing, it was missing in the parent
   }
 
   /// `error` is 0 or an error number.
@@ -284,6 +291,10 @@ class launch {
     code_ = allowed.compiled(wall::refusal::trap);
     thread_pointer::prepare();
     if (!trap::listen()) fail(launch_step::handler, errno);
+    be_killed_first();
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (plan_.asymmetric && !join_heavy_fences(futex_scope::shared)) fail(launch_step::fences, errno);
+    join_heavy_fences(futex_scope::process);  // for the jobs; if it is missing, it was missing in the parent
   }
 
   [[noreturn]] void live() {
@@ -332,7 +343,7 @@ class launch {
     put_words(slot.result, result.data(), result.size());
   }
 
-  const launch_plan plan_;
+  launch_plan plan_;
   const arena_map at_;
   program* const program_;
   const bell to_outside_;
