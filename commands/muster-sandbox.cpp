@@ -36,15 +36,15 @@ using muster::sandbox_refusal;
 enum status : int { failed = 125, not_executable = 126, not_found = 127, by_signal = 128 };
 
 /// The policy of a program without one: it may read everything that the system has installed, and gets memory.
-constexpr std::string_view usual_policy =
+constexpr std::string_view default_policy =
     "read /usr\n"
     "write /dev/null\n"
     "memory 1G executable\n";
 
 policy read_policy(const std::string& file) {
-  if (file.empty()) return policy::parse(usual_policy, "the usual policy");
+  if (file.empty()) return policy::parse(default_policy, "the default policy");
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw std::runtime_error("cannot read the policy " + file);
+  if (!in) throw std::runtime_error("cannot read the policy " + file + "; name a readable file");
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   return policy::parse(text, file);
 }
@@ -79,7 +79,8 @@ class refusals {
   refusals(bool learns, const std::string& log) : learns_(learns) {
     if (log.empty()) return;
     log_.reset(std::fopen(log.c_str(), "w"));
-    if (log_ == nullptr) throw std::runtime_error("cannot write the log " + log);
+    if (log_ == nullptr)
+      throw std::runtime_error("cannot write the log " + log + "; name a file in a writable directory");
   }
   void add(const sandbox_refusal& one) {
     const std::lock_guard lock(mutex_);
@@ -97,7 +98,7 @@ class refusals {
   /// Rules that would have changed something: of what is there.
   void tell() const {
     if (!learns_) return;
-    std::fprintf(stderr, "# rules that would have allowed what was refused:\n");
+    std::fprintf(stderr, "# rules that would have allowed the refused calls:\n");
     for (const std::string& rule : rules_) {
       const std::size_t space = rule.find(' ');
       const std::string kind = rule.substr(0, space), path = rule.substr(space + 1);
@@ -132,7 +133,8 @@ int run(const arguments& given) {
   muster::sandbox_program program;
   program.path = found(given.program.front());
   if (!fs::exists(program.path)) {
-    std::fprintf(stderr, "muster-sandbox: there is no program %s\n", program.path.c_str());
+    std::fprintf(stderr, "muster-sandbox: there is no program %s; name a file, or a program in PATH\n",
+                 program.path.c_str());
     return not_found;
   }
   const std::string path = fs::canonical(program.path).string();
@@ -166,8 +168,8 @@ void explain(const policy& rules) {
   if (rules.memory())
     std::printf("It gets %zu bytes of memory, which %s be executed.\n", *rules.memory(),
                 rules.executable() ? "can" : "cannot");
-  else std::printf("It gets no memory but what it begins with.\n");
-  if (rules.disk()) std::printf("Its files can take %zu bytes of disks.\n", *rules.disk());
+  else std::printf("It gets no memory beyond its first.\n");
+  if (rules.disk()) std::printf("Its files can take %zu bytes on disk.\n", *rules.disk());
   std::printf("It can have %u files open at once.\n", rules.files());
   if (rules.time())
     std::printf("It is ended after %u seconds of processor time, of its own or of its broker.\n", *rules.time());
@@ -179,23 +181,23 @@ void explain(const policy& rules) {
 
 int main(int argc, char** argv) try {
   arguments given;
-  CLI::App app("Runs a program that makes no system calls, and does for it what a policy allows.");
+  CLI::App app("Runs a program without system calls; a broker executes those that a policy allows.");
   app.require_subcommand(1);
   CLI::App* const running = app.add_subcommand("run", "run a program: muster-sandbox run [OPTIONS] -- PROGRAM ARG...");
   running->add_option("--policy", given.policy,
                       "a file of rules; without it: read /usr, write /dev/null, and 1 GiB of memory");
-  running->add_flag("--learn", given.learns, "print the rules that would have allowed what was refused");
-  running->add_option("--log", given.log, "a file for what was refused, as it happens");
+  running->add_flag("--learn", given.learns, "print the rules that would have allowed the refused calls");
+  running->add_option("--log", given.log, "a file to which refusals are written as they happen");
   running->add_option("PROGRAM", given.program, "and its arguments")->required();
-  CLI::App* const checking = app.add_subcommand("check", "tell whether a policy is right");
+  CLI::App* const checking = app.add_subcommand("check", "check a policy for mistakes");
   checking->add_option("FILE", given.policy, "of rules")->required();
-  CLI::App* const explaining = app.add_subcommand("explain", "tell in words what a policy allows");
-  explaining->add_option("FILE", given.policy, "of rules; without it: the usual policy");
+  CLI::App* const explaining = app.add_subcommand("explain", "describe what a policy allows");
+  explaining->add_option("FILE", given.policy, "of rules; without it: the default policy");
   CLI11_PARSE(app, argc, argv);
   if (running->parsed()) return run(given);
   const policy rules = read_policy(given.policy);
   if (explaining->parsed()) explain(rules);
-  else std::printf("%s: right\n", given.policy.c_str());
+  else std::printf("%s: no mistakes\n", given.policy.c_str());
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "muster-sandbox: %s\n", error.what());

@@ -166,12 +166,12 @@ class Failures(Pipe):
     def test_a_queue_that_is_there_already(self):
         path = self.write("in", b"text")
         self.end(self.send(path))
-        self.fails([SEND, path, self.queue], "it is there already; open it, or delete it")
+        self.fails([SEND, path, self.queue], "it already exists; open it, or delete it")
 
     def test_a_queue_that_is_missing_or_something_else(self):
         self.fails([RECEIVE, self.queue, self.out, "--wait", 0], "No such file")
         self.write("queue", b"something else" * 1000)
-        self.fails([RECEIVE, self.queue, self.out], "this is no queue of muster")
+        self.fails([RECEIVE, self.queue, self.out], "this is not a muster queue")
         self.assertFalse(os.path.exists(self.out))
 
     def test_a_full_disk_costs_nothing_that_was_sent(self):

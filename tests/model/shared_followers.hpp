@@ -24,7 +24,7 @@ class clearing {
  public:
   void play() {
     auto& rings = *all_.queue;
-    for (unsigned seat = 1; seat <= 4; ++seat) rings.sit_down(seat == 4 ? dead_from_the_beginning : seat, 1);
+    for (unsigned seat = 1; seat <= 4; ++seat) rings.take_seat(seat == 4 ? dead_from_the_beginning : seat, 1);
     typename place::rings::view seen = rings.view_of(0);
     static_cast<void>(all_.try_push(1, seen, 1));
     static_cast<void>(rings.claim_item(0, 4));
@@ -35,8 +35,8 @@ class clearing {
     const unsigned other = mm::spawn([this] {
       clear_up(1);
       // The next process in this seat is not taken for the dead one.
-      if (all_.queue->sit_down(3, 1) == 4 &&
-          all_.queue->clear_up(4, 3, detail::leave_items{}) != detail::cleared::nobody_dead)
+      if (all_.queue->take_seat(3, 1) == 4 &&
+          all_.queue->clear_up(4, 3, detail::leave_items{}) != detail::cleared::none_dead)
         mm::engine::running().fail("a seat is taken from a process that lives");
     });
     const bool died = !mm::join(mortal) && mm::engine::running().has_stopped(mortal);
@@ -55,7 +55,7 @@ class clearing {
 
     // The next one there dies, too.
     if (rings.seat(4).holder.load(std::memory_order_relaxed) != 0) rings.stand_up(4);
-    rings.sit_down(dead_from_the_beginning, 1);
+    rings.take_seat(dead_from_the_beginning, 1);
     static_cast<void>(all_.try_push(1, seen, 1));
     static_cast<void>(rings.claim_item(0, 4));
     clear_up(2);
@@ -107,10 +107,10 @@ class handover {
   template <class Give>
   unsigned take_place(muster::sync::atomic<std::uint32_t>& of, Give give) {
     const number self = model_life<false>::self();
-    unsigned seat = all_.queue->sit_down(self, 1);
+    unsigned seat = all_.queue->take_seat(self, 1);
     while (seat == 0) {
       muster::sync::yield();
-      seat = all_.queue->sit_down(self, 1);
+      seat = all_.queue->take_seat(self, 1);
     }
     while (!all_.queue->own(of, seat, self, give)) muster::sync::yield();
     expect(seat, 0, 0);
@@ -150,7 +150,7 @@ class heirs {
   explicit heirs(std::vector<unsigned> items) : items_(std::move(items)) {}
 
   void play() {
-    for (unsigned seat = 1; seat != 3 + items_.size(); ++seat) all_.queue->sit_down(seat, 1);
+    for (unsigned seat = 1; seat != 3 + items_.size(); ++seat) all_.queue->take_seat(seat, 1);
     typename place::rings::view seen = all_.queue->view_of(0);
     for (number value = 1; value <= 3; ++value) static_cast<void>(all_.try_push(1, seen, value));
     all_.queue->ends(0).consumer.store(2, std::memory_order_relaxed);

@@ -55,7 +55,7 @@ class shared_ring<T, muster_model_test::tested<Shape, Mortal>, Wait, real_life>
   static void construct(unsigned char*, const shared_facts&, rank_t) {}
   void begin(rank_t first) { base::construct(region_, base::facts(), first); }
 
-  unsigned sit_down(std::uint64_t, std::uint32_t role) { return base::sit_down(life::self(), role); }
+  unsigned take_seat(std::uint64_t, std::uint32_t role) { return base::take_seat(life::self(), role); }
   template <class Give>
   bool own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t, Give give) {
     return base::own(place, me, life::self(), give);
@@ -129,7 +129,7 @@ class shared_lanes {
 
   /// As the queue opens ports, but waits for a lane.
   void open(std::optional<producer_port>& port) {
-    const unsigned seat = sit_down(detail::producer_role);
+    const unsigned seat = take_seat(detail::producer_role);
     unsigned ring = 0;
     while (!rings.own(rings.ends(ring).producer, seat, 0, detail::leave_items{})) {
       ring = (ring + 1) % lanes;
@@ -138,15 +138,15 @@ class shared_lanes {
     queue.recover(port_of_seat{seat, ring, &port, nullptr});
   }
   void open(std::optional<consumer_port>& port) {
-    queue.recover(port_of_seat{sit_down(detail::consumer_role), 0, nullptr, &port});
+    queue.recover(port_of_seat{take_seat(detail::consumer_role), 0, nullptr, &port});
   }
 
   queue_type& queue;
   rings_type& rings;
 
  private:
-  unsigned sit_down(std::uint32_t role) {
-    const unsigned seat = rings.sit_down(0, role);
+  unsigned take_seat(std::uint32_t role) {
+    const unsigned seat = rings.take_seat(0, role);
     if (seat == 0) mm::engine::running().fail("more ports than there are seats");
     return seat;
   }

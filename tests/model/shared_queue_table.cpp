@@ -98,7 +98,7 @@ class rings_as_queue : public as_queue_of_items<rings_as_queue<Shape>> {
 
   rings_as_queue(std::size_t capacity, const options& o) : all_(capacity, o.cells, o.first_rank, mm::most_threads + 1) {
     for (unsigned t = 0; t < mm::most_threads; ++t) {
-      all_.queue->sit_down(t + 1, 1);
+      all_.queue->take_seat(t + 1, 1);
       seen_[t] = all_.queue->view_of(0);
     }
   }

@@ -246,12 +246,12 @@ TYPED_TEST(queue_basics, refuses_impossible_requests_and_says_what_to_do) {
   const auto says = [&](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   };
-  EXPECT_TRUE(says(message(0, {}), "ask for 1 or more"));
+  EXPECT_TRUE(says(message(0, {}), "capacity is 0; it must be at least 1"));
   EXPECT_TRUE(says(message(4, {.threads = 0}), "threads"));
-  EXPECT_TRUE(says(message(std::numeric_limits<std::size_t>::max(), {}), "does not fit into memory"));
-  EXPECT_TRUE(says(message(4, {.threads = std::numeric_limits<std::size_t>::max()}), "does not fit into memory"));
-  EXPECT_TRUE(says(message(100, {.threads = 8, .cells = 64}), "ask for 128"));
-  EXPECT_TRUE(says(message(4, {.threads = 8, .cells = 100}), "power of two; ask for 128"));
+  EXPECT_TRUE(says(message(std::numeric_limits<std::size_t>::max(), {}), "the sum must be at most"));
+  EXPECT_TRUE(says(message(4, {.threads = std::numeric_limits<std::size_t>::max()}), "the sum must be at most"));
+  EXPECT_TRUE(says(message(100, {.threads = 8, .cells = 64}), "must be between 128 and"));
+  EXPECT_TRUE(says(message(4, {.threads = 8, .cells = 100}), "power of two, such as 128"));
   EXPECT_EQ(message(100, {.threads = 8, .cells = 128}), "");
 }
 

@@ -185,7 +185,8 @@ TEST(shared_queue_behind_a_filter, opens_ports_when_it_was_opened_before) {
     const auto info = own.info();
     return in.push(5) == queue_status::success && *out.pop() == 5 && info.participants.size() == 2 &&
            info.participants[0].process != ::getppid() &&
-           says(complaint([&] { static_cast<void>(own.producer()); }), "this process may not see which of them live");
+           says(complaint([&] { static_cast<void>(own.producer()); }),
+                "this process may not see which of them are alive");
   });
   EXPECT_TRUE(opener.ends_well());
   EXPECT_TRUE(queue.info().participants.empty());
@@ -265,7 +266,7 @@ TEST(shared_queue_behind_a_filter, leaves_the_end_of_close_to_another) {
     auto in = queue.consumer();
     auto out = queue.producer();
     forbid({SYS_membarrier});
-    return says(complaint([&] { queue.close(); }), "forbids this process membarrier(2)") && queue.is_closed() &&
+    return says(complaint([&] { queue.close(); }), "a filter forbids membarrier(2)") && queue.is_closed() &&
            out.try_push(2) == queue_status::closed && *in.try_pop() == 1 &&
            in.try_pop().status() == queue_status::busy && in.pop_for(10ms).status() == queue_status::busy;
   });
@@ -311,7 +312,7 @@ TEST(shared_queue_behind_a_filter, is_not_opened_where_its_sleepers_could_be_mis
   child late([&] {
     forbid({SYS_membarrier});
     return says(complaint([&] { shared_queue<int, shape::spsc>::attach(queue.descriptor()); }),
-                "rely on membarrier(2), which this process may not call");
+                "rely on membarrier(2), which is forbidden in this process");
   });
   EXPECT_TRUE(late.ends_well());
 }

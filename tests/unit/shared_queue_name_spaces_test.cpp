@@ -46,7 +46,7 @@ TEST(shared_queue_name_spaces, must_be_the_same_for_all_that_join) {
     // We are where we were; our children are not.
     if (!shared.try_producer()) return wrong;
     return child_returns([&] {
-      constexpr const char* why = "/proc shows the processes of another name space";
+      constexpr const char* why = "/proc belongs to another PID namespace";
       const bool all = refuses(why, [&] { shared.try_producer(); }) && refuses(why, [&] { shared.consumer(); }) &&
                        refuses(why, [&] { shared.recover([](int) {}); }) &&
                        refuses(why, [&] { queue::attach(shared.descriptor()); }) &&
@@ -58,7 +58,7 @@ TEST(shared_queue_name_spaces, must_be_the_same_for_all_that_join) {
         return not_allowed;
       queue own = queue::create_anonymous(4);
       const bool joins_own = own.producer().try_push(1) == muster::queue_status::success;
-      return joins_own && refuses("another name space", [&] { shared.try_consumer(); }) ? right : wrong;
+      return joins_own && refuses("another PID or time namespace", [&] { shared.try_consumer(); }) ? right : wrong;
     });
   });
   if (seen == not_allowed) GTEST_SKIP() << "this process may not make name spaces";

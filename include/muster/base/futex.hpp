@@ -208,8 +208,8 @@ inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept
 inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept {
   if (!try_heavy_fence(scope))
     fail_check(
-        "membarrier(2) worked and then stopped working: a sandbox that the process enters must allow it, or be "
-        "entered before the first pool or queue is made",
+        "heavy_fence: membarrier(2) worked before and now fails; allow it in the process's filter of system calls, or "
+        "install the filter before the first pool or queue is made",
         __FILE__, __LINE__);
 }
 

@@ -66,7 +66,9 @@ class kernel_thread {
       ::pthread_attr_destroy(&with);
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (error != 0) throw std::system_error(error, std::generic_category(), "the system gives no more threads");
+    if (error != 0)
+      throw std::system_error(error, std::generic_category(),
+                              "cannot create a thread; end others, or raise the limit (ulimit -u)");
   }
   void join() noexcept { ::pthread_join(thread_, nullptr); }
 

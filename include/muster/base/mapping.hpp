@@ -44,7 +44,8 @@ class mapping {
   /// As above, but allocates only the first `now` bytes at once, the others when they are used.
   template <class Fill>
   static mapping make_anonymous(std::size_t size, std::size_t now, Fill fill) {
-    mapping made(::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING), "memfd_create");
+    mapping made(::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                 "cannot create shared memory by memfd_create(2)");
     made.fill(size, now, fill);
     // Prevents any process from truncating the memory under the others. Kernels without seals cannot.
     ::fcntl(made.file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -59,7 +60,7 @@ class mapping {
     // On file systems without O_TMPFILE, the file briefly has a temporary name.
     std::string before = path.string() + ".new-XXXXXX";
     if (!nameless) file = ::mkostemp(before.data(), O_CLOEXEC);
-    mapping made(file, "cannot make a file in " + folder.string());
+    mapping made(file, "cannot create a file in " + folder.string());
     const detail::finally gone([&] {
       if (!nameless) ::unlink(before.c_str());
     });
@@ -67,8 +68,8 @@ class mapping {
     const std::string from = nameless ? "/proc/self/fd/" + std::to_string(file) : before;
     if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
       const int why = errno;
-      fail(why, "cannot make " + path.string() +
-                    (why == EEXIST ? ": it is there already; open it, or delete it if nobody uses it" : ""));
+      fail(why, "cannot create " + path.string() +
+                    (why == EEXIST ? ": it already exists; open it, or delete it if it is not in use" : ""));
     }
     return made;
   }
@@ -81,7 +82,8 @@ class mapping {
   }
   /// Maps the memory of a descriptor, which the caller still owns.
   static mapping open_descriptor(int descriptor, bool writable = true) {
-    mapping there(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0), "no descriptor of shared memory");
+    mapping there(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
+                  "cannot duplicate the descriptor; pass an open one of shared memory");
     there.map(there.size_of_file(), writable);
     return there;
   }
@@ -101,8 +103,12 @@ class mapping {
 
   std::size_t size_of_file() const {
     struct stat found{};
-    if (::fstat(file_, &found) != 0) fail(errno, "cannot ask for the size of shared memory");
+    if (::fstat(file_, &found) != 0) fail(errno, "cannot read the size of shared memory");
     return static_cast<std::size_t>(found.st_size);
+  }
+
+  static std::string cannot_allocate(std::size_t size) {
+    return "cannot allocate " + std::to_string(size) + " bytes of shared memory; free some, or ask for less";
   }
 
   template <class Fill>
@@ -114,10 +120,9 @@ class mapping {
       const std::size_t now = std::min(piece, allocated - at);
       const int error = ::posix_fallocate(file_, static_cast<off_t>(at), static_cast<off_t>(now));
       if (error == 0) at += now;
-      else if (error != EINTR) fail(error, "no room for " + std::to_string(size) + " bytes of shared memory");
+      else if (error != EINTR) fail(error, cannot_allocate(size));
     }
-    if (allocated < size && ::ftruncate(file_, static_cast<off_t>(size)) != 0)
-      fail(errno, "no room for " + std::to_string(size) + " bytes of shared memory");
+    if (allocated < size && ::ftruncate(file_, static_cast<off_t>(size)) != 0) fail(errno, cannot_allocate(size));
     map(size, true);
     fill(start());
   }

@@ -82,7 +82,7 @@ class departing {
     /// Requires is<F>().
     template <class F>
     const F& function() const noexcept {
-      static_assert(detail::call<State, F>::is_small, "eliminate: F and its result must be of up to eight bytes");
+      static_assert(detail::call<State, F>::is_small, "eliminate: F and its result must have at most eight bytes each");
       return one_->ref().template as<F>();
     }
     /// Call once, after the last use of function(): the result is stored in its place.

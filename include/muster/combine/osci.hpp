@@ -52,8 +52,8 @@ class osci {
         detached_(options.detached),
         groups_(options.threads),
         list_(options.help, options.detached, &first_, std::forward<Args>(args)...) {
-    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; ask for 1 at least");
-    if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
+    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; it must be at least 1");
+    if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; it must be at least 1");
   }
   /// Runs requests that were posted and not served. Waits for operations that have taken effect but not yet returned;
   /// no other operation may have begun.
@@ -61,7 +61,7 @@ class osci {
     groups_.for_each([](const group& g) {
       if (g.at_end != nullptr) g.at_end->end();
     });
-    MUSTER_CHECK(!list_.is_executing(), "a combining object is destroyed by one of its own operations");
+    MUSTER_CHECK(!list_.is_executing(), "osci: destroyed by one of its own operations; destroy it elsewhere");
     groups_.await_idle();
     groups_.for_each([this](group& g) {
       if (g.open != nullptr && g.open->count == g.open->posted) publish_and_leave(g, *g.open);
@@ -148,7 +148,7 @@ class osci {
   template <class F>
   void post(F function) {
     using call = detail::call<State, F&&>;
-    static_assert(!call::throws, "post: nobody would see what the function throws; make it noexcept");
+    static_assert(!call::throws, "osci::post: the function's exception would be lost; make it noexcept");
     call one(function);
     group& g = own_group();
     const detail::stay here(g);
@@ -162,12 +162,13 @@ class osci {
 
   /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const {
-    MUSTER_CHECK(list_.quiescent(), "osci: destroyed or checked while a thread is inside an operation");
+    MUSTER_CHECK(list_.quiescent(),
+                 "osci: destroyed or checked while a thread is inside an operation; join its users first");
     groups_.for_each([](const group& g) {
       std::size_t at_rest = g.open != nullptr ? 1 : 0;
       for (const fat* b : {g.free, g.unread})
         for (; b != nullptr; b = b->next) ++at_rest;
-      MUSTER_CHECK(at_rest == g.fats.size(), "osci: a batch is lost; this is an error of the library");
+      MUSTER_CHECK(at_rest == g.fats.size(), "osci: a batch is lost; this is a bug in muster");
       MUSTER_CHECK(g.recent == nullptr && (g.open == nullptr || g.open->count == g.open->posted),
                    "osci: destroyed or checked while a ticket is open; get() it first");
     });
@@ -436,7 +437,8 @@ class osci {
   {
     using all = departing<State>;
     static_assert(noexcept(State::eliminate(all(nullptr, 0), std::span<std::uint32_t>())),
-                  "eliminate(departing, notes) must be noexcept: nobody would know which requests have been answered");
+                  "State::eliminate(departing, notes) must be noexcept: after an exception, the answered requests are "
+                  "unknown");
     b.eliminated = false;
     if (b.count < 2) return b.count;
     const std::span places(b.places.get(), b.count);
@@ -469,9 +471,11 @@ class osci {
   fat& record_detached(group& g, Call& call) {
     static_assert(
         Call::is_small,
-        "submit and post take callables and results of up to eight bytes that can be copied as bytes: keep what "
-        "is larger in a record of your own, and let the callable hold a pointer to it");
-    if (!detached_) throw std::logic_error("submit, post: set combine_options::detached when the object is made");
+        "osci::submit, osci::post: callable and result must be trivially copyable and have at most eight bytes each; "
+        "keep larger data in a record of your own, and capture a pointer to it");
+    if (!detached_)
+      throw std::logic_error(
+          "osci::submit, osci::post: combine_options::detached is false; set it when the object is created");
     list_.refuse_nested();
     if (!g.ends_with_flush) [[unlikely]]
       flush_at_thread_end(g);
@@ -550,9 +554,9 @@ class osci<State, Wait>::ticket {
   /// Waits for the result; call once. Throws the function's exception, and std::logic_error on another thread, without
   /// any effect.
   R get() {
-    MUSTER_CHECK(valid(), "osci: get() of a ticket that has been used or moved from");
+    MUSTER_CHECK(valid(), "osci::ticket::get: the ticket has been used or moved from; test valid() first");
     if (!object_->groups_.is_own(*group_))
-      throw std::logic_error("osci: get() of a ticket on another thread than the one that has submitted the request");
+      throw std::logic_error("osci::ticket::get: called on another thread than submit(); pass on the result instead");
     const detail::stay here(*group_);
     await();
     const reading last{*group_, *in_};
@@ -573,7 +577,7 @@ class osci<State, Wait>::ticket {
   }
   void check_thread() const noexcept {
     MUSTER_CHECK(object_->groups_.is_own(*group_),
-                 "osci: a ticket is used or destroyed on another thread than the one that has submitted the request");
+                 "osci::ticket: used or destroyed on another thread than submit(); pass on the result instead");
   }
   osci& await() noexcept {
     osci& object = *std::exchange(object_, nullptr);

@@ -42,8 +42,8 @@ class osci_shared {
       : batch_(options.batch),
         groups_(options.groups != 0 ? options.groups : available_parallelism()),
         list_(options.help, false, &first_, std::forward<Args>(args)...) {
-    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; ask for 1 at least");
-    if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
+    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; it must be at least 1");
+    if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; it must be at least 1");
   }
   /// Waits for operations that have taken effect but not yet returned; no other operation may have begun.
   ~osci_shared() {
@@ -88,7 +88,8 @@ class osci_shared {
       for (const fat* b = g.free.get(); b != nullptr; b = b->next.get()) ++free;
       empty &= g.open.get() == nullptr && free == g.fats.size();
     }
-    MUSTER_CHECK(empty, "osci_shared: destroyed or checked while a thread is inside an operation");
+    MUSTER_CHECK(empty,
+                 "osci_shared: destroyed or checked while a thread is inside an operation; join its users first");
   }
 
  private:
@@ -138,7 +139,7 @@ class osci_shared {
 
   // The last step of an operation is to return its batch, or before that to count itself out of it.
   void await_idle() noexcept {
-    MUSTER_CHECK(!list_.is_executing(), "a combining object is destroyed by one of its own operations");
+    MUSTER_CHECK(!list_.is_executing(), "osci_shared: destroyed by one of its own operations; destroy it elsewhere");
     for (group& g : groups_) {
       // Relaxed: only a thread behind the door changes it.
       for (detail::brief_wait wait; g.in_use.load(std::memory_order_relaxed) != 0; wait.pause())

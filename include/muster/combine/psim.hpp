@@ -146,15 +146,15 @@ concept psim_operation =
 template <class State, class Workspace = no_workspace>
 class psim {
   static_assert(std::is_trivially_copyable_v<State> && std::copyable<State>,
-                "psim<State>: the state is copied as bytes by several threads at once, so it must be trivially "
-                "copyable: keep what it owns elsewhere and numbers in the state, or use osci, which takes any state");
+                "psim<State>: State must be trivially copyable, because several threads copy it as bytes at once; keep "
+                "what it owns elsewhere and indices in it, or use osci, which takes any state");
   static_assert(sizeof(State) <= psim_largest_state,
-                "psim<State>: each operation copies the whole state, so it may have 256 bytes at most: keep the larger "
-                "part elsewhere and numbers in the state, or use osci, which copies nothing");
+                "psim<State>: State must have at most 256 bytes, because each operation copies it; keep the larger "
+                "part elsewhere and indices in it, or use osci, which copies nothing");
   static_assert(
       psim_workspace<Workspace>,
-      "psim<State, Workspace>: each thread makes a workspace without arguments, and tells it how an execution "
-      "has ended: give it commit() and abort(), both noexcept");
+      "psim<State, Workspace>: Workspace must be default-constructible, and have noexcept commit() and abort(), one of "
+      "which ends each execution");
 
  public:
   using state_type = State;
@@ -200,16 +200,15 @@ class psim {
     using result = detail::psim_answer<F, State, Workspace>;
     static_assert(
         std::is_trivially_copyable_v<operation> && sizeof(operation) <= sizeof(std::uint64_t),
-        "psim::apply: the operation travels in eight bytes that are copied, so it may be a function pointer, or a "
-        "lambda with captures of eight bytes at most, by value, that are trivially copyable");
+        "psim::apply: the operation must be trivially copyable and have at most eight bytes: pass a function pointer, "
+        "or a lambda that captures at most eight bytes, by value");
     static_assert(
         detail::psim_call<operation, State, Workspace>::is_nothrow,
-        "psim::apply: the operation is executed by several threads on copies of the state, where nobody could "
-        "catch what it throws: declare it noexcept, and not mutable, and give it a result that says what failed");
-    static_assert(
-        psim_result<result>,
-        "psim::apply: the result is copied in sixteen bytes, so it must be trivially copyable, no reference, and of "
-        "16 bytes at most: return less, or an index into a table, or use osci, which returns anything");
+        "psim::apply: several threads execute the operation on copies of the state, so it cannot throw to its caller: "
+        "declare it noexcept, and not mutable, and return a result that says what failed");
+    static_assert(psim_result<result>,
+                  "psim::apply: the result must be trivially copyable, have at most 16 bytes and be no reference: "
+                  "return less, or an index into a table, or use osci, which returns anything");
     constexpr bool has_two_words = detail::words_of<result> == 2;
     group& me = own_group();
     const operation f(std::forward<F>(function));
@@ -278,12 +277,13 @@ class psim {
     const word* const current = record(head_.load(std::memory_order_relaxed));
     groups_.for_each([&](const group& g) {
       MUSTER_CHECK(g.count == 0 && !g.executing.load(std::memory_order_relaxed),
-                   "psim: destroyed or checked while a thread is inside an operation");
+                   "psim: destroyed or checked while a thread is inside an operation; join its users first");
       const bool toggle = (toggles_[g.index / 64].load(std::memory_order_relaxed) & bit_of(g.index)) != 0;
       const bool executed = (current[bits_at(g.index)].load(std::memory_order_relaxed) & bit_of(g.index)) != 0;
       MUSTER_CHECK(toggle == g.toggle && executed == toggle,
-                   "psim: destroyed or checked while an operation is announced that has not been executed");
-      MUSTER_CHECK(g.index < extent_.load(std::memory_order_relaxed), "psim: a thread has come that is not counted");
+                   "psim: destroyed or checked before an announced operation has been executed; join its users first");
+      MUSTER_CHECK(g.index < extent_.load(std::memory_order_relaxed),
+                   "psim: a thread is not counted; this is a bug in muster");
     });
   }
 
@@ -428,9 +428,9 @@ class psim {
 
   static unsigned checked_threads(const combine_options& options) {
     if (options.threads > most_threads)
-      throw std::invalid_argument("psim names threads in 16 bits: combine_options::threads is " +
-                                  std::to_string(options.threads) + "; ask for 65536 at most");
-    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; ask for 1 at least");
+      throw std::invalid_argument("psim: combine_options::threads is " + std::to_string(options.threads) +
+                                  "; it must be at most 65536");
+    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; it must be at least 1");
     return options.threads;
   }
 
@@ -453,7 +453,7 @@ class psim {
   static void refuse_within(const group& own) noexcept {
     MUSTER_CHECK(!own.executing.load(std::memory_order_relaxed),
                  "psim: used from within one of its own operations, or by a fiber to which one has yielded; operations "
-                 "must be functions of the State& and of what they bring along");
+                 "may use only the State& and their captures");
   }
 
   // ---------------------------------------------------------------------------------------------------- requests

@@ -181,7 +181,8 @@ void psim_queue<T>::check() const {
   std::size_t items = 0;
   const std::uint64_t end = for_each([&](std::uint64_t) { ++items; });
   const std::optional<push_end> now = pushes_.try_load();
-  MUSTER_CHECK(now && now->end == end, "psim_queue: items are not linked, or a thread is inside an operation");
+  MUSTER_CHECK(now && now->end == end,
+               "psim_queue: items are not linked, or a thread is inside an operation; join its users first");
   nodes_.check(items);  // the node without an item makes up for first_, which no thread made
 }
 

@@ -100,7 +100,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   producer_handle producer() {
     if (std::optional<producer_handle> one = try_producer()) return *std::move(one);
     throw std::length_error("lanes: all " + std::to_string(lanes_.size()) +
-                            " lanes are taken; ask the constructor for more producers, or end a producer_handle first");
+                            " lanes are taken; construct it with more producers, or destroy a producer_handle first");
   }
 
   /// As producer(), but returns nothing if all lanes are taken. Wait-free.
@@ -170,7 +170,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
       const bool has_items = lanes_[i]->queue.size_approx() != 0;
       MUSTER_CHECK(!has_items || marked_.next(i, i + 1) == i, "lanes: a lane has items, but is not marked");
       MUSTER_CHECK(i < used || !(has_items || lanes_[i]->taken.load(std::memory_order_relaxed)),
-                   "lanes: a lane is in use that consumers do not look at");
+                   "lanes: a lane is in use that consumers do not scan");
     }
   }
 
@@ -200,10 +200,10 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   // Returns `producers`, or throws std::invalid_argument.
   static std::size_t lanes_for(std::size_t producers) {
     static constexpr std::size_t most = std::size_t{1} << 24;  // see seated::pack()
-    if (producers == 0) detail::refuse("lanes", "0 producers push nothing; ask for 1 or more");
+    if (producers == 0) detail::refuse("lanes", "producers is 0; it must be at least 1");
     if (producers > most)
       detail::refuse("lanes",
-                     std::to_string(producers) + " producers are too many; the most is " + std::to_string(most));
+                     "producers is " + std::to_string(producers) + "; it must be at most " + std::to_string(most));
     return producers;
   }
 

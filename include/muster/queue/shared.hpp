@@ -94,8 +94,8 @@ struct real_life {
 template <class T, class Shape = shape::mpmc, class Wait = wait::spin_then_park>
 class shared_queue {
   static_assert(std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T>,
-                "what goes from process to process is bytes: the item must be trivially copyable");
-  static_assert(alignof(T) <= isolation_size, "the item asks for more alignment than the queue's memory has");
+                "shared_queue<T>: T must be trivially copyable, because items are copied between processes as bytes");
+  static_assert(alignof(T) <= isolation_size, "shared_queue<T>: T must not be aligned to more than isolation_size");
   using engine = detail::shared_ring<T, Shape, Wait, detail::real_life>;
   using claimed = detail::shared_claim<T>;
   struct state;
@@ -152,7 +152,7 @@ class shared_queue {
     const std::uint64_t self = state_->process();
     if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
     auto slip = std::make_unique<slipping>();  // may throw, so before a seat is taken
-    const unsigned seat = rings.sit_down(self, detail::producer_role);
+    const unsigned seat = rings.take_seat(self, detail::producer_role);
     if (seat == 0) return std::nullopt;
     for (unsigned ring = 0; ring < rings.facts().rings; ++ring)
       if (!Shape::one_producer || rings.own(rings.ends(ring).producer, seat, self, detail::leave_items{})) {
@@ -167,7 +167,7 @@ class shared_queue {
     const std::uint64_t self = state_->process();
     if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
     auto slip = std::make_unique<slipping>();  // as above
-    const unsigned seat = rings.sit_down(self, detail::consumer_role);
+    const unsigned seat = rings.take_seat(self, detail::consumer_role);
     if (seat == 0) return std::nullopt;
     if constexpr (Shape::one_consumer) {
       if (!rings.own(rings.ends(0).consumer, seat, self, detail::hand_over{})) {
@@ -191,9 +191,9 @@ class shared_queue {
       ports += state_->rings.clear_up(s, self, [&](const T& item) { give(item); }) == detail::cleared::done;
     for (const shared_queue_participant& p : info().participants)
       if (p.hidden && p.process != number_of(self))
-        throw shared_queue_error("shared_queue::recover: a filter forbids this process to see whether process " +
-                                 std::to_string(p.process) + " lives (" + std::to_string(ports) +
-                                 " ports cleared up); call recover() in another process, or allow getpgid(2)");
+        throw shared_queue_error("shared_queue::recover: a filter prevents this process from seeing if process " +
+                                 std::to_string(p.process) + " is alive (" + std::to_string(ports) +
+                                 " ports recovered); call recover() in another process, or allow getpgid(2)");
     return ports;
   }
 
@@ -204,9 +204,8 @@ class shared_queue {
   void close() {
     if (!state_->rings.close())
       throw shared_queue_error(
-          "shared_queue::close: pushes are refused from now on, but a filter forbids this process membarrier(2), by "
-          "which "
-          "it would find the last item; call close() in another process, or allow membarrier(2)");
+          "shared_queue::close: pushes are now refused, but a filter forbids membarrier(2), which finds the last item; "
+          "call close() in another process, or allow membarrier(2)");
   }
 
   bool is_closed() const noexcept { return state_->rings.is_closed(); }
@@ -253,11 +252,12 @@ class shared_queue {
     static constexpr const char* here = "shared_queue";
     detail::shared_facts f;
     if (options.ports == 0 || options.ports >= detail::shared_word::most_seats)
-      detail::refuse(here, std::to_string(options.ports) + " ports; ask for 1 to " +
+      detail::refuse(here, "ports is " + std::to_string(options.ports) + "; it must be between 1 and " +
                                std::to_string(detail::shared_word::most_seats - 1));
     if (!detail::is_tag(options.tag)) detail::refuse(here, detail::no_tag(options.tag));
     if (Shape::many_rings && (options.lanes == 0 || options.lanes > options.ports))
-      detail::refuse(here, std::to_string(options.lanes) + " lanes; ask for 1 to as many as there are ports");
+      detail::refuse(here, "lanes is " + std::to_string(options.lanes) + "; it must be between 1 and ports (" +
+                               std::to_string(options.ports) + ")");
     f.seats = options.ports + 1;
     f.rings = Shape::many_rings ? options.lanes : 1;
     f.capacity = capacity;
@@ -281,8 +281,8 @@ class shared_queue {
     detail::compare_facts(f, detail::lay_out<T>(wanted), name);
     auto s = std::make_shared<state>(std::move(memory), f);
     if (s->rings.header().consumers.asymmetric() && !sync::asymmetric_fences(futex_scope::shared))
-      throw shared_queue_error(name +
-                               ": its other users rely on membarrier(2), which this process may not call; allow it");
+      throw shared_queue_error(
+          name + ": its other users rely on membarrier(2), which is forbidden in this process; allow membarrier(2)");
     return shared_queue(std::move(s));
   }
 
@@ -291,25 +291,26 @@ class shared_queue {
   std::string why_no_port(bool produces) const {
     const shared_queue_info now = info();
     const auto any = [&](auto is) { return std::any_of(now.participants.begin(), now.participants.end(), is); };
-    const std::string unseen = any([](const auto& p) { return p.hidden; })
-                                   ? "; this process may not see which of them live: call recover() in one that may"
-                                   : "";
+    const std::string unseen =
+        any([](const auto& p) { return p.hidden; })
+            ? "; this process may not see which of them are alive: call recover() in one that may"
+            : "";
     if (now.participants.size() + 1 >= state_->rings.facts().seats)
       return "shared_queue: all " + std::to_string(now.participants.size()) + " ports are in use" +
-             (any([](const auto& p) { return !p.alive; }) ? "; some by processes that have died: call recover()"
+             (any([](const auto& p) { return !p.alive; }) ? ", some of dead processes; call recover()"
               : unseen.empty()                            ? "; create it with more"
                                                           : unseen);
     std::string who;
     for (const shared_queue_participant& p : now.participants)
       if (p.produces == produces) who += (who.empty() ? " " : ", ") + std::to_string(p.process);
     return std::string("shared_queue: ") +
-           (Shape::many_rings ? "all lanes have producers"
-            : produces        ? "the producer is"
-                              : "the consumer is") +
+           (Shape::many_rings ? "all lanes have a producer, in"
+            : produces        ? "there is a producer, in"
+                              : "there is a consumer, in") +
            " process" + (who.empty() ? " (just gone; try again)" : who) +
            (!unseen.empty()     ? unseen
             : Shape::many_rings ? "; create it with more lanes"
-                                : "; a queue of shape mpmc may have several of both");
+                                : "; close its port first, or use the shape mpmc, which takes several");
   }
 
   std::shared_ptr<state> state_;

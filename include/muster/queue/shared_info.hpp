@@ -65,7 +65,7 @@ inline bool is_tag(const std::string& tag) {
   return tag.size() < sizeof(shared_facts::tag) && tag.find('\0') == std::string::npos;
 }
 inline std::string no_tag(const std::string& tag) {
-  return std::string("the tag '") + tag.c_str() + "' is longer than 31 bytes, or has a 0 in it; name a shorter one";
+  return std::string("the tag '") + tag.c_str() + "' is longer than 31 bytes or contains a 0 byte; choose another";
 }
 
 template <std::size_t Size>
@@ -77,18 +77,17 @@ std::string text_of(const std::array<char, Size>& text) {
 inline std::string why_foreign(const shared_facts& f) {
   const std::uint64_t boot = boot_identity(), name_space = process_name_space();
   if ((boot == 0 && f.boot != 0) || (name_space == 0 && f.name_space != 0))
-    return "this process cannot read /proc, by which it would tell which of the others live; mount it, allow to read "
-           "it, or open ports before a filter forbids it";
+    return "this process cannot read /proc, which shows the processes that are alive; mount it, allow reading it, or "
+           "open ports before a filter forbids it";
   if ((boot != 0 && f.boot == 0) || (name_space != 0 && f.name_space == 0))
-    return "the process that created the queue could not read /proc, so nothing tells which processes have died; "
-           "create it where /proc can be read";
+    return "the process that created the queue could not read /proc, so dead processes cannot be detected; create the "
+           "queue where /proc can be read";
   if (!sees_own_processes())
-    return "/proc shows the processes of another name space, and nobody could tell who has died; mount it anew in this "
-           "one";
+    return "/proc belongs to another PID namespace, so dead processes cannot be detected; mount /proc for this one";
   if (f.boot != boot)
-    return "the queue is from before this machine was started anew, and nobody knows who had died in it; delete it";
+    return "the queue was created before the machine's last boot, so dead processes cannot be detected; delete it";
   if (f.name_space != name_space)
-    return "the queue belongs to another name space of processes or of time, where they have other names; share both";
+    return "the queue belongs to another PID or time namespace, where processes have other ids; share both namespaces";
   return {};
 }
 
@@ -97,15 +96,15 @@ inline shared_facts read_facts(const mapping& memory, const std::string& name) {
   const auto refuse = [&](const std::string& why) { throw shared_queue_error(name + ": " + why); };
   shared_facts f;
   if (memory.size() < sizeof(shared_header))
-    refuse(std::to_string(memory.size()) + " bytes are too few for a queue; it was truncated, or is something else");
+    refuse(std::to_string(memory.size()) + " bytes are too few for a queue; it was truncated, or is another file");
   std::memcpy(&f, memory.start(), sizeof(f));
-  if (f.magic != shared_magic) refuse("this is no queue of muster");
+  if (f.magic != shared_magic) refuse("this is not a muster queue");
   if (f.version != shared_version)
-    refuse("the queue has version " + std::to_string(f.version) + " of the layout, and this program " +
-           std::to_string(shared_version) + "; build both against the same muster");
+    refuse("the queue has layout version " + std::to_string(f.version) + ", and this program " +
+           std::to_string(shared_version) + "; build both with the same muster");
   if (f.size != memory.size())
     refuse("the queue has " + std::to_string(f.size) + " bytes, and the file " + std::to_string(memory.size()) +
-           "; it was truncated, delete it and create another");
+           "; it was truncated: delete it and create another");
   const shared_facts own = lay_out(f);
   if (!std::has_single_bit(f.cells) || f.capacity == 0 || f.capacity > f.cells || f.cells > f.size / 16 ||
       f.rings == 0 || f.rings >= f.seats || f.seats > shared_word::most_seats || f.item_size == 0 ||
@@ -121,7 +120,7 @@ inline void compare_facts(const shared_facts& there, const shared_facts& wanted,
   const auto compare = [&](const char* what, const auto& have, const auto& want) {
     if (have != want)
       throw shared_queue_error(name + ": the queue's " + what + " is " + have + ", and this program's " + want +
-                               "; open it as it was made");
+                               "; open it with the type and options that created it");
   };
   compare("shape", text_of(there.shape), text_of(wanted.shape));
   // Not "'" + …: g++ 12 warns of a non-existent overlap there.

@@ -46,11 +46,12 @@ class combining_object {
   template <class... Args>
   explicit combining_object(const combine_options& options = {}, Args&&... args)
       : nodes_(options.threads), technique_(options.help, std::forward<Args>(args)...) {
-    if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; ask for 1 at least");
+    if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; it must be at least 1");
   }
   /// Waits for operations that have taken effect but not yet returned; no other operation may have begun.
   ~combining_object() {
-    MUSTER_CHECK(!technique_.is_executing(), "a combining object is destroyed by one of its own operations");
+    MUSTER_CHECK(!technique_.is_executing(),
+                 "combining object: destroyed by one of its own operations; destroy it elsewhere");
     nodes_.await_idle();
     check();
   }
@@ -78,7 +79,7 @@ class combining_object {
   /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const {
     MUSTER_CHECK(technique_.quiescent(),
-                 "a combining object is destroyed or checked while a thread is inside an operation");
+                 "combining object: destroyed or checked while a thread is inside an operation; join its users first");
   }
 
  private:

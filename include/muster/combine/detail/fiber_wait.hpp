@@ -151,12 +151,12 @@ class waiting {
   MUSTER_COLD void refuse_known() const {
     if (is_executing())
       throw std::logic_error(
-          "apply: called from within an operation of the same object, or by a fiber that such an operation joins, "
-          "which would wait for itself; use the State& that the operation has been given");
+          "apply: called within an operation of the same object, or by a fiber that such an operation joins, so it "
+          "would wait for itself; use the State& that the operation receives");
     if (nested_wait::closes_ring(this))
       throw std::logic_error(
-          "apply: fibers of this thread are in the middle of operations of several objects, and each applies to an "
-          "object of the next, so they would wait for each other; nest operations in the same order everywhere");
+          "apply: operations of this thread's fibers on several objects would wait for each other in a cycle; nest "
+          "operations in the same order everywhere");
   }
 
   event_mask& mask_;

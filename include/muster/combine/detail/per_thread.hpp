@@ -75,7 +75,7 @@ class thread_places {
 
   /// Throws std::invalid_argument if `threads` is 0.
   thread_places(unsigned threads, destroyer destroy) : threads_(threads), destroy_(destroy) {
-    if (threads == 0) throw std::invalid_argument("combine_options::threads is 0; ask for 1 at least");
+    if (threads == 0) throw std::invalid_argument("combine_options::threads is 0; it must be at least 1");
   }
   ~thread_places() {
     // Relaxed: the thread that may destroy the object knows of every thread that has come.
@@ -178,8 +178,8 @@ class thread_places {
           at->owner.compare_exchange_strong(owner, me, std::memory_order_relaxed, std::memory_order_relaxed))
         return *at;
     }
-    throw std::length_error("more than " + std::to_string(threads_) +
-                            " threads at once use an object for so many: raise combine_options::threads");
+    throw std::length_error("combine_options::threads is " + std::to_string(threads_) +
+                            ", and more threads use the object at once; raise it");
   }
 
   const unsigned threads_;

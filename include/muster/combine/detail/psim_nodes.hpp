@@ -202,7 +202,7 @@ class psim_nodes {
   /// Throws std::invalid_argument if `threads` or `chain` is 0.
   psim_nodes(unsigned threads, unsigned chain)
       : market_{threads, chain, std::make_unique<sync::atomic<psim_node*>[]>(threads)}, stores_(threads) {
-    if (chain == 0) throw std::invalid_argument("psim_options::chain is 0; ask for 1 at least");
+    if (chain == 0) throw std::invalid_argument("psim_options::chain is 0; it must be at least 1");
   }
   /// The calling thread's store. Throws std::bad_alloc, and std::length_error if there are more threads than
   /// configured.
@@ -219,7 +219,8 @@ class psim_nodes {
       made += store.made();
       free += store.free();
     });
-    MUSTER_CHECK(made == free + used, "psim_stack or psim_queue: nodes are lost, or a thread is inside an operation");
+    MUSTER_CHECK(made == free + used,
+                 "psim_stack or psim_queue: nodes are lost, or a thread is inside an operation; join its users first");
   }
 
  private:

@@ -52,15 +52,14 @@ struct request {
   alignas(8) std::byte room[8];
 
   static sync::cell<request>* unrecorded(State&, sync::cell<request>*, sync::cell<request>*) {
-    fail_check("combining: a request is run that nobody has recorded; this is an error of the library", __FILE__,
-               __LINE__);
+    fail_check("combining: a request without a callable is executed; this is a bug in muster", __FILE__, __LINE__);
   }
   static sync::cell<request>* has_thrown(State&, sync::cell<request>*, sync::cell<request>*) {
-    fail_check("combining: a request is run twice; this is an error of the library", __FILE__, __LINE__);
+    fail_check("combining: a request is executed twice; this is a bug in muster", __FILE__, __LINE__);
   }
 
   static sync::cell<request>* returned_nothing(State&, sync::cell<request>*, sync::cell<request>*) {
-    fail_check("combining: a request is run twice; this is an error of the library", __FILE__, __LINE__);
+    fail_check("combining: a request is executed twice; this is a bug in muster", __FILE__, __LINE__);
   }
 
   template <class T>
@@ -206,7 +205,7 @@ class call {
   static row* run(State& state, row* first, row* last) {
     if constexpr (is_small && executes<State, std::remove_const_t<F>, result>) {
       static_assert(noexcept(state.execute(batch<State, std::remove_const_t<F>, result>(first, last))),
-                    "execute(batch) must be noexcept: nobody would know which of the requests had been executed");
+                    "State::execute(batch) must be noexcept: after an exception, the executed requests are unknown");
       row* end = first + 1;
       while (end != last && end->ref().run == &run) ++end;
       state.execute(batch<State, std::remove_const_t<F>, result>(first, end));

@@ -40,20 +40,20 @@ inline constexpr std::size_t least_cells = 16;
 inline std::size_t ring_cells(const char* queue, std::size_t capacity, const queue_options& options, std::size_t spare,
                               std::size_t cell_size) {
   const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / 2 / cell_size;
-  if (capacity == 0) refuse(queue, "a capacity of 0 holds nothing; ask for 1 or more");
-  if (options.threads == 0) refuse(queue, "0 threads cannot use a queue; leave threads at its default");
+  if (capacity == 0) refuse(queue, "capacity is 0; it must be at least 1");
+  if (options.threads == 0) refuse(queue, "queue_options::threads is 0; it must be at least 1");
   if (capacity > most || options.threads > most - capacity)
-    refuse(queue, "a capacity of " + std::to_string(capacity) + " with " + std::to_string(options.threads) +
-                      " threads does not fit into memory; the most is " + std::to_string(most) + " together");
+    refuse(queue, "capacity is " + std::to_string(capacity) + ", with " + std::to_string(options.threads) +
+                      " threads; the sum must be at most " + std::to_string(most));
   if (options.cells == 0) return std::bit_ceil(std::max<std::size_t>(capacity + spare, least_cells));
   const std::size_t least = std::bit_ceil(std::max<std::size_t>(capacity + spare, 2));
   if (options.cells < least || options.cells > most)
-    refuse(queue, std::to_string(options.cells) + " cells do not suit a capacity of " + std::to_string(capacity) +
-                      " and " + std::to_string(spare) + " threads; ask for " + std::to_string(least) + " to " +
-                      std::to_string(most) + ", or leave cells at 0");
+    refuse(queue, "queue_options::cells is " + std::to_string(options.cells) + "; with capacity " +
+                      std::to_string(capacity) + " and " + std::to_string(spare) + " threads it must be between " +
+                      std::to_string(least) + " and " + std::to_string(most) + ", or 0 for the default");
   if (!std::has_single_bit(options.cells))
-    refuse(queue, std::to_string(options.cells) + " cells are not a power of two; ask for " +
-                      std::to_string(std::bit_ceil(options.cells)) + ", or leave cells at 0");
+    refuse(queue, "queue_options::cells is " + std::to_string(options.cells) + "; it must be a power of two, such as " +
+                      std::to_string(std::bit_ceil(options.cells)) + ", or 0 for the default");
   return options.cells;
 }
 

@@ -40,7 +40,7 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// The result of recovering a seat. left: items that a dead consumer had claimed were left in place.
-enum class cleared : unsigned char { nobody_dead, done, left, by_another };
+enum class cleared : unsigned char { none_dead, done, left, by_another };
 /// For clear_up(): such items stay in place.
 struct leave_items {};
 /// For clear_up(): such items pass to the holder of the only consumer's place.
@@ -278,12 +278,12 @@ class shared_ring {
 
   // ------------------------------------------------------------------------------------------------------- recovery
   // Takes a free seat for `process`. Returns 0 if there is none.
-  unsigned sit_down(std::uint64_t process, std::uint32_t role) {
+  unsigned take_seat(std::uint64_t process, std::uint32_t role) {
     for (unsigned s = 1; s < facts_.seats; ++s) {
-      std::uint64_t nobody = 0;
+      std::uint64_t unheld = 0;
       // (12) acquire: pairs with (13).
       if (seats_[s].holder.load(std::memory_order_relaxed) != 0 ||
-          !seats_[s].holder.compare_exchange_strong(nobody, process, std::memory_order_acquire,
+          !seats_[s].holder.compare_exchange_strong(unheld, process, std::memory_order_acquire,
                                                     std::memory_order_relaxed))
         continue;
       seats_[s].role.store(role, std::memory_order_relaxed);
@@ -333,20 +333,20 @@ class shared_ring {
   // Recovers seat `s` if its holder is dead. Calls `give(item)` for each item that it had claimed.
   template <class Give>
   cleared clear_up(unsigned s, std::uint64_t process, Give give) {
-    if (s >= facts_.seats) return cleared::nobody_dead;  // nonsense written by a process
+    if (s >= facts_.seats) return cleared::none_dead;  // nonsense written by a process
     shared_seat& seat = seats_[s];
     const auto is_dead = [&] {
       const std::uint64_t holder = seat.holder.load(std::memory_order_relaxed);
       return holder != 0 && !Life::alive(holder);
     };
-    if (!is_dead()) return cleared::nobody_dead;
+    if (!is_dead()) return cleared::none_dead;
     std::uint64_t keeper = seat.keeper.load(std::memory_order_relaxed);
     if (keeper != 0 && Life::alive(keeper)) return cleared::by_another;
     // (16) acquire: pairs with (17). The previous keeper has finished, or is dead.
     if (!seat.keeper.compare_exchange_strong(keeper, process, std::memory_order_acquire, std::memory_order_relaxed))
       return cleared::by_another;
     const finally done([&] { seat.keeper.store(0, std::memory_order_release); });  // (17) release: pairs with (16).
-    if (!is_dead()) return cleared::nobody_dead;
+    if (!is_dead()) return cleared::none_dead;
 
     bool left = false;
     for (unsigned ring = 0; ring < facts_.rings; ++ring)
