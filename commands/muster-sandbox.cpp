@@ -181,7 +181,7 @@ void explain(const policy& rules) {
 
 int main(int argc, char** argv) try {
   arguments given;
-  CLI::App app("Runs a program without system calls; a broker executes those that a policy allows.");
+  CLI::App app("Runs a program without system calls; a broker executes the calls that a policy allows.");
   app.require_subcommand(1);
   CLI::App* const running = app.add_subcommand("run", "run a program: muster-sandbox run [OPTIONS] -- PROGRAM ARG...");
   running->add_option("--policy", given.policy,

@@ -140,7 +140,7 @@ class Deaths(Pipe):
         sender, into = self.begin(b"text")
         receiver = self.receive()
         self.await_true(lambda: os.path.exists(self.out))
-        self.assertIn("the consumer is process", self.end(self.receive(), 1))
+        self.assertIn("there is a consumer, in process", self.end(self.receive(), 1))
         into.close()
         self.end(sender)
         self.end(receiver)
