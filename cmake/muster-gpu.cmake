@@ -10,7 +10,7 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real)
 endif()
 enable_language(CUDA)
-# CMake 3.25.1, which Debian 12 has, does not know that this compiler knows C++20.
+# CMake 3.25.1, which Debian 12 has, does not know that this compiler supports C++20.
 foreach(dialect IN ITEMS STANDARD EXTENSION)
   if(NOT CMAKE_CUDA20_${dialect}_COMPILE_OPTION)
     set(CMAKE_CUDA20_${dialect}_COMPILE_OPTION -std=c++20)

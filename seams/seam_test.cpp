@@ -25,7 +25,7 @@ inline std::vector<std::string>& linked_sides() {
 
 namespace {
 
-/// The name of an atomic includes the name space of its side.
+/// The name of an atomic includes the namespace of its side.
 const std::string mine = [] {
   linked_sides().emplace_back(typeid(muster::gpu::atomic<unsigned>).name());
   return linked_sides().back();

@@ -88,7 +88,7 @@ build_and_test() {
 step_model() { build_and_test model; }
 step_debug() { build_and_test debug; }
 step_clang() { build_and_test clang; }
-# Of the step clang, what depends on the frames that a compiler makes; the sanitizers' presets are without it.
+# The part of the step clang that depends on a compiler's frames; the sanitizers' presets do not have it.
 step_barrier() {
   local test programs=(fork fork_exceptions fork_frames fork_libraries fork_signals fork_blind fork_tools)
   programs=("${programs[@]/%/_barrier}")
@@ -108,8 +108,7 @@ unit_tests() { # preset, programs...
   IFS='|'
   ctest --preset "$preset" --parallel $(($(nproc) + 1)) --tests-regex "^unit/($*)/"
 }
-# From the seeds and what earlier runs have kept. A failure leaves its input in build/fuzz; what it has found becomes
-# a seed.
+# Starts from the seeds and the corpus of earlier runs. A failure leaves its input in build/fuzz; make it a seed.
 fuzz() { # target, options of libFuzzer...
   local name=$1
   shift
@@ -125,7 +124,7 @@ step_fuzz() {
     fuzz "$name" -max_total_time="${MUSTER_FUZZ_SECONDS:-60}" || return 1
   done
 }
-# All branches of the headers that turn what a sandbox's inside has written into calls.
+# All branches of the headers that decode a sandbox's requests.
 step_coverage() {
   local directory=build/coverage headers=(include/muster/syscall/detail/{decode,client_data}.hpp)
   mkdir -p "$directory"
@@ -145,10 +144,10 @@ END
     "${headers[@]}" | grep -E 'Branch .*(True|False): 0[],]'
   return 1
 }
-# g++ on what depends most on the code that it makes: stacks and their frames, and the orders of a queue. The thread
+# g++ on the tests that depend most on its code: stacks and their frames, and the orders of a queue. The thread
 # sanitizer on shared state, the address sanitizer on lifetimes, and the model checker's programs for a few thousand
-# executions each. Mutants of order are left out, and old mistakes but for two: they test the checks, not the
-# library, and the step model has them all. One mutant of meaning for each part shows that its tests notice something.
+# executions each. Mutants of order are left out, and old mistakes except two: they test the checks, not the library,
+# and the step model has them all. One mutant of meaning for each part shows that its tests notice something.
 step_sample() {
   unit_tests debug fiber fork fork_barrier fork_exceptions_barrier fork_frames_barrier lanes osci thread_end
   unit_tests tsan base combine_crowd eliminate fiber fork fork_finish lanes osci pool psim queue_gap \
@@ -185,9 +184,9 @@ step_matrix() {
   for preset in test-matrix clang-matrix asan-matrix tsan-matrix; do build_and_test "$preset"; done
 }
 
-# As the preset test compiles them: what an optimizer has made of the library, which the sanitizers do not see.
-# Valgrind executes one thread at a time, in turns that must be fair where threads wait for each other. One test makes
-# more threads than it takes.
+# On optimized code, as the preset test compiles it, which the sanitizers do not see. Valgrind executes one thread at a
+# time, and must schedule fairly where threads wait for each other. One test is left out: it has more threads than
+# Valgrind supports.
 step_valgrind() {
   local test programs=(base combine eliminate fiber osci pool fork fork_finish fork_loops)
   build test "${programs[@]/#/unit-}"
@@ -198,8 +197,8 @@ step_valgrind() {
   done
 }
 
-# The tests of fibers and of what stands on them. Without CMake: GoogleTest is compiled along, as Debian has it for the
-# machine's own processor only.
+# The tests of fibers and of the structures that use them. Without CMake, and with GoogleTest compiled here, because
+# Debian has it only for the machine's own processor.
 step_switches() {
   local directory=build/switches googletest=/usr/src/googletest/googletest test
   local flags=(-std=c++20 -O2 -Wall -Wextra -Werror -Iinclude -Itests -Itests/support -pthread)
@@ -210,7 +209,7 @@ step_switches() {
     echo "--- $test, AArch64"
     aarch64-linux-gnu-g++ -static "${flags[@]}" -I"$googletest/include" "tests/unit/${test}_test.cpp" \
       "$googletest/src/gtest_main.cc" "$directory/gtest-all.o" -o "$directory/$test-aarch64" || return 1
-    # Death tests execute themselves anew, which the emulator does not take part in.
+    # Death tests execute their own file, which the emulator does not support.
     qemu-aarch64 "$directory/$test-aarch64" --gtest_brief=1 --gtest_filter='-*death*' || return 1
     echo "--- $test, Boost.Context"
     g++ -DMUSTER_BOOST_CONTEXT "${flags[@]}" "tests/unit/${test}_test.cpp" -lgtest -lgtest_main -lboost_context \

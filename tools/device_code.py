@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the device's code for the architectures that matter, and says what it needs there.
+"""Compiles the device's code for the supported architectures, and reports the resources that it needs there.
 
 Without nvcc it says so, and succeeds: everything else of the library does without. Fails when something does not
 compile, when registers are spilled, or when a call of a user needs more registers than it may.

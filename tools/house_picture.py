@@ -32,7 +32,7 @@ class Box(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-# Where each room is drawn, and what is written in it above its public headers.
+# The place of each room, and the notes in it above its public headers.
 OUTSIDE = {
     "commands": Box(20, 40, 150, 60, ("muster-sandbox",)),
     "examples": Box(202, 40, 150, 60, ("programs, guides' code",)),
@@ -55,7 +55,7 @@ NOTES_BELOW = {"gpu": ("lane.cuh is a seam",)}
 FRAME = Box(20, 150, 682, 396)
 WIDTH, HEIGHT = 918, 600
 
-# The way of an arrow, where it is not the straight line between two neighbours. An edge without one still appears.
+# The points of each arrow that is not a straight line between neighbours. An edge without a route still appears.
 ROUTES = {
     ("tests", "sim"): ((800, 40), (800, 16), (490, 16), (490, 40)),
     ("seams", "sim"): ((780, 190), (780, 118), (500, 118), (500, 100)),

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sync.hpp: the chaotic side of the seam muster/base/sync.hpp, for headers compiled with MUSTER_CHAOS. The standard
-// library's atomics, which may do one of these before each operation: nothing, a delay, a yield, or the end of the
-// process.
+// library's atomics; before an operation they may delay, yield, or kill the process.
 //
-// Use it     delays and yields, set in settings(), make orders of events that the machine hardly ever makes by itself.
+// Use it     delays and yields, set in settings(), cause orders of events that are rare otherwise.
 //            die_at() kills the process before its n-th operation: call it in a child of fork() whose queue lies in
 //            memory that the parent shares (shared_region.hpp), for each n until the child survives.
 // Between    processes: futexes are shared, and there is no asymmetric fence, as membarrier(2) reaches one process

@@ -14,7 +14,7 @@ namespace muster::inline MUSTER_ABI::counting {
 
 using namespace real;
 
-/// Of the calling thread.
+/// The count of the calling thread.
 inline thread_local std::uint64_t read_modify_writes = 0;
 
 template <class T>

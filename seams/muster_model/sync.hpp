@@ -170,7 +170,7 @@ inline thread_tenure own_tenure() { return {thread_index(), 0}; }
 /// The threads of a program keep their numbers to its end, and do nothing when they end.
 inline bool lasts(const thread_tenure&) { return true; }
 inline void before_thread_end(const std::shared_ptr<last_work>&) {}
-/// They last as long as the execution, and none is reused.
+/// Numbers last as long as the execution, and none is reused.
 template <class T>
 struct lasting {
   static T& take() { return engine::running().keep_to_the_end<T>(); }
@@ -181,7 +181,7 @@ inline detail::siblings*& own_siblings() {
 }
 inline const void*& innermost() { return engine::running().innermost(); }
 using real::at_thread_end;
-/// Of a thread of the program. Only one kind of T is asked for: the thread's fibers.
+/// The per-thread data of a thread of the program. Used with one type only: the thread's fibers.
 template <class T>
 T& own() {
   return engine::is_running() ? engine::running().own<T>() : real::own<T>();
@@ -190,7 +190,7 @@ inline void switch_fiber() noexcept {}
 
 /// A hint within a bounded loop: nothing.
 inline void relax() {}
-/// The same reads would return the same values: the thread continues when one of them has changed.
+/// Blocks until one of the values that the thread has read changes: the same reads would return the same values.
 inline void yield(where site = where::current()) { engine::running().spin(site); }
 inline void nap(where site = where::current()) { engine::running().spin(site); }
 

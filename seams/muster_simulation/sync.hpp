@@ -77,7 +77,7 @@ class alignas(std::atomic<T>) atomic {
   }
 
   const void* address() const noexcept { return &value_; }
-  /// Without a look that takes time.
+  /// A look without cost in simulated time.
   T now() const noexcept { return value_; }
 
  private:
@@ -141,7 +141,7 @@ inline const void*& innermost() noexcept { return engine::active().innermost(); 
 struct kept_fibers {
   detail::siblings* siblings = nullptr;
 };
-/// Only one kind of T is asked for.
+/// Used with one type only.
 template <class T>
 T& own() {
   struct kept_one : kept_fibers {
@@ -156,7 +156,7 @@ inline detail::siblings*& own_siblings() noexcept {
   const std::shared_ptr<void>& kept = engine::active().own();
   return kept == nullptr ? none : static_cast<kept_fibers*>(kept.get())->siblings;
 }
-/// Simulated threads end without it.
+/// No effect: simulated threads do not need it.
 template <class T>
 void at_thread_end() noexcept {}
 

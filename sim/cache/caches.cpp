@@ -57,7 +57,7 @@ caches::state caches::state_of(unsigned core, line_number line) const noexcept {
   return e.owner != core ? state::shared : e.modified ? state::modified : state::exclusive;
 }
 
-/// The nearest place that has what the line holds now. The core itself has not.
+/// The nearest place with the current contents of the line. The core itself does not have them.
 caches::answer caches::find(unsigned core, line_number line, const entry& e) const {
   const unsigned cluster = machine_.cluster_of(core);
   if (e.owner != no_core) return {machine_.cluster_of(e.owner) == cluster ? place::in_cluster : place::elsewhere, true};
@@ -118,7 +118,7 @@ void caches::last_copy(line_number line) {
   ++seen_.memory_writes;
 }
 
-/// All copies but the core's end.
+/// Drops all copies except the core's.
 void caches::drop_others(unsigned core, line_number line, entry& e) {
   for_each(e.holders, [&](unsigned holder) {
     if (holder == core) return;

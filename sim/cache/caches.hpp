@@ -24,7 +24,7 @@ namespace muster_simulation {
 /// Lines are numbered from 0, without many holes.
 using line_number = std::uint32_t;
 
-/// Where a core has found a line, or for a write the furthest place that had to give it up; nearest first.
+/// The place where a core found a line, or for a write the furthest that had to drop it; nearest first.
 enum class place : unsigned char { l1, l2, l3, in_cluster, elsewhere, memory };
 inline constexpr std::size_t places = 6;
 inline constexpr std::array<std::string_view, places> place_names{
@@ -40,7 +40,7 @@ struct traffic {
   bool operator==(const traffic&) const = default;
 };
 
-/// A number of lines, of which the one that was used longest ago gives way.
+/// A number of lines; evicts the least recently used one.
 class recently_used {
  public:
   static constexpr line_number none = ~line_number{0};
@@ -48,7 +48,7 @@ class recently_used {
   explicit recently_used(std::size_t lines) : room_(lines) {}
 
   bool has(line_number line) const noexcept { return line < links_.size() && links_[line].in; }
-  /// Makes it the line that was used last. Returns the one that has given way, or none.
+  /// Makes it the most recently used line. Returns the evicted line, or none.
   line_number use(line_number line);
   void remove(line_number line);
 

@@ -22,7 +22,7 @@ namespace {
 engine* living = nullptr;
 
 constexpr std::size_t observed_bytes = 16;
-// Consecutive looks by each thread without any change: after these, the threads would look forever.
+// After this many consecutive loads by each thread without a change, the threads would poll forever.
 constexpr std::uint64_t most_looks = 1'000'000;
 constexpr picoseconds longest_delay = 100'000;  // before a thread begins
 
@@ -62,7 +62,7 @@ struct engine::thread {
   std::array<kept, 8> parts{};
 };
 
-/// The fibers of the threads, and whose turn it is.
+/// The fibers of the threads, and the order in which they run.
 class engine::fibers {
   using stack_pool = muster::stack_pool;
   struct fiber {
@@ -94,7 +94,7 @@ class engine::fibers {
   fibers(const fibers&) = delete;
   fibers& operator=(const fibers&) = delete;
 
-  /// Gives all threads turns until all are done, or one has failed. Returns the failure, or an empty text.
+  /// Runs the threads in turn until all are done, or one has failed. Returns the failure, or an empty text.
   std::string run() {
     next();
     return failure_;
@@ -250,8 +250,8 @@ picoseconds engine::latency(place where) const noexcept {
   return 0;
 }
 
-/// Before each operation: what the thread has done to plain data since the last one, and then those whose clocks are
-/// behind.
+/// Before each operation: accounts for the thread's plain writes since the last one, then runs the threads with earlier
+/// clocks.
 void engine::begin() {
   settle();
   fibers_->let_others_go_first(self().clock);
@@ -272,7 +272,7 @@ void engine::work(picoseconds time) {
 void engine::pause() { advance(machine_.pause); }
 void engine::yield() { advance(machine_.yield); }
 void engine::switch_fiber() { advance(machine_.fiber_switch); }
-/// Others may have to wait until now, at least.
+/// Other threads may have to wait at least until now.
 void engine::changed() noexcept {
   looks_ = 0;
   busy_until_ = std::max(busy_until_, self().clock);
@@ -307,8 +307,8 @@ void engine::for_lines(const void* at, std::size_t size, Use use) {
   for (std::uintptr_t line = first; line <= last; ++line) use(line_of(line));
 }
 
-/// Requests a line that the core does not have, and waits until the request has arrived where the line is. Until then
-/// others keep using it. Several requesters get the line in turn, each for `use` after it has arrived.
+/// Requests a line that the core does not have, and waits until the request has reached the line's holder, which keeps
+/// using it until then. Several requesters get the line in turn, each for `use` after it has arrived.
 void engine::request(line_number line, bool to_write, picoseconds use) {
   thread& t = self();
   const caches::answer expected = caches_.look(t.core, line, to_write);
@@ -327,7 +327,7 @@ void engine::request(line_number line, bool to_write, picoseconds use) {
   fibers_->let_others_go_first(t.clock);
 }
 
-/// The line is on its way to the core, from where it is now; a request has been half of the time.
+/// Sends the line from its place to the core; the request took the first half of the time.
 void engine::arrive(line_number line, const caches::answer& found) {
   thread& t = self();
   if (found.is_hit()) {

@@ -45,7 +45,7 @@ constexpr std::array<size_field, 3> sizes{{{"l1", &machine::l1}, {"l2", &machine
 
 constexpr double longest_ns = 1e9;
 
-/// One object of the file, whose keys must all be asked for.
+/// One object of the file; a key that is not read is an error.
 class section {
  public:
   section(const json& from, std::string name) : from_(from), name_(std::move(name)) {

@@ -30,7 +30,7 @@ struct machine {
   std::size_t l2 = 1 << 20U;
   std::size_t l3 = 32 << 20U;  // of each cluster
 
-  // How long a thread waits for a line, by where it is found.
+  // The time that a thread waits for a line, by the place where it is found.
   picoseconds in_l1 = 0;
   picoseconds in_l2 = 0;
   picoseconds in_l3 = 0;
@@ -58,13 +58,13 @@ struct machine {
   unsigned cluster_of(unsigned core) const noexcept { return core / cores_per_cluster; }
 };
 
-/// Throws std::invalid_argument that says what is wrong in which file, and what should be there.
+/// Throws std::invalid_argument, which names the file, the mistake and the expected value.
 machine read_machine(const std::filesystem::path& file);
 
-/// Where the files of this project lie.
+/// The directory of this project's machine files.
 std::filesystem::path known_machines();
 
-/// The file's text. read_machine() reads it back as it was.
+/// The text of a machine file. read_machine() reads it back unchanged.
 std::string machine_text(const machine& m);
 
 }  // namespace muster_simulation

@@ -31,7 +31,7 @@ verdict judge(const std::vector<tally>& seen, const std::vector<std::uint64_t>& 
     result.out_of_order += one.out_of_order;
   }
   if (foreign != 0) {
-    result.error = fmt::format("{} values arrived that nobody sent", foreign);
+    result.error = fmt::format("{} values arrived that were not sent", foreign);
   } else if (count != expected) {
     const bool lost = count < expected;
     result.error = fmt::format("{} of {} items were {}", lost ? expected - count : count - expected, expected,

@@ -19,7 +19,7 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-/// Counts the rows of operations that one thread executes without a break. One word, for compare-and-swap.
+/// Counts the runs of operations that one thread executes without a break. One word, for compare-and-swap.
 struct watched_product {
   static constexpr unsigned index_bits = 8;
   float value = 1;

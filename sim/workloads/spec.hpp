@@ -15,7 +15,7 @@ struct machine;
 
 namespace muster::bench {
 
-/// A program on the threads of a machine that is simulated; or on this one's, to see how good the simulation is.
+/// A program on the threads of a simulated machine, or of this one, to validate the simulation.
 struct model_spec {
   std::size_t capacity = 4096;
   unsigned producers = 1;   // of programs that have them; the other threads are consumers
@@ -28,12 +28,12 @@ struct model_spec {
   std::shared_ptr<const muster_simulation::machine> machine{};  // null: this one
 };
 
-/// How many of the items are this thread's.
+/// The number of items of this thread.
 inline std::uint64_t model_share(const model_spec& spec, unsigned index, std::size_t among) {
   return spec.items / among + (index < spec.items % among ? 1 : 0);
 }
 
-/// The handle of a thread or a fiber, or, for what all use alike, the thing itself.
+/// The handle of a thread or a fiber; or the object itself, if it has no handles.
 template <class Shared, class... Index>
 decltype(auto) handle_of(Shared& all, Index... index) {
   if constexpr (requires { typename Shared::handle; }) return typename Shared::handle(all, index...);

@@ -4,8 +4,7 @@
 // wait.hpp: how every try_ operation of every contender is repeated, and the line all threads start from.
 //
 // One helper for all, so that no contender wins by waiting better: a few pauses, because the other side usually
-// needs less than a microsecond, then the core is given away, because under oversubscription the other side may
-// not be running at all.
+// needs less than a microsecond, then a yield, because under oversubscription the other side may not be running.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::relax, sync::yield
@@ -38,7 +37,7 @@ void until(Attempt attempt) {
   while (!attempt()) p.wait();
 }
 
-/// All threads arrive, then one opens it for all.
+/// All threads arrive; then one opens the line for all.
 class start_line {
  public:
   explicit start_line(unsigned threads) : missing_(threads) {}

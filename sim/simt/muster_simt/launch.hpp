@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // launch.hpp: launches a kernel, on the GPU or on its emulation, and waits for its end. For tests, experiments and
-// examples, which are compiled for both. The GPU does not look at the settings of the emulation.
+// examples, which are compiled for both. The GPU ignores the settings of the emulation.
 #pragma once
 
 #include <muster/gpu/lane.cuh>

@@ -38,8 +38,8 @@ constexpr std::size_t stack_size = std::size_t{32} << 10U;
 
 #if defined(MUSTER_SIMT_TSAN)
 
-/// For the thread sanitizer a lane is a thread that is ordered with no other, but by what it does itself. This file is
-/// not instrumented.
+/// For the thread sanitizer a lane is a thread, ordered with others only by its own operations. This file is not
+/// instrumented.
 class watched_lane {
  public:
   void begin(void*, std::size_t) { fiber_ = __tsan_create_fiber(0); }
@@ -145,7 +145,7 @@ const char* name_of(collective op) {
   return names.at(static_cast<std::size_t>(op));
 }
 
-/// Lanes with stacks, for the next launch: to make one costs more than most kernels.
+/// Lanes with stacks, kept for the next launch: creating one costs more than most kernels.
 class lane_pool {
  public:
   static lane_pool& shared();
@@ -162,7 +162,7 @@ class lane_pool {
     return made;
   }
   void give_back(std::unique_ptr<lane> l) {
-    // Its frames were left and not returned from, which sanitizers remember.
+    // Its frames were abandoned, and sanitizers still track them.
 #if defined(MUSTER_ADDRESS_SANITIZER)
     constexpr unsigned most_uses = 1;
 #else
@@ -183,7 +183,7 @@ class lane_pool {
   std::vector<std::unique_ptr<lane>> kept_;
 };
 
-/// Never destroyed; and there before any thread, so that nothing has to order its beginning.
+/// Never destroyed, and created before any thread, so its creation needs no order.
 union lasting_pool {
   constexpr lasting_pool() : pool() {}
   ~lasting_pool() {}
@@ -203,7 +203,7 @@ class machine {
 
   void run();
 
-  // For the lane that runs.
+  // Called by the running lane.
   lane& me() const { return *running_; }
   void point(access kind) {
     counts_.changes += kind == access::change;
@@ -375,7 +375,7 @@ void machine::run() {
       step();
     }
   }
-  // After a failure lanes are left where they stand.
+  // After a failure, lanes are abandoned.
   ready_.clear();
   while (!blocks_.empty()) end_block(*blocks_.front());
   here = nullptr;
@@ -429,7 +429,7 @@ void machine::open_barrier(block& b) {
     if (l->now == state::at_barrier) wake(*l);
 }
 
-/// When all lanes of the mask have come.
+/// Called when all lanes of the mask have arrived.
 void machine::resolve(warp& w, std::uint32_t mask) {
   std::uint32_t members = 0;
   const lane* first = nullptr;
@@ -466,7 +466,7 @@ void machine::resolve(warp& w, std::uint32_t mask) {
   each([&](lane& l) { wake(l); });
 }
 
-/// Lanes at the same call get the same mask; or some of them, and the others another.
+/// Lanes at the same call get the same mask, or are split into two groups at random.
 void machine::release_converging(warp& w) {
   w.steps = 0;
   std::uint32_t left = 0;

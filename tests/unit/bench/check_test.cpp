@@ -55,7 +55,7 @@ TEST(check, catches_a_wrong_order_where_order_is_promised) {
 TEST(check, catches_an_item_that_was_not_sent) {
   receipt r(1);
   r.add(make_item(7, 1));
-  EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that nobody sent");
+  EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that were not sent");
 }
 
 template <fork_fault Fault>
