@@ -4,22 +4,23 @@
 // clh_stack.hpp: a sequential list stack under a CLH lock, where pushes and pops that meet cancel each other before
 // they come to the lock. Unbounded, strict LIFO.
 //
-// Faithful to  the lock: clh_lock.hpp. The meeting: the collision layer of Hendler, Shavit, Yerushalmi, "A Scalable
-//              Lock-Free Stack Algorithm", SPAA 2004: an operation announces itself, puts itself into a random place of
-//              an array, and looks whom it found there; an opposite one it takes, after it has withdrawn itself;
-//              otherwise it waits a while to be taken, withdraws, and goes to the stack.
+// Faithful to  the lock: combining/clh_lock.hpp. The meeting: the collision layer of Hendler, Shavit, Yerushalmi, "A
+//              Scalable Lock-Free Stack Algorithm", SPAA 2004: an operation announces itself, puts itself into a random
+//              place of an array, and looks whom it found there; an opposite one it takes, after it has withdrawn
+//              itself; otherwise it waits a while to be taken, withdraws, and goes to the stack.
 // Differs      the paper's layer goes with Treiber's stack and adapts its width and patience; here both are parameters.
 //              An announcement is one word that says what is offered, so that taking it is one compare-and-swap
 //              wherever the announcement is found; no thread numbers are needed.
 // Linearizable an eliminated pair takes effect when the word is taken: both operations are under way at that moment,
 //              the push comes first and the pop directly after it.
-// Waiting      Pause::turn() for the lock, and `turns` times for being taken.
+// Waiting      Pause::turn() for the lock, without limit, and `turns` times for being taken. An operation that has the
+//              lock does not wait.
 // Memory       nodes of a line each, from the handle's pool, which nobody else reads, so that no hazards are needed.
 //              Nodes go to the handle that popped them. A popped value's moved-from shell lives until its node is used
 //              again. T must be default-constructible and movable by assignment.
 #pragma once
 
-#include "clh_lock.hpp"
+#include "combining/clh_lock.hpp"
 #include "registry.hpp"
 #include "turn.hpp"
 
@@ -64,16 +65,20 @@ class clh_stack {
   explicit clh_stack(elimination plan = {}) : plan_(plan), places_(plan.places == 0 ? 1 : plan.places) {}
   clh_stack(const clh_stack&) = delete;
   clh_stack& operator=(const clh_stack&) = delete;
-  ~clh_stack() { drop(top_); }
+  ~clh_stack() {
+    drop(top_);
+    delete lock_.last();
+  }
 
   /// One per user-level thread; ends before the stack.
   class handle {
    public:
     explicit handle(clh_stack& s)
-        : stack_(s), lock_(s.lock_), offer_(s.offers_.join()), crowded_(s.plan_.attempt == elimination::when::always) {}
+        : stack_(s), offer_(s.offers_.join()), crowded_(s.plan_.attempt == elimination::when::always) {}
     handle(const handle&) = delete;
     handle& operator=(const handle&) = delete;
     ~handle() {
+      delete place_;
       drop(spare_);
       stack_.offers_.leave(offer_);
     }
@@ -88,10 +93,12 @@ class clh_stack {
     bool eliminate(word own, node*& given);
     bool settle(node*& given) noexcept;
     void enter() noexcept;
+    void leave() noexcept;
     void recycle(node* n) noexcept;
 
     clh_stack& stack_;
-    typename clh_lock<Pause>::handle lock_;
+    clh_node* place_ = new clh_node;  // in the queue for the lock
+    clh_node* before_ = nullptr;      // while it holds the lock
     offer& offer_;
     bool crowded_;
     std::size_t spares_ = 0;
@@ -114,7 +121,7 @@ class clh_stack {
   const elimination plan_;
   std::vector<place> places_;
   registry<offer> offers_;
-  clh_lock<Pause> lock_;
+  clh_lock lock_{new clh_node};
   alignas(isolation_size) node* top_ = nullptr;  // guarded by lock_
 };
 
@@ -133,7 +140,7 @@ void clh_stack<T, Pause>::handle::push(T value) {
   enter();
   fresh->next = stack_.top_;
   stack_.top_ = fresh;
-  lock_.unlock();
+  leave();
 }
 
 template <class T, class Pause>
@@ -143,7 +150,7 @@ bool clh_stack<T, Pause>::handle::pop(T& out) {
     enter();
     given = stack_.top_;
     if (given != nullptr) stack_.top_ = given->next;
-    lock_.unlock();
+    leave();
     if (given == nullptr) return false;
   }
   out = std::move(given->value);
@@ -153,8 +160,17 @@ bool clh_stack<T, Pause>::handle::pop(T& out) {
 
 template <class T, class Pause>
 void clh_stack<T, Pause>::handle::enter() noexcept {
-  const bool waited = lock_.lock();
-  if (stack_.plan_.attempt == elimination::when::crowded) crowded_ = waited;
+  before_ = stack_.lock_.enter(place_);
+  const bool waits = !clh_lock::has_left(before_);
+  if (waits) do
+      Pause::turn();
+    while (!clh_lock::has_left(before_));
+  if (stack_.plan_.attempt == elimination::when::crowded) crowded_ = waits;
+}
+
+template <class T, class Pause>
+void clh_stack<T, Pause>::handle::leave() noexcept {
+  clh_lock::leave(std::exchange(place_, before_));
 }
 
 template <class T, class Pause>

@@ -17,7 +17,7 @@ MUTANTS = (
     # name, header, before, after, test, cases of the test
 
     # Refusals: options, too many threads, operations within operations.
-    ("combine-oyama-accepts-help-of-zero", OYAMA,
+    ("combine-object-accepts-help-of-zero", OBJECT,
      "if (options.help == 0)", "if (options.batch == 0)", "unit/baseline_combining",
      "baselines.serve_at_most_help_requests"),
     ("combine-psim-one-thread-more-than-has-a-name", PSIM,
@@ -98,18 +98,17 @@ MUTANTS = (
      "return look(own) == done;", "return look(own) != waiting_for_turn;", "unit/baseline_combining",
      "baseline/dsm_synch.serves_all_requests_that_came_meanwhile"),
     ("combine-oyama-forgets-those-left-to-it", OYAMA,
-     "    if (is_left && !is_served) rest = own->next.get();\n", "",
+     "      rest = now.own->next.get();\n", "",
      "unit/baseline_combining", "baseline/oyama.serves_all_requests_that_came_meanwhile"),
     ("combine-clh-keeps-its-own-node", CLH,
      "mine.give_back(before);", "mine.give_back(own);", "unit/baseline_combining", f"baseline/*.{CROWD}", "", True),
     ("combine-mcs-leaves-those-who-are-about-to-link", MCS,
-     "    waiting_.await(nodes::no_nodes_key, [&] {\n      next = own->next.load(std::memory_order_acquire);  // (3)\n"
-     "      return next != nullptr;\n    });\n",
-     "    next = own->next.load(std::memory_order_acquire);\n    if (next == nullptr) return;\n",
+     "    node* const next = queue_.behind(own, waiting);\n",
+     "    node* const next = own->next.load(std::memory_order_acquire);\n    if (next == nullptr) return;\n",
      "unit/baseline_combining", f"baseline/*.{CROWD}", "", True),
     ("combine-retry-goes-on-with-the-copy", RETRY,
-     "  for (backoff wait(seen);; wait.lost()) {\n    State copy = unpacked(seen);\n",
-     "  State copy = unpacked(seen);\n  for (backoff wait(seen);; wait.lost()) {\n",
+     "    for (backoff<cpu_turn> wait(limits, dice);; wait.lost()) {\n      State copy = unpacked(seen);\n",
+     "    State copy = unpacked(seen);\n    for (backoff<cpu_turn> wait(limits, dice);; wait.lost()) {\n",
      "unit/baseline_combining", "retry.*"),
 
     # Batches of osci and osci_shared, and requests that answer each other.

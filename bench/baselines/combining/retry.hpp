@@ -17,12 +17,13 @@
 //            exponential backoff (Anderson, 1990).
 #pragma once
 
+#include "../turn.hpp"
+
 #include <muster/base/arch.hpp>        // isolation_size
 #include <muster/base/inside.hpp>      // inside
-#include <muster/base/sync.hpp>        // sync::atomic, sync::relax
+#include <muster/base/sync.hpp>        // sync::atomic
 #include <muster/combine/options.hpp>  // combine_options
 
-#include <algorithm>    // std::min
 #include <array>        // the bytes of a state
 #include <bit>          // std::bit_cast
 #include <cstddef>      // std::byte
@@ -56,35 +57,45 @@ class retry {
 
   /// Constructs the state from `args`. The options are those of all combining objects; none of them is needed here.
   template <class... Args>
-  explicit retry(const combine_options& options = {}, Args&&... args);
+  explicit retry(const combine_options& options = {}, Args&&... args)
+      : bits_(packed(State(std::forward<Args>(args)...))) {
+    if (options.threads == 0) throw std::invalid_argument("combine_options::threads is 0; ask for 1 at least");
+  }
   retry(const retry&) = delete;
   retry& operator=(const retry&) = delete;
 
   /// Executes function(state) in one step, and returns its result.
   template <class F>
     requires callable_on_copies<F, State>
-  std::invoke_result_t<const std::remove_reference_t<F>&, State&> apply(F&& function);
+  std::invoke_result_t<const std::remove_reference_t<F>&, State&> apply(F&& function) {
+    using result = std::invoke_result_t<const std::remove_reference_t<F>&, State&>;
+    const std::remove_reference_t<F>& pure = function;
+    if (detail::inside::is_in(this)) [[unlikely]]
+      throw std::logic_error(
+          "apply: called from within an operation of the same object, which would have no effect; use the State& that "
+          "the operation has been given");
+    const detail::inside here(this);
+    // (2) acquire: pairs with (1).
+    std::uint64_t seen = bits_.load(std::memory_order_acquire);
+    small_random dice(seen + sync::thread_index());
+    for (backoff<cpu_turn> wait(limits, dice);; wait.lost()) {
+      State copy = unpacked(seen);
+      if constexpr (std::is_void_v<result>) {
+        std::invoke(pure, copy);
+        if (replace(seen, copy)) return;
+      } else {
+        result answer = std::invoke(pure, copy);
+        if (replace(seen, copy)) return answer;
+      }
+    }
+  }
 
   /// For generic code: between two steps there is nothing to check.
   void check() const noexcept {}
 
  private:
-  class backoff {
-   public:
-    explicit backoff(std::uint64_t state) noexcept
-        : dice_((state + sync::thread_index() + 1) * 0x9e3779b97f4a7c15U | 1) {}
-    /// The n-th call waits for up to 2^n pauses. The first ones are as long as an operation of another thread takes.
-    void lost() noexcept {
-      dice_ ^= dice_ << 13, dice_ ^= dice_ >> 7, dice_ ^= dice_ << 17;
-      for (std::uint64_t pauses = 1 + (dice_ >> 32) % limit_; pauses != 0; --pauses) sync::relax();
-      limit_ = std::min(2 * limit_, most);
-    }
-
-   private:
-    static constexpr std::uint64_t most = 256;
-    std::uint64_t dice_;  // Marsaglia's xorshift
-    std::uint64_t limit_ = 2;
-  };
+  // The first waits are as long as an operation of another thread takes.
+  static constexpr backoff_limits limits{.least = 2, .most = 256};
 
   // All bytes of the word are compared, so those of the state that hold no value (padding) must stay what they are:
   // they are kept as a number, and looked at as a State only in copies.
@@ -106,37 +117,5 @@ class retry {
 
   alignas(isolation_size) sync::atomic<std::uint64_t> bits_;
 };
-
-template <class State>
-template <class... Args>
-retry<State>::retry(const combine_options& options, Args&&... args)
-    : bits_(packed(State(std::forward<Args>(args)...))) {
-  if (options.threads == 0) throw std::invalid_argument("combine_options::threads is 0; ask for 1 at least");
-}
-
-template <class State>
-template <class F>
-  requires callable_on_copies<F, State>
-std::invoke_result_t<const std::remove_reference_t<F>&, State&> retry<State>::apply(F&& function) {
-  using result = std::invoke_result_t<const std::remove_reference_t<F>&, State&>;
-  const std::remove_reference_t<F>& pure = function;
-  if (detail::inside::is_in(this)) [[unlikely]]
-    throw std::logic_error(
-        "apply: called from within an operation of the same object, which would have no effect; use the State& that "
-        "the operation has been given");
-  const detail::inside here(this);
-  // (2) acquire: pairs with (1).
-  std::uint64_t seen = bits_.load(std::memory_order_acquire);
-  for (backoff wait(seen);; wait.lost()) {
-    State copy = unpacked(seen);
-    if constexpr (std::is_void_v<result>) {
-      std::invoke(pure, copy);
-      if (replace(seen, copy)) return;
-    } else {
-      result answer = std::invoke(pure, copy);
-      if (replace(seen, copy)) return answer;
-    }
-  }
-}
 
 }  // namespace muster::bench::inline MUSTER_ABI

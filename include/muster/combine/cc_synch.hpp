@@ -47,7 +47,7 @@ class cc_synch_technique {
     mine.give_back(own);
     return {nullptr, spare};
   }
-  bool served(const turn& now, group& mine) {
+  bool served(turn now, group& mine) {
     if (list_.served(now.own, now.spare)) return true;
     mine.give_back(now.own);
     return false;

@@ -60,7 +60,7 @@ class flat_combining_technique {
       return {nullptr};
     return {mine.take()};
   }
-  MUSTER_COLD bool served(const turn& now, group& mine) {
+  MUSTER_COLD bool served(turn now, group& mine) {
     record* const own = now.own;
     // (4) release: pairs with (6). The combiner sees the request.
     own->state.store(pending, std::memory_order_release);
