@@ -90,8 +90,8 @@ inline constexpr bool is_lanes = false;
 template <class Wait>
 inline constexpr bool is_lanes<lane<Wait>> = true;
 
-/// The queue still does all it can: every item goes through, lap after lap. In mpmc_queue a gap takes a place, and each
-/// cell that the dead hold makes one.
+/// The queue still works: every item passes through it, lap after lap. In mpmc_queue a gap takes a place, and each cell
+/// that a dead process holds makes one.
 template <class Queue>
 void still_works(Queue& queue, std::size_t capacity, std::size_t held) {
   if (has_many_producers<Queue>) capacity -= held;

@@ -120,7 +120,7 @@ void kill_keepers(number stride) {
 TYPED_TEST(shared_queue_death, of_a_keeper_leaves_recovery_to_the_next) { kill_keepers<TypeParam>(7); }
 TYPED_TEST(shared_queue_death, of_a_keeper_at_any_moment_nightly) { kill_keepers<TypeParam>(1); }
 
-/// Two processes clear up at the same time, one of which dies at every operation.
+/// Two processes recover a third at the same time, and one of them dies at every operation.
 template <class Shape>
 void kill_one_of_two_keepers(number stride) {
   std::size_t given = 0, by_the_child = 0, by_the_other = 0;
@@ -308,8 +308,8 @@ TEST(shared_queue_ports, of_the_dead_are_used_again) {
   }
 }
 
-// The next consumer of a queue that has one pops what the dead one had claimed, and pops it first; also when the one
-// that follows dies before it does, or goes without a pop.
+// The next consumer of a queue with one consumer first pops the item that the dead one had claimed; also if the next
+// one dies before its pop, or leaves without one.
 TEST(shared_queue_ports, are_inherited_with_the_item_that_was_claimed) {
   bool died = true;
   for (number n = 1; died; ++n) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any bytes as an arena that begins with requests. Each request is decoded to a call within its bounds, or refused; so
-// is each with one word replaced by a value at a bound, which a fuzzer seldom guesses. The arena ends where the input
-// ends, so the address sanitizer sees any look beyond it.
+// is each with one word replaced by a value at a bound, which a fuzzer rarely guesses. The arena ends with the input,
+// so the address sanitizer reports any access beyond it.
 #include "broken.hpp"
 #include "decoded_bounds.hpp"
 
@@ -39,7 +39,7 @@ void decode_one(const decoder& decode, const client_data& arena, const unsigned 
   const char* const broken = muster_test::out_of_bounds(one, arena, slots);
   require(broken == nullptr, broken != nullptr ? broken : "");
   if (one.error != 0) return;
-  // A path is what stands in the arena where two words of its request say.
+  // A path is the text in the arena at the place and with the size of two words of its request.
   const auto require_path = [&](const std::string& path, std::uint64_t at, std::uint64_t size) {
     require(path.size() == size && std::memcmp(path.data(), start + at, size) == 0, "a path is another");
   };

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// heap_check.hpp: looks at a heap from the host while no kernel runs: what is alive, what is kept and what is free is
-// all there is, and nothing lies over something else.
+// heap_check.hpp: checks a heap from the host while no kernel runs: live, kept and free blocks make up the whole heap,
+// and none overlaps another.
 #pragma once
 
 #include <muster/gpu/page_base.hpp>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// page_base by itself, by one thread: what is free is found, wherever it lies; what is no block is not freed, but
-// counted. And xmalloc on it finds a block that another of its FIFOs keeps. The same of bump_base, and of the FIFO.
+// page_base by itself, on one thread: it finds every free block, and counts addresses that are no block instead of
+// freeing them. xmalloc on it finds a block that another of its FIFOs keeps. Also bump_base, and the FIFO.
 #include <gtest/gtest.h>
 #include <muster/gpu/bases.hpp>
 #include <muster/gpu/fifo.hpp>

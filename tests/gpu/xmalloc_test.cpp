@@ -93,7 +93,7 @@ MUSTER_KERNEL void allocate(Heap* heap, const std::uint64_t* bytes, object* out,
   out[me] = {at, at == nullptr ? 0 : wanted};
   fill(out[me], me);
 }
-/// Each thread frees what thread + shift has got.
+/// Each thread frees the block of thread + shift.
 template <class Heap>
 MUSTER_KERNEL void free_others(Heap* heap, object* all, unsigned shift, unsigned threads) {
   const unsigned me = number_in_grid();

@@ -7,9 +7,9 @@
 //
 // The object is a list of numbers, and an operation appends the number that it has been made with. "last" is "apply" in
 // a program that has no other operations: the thread whose operation is the last one destroys the object.
-// Checked     every execution: data races (of the object too), lost wake-ups and leaks by the engine; here: each number
-//             is appended once, every operation returns the place that its number has got, what an operation throws
-//             reaches its caller, and the order agrees with what happened before what.
+// Checked     every execution: data races (of the object too), lost wakes and leaks by the engine; here: each number is
+//             appended once, every operation returns the place of its number, an exception reaches the caller of its
+//             operation, and the order agrees with happens-before.
 #pragma once
 
 #include <muster/combine.hpp>

@@ -18,7 +18,7 @@ struct combine_row {
   const char* text;
   int preemptions;            // −1: no bound
   int stale;                  // −1: no bound
-  std::uint64_t chances = 0;  // not 0: so many executions by chance and as many by priorities instead of the search
+  std::uint64_t chances = 0;  // not 0: this many random executions and as many by priorities, instead of the search
 };
 
 inline std::string name_of(const combine_row& r) {

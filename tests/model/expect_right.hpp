@@ -15,8 +15,8 @@
 
 namespace muster_model_test {
 
-/// Where to look: in all executions with at most so many preemptions and stale reads (−1: any number); or, for programs
-/// with too many of them, in so many by chance.
+/// The executions to check: all with at most this many preemptions and stale reads (−1: any number); or, for programs
+/// with too many executions, `chances` random ones.
 struct search_bounds {
   int preemptions;
   int stale;

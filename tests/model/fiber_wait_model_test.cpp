@@ -216,7 +216,7 @@ void one_role_for_two_fibers() {
   mm::require(object.apply([](int& s) { return s; }) == 7, "an addition is lost");
 }
 
-// One of them is alone in the ring when it begins anew, while the other still waits.
+// One of them is alone in the ring when it begins again, while the other still waits.
 template <template <class, class> class Object>
 void one_runs_while_the_other_waits() {
   Object<int, hasty> object(muster::combine_options{.threads = 4});

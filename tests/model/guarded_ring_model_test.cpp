@@ -3,7 +3,7 @@
 //
 // The ring of a sandbox's requests and the slots of its answers under the checker: with an inside that keeps to the
 // rules, each request is claimed once, whole and in order, and each caller gets its own answer; with one that stores
-// anything anywhere, the outside ends, looks at nothing else, and claims no rank twice.
+// anything anywhere, the outside terminates, reads no other memory, and claims no rank twice.
 #include <gtest/gtest.h>
 #include <muster/syscall/detail/guarded_ring.hpp>
 #include <muster/syscall/detail/guarded_slots.hpp>
@@ -114,7 +114,7 @@ void one_looks() {
   all.expect_all();
 }
 
-/// An inside that writes what it likes, also while it is looked at.
+/// An inside that writes anything, also while the outside reads it.
 void anything() {
   cells shared{};
   const producer prepared(shared.data(), shared.size());

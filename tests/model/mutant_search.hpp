@@ -37,7 +37,7 @@ struct mutant_program {
   std::string name;
   bool asymmetric;
   std::function<void()> run;
-  std::map<mm::strategy, std::uint64_t> right;  // the unchanged program has passed so many executions
+  std::map<mm::strategy, std::uint64_t> right;  // the number of executions that the unchanged program has passed
   int freeze = -1;                              // this thread may stop forever
 };
 
@@ -85,7 +85,7 @@ inline bool mutant_search::notices(program& p, const mm::mutation& m, mm::strate
   return true;
 }
 
-/// Which program notices the change; empty: none of the programs within so many executions.
+/// The program that notices the change; empty if none does within `most` executions.
 inline std::string mutant_search::killer_of(const mm::mutation& m, const std::vector<program*>& users,
                                             std::uint64_t most) {
   for (std::uint64_t executions = 64; executions <= most; executions *= 8)

@@ -77,9 +77,9 @@ class paper {
   }
   void caught() {
     const frame& passed = frames_[--many_];
-    // The unwinder comes by what lies there.
+    // The unwinder reads the return address in this frame.
     if (passed.barrier != nullptr && passed.second.get() != overwritten)
-      muster_model::engine::running().fail("an exception has lost its way");
+      muster_model::engine::running().fail("an exception meets a wrong return address");
     unwinding_ = false;
   }
   /// The thread is in another pool, with a frame there.

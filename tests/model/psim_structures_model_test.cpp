@@ -103,7 +103,7 @@ TYPED_TEST(psim_structures, operations_have_a_bound) {
           longest = std::max(longest, r.longest_operations[1]);
         }
     // As in psim.hpp, for two threads, batches of one and records of six words; and in each attempt two requests, each
-    // of which links what was there before, looks for a node at both threads, fills it, and links it.
+    // of which links the previous chain, looks for a node of each thread, fills it, and links it.
     constexpr std::uint64_t attempt = 2 * 6 + 2 * (2 * 1 + 2) + 4 + 2 * (2 + 4 + 3), more = 5 + 8, first = 4;
     EXPECT_LE(longest, 3 * attempt + more + first);
     std::cout << "at most " << longest << " steps\n";

@@ -39,7 +39,7 @@ using muster_test::result;
 struct refused {};
 struct refusing {};
 
-/// A value that tells when it is used after its end.
+/// A value that fails the execution if it is used after its end.
 class item {
  public:
   item() = default;

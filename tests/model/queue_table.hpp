@@ -22,7 +22,7 @@ struct row {
   const char* text;
   int preemptions;            // −1: no bound
   int stale;                  // −1: no bound
-  std::uint64_t chances = 0;  // not 0: so many executions by chance and as many by priorities instead of the search
+  std::uint64_t chances = 0;  // not 0: this many random executions and as many by priorities, instead of the search
   std::uint64_t first_rank = near_the_wrap;
 };
 

@@ -72,7 +72,7 @@ class region {
     if (!at) return at.status();
     return queue->take(seat, at);
   }
-  /// As shared_queue's ports wait, and clear up after the dead.
+  /// Waits and recovers dead processes as shared_queue's ports do.
   queue_status push(unsigned seat, typename rings::view& seen, number value, const muster::wait_limit& limit = {}) {
     for (;;) {
       const queue_status now = try_push(seat, seen, value);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// brokered.hpp: a broker and its client in one process, without a wall, where sanitizers can look at both.
+// brokered.hpp: a broker and its client in one process, without a wall, so sanitizers can check both.
 #pragma once
 
 #include <muster/syscall/broker.hpp>

@@ -152,8 +152,8 @@ class allocator_spec {
   std::map<std::uint64_t, std::uint64_t> live_;  // address, size
 };
 
-/// `Answer` gives the right answer to a request. request: the argument is its number, the answer what is asked.
-/// response: the argument is the number of the request, the answer what is answered.
+/// `Answer` computes the correct answer to a request. In a request event, the argument is its number and the answer the
+/// question; in a response event, the argument is the number of the request and the answer the response.
 template <class Answer>
 class exchange_spec {
  public:

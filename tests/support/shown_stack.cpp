@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// shown_stack.cpp: a program with a stack whose forks have been stolen, for fork_tools_test.cpp, which knows the names
-// of its functions: those of C, which all tools print alike.
+// shown_stack.cpp: a program with a stack whose forks have been stolen, for fork_tools_test.cpp, which expects its
+// functions' names. They are C functions, whose names all tools print alike.
 #include <ctime>
 
 #include "stolen.hpp"
 
 extern "C" [[gnu::noinline]] void come_to_breakpoint() { asm volatile("" : : : "memory"); }
-/// Of the thread, not of the clock: other programs may want the processor, too. Its turns call nothing: at the end of
-/// a function with a frame pointer clang says that the caller's lies below the stack's end, where a copy has nothing.
+/// The thread's own processor time, because other programs may run, too. The loop calls nothing: at the end of a
+/// function with a frame pointer, clang's unwind table places the caller's frame below the stack pointer, and a copied
+/// stack does not have those bytes.
 extern "C" [[gnu::noinline]] long spend_time() {
   long turns = 0;
   timespec used{};

@@ -52,7 +52,7 @@ TEST(arch, memory_that_is_left_modified_holds_what_it_held) {
   EXPECT_EQ(bytes, before);
 }
 
-// Memory that may only be read tells whether it is written.
+// Read-only memory shows if a line is written.
 TEST(arch_death_test, each_line_that_is_left_modified_is_written) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void* const memory = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

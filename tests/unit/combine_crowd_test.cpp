@@ -102,7 +102,7 @@ TYPED_TEST(combine_crowd, is_linearizable) {
   expect_linearizable<muster_test::fetch_and_multiply_spec, muster_test::fetch_and_multiply, object>(1);
 }
 
-// Many records, of which most are idle afterwards, are dropped and come back.
+// Many records, of which most are idle afterwards, are dropped and taken up again.
 TEST(flat_combining, takes_records_up_again_that_it_has_dropped) {
   muster::flat_combining<ids> object;
   for (unsigned round = 0; round < 3; ++round) {

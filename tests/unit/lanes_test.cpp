@@ -156,8 +156,8 @@ struct marks_of {
 auto& get_marks(numbers& q);
 template struct marks_of<&numbers::marked_>;
 
-// A consumer that is about to sleep takes the marks of empty lanes away, and looks at the lanes again. One that stops
-// in between, with a push before the first of these, leaves a lane with an item and no mark.
+// A consumer that is about to sleep clears the marks of empty lanes, and then checks the lanes again. If it stops in
+// between, and a push came just before it cleared the mark, a lane has an item and no mark.
 TEST(lanes_test, a_lane_without_its_mark_is_found_by_consumers_that_always_have_items) {
   static constexpr std::uint64_t lanes_in_all = 5, quota = 256;
   for (std::uint64_t hidden = 0; hidden != lanes_in_all; ++hidden)

@@ -179,7 +179,7 @@ TEST(a_result, can_be_an_rvalue_reference) {
     });
 }
 
-TEST(bad_input, is_told) {
+TEST(bad_input, is_refused) {
   EXPECT_THROW(osci<int>({.threads = 0}), std::invalid_argument);
   EXPECT_THROW(osci<int>({.batch = 0}), std::invalid_argument);
   EXPECT_THROW(osci<int>({.help = 0}), std::invalid_argument);

@@ -261,7 +261,7 @@ TEST_F(decoding, of_anything) {
   EXPECT_GE(right, 50'000U);
 }
 
-// A path that is written while it is copied is one of many, but what has been looked at is what is used.
+// A path that changes while it is copied may be any mixture, but the checked copy is the one that is used.
 TEST_F(decoding, of_a_path_that_changes) {
   const std::jthread writer([&](const std::stop_token& over) {
     auto* const first = reinterpret_cast<std::atomic<unsigned char>*>(arena_.data());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The queue between processes behind a seccomp filter: what a process may still do with it that may no longer look at
-// others, or may not call membarrier(2). Each case is a child process, because no process leaves a filter.
+// The queue between processes behind a seccomp filter that hides other processes or forbids membarrier(2): which
+// operations still work. Each case is a child process, because a filter cannot be removed.
 #include <gtest/gtest.h>
 #include <muster/fiber/fiber.hpp>
 #include <muster/queue/shared.hpp>

@@ -38,7 +38,7 @@ bool refuses(const char* why, F f) {
   return false;
 }
 
-// In a new name space of processes, with the old one's /proc.
+// In a new PID namespace, with the old one's /proc.
 TEST(shared_queue_name_spaces, must_be_the_same_for_all_that_join) {
   queue shared = queue::create_anonymous(4);
   const int seen = child_returns([&] {
@@ -61,7 +61,7 @@ TEST(shared_queue_name_spaces, must_be_the_same_for_all_that_join) {
       return joins_own && refuses("another PID or time namespace", [&] { shared.try_consumer(); }) ? right : wrong;
     });
   });
-  if (seen == not_allowed) GTEST_SKIP() << "this process may not make name spaces";
+  if (seen == not_allowed) GTEST_SKIP() << "this process may not create namespaces";
   EXPECT_EQ(seen, right);
   EXPECT_TRUE(shared.info().participants.empty());
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The queue between processes: what goes through it, from where it can be opened, and what it says of memory that is no
-// queue, or another. Deaths: tests/chaos/shared_queue_death_test.cpp.
+// The queue between processes: items, ways to open it, and errors for memory that is no queue or another one. Deaths
+// are in tests/chaos/shared_queue_death_test.cpp.
 #include <gtest/gtest.h>
 #include <muster/queue/shared.hpp>
 

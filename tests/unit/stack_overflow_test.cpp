@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stacks that overflow: of a fiber, of a pool's thread, of a thread that uses one; by recursion, and by a frame that is
-// larger than a page. Each says so in one line and aborts. Other faults are what they were.
+// larger than a page. Each is reported in one line and aborts. Other faults keep their effect.
 #include <gtest/gtest.h>
 #include <muster/fiber.hpp>
 #include <muster/fork.hpp>

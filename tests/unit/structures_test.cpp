@@ -68,7 +68,7 @@ TYPED_TEST(structure, keeps_its_order) {
   object.check();
 }
 
-// The ends of what lies side by side are crossed both ways.
+// Crosses the ends of the arrays of items in both directions.
 TYPED_TEST(structure, grows_and_shrinks) {
   typename TypeParam::template of<number> object;
   std::vector<number> expected;

@@ -69,7 +69,7 @@ void work_and_end(moment when, const work& first, const work& last) {
   if (when == moment::of_a_key_again) ::pthread_setspecific(twice.key, &last);
 }
 
-/// All moments at once, each on so many threads, while other threads come and go.
+/// All moments at once, each on `of_each` threads, while other threads come and go.
 void work_and_end_at_all_moments(unsigned of_each, const work& first, const work& last) {
   std::vector<std::jthread> all;
   for (unsigned i = 0; i < of_each; ++i)

@@ -175,7 +175,7 @@ class engine {
     int joins = -1;  // waits for this thread to end
     bool sleeps = false;
     std::array<futex, most_futexes> futexes{};
-    unsigned can_wake = 0;  // so many of them
+    unsigned can_wake = 0;  // the number of futexes in use
     bool timed = false;
     bool done = false;
     bool frozen = false;
@@ -183,7 +183,7 @@ class engine {
     std::vector<looked> reads, last_reads;  // since the last spin()
     bool reads_differ = false;              // of one location
     std::function<void()> handler;          // of a signal
-    unsigned handler_in = 0;                // so many steps
+    unsigned handler_in = 0;                // steps until it is called
     bool in_handler = false;
     std::uint64_t operation_steps = 0;
     std::vector<std::pair<unsigned, std::uint64_t>> last_values;  // for mutations: what this operation has loaded

@@ -67,11 +67,11 @@ result explore(const limits& within, const std::function<void()>& program, const
 std::optional<failure> replay(const limits& within, const decisions& path, const std::function<void()>& program,
                               const mutation* m = nullptr);
 
-/// Every place of the program's that does something to what threads share, found by random executions.
+/// Every place of the program that operates on shared data, found by random executions.
 std::vector<operation_site> operations_of(const limits& within, const std::function<void()>& program);
 
-/// One line: which program of which build, and the decisions. read_replay throws std::invalid_argument and says what is
-/// wrong when the line is not one, or of another build.
+/// One line: the program, its build, and the decisions. read_replay throws std::invalid_argument, which names the
+/// mistake, if the line is malformed or belongs to another build.
 std::string write_replay(const std::string& name, const decisions& path);
 std::pair<std::string, decisions> read_replay(const std::string& line);
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Objects that fibers of simulated threads share: each operation has its effect once, the same run gives the same
-// counts, and an object that is wrong is caught.
+// counts, and a wrong object is detected.
 #include "driver/outcome.hpp"
 #include "simulated/objects.hpp"
 #include "unit/sim/small_machine.hpp"
