@@ -130,7 +130,7 @@ TYPED_TEST(death_of_a_consumer, costs_one_item_and_one_cell) {
   EXPECT_GT(lost, 2U);  // each pop has a moment at which its item is nowhere else
 }
 
-TYPED_TEST(death_of_a_consumer, in_a_bulk_pop_costs_what_it_claimed) {
+TYPED_TEST(death_of_a_consumer, in_a_bulk_pop_costs_the_claimed_items) {
   std::size_t lost = 0;
   for (number n = 1; n < 1'000; ++n) {
     scene<TypeParam> s(4);

@@ -87,7 +87,7 @@ TEST(page_base, knows_the_only_block_of_a_page_that_is_freed_twice) {
   EXPECT_EQ(base.free_pages(), base.pages());
 }
 
-TEST(bump_base, gives_what_it_has_and_no_byte_more) {
+TEST(bump_base, gives_all_its_bytes_and_no_more) {
   constexpr std::size_t bytes = 4096;
   void* const at = std::aligned_alloc(page, bytes);
   auto* const first = static_cast<char*>(at);
@@ -107,7 +107,7 @@ TEST(bump_base, gives_what_it_has_and_no_byte_more) {
   std::free(at);
 }
 
-TEST(page_base, owns_what_it_has_and_no_byte_more) {
+TEST(page_base, owns_all_its_bytes_and_no_more) {
   memory with(8);
   page_base& base = *with.base;
   const auto begin = base.origin(), end = begin + std::uint64_t{base.pages()} * page;

@@ -74,7 +74,7 @@ MUSTER_KERNEL void ask_all(std::uint32_t mask, answers* out) {
   mg::sync_warp(mask);
 }
 
-TEST_F(simt, collectives_give_every_lane_of_any_mask_what_it_asks_for) {
+TEST_F(simt, collectives_give_every_lane_of_any_mask_its_result) {
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     muster_simt::current().seed = seed;
     std::uint32_t mask = seed == 1 ? ~0U : seed * 2654435761U;
@@ -203,7 +203,7 @@ MUSTER_KERNEL void spin(mg::atomic<std::uint32_t>* never) {
 }
 MUSTER_KERNEL void throw_something() { throw std::runtime_error("no"); }
 
-TEST_F(simt, reports_what_would_hang_or_be_undefined_on_a_device) {
+TEST_F(simt, reports_hangs_and_undefined_behaviour_of_a_device) {
   const auto says = [](const std::string& what, const std::string& part) {
     EXPECT_NE(what.find(part), std::string::npos) << "\"" << what << "\" does not say \"" << part << '"';
   };

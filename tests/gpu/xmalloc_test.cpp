@@ -199,7 +199,7 @@ TEST_F(xmalloc, returns_null_for_too_large_a_size) {
   }
 }
 
-TEST_F(xmalloc, gives_what_there_is_and_null_to_the_others) {
+TEST_F(xmalloc, gives_the_remaining_blocks_and_null_to_the_others) {
   const paged_heap heap(mebibyte / 4);
   constexpr unsigned threads = 4096;
   std::size_t first = 0;
@@ -367,7 +367,7 @@ TEST_F(xmalloc, keeps_no_block_that_its_numbers_cannot_name) {
   }
 }
 
-TEST_F(xmalloc, looks_at_nothing_that_is_not_the_bases) {
+TEST_F(xmalloc, reads_no_memory_outside_the_base) {
   device_array<std::max_align_t> region(256);
   const auto at = (reinterpret_cast<std::uintptr_t>(region.get()) + 255) / 256 * 256;
   void* const object = make_area(at);

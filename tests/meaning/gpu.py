@@ -71,7 +71,7 @@ MUTANTS = (
     # Frees that must be refused.
     ("gpu-xmalloc-header-outside-the-base", XMALLOC,
      "!base_.owns(object) || !base_.owns(static_cast<char*>(object) - 16))", "!base_.owns(object))",
-     "gpu/xmalloc", "*looks_at_nothing_that_is_not_the_bases"),
+     "gpu/xmalloc", "*reads_no_memory_outside_the_base"),
     ("gpu-xmalloc-twice-counted-as-invalid", XMALLOC,
      "if (what == freed::twice) return note(twice_);", "if (what == freed::twice) return note(invalid_);",
      "gpu/xmalloc", "*notices_double_frees*"),

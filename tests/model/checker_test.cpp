@@ -222,7 +222,7 @@ TEST(a_signal, may_change_what_the_thread_computes_with) {
                {.preemptions = 2});
 }
 
-TEST(a_signal, that_is_kept_out_spoils_nothing) {
+TEST(a_signal, that_is_blocked_changes_nothing) {
   EXPECT_EQ(found(
                 [] {
                   sync::atomic<unsigned> count{0}, busy{0}, handled{0};
@@ -245,7 +245,7 @@ TEST(a_signal, that_is_kept_out_spoils_nothing) {
             "");
 }
 
-TEST(a_signal, is_refused_by_a_search_that_would_leave_ways_out) {
+TEST(a_signal, is_refused_by_a_search_that_would_miss_executions) {
   EXPECT_FINDS("without a bound on preemptions knows no signals",
                [] { parallel([] {}, [] { engine::running().interrupt(1, [] {}); }); });
 }

@@ -120,7 +120,7 @@ std::string case_name(std::string queue, std::size_t number) {
 
 class stopping : public ::testing::TestWithParam<std::size_t> {};
 
-TEST_P(stopping, is_as_the_contract_says) {
+TEST_P(stopping, agrees_with_the_contract) {
   const stop& s = stops[GetParam()];
   for (const bool asymmetric : {true, false}) {
     mm::settings().asymmetric_fences = asymmetric;

@@ -83,7 +83,7 @@ TEST(shared_queue_lanes, are_all_reached_by_one_consumer) {
   expect_right(mm::limits{.preemptions = 2, .stale = 0, .executions = 100'000}, "lanes: turns", program);
 }
 
-TEST(shared_queue_places, go_from_hand_to_hand) {
+TEST(shared_queue_places, are_handed_over) {
   for (const death_row& d : handovers())
     for (const auto how : {mm::strategy::random, mm::strategy::priorities})
       expect_right(mm::limits{.how = how, .executions = 20'000, .depth = 4}, d.name, d.program);

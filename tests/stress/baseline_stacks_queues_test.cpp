@@ -256,7 +256,7 @@ TYPED_TEST(baseline, keeps_its_order) {
   EXPECT_EQ(value, 7U);
 }
 
-TYPED_TEST(baseline, what_one_handle_pushes_another_pops) {
+TYPED_TEST(baseline, one_handle_pops_the_items_of_another) {
   typename TestFixture::handle first(this->all());
   typename TestFixture::handle second(this->all());
   number value = 0;
@@ -443,7 +443,7 @@ TEST(baseline_lcrq, refuses_the_reserved_value) {
   EXPECT_DEATH(own.push(lcrq<>::empty), "cannot hold");
 }
 
-TEST(baseline_htm_ring, refuses_what_has_no_room) {
+TEST(baseline_htm_ring, refuses_pushes_without_room) {
   htm_ring<> ring(3);  // that is four
   htm_ring<>::handle own(ring);
   number value = 0;

@@ -174,7 +174,7 @@ TEST(baseline_endless_array, is_freed_behind_its_users) {
   EXPECT_EQ(cell::alive, 0);
 }
 
-TEST(baseline_endless_array, keeps_what_an_operation_needs) {
+TEST(baseline_endless_array, keeps_cells_that_an_operation_needs) {
   cells all;
   cells::visitor visitor(all), other(all);
   std::pair<cells::position, cells::position> own;
@@ -198,7 +198,7 @@ TEST(baseline_endless_array, keeps_what_an_operation_needs) {
   other.end();
 }
 
-TEST(baseline_endless_array, keeps_what_a_helper_has_taken_over) {
+TEST(baseline_endless_array, keeps_cells_that_a_helper_uses) {
   cells all;
   cells::visitor visitor(all), peer(all), helper(all);
   std::pair<cells::position, cells::position> own;

@@ -462,7 +462,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-TEST(random_programs, keep_what_is_promised) {
+TEST(random_programs, keep_all_promises) {
   const std::uint64_t first = from_environment("MUSTER_RANDOM_SEED", 1);
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::seconds(from_environment("MUSTER_RANDOM_SECONDS", 0));

@@ -41,7 +41,7 @@ TEST(arch, sizes_are_powers_of_two_and_hold_words) {
   muster::pause();
 }
 
-TEST(arch, memory_that_is_left_modified_holds_what_it_held) {
+TEST(arch, modified_memory_keeps_its_contents) {
   std::array<unsigned char, 3 * muster::line_size + 1> bytes;
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i + 1);
   const std::array before = bytes;
@@ -80,7 +80,7 @@ TEST(library, knows_the_programs_own_objects) {
   EXPECT_FALSE(muster::detail::is_of_program(others));
 }
 
-TEST(futex, says_why_it_returned) {
+TEST(futex, reports_why_it_returned) {
   std::atomic<std::uint32_t> word{7};
   EXPECT_EQ(muster::futex_wait(&word, 8, 1, muster::no_deadline, futex_scope::process), futex_reason::changed);
   EXPECT_EQ(muster::futex_wait(&word, 7, 1, muster::deadline_clock::now() + 2ms, futex_scope::process),

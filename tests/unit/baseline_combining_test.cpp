@@ -190,7 +190,7 @@ TEST(retry, is_linearizable) {
   expect_linearizable<muster_test::fetch_and_multiply_spec, muster_test::fetch_and_multiply, retry<number>>(1);
 }
 
-TEST(retry, begins_anew_with_the_state_of_the_one_that_was_faster) {
+TEST(retry, starts_again_from_the_state_of_a_faster_thread) {
   retry<number> object;
   std::atomic<int> stage{0};
   std::jthread faster([&] {
@@ -251,7 +251,7 @@ TEST(retry, leaves_the_state_alone_when_an_operation_throws) {
 template <class F>
 concept retries = requires(retry<int>& object, F f) { object.apply(std::move(f)); };
 
-TEST(retry, refuses_what_cannot_run_several_times_on_copies) {
+TEST(retry, refuses_operations_that_cannot_run_on_copies) {
   const auto pure = [](int& s) { return ++s; };
   const auto changes_itself = [n = 0](int&) mutable { return ++n; };
   const auto points_into_a_copy = [](int& s) -> int& { return s; };

@@ -205,7 +205,7 @@ TYPED_TEST(combine, brings_exceptions_to_their_owner_from_every_position) {
 
 // It passes through if its owner executes the operation; if another thread does, its owner learns only that one was
 // thrown.
-TYPED_TEST(combine, brings_word_of_exceptions_of_other_languages) {
+TYPED_TEST(combine, reports_exceptions_of_other_languages) {
   typename TypeParam::template of<kept> object;
   const auto body = [&](unsigned i) {
     muster_test::foreign_exception foreign;

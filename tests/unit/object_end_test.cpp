@@ -149,7 +149,7 @@ TEST(psim, may_be_destroyed_by_its_last_user) {
 }
 
 // Another thread executes an announced operation while its owner executes it too, for a long time.
-TEST(psim, does_not_end_while_a_thread_executes_what_others_have_executed) {
+TEST(psim, does_not_end_while_a_thread_executes_operations_that_others_have_executed) {
   struct stop {
     std::atomic<std::thread::id> who;
     std::atomic<bool> inside{false}, go_on{false}, destroyed{false};

@@ -85,7 +85,7 @@ TEST(LifoMonitor, NamesTheBrokenRule) {
   EXPECT_EQ(rule_of(lifo_violation(std::vector{popped(1, 0, 1), pushed(1, 2, 3)})), "VFresh");
 }
 
-TEST(LifoMonitor, RefusesWhatItCannotDecide) {
+TEST(LifoMonitor, RefusesHistoriesThatItCannotDecide) {
   EXPECT_THROW(lifo_violation(std::vector{pushed(1, 0, 1), pushed(1, 2, 3)}), std::invalid_argument);
   EXPECT_THROW(lifo_violation(std::vector{event{0, op::push, 1, result::pending, 0, never}}), std::invalid_argument);
   EXPECT_THROW(lifo_violation(std::vector{event{0, op::close, 0, result::success, 0, 1}}), std::invalid_argument);

@@ -374,7 +374,7 @@ std::size_t resident_bytes() {
   return levels == 0 ? 0 : touch_stack(levels - 1) + levels + used[0] - static_cast<char>(levels);
 }
 
-TEST(a_pool, gives_back_what_its_threads_have_used_of_their_stacks) {
+TEST(a_pool, returns_the_stack_memory_that_its_threads_have_used) {
   if (muster_test::sanitized) GTEST_SKIP() << "sanitizers may have frames elsewhere";
   constexpr std::size_t mebibyte = std::size_t{1} << 20U;
   pool two({.workers = 2, .stack_bytes = 256 * mebibyte});

@@ -96,7 +96,7 @@ TYPED_TEST(queue_basics, close_refuses_pushes_and_drains) {
   }
 }
 
-TYPED_TEST(queue_basics, closed_is_said_even_when_full) {
+TYPED_TEST(queue_basics, closed_is_reported_even_when_full) {
   typename TestFixture::queue q(1);
   ASSERT_EQ(q.push(1), queue_status::success);
   q.close();
@@ -138,7 +138,7 @@ TYPED_TEST(queue_basics, bulk_push_reads_no_more_than_it_was_asked_to) {
   EXPECT_EQ(next, 7U);
 }
 
-TYPED_TEST(queue_basics, the_size_of_a_closed_queue_is_what_is_left_to_pop) {
+TYPED_TEST(queue_basics, the_size_of_a_closed_queue_counts_the_items_left) {
   typename TestFixture::queue q(8);
   for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(q.push(i), queue_status::success);
   q.close();
@@ -262,7 +262,7 @@ TEST(queue_options_test, too_few_cells_for_the_threads_declared_are_refused) {
   EXPECT_NO_THROW(muster::spmc_queue<int>(4, {.threads = 28, .cells = 32}));
 }
 
-TEST(queue_status_test, has_a_word_for_each) {
+TEST(queue_status_test, has_a_name_for_each) {
   EXPECT_STREQ(to_string(queue_status::success), "success");
   EXPECT_STREQ(to_string(queue_status::empty), "empty");
   EXPECT_STREQ(to_string(queue_status::full), "full");

@@ -185,7 +185,7 @@ TYPED_TEST(queue_gap, a_sleeping_producer_is_woken_by_the_claim_and_not_by_the_e
   EXPECT_EQ(q.pop()->value(), 2U);
 }
 
-TYPED_TEST(queue_gap, when_stopped_bulk_pops_hold_every_cell_pushes_say_so_and_wait_and_close_returns) {
+TYPED_TEST(queue_gap, when_stopped_bulk_pops_hold_every_cell_pushes_report_it_and_wait_and_close_returns) {
   for (const bool close_first : {false, true}) {
     typename TestFixture::queue q(8, queue_options{.threads = 8, .cells = 16});
     gated::gate gates[2];

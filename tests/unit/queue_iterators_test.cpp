@@ -77,7 +77,7 @@ TYPED_TEST(queue_iterators, need_not_be_copied) {
   for (std::uint64_t i = 1; i <= 5; ++i) EXPECT_EQ(*q.try_pop(), i);
 }
 
-TYPED_TEST(queue_iterators, keep_what_there_was_no_room_for) {
+TYPED_TEST(queue_iterators, keep_items_without_room) {
   typename TestFixture::queue q(3);
   std::istringstream numbers("1 2 3 4 5 6");
   EXPECT_EQ(q.try_push_n(std::istream_iterator<std::uint64_t>(numbers), 5), 3U);

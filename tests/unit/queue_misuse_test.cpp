@@ -51,13 +51,13 @@ TEST(queue_misuse_death_test, a_second_consumer_is_noticed) {
   EXPECT_DEATH(pop_while_a_pop_is_in_progress<muster::spsc_queue<hooked>>(), "second thread pops.*spmc_queue");
 }
 
-TEST(queue_misuse_death_test, what_is_allowed_is_not_complained_about) {
+TEST(queue_misuse_death_test, allowed_uses_are_not_reported) {
   push_while_a_push_is_in_progress<muster::mpmc_queue<hooked>>();
   pop_while_a_pop_is_in_progress<muster::spmc_queue<hooked>>();
   pop_while_a_pop_is_in_progress<muster::mpmc_queue<hooked>>();
 }
 
-TEST(queue_misuse_death_test, a_broken_invariant_aborts_with_its_words) {
+TEST(queue_misuse_death_test, a_broken_invariant_aborts_with_its_message) {
   EXPECT_DEATH(MUSTER_CHECK(1 + 1 == 3, "the sum is wrong"), "muster: the sum is wrong");
 }
 

@@ -319,7 +319,7 @@ TEST(shared_queue, can_be_inspected_by_a_descriptor_that_only_reads) {
               "cannot duplicate the descriptor");
 }
 
-TEST(shared_queue_errors, say_what_to_ask_for) {
+TEST(shared_queue_errors, name_a_valid_value) {
   using queue = shared_queue<int, shape::mpmc>;
   const auto make = [](std::size_t capacity, const muster::shared_queue_options& options) {
     return complaint<std::invalid_argument>([&] { queue::create_anonymous(capacity, options); });
@@ -342,7 +342,7 @@ TEST(shared_queue_errors, say_what_to_ask_for) {
   EXPECT_SAYS(lanes, "lanes");
 }
 
-TEST(shared_queue_errors, tell_another_queue_from_the_one_that_was_meant) {
+TEST(shared_queue_errors, distinguish_another_queue_from_the_expected_one) {
   const place somewhere;
   const std::filesystem::path name = somewhere / "q";
   auto q = shared_queue<std::uint64_t, shape::spmc>::create(name, 8, {.ports = 2, .lanes = 1, .tag = "a"});
@@ -380,7 +380,7 @@ std::string after_damage(const std::filesystem::path& name, std::streamoff at, c
   return said;
 }
 
-TEST(shared_queue_errors, tell_what_is_no_queue) {
+TEST(shared_queue_errors, detect_files_that_are_no_queue) {
   using muster::detail::shared_facts;
   const place somewhere;
   const std::filesystem::path name = somewhere / "q";
@@ -461,7 +461,7 @@ TEST(processes, are_distinguished_from_later_ones_of_the_same_number) {
   EXPECT_FALSE(muster::is_alive(static_cast<muster::process_identity>(child)));
 }
 
-TEST(processes, live_on_when_their_first_thread_has_ended) {
+TEST(processes, stay_alive_after_their_first_thread_has_ended) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::thread([] {

@@ -27,7 +27,7 @@ std::string error_of(bool demand_order = true) {
   return run_stream<faulty<Fault>>(spec).error;
 }
 
-TEST(check, accepts_a_right_queue) {
+TEST(check, accepts_a_correct_queue) {
   EXPECT_EQ(error_of<fault::none>(), "");
   const stream_spec crowd{.producers = 3, .consumers = 3, .items = 10000, .pus = std::vector<int>(6, -1)};
   EXPECT_EQ(run_stream<mutex_ring<item>>(crowd).error, "");
@@ -70,7 +70,7 @@ std::string fork_error(const char* program) {
   return run_fork<faulty_fork<Fault>::template style>(spec).error;
 }
 
-TEST(fork_check, accepts_right_programs) {
+TEST(fork_check, accepts_correct_programs) {
   for (const char* program : fork_program_names) EXPECT_EQ(fork_error<fork_fault::none>(program), "") << program;
 }
 

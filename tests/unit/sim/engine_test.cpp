@@ -241,7 +241,7 @@ TEST(simulation, names_the_thread_that_sleeps_forever) {
             "a deadlock: no thread can run, and these threads sleep: 1");
 }
 
-TEST(simulation, says_that_all_look_forever) {
+TEST(simulation, reports_that_all_threads_poll_forever) {
   atomic<std::uint32_t> word{0};
   const std::string why = why_not({0, 1}, [&](unsigned) {
     while (word.load() == 0) muster::sync::relax();
@@ -262,7 +262,7 @@ TEST(simulation, lets_a_thread_work_for_long) {
   EXPECT_EQ(why, "it went well");
 }
 
-TEST(simulation, says_what_a_thread_has_thrown) {
+TEST(simulation, reports_the_exception_of_a_thread) {
   EXPECT_EQ(why_not({0}, [](unsigned) { throw std::logic_error("a queue is broken"); }),
             "simulated thread 0 has thrown: a queue is broken");
 }
