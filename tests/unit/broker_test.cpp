@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -862,6 +863,37 @@ TEST_F(broker_test, survives_memory_that_changes) {
   broker.stop();  // whatever its words say
   EXPECT_TRUE(arena.is_kept()) << "after " << served << " requests";
   EXPECT_EQ(content_of(path("other/file")), "other: some text");
+}
+
+// Work, not time: how often a waiting side looks for its event before it sleeps.
+TEST(doorbell_test, spins_where_the_other_side_runs_on_another_processor) {
+  muster::detail::doorbell words, other;
+  const muster::detail::bell bell(words, brokered::asymmetric());
+  std::uint64_t looks = 0;
+  const auto wait = [&](std::uint32_t processor) {
+    looks = 0;
+    const auto never = [&] { return ++looks == 0; };
+    EXPECT_FALSE(bell.await(other, processor, never, muster::deadline_clock::now() + std::chrono::milliseconds(1)));
+    return looks;
+  };
+  constexpr unsigned pauses = muster::detail::wait_apart::pauses, few = 32;
+  other.processor = 3;
+  EXPECT_LT(wait(3), few);
+  EXPECT_GE(wait(4), pauses);
+  EXPECT_EQ(words.processor, 4U);
+  EXPECT_GE(wait(0), pauses);
+
+  // On a thread with fibers, one that has slept makes it spin no more when others wait.
+  std::uint64_t all = 0;
+  const auto until = muster::deadline_clock::now() + std::chrono::milliseconds(100);
+  muster::fiber sleeps([&] { bell.await(other, 4, [&] { return ++all == 0; }, until); });
+  muster::fiber waits([&] {
+    for (int i = 0; i < 10; ++i) EXPECT_LT(wait(3), 2 * pauses);
+  });
+  waits.join();
+  sleeps.join();
+  EXPECT_GE(all, pauses);
+  EXPECT_LT(all, 4 * pauses);
 }
 
 // Work, not time: how many of the others' requests are answered between a caller's and its answer.

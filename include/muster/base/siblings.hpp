@@ -18,8 +18,8 @@ class waiter {
   /// sleep on. The thread then executes the requested heavy fences and checks every waiter once more.
   virtual void announce(futex_words& words) noexcept = 0;
 
-  // From the policy; applies to the thread.
-  const unsigned pauses;
+  // From the policy; applies to the thread. announce() may lower the number of pauses.
+  unsigned pauses;
   const unsigned yields;
   const bool parks;
   const deadline until;

@@ -7,7 +7,7 @@
 // Hostile    Each word is a hint. The inside can keep a thread of the outside asleep until its deadline, or cause
 //            useless checks and wakes; so the outside always has a deadline.
 // Where      a waiting side spins before it sleeps, unless the other side last waited on the same processor: then the
-//            other can only run while this one sleeps.
+//            other can only run while this one sleeps. A fiber that has slept once does not make its thread spin again.
 // Fence      the sleeper makes a heavy fence, so the ringing side needs none (base/futex.hpp).
 // Source     ours.
 #pragma once
@@ -120,6 +120,7 @@ class bell {
         : waiter(policy, end), bell_(of), ready_(ready) {}
     bool ready() noexcept override { return ready_(); }
     void announce(futex_words& words) noexcept override {
+      pauses = 0;  // the wait is long: from now on the thread spins only for the others
       const std::uint32_t seen = bell_.announce();
       words.add({&bell_.at_->rings, seen, any, futex_scope::shared}, bell_.asymmetric_);
     }

@@ -313,7 +313,7 @@ class launch {
     for (std::uint64_t done = 0;;) {
       // (2) acquire: pairs with sandbox.hpp (2).
       const auto ready = [&] { return slot.given.load(std::memory_order_acquire) != done; };
-      mine.await(at_.head().to_broker, 0, ready, no_deadline);
+      mine.await(at_.head().to_outside, processor_now(), ready, no_deadline);
       run_one(calls, slot, window);
       done = slot.given.load(std::memory_order_relaxed);
       // (3) release: pairs with sandbox.hpp (3).
