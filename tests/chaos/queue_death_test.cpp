@@ -76,7 +76,7 @@ std::size_t missing(const std::vector<number>& one, const std::vector<number>& o
   EXPECT_TRUE(std::adjacent_find(all.begin(), all.end()) == all.end()) << "an item is delivered twice";
   EXPECT_TRUE(all.empty() || all.back() <= n) << "an item that was never pushed";
   EXPECT_LE(all.size(), n);
-  EXPECT_GE(all.size() + most, n) << "more items are lost than were in the hands of the dead";
+  EXPECT_GE(all.size() + most, n) << "more items are lost than dead processes had claimed";
   return n - all.size();
 }
 

@@ -94,7 +94,7 @@ struct scene {
         EXPECT_LT(++pauses, 3U) << "try_pop waits";
       }
       looked += std::min<clock::duration>(look, 10ms);
-      if (looked > 1s) return ADD_FAILURE() << "the dead are in the way for more than a second", items;
+      if (looked > 1s) return ADD_FAILURE() << "dead processes block the queue for more than a second", items;
     }
   }
   /// Every cell is used, lap after lap.

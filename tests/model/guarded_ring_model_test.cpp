@@ -31,7 +31,7 @@ using producer = muster::detail::guarded_producer<words>;
 using consumers = muster::detail::guarded_consumers<words>;
 using cells = std::array<producer::cell, 2>;
 
-/// One cell for each of two callers, who wait for their answers before they call again.
+/// One cell for each of two callers, which wait for their answers before they call again.
 class calls {
  public:
   explicit calls(std::uint64_t first_rank)

@@ -95,7 +95,7 @@ inline std::string mutant_search::killer_of(const mm::mutation& m, const std::ve
   return {};
 }
 
-/// Where the operations of the files stand, and who executes them.
+/// The operations of the files, and the programs that execute them.
 inline std::map<mm::operation_site, mutant_search::place> mutant_search::find_places() {
   std::map<mm::operation_site, place> places;
   for (program& p : programs) {

@@ -17,9 +17,9 @@ namespace {
 bool all_are_stolen = true;
 }
 
-/// Whether this library knows that the caller is a worker.
+/// Returns 1 if this library knows that the caller is a worker.
 EXPORTED int plugin_knows_worker() { return muster::detail::worker::current() != nullptr ? 1 : 0; }
-/// Whether leaves() forks only what is stolen.
+/// Sets if leaves() forks only tasks that are stolen.
 EXPORTED void plugin_set_stolen(int all) { all_are_stolen = all != 0; }
 /// The leaves of a tree. At the bottom it calls `next`, in another library.
 EXPORTED long plugin_leaves(int depth, long (*next)(int), int argument) {

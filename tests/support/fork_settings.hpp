@@ -38,8 +38,8 @@ class in_pools : public ::testing::TestWithParam<fork_setting> {
       {.workers = GetParam().workers, .stack_bytes = small_stack, .publish_always = GetParam().publish_always}};
 };
 
-/// Counts calls, and requests a stop in the n-th. Whoever comes later waits until the stop has been requested, because
-/// the system may suspend the n-th before its request for as long as it likes.
+/// Counts calls, and requests a stop in the n-th. Later calls wait for that request, because the system may suspend the
+/// n-th call before it for any time.
 class stop_at_call {
  public:
   explicit stop_at_call(unsigned n) noexcept : n_(n) {}

@@ -39,7 +39,7 @@ using muster_test::fork2;
 using muster_test::fork_stolen;
 using muster_test::leaf;
 
-/// What may be looked through.
+/// A frame that the engine can walk through.
 [[gnu::noinline]] void calls_openly(void (*f)()) {
   f();
   muster_test::opaque(0);

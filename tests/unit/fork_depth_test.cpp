@@ -104,7 +104,7 @@ TEST_P(depth, of_a_tree_of_chains_and_fans) {
   EXPECT_EQ(seen.wrong(), 0U);
 }
 
-/// The chain goes on out of a scope within each async.
+/// The chain continues from a scope within each async.
 TEST_P(depth, out_of_scopes_within) {
   visits seen(many), inner(many);
   const std::function<void(async_scope&, std::size_t)> visit = [&](async_scope& outer, std::size_t node) {
@@ -154,7 +154,7 @@ TEST(depth_in_small_stacks, of_chains) {
   }
 }
 
-// As many are kept as may be while there is stack; what goes on being called must not use it up.
+// Asyncs are kept as long as there is stack; later calls must not overflow it.
 TEST(depth_in_small_stacks, of_a_fan_of_chains_at_the_end_of_a_chain) {
   constexpr std::size_t fan = 2000, each = muster_test::scaled(1000);
   for (const unsigned workers : {1U, 3U}) {
@@ -172,7 +172,7 @@ TEST(depth_in_small_stacks, of_a_fan_of_chains_at_the_end_of_a_chain) {
   }
 }
 
-// What is thrown at the end of a chain is rethrown; what has not begun when a stop is requested is dropped.
+// An exception at the end of a chain is rethrown; asyncs that have not begun when a stop is requested are dropped.
 TEST_P(depth, and_what_comes_out_of_it) {
   visits seen(many);
   const std::function<void(async_scope&, std::size_t)> visit = [&](async_scope& scope, std::size_t node) {

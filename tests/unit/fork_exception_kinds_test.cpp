@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every kind of exception through every kind of fork: one whose second half a thief has begun, one that is offered and
-// that nobody takes, and one that nobody has seen. Where the second half is not stolen, the program is the serial one:
-// what leaves the first half leaves the fork, and the second is not begun. Compiled in many ways, as
+// not taken, and one that is not offered. If the second half is not stolen, the program is the serial one: an exception
+// that leaves the first half leaves the fork, and the second is not begun. Compiled in many ways, as
 // fork_exceptions_test.cpp.
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ std::string name_of(const ::testing::TestParamInfo<form>& one) {
 struct failure {
   int what;
 };
-/// Counts those that are alive.
+/// Counts the objects that are alive.
 struct counted {
   explicit counted(std::atomic<int>& alive) : alive_(alive) { ++alive_; }
   ~counted() { --alive_; }
@@ -63,7 +63,7 @@ class exception_kinds : public ::testing::TestWithParam<form> {
     if (is_stolen()) return muster_test::fork_stolen(first, counts);
     return muster::fork2(first, counts);
   }
-  /// What the serial program begins when the first half is left; or what a thief has begun.
+  /// The second halves that have begun although the first was left: none in the serial program, one if stolen.
   int begun_though_left() const { return is_stolen() ? 1 : 0; }
   void expect_all_left(int begun) {
     EXPECT_EQ(begun_.exchange(0), begun);
@@ -103,7 +103,7 @@ TEST_P(exception_kinds, throw_arrives_from_either_half) {
   });
 }
 
-TEST_P(exception_kinds, rethrow_goes_on_with_the_same_one) {
+TEST_P(exception_kinds, rethrow_continues_with_the_same_one) {
   workers_.run([&] {
     const failure* thrown = nullptr;
     const auto rethrows = [&] {
@@ -199,7 +199,7 @@ TEST_P(exception_kinds, forced_unwinding_leaves_no_frame_out) {
         own.run([&] {
           if (in_first) fork(ends, [] { return leaf(1); });
           else fork([] { return leaf(1); }, ends);
-          ADD_FAILURE() << "the thread goes on";
+          ADD_FAILURE() << "the thread continues";
         });
       }).join();
       expect_all_left(in_first ? begun_though_left() : 1);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What forks throw when the second half is stolen: each first half ends only after a thief has begun the second. For an
-// engine that replaces return addresses, all depends on what the compiler makes of these functions; so this file is
-// compiled in many ways.
+// The exceptions of forks whose second half is stolen: each first half ends only after a thief has begun the second. An
+// engine that replaces return addresses depends on the frames that the compiler makes of these functions, so this file
+// is compiled in many ways.
 #include <cxxabi.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -106,12 +106,12 @@ TEST(exceptions, pass_through_many_frames_whose_second_halves_are_stolen) {
   });
 }
 
-/// Counts those that have been left.
+/// Counts the frames that have been left.
 struct left {
   int& many;
   ~left() { ++many; }
 };
-TEST(exceptions, run_the_destructors_of_those_who_fork) {
+TEST(exceptions, run_the_destructors_of_forking_functions) {
   workers().run([] {
     for (const bool stolen : {false, true}) {
       int many = 0;
@@ -149,7 +149,7 @@ TEST(exceptions, may_be_rethrown_and_nested) {
 TEST(exceptions, do_not_disturb_forks_of_destructors) {
   struct forks_at_the_end {
     long& sum;
-    int before = std::uncaught_exceptions();  // not always 0: libstdc++ counts a foreign one that is rethrown for ever
+    int before = std::uncaught_exceptions();  // not always 0: libstdc++ never uncounts a rethrown foreign one
     ~forks_at_the_end() {
       EXPECT_EQ(std::uncaught_exceptions(), before + 1);
       const auto [x, y] = fork2([] { return leaf(1); }, [] { return leaf(2); });
@@ -287,8 +287,7 @@ TEST(exceptions, of_other_languages_meet_in_a_scope) {
 extern "C" void __register_frame(void*);
 extern "C" void __deregister_frame(void*);
 TEST(exceptions, may_be_thrown_in_programs_that_have_registered_frames) {
-  // Of a function of 16 bytes at 0x1000, that nobody calls.
-  // What all functions have in common, this one, and the end.
+  // For a function of 16 bytes at 0x1000, which is never called: the common entry, that of the function, and the end.
   // clang-format off
   alignas(8) static unsigned char frames[] = {
       20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0, 0x0c, 7, 8, 0x90, 1, 0, 0,

@@ -215,7 +215,7 @@ TYPED_TEST(results, arrive_when_the_second_half_is_stolen) {
   });
 }
 
-// --- Callers. Each forks in a frame of its own shape, and looks after itself when it goes on.
+// --- Callers. Each forks in a frame of its own shape, and checks its own state afterwards.
 
 [[gnu::noinline]] long over_aligned(long a) {
   alignas(64) std::array<long, 16> own{};
@@ -332,7 +332,7 @@ generator coroutine(long a) {
   return value;
 }
 
-TEST(callers, of_all_shapes_go_on_as_they_were) {
+TEST(callers, of_all_shapes_continue_unchanged) {
   workers().run([] {
     for (long a = 1; a < 6; ++a) {
       const auto at = [](long v) { return v * 3 + 1; };
@@ -365,7 +365,7 @@ TEST(callers, of_all_shapes_go_on_as_they_were) {
   });
 }
 
-// --- What others see.
+// --- The view of tools and of exceptions.
 
 [[gnu::noinline]] std::size_t frames_from_here(std::array<void*, 200>& at) {
   return static_cast<std::size_t>(backtrace(at.data(), static_cast<int>(at.size())));
@@ -390,7 +390,7 @@ TEST(signals, that_stop_a_thread_do_not_end_its_system_calls) {
     std::array<int, 2> ends{};
     ASSERT_EQ(::pipe(ends.data()), 0);
     for (int round = 0; round < 20; ++round) {
-      // The first half blocks until the second has written: it is stopped in the system call, and goes on with it.
+      // The first half blocks until the second has written: it is interrupted in the system call, and continues it.
       const auto [many, written] = fork2(
           [&] {
             char got = 0;
@@ -448,9 +448,9 @@ TEST(stacks, may_end_with_any_address) {
 }
 #endif
 
-// --- What is counted, and how much is offered.
+// --- Statistics, and the number of offers.
 
-TEST(statistics, count_what_is_stolen_and_nothing_else) {
+TEST(statistics, count_thefts_and_nothing_else) {
   for (const auto share : {muster::steal_share::half, muster::steal_share::all, muster::steal_share::one}) {
     pool two({.workers = 2, .stack_bytes = std::size_t{1} << 20U, .share = share});
     two.run([] {

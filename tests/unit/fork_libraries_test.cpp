@@ -24,7 +24,7 @@ using muster_test::fork2;
 using muster_test::fork_stolen;
 using muster_test::workers;
 
-/// A library that is loaded, and whose names nobody else sees.
+/// A loaded library, whose names are not visible to others.
 class plugin {
  public:
   explicit plugin(const char* path) : handle_(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
@@ -66,7 +66,7 @@ class plugin_copy {
   const std::string path_;
 };
 
-/// While it lives, the calling thread, and those that it makes, share one processor.
+/// While it lives, the calling thread and the threads that it creates share one processor.
 class one_processor {
  public:
   one_processor() {
@@ -87,7 +87,7 @@ class one_processor {
 
 using leaves_of = long(int depth, long (*next)(int), int argument);
 
-/// Whether the program's workers are the library's too.
+/// Returns true if the program's workers are the library's too.
 bool has_same_workers(const plugin& one) {
   return workers().run([&] { return one.function<int()>("plugin_knows_worker")() != 0; });
 }
@@ -179,7 +179,7 @@ TEST(libraries, do_not_hide_forks_above) {
     EXPECT_EQ(two.run([&] {
       return fork_stolen(
                  [&] {
-                   for (int i = 0; i < 10; ++i) fork2([] {}, [] {});  // who has asked is answered, and busy now
+                   for (int i = 0; i < 10; ++i) fork2([] {}, [] {});  // answers the thief, which is busy now
                    return above();
                  },
                  busy)
@@ -189,7 +189,7 @@ TEST(libraries, do_not_hide_forks_above) {
   }
 }
 
-// Whoever forks offers the forks above as well, by the barrier of his library. They return to it when that is closed.
+// A fork also offers the forks above it, by the barrier of its own library. They return to it after that is closed.
 TEST(libraries, may_be_closed_with_forks_of_others_above) {
   if (muster::pool::no_barrier() != nullptr) GTEST_SKIP() << muster::pool::no_barrier();
   const plugin_copy copy("below");
@@ -201,7 +201,7 @@ TEST(libraries, may_be_closed_with_forks_of_others_above) {
     another.emplace(copy.path());
     another->function<void(int)>("plugin_set_stolen")(0);
     others_may_steal = false;
-    // Nobody has asked for the forks above until now: who is asked is the other library, in one of its forks.
+    // The forks above have not been requested until now; the request reaches the other library, in one of its forks.
     const auto use_another = [](int depth) {
       others_may_steal = true;
       auto* const leaves = another->function<leaves_of>("plugin_leaves");
@@ -217,7 +217,8 @@ TEST(libraries, may_be_closed_with_forks_of_others_above) {
   }
 }
 
-// The thief is the last to leave what it has executed: whoever waits for it goes on first, and closes the library.
+// The thief leaves the code that it has executed last: the thread that waits for it continues first, and closes the
+// library.
 TEST(libraries, may_be_closed_when_their_forks_have_ended) {
   const plugin first(FORK_PLUGIN_FIRST);
   static const plugin_copy copy("stolen");
@@ -226,7 +227,7 @@ TEST(libraries, may_be_closed_when_their_forks_have_ended) {
   const auto use_another = [] {
     const auto slowly = [] {
       const sched_param none = {};
-      sched_setscheduler(0, SCHED_IDLE, &none);                    // others who can run do so first,
+      sched_setscheduler(0, SCHED_IDLE, &none);                    // runnable others run first,
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // and the owner sleeps by then
     };
     const plugin another(copy.path());
@@ -245,7 +246,7 @@ TEST(libraries, may_be_closed_when_their_forks_have_ended) {
     }
 }
 
-// What is known of a call is known for the library that was there. Otherwise forks above are not found.
+// The records of a call hold for the library that was loaded then. Otherwise forks above are not found.
 TEST(libraries, may_be_replaced_by_others_with_other_frames) {
   if (muster::pool::no_barrier() != nullptr) GTEST_SKIP() << muster::pool::no_barrier();
 #if defined(FRAME_PLUGIN_24)

@@ -26,7 +26,7 @@ using muster_test::small_stack;
 std::atomic<unsigned> handled{0};
 void count_signal(int) { ++handled; }
 
-/// Handles SIGURG. Returns false when somebody does so already.
+/// Handles SIGURG. Returns false if the signal already has a handler.
 bool handle_sigurg() {
   struct sigaction ours = {}, others = {};
   ::sigaction(SIGURG, nullptr, &others);
@@ -34,7 +34,7 @@ bool handle_sigurg() {
   ours.sa_handler = &count_signal;
   return ::sigaction(SIGURG, &ours, nullptr) == 0;
 }
-/// Changes whether the calling thread, and those that it makes, let SIGURG in.
+/// Blocks or unblocks SIGURG in the calling thread and in the threads that it creates.
 void change_mask(int how) {
   sigset_t one;
   ::sigemptyset(&one);
@@ -96,7 +96,7 @@ TEST(signals, of_the_program_are_its_own_and_the_pools_are_not) {
         for (unsigned looks = 0; !sigurg_is_pending() && looks < 10'000; ++looks) muster::pause();
       }
     });
-    EXPECT_TRUE(sigurg_is_pending()) << "nobody has asked";
+    EXPECT_TRUE(sigurg_is_pending()) << "no thief has requested work";
     change_mask(SIG_UNBLOCK);
     EXPECT_FALSE(sigurg_is_pending());
   }
@@ -121,7 +121,7 @@ TEST(signals, stop_a_thread_that_has_forked_nothing_hardly_more_than_once) {
   const auto turns = static_cast<unsigned>(scaled(20'000'000));
   for (unsigned depth = 0; depth < 3; ++depth) {
     pool three({.workers = 3, .stack_bytes = small_stack});
-    if (three.engine() != fork_engine::barrier) GTEST_SKIP() << "nobody is stopped";
+    if (three.engine() != fork_engine::barrier) GTEST_SKIP() << "no thread is interrupted";
     const std::uint64_t found = three.run([&] {
       wake_others();
       std::uint64_t state = 1 + depth;
@@ -135,7 +135,7 @@ TEST(signals, stop_a_thread_that_has_forked_nothing_hardly_more_than_once) {
     });
     EXPECT_NE(found, 0U);
     const std::uint64_t answers = three.statistics().answers;
-    EXPECT_GE(answers, 1U) << depth << ": nobody has asked";
+    EXPECT_GE(answers, 1U) << depth << ": no thief has requested work";
     EXPECT_LE(answers, 12U) << depth;
   }
 }

@@ -55,7 +55,7 @@ TEST_P(forks, are_executed_once) {
   }
 }
 
-TEST_P(forks, return_what_the_functions_return) {
+TEST_P(forks, return_the_results_of_the_functions) {
   workers_.run([] {
     const auto [number, text] =
         fork2([] { return 1; }, [] { return std::string("a string of some length, on the heap"); });
@@ -109,7 +109,7 @@ TEST_P(forks, of_many_functions) {
     EXPECT_EQ(five, "five");
     EXPECT_EQ(calls, 2);
     EXPECT_EQ(std::get<0>(muster::parallel_invoke([] { return 6; })), 6);
-    // What looks like the results of several is the result of one.
+    // A tuple or pair is the result of one function, not the results of several.
     const auto [tuple, pair, last] =
         muster::parallel_invoke([] { return std::tuple(1, 2); }, [] { return std::pair(std::string("three"), 4); },
                                 [] { return std::tuple(std::monostate(), 5); });
@@ -189,8 +189,8 @@ class usable_processors {
   cpu_set_t all_{};
 };
 
-// More than 65,535 thefts from one frame: the first half goes on when a thief has begun the second. On a busy machine a
-// yield takes milliseconds, and thousands of thefts fit into the time that owner and thief run together. So the owner
+// More than 65,535 thefts from one frame: the first half continues when a thief has begun the second. On a busy machine
+// a yield takes milliseconds, and thousands of thefts fit into the time that owner and thief run together. So the owner
 // does not yield at once, and a single thief has another processor.
 TEST_P(forks, are_stolen_from_one_frame_many_times) {
   const unsigned workers = GetParam().workers;
@@ -259,7 +259,7 @@ TEST_P(forks, throw_what_the_serial_program_throws) {
       } catch (const thrown_by& caught) {
         EXPECT_EQ(caught.number, first);
       }
-      EXPECT_EQ(tree.alive, 0U) << "an execution goes on after the join";
+      EXPECT_EQ(tree.alive, 0U) << "an execution continues after the join";
     }
   }
 }
@@ -296,7 +296,7 @@ TEST_P(forks, may_be_deep) {
 }
 
 // The worker has something older on offer, and executes an async whose fork this thread takes; then each waits for what
-// the other executes. (What is older may be taken by a third thread, where the pool may have a substitute.)
+// the other executes. (A third thread may take the older work, if the pool may have a substitute.)
 void join_beside_older_work(unsigned substitutes) {
   pool two({.workers = 2, .substitutes = substitutes});
   const std::thread::id here = std::this_thread::get_id();
@@ -388,7 +388,7 @@ TEST(joins, that_sleep_look_again) {
 
 // The second worker executes what this one waits for, the third a half of that; both wait until this one has executed
 // a half of the third's.
-TEST(joins, execute_what_has_been_stolen_of_what_they_wait_for) {
+TEST(joins, execute_stolen_parts_of_their_own_work) {
   pool three({.workers = 3});
   for (std::size_t round = 0; round < scaled(20); ++round) {
     const std::thread::id here = std::this_thread::get_id();
@@ -432,7 +432,7 @@ TEST(joins, execute_asyncs_of_scopes_in_what_they_wait_for) {
 
 // The innermost first half does not fork. It ends when all second halves have been executed, by others.
 TEST(leaves, hide_no_forks) {
-  if (!muster::sync::asymmetric_fences()) GTEST_SKIP() << "nobody can answer for a worker that does not fork";
+  if (!muster::sync::asymmetric_fences()) GTEST_SKIP() << "no thread can answer for a worker that does not fork";
   const auto depth = static_cast<unsigned>(scaled(5'000));
   std::atomic<unsigned> executed{0};
   const auto chain = [&](auto& self, unsigned left) -> void {

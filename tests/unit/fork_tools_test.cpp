@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What debuggers and profilers see of a stack whose forks have been stolen: that of support/shown_stack.cpp.
+// The view of debuggers and profilers of a stack whose forks have been stolen: that of support/shown_stack.cpp.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,8 +37,8 @@ int times(std::string_view text, std::string_view what) {
   for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + what.size())) ++many;
   return many;
 }
-/// From the function that spends the time to the program's first. What follows a function's name in a frame, and only
-/// there: `after`.
+/// Returns true if the stack is complete, from the function that spends the time to the program's first. `after` is the
+/// text that follows a function's name in a frame, and only there.
 bool is_whole(std::string_view stack, const std::string& after) {
   const std::string forks = "forks_deeper" + after;
   return times(stack, "spend_time" + after) == 1 && times(stack, forks) >= depth &&

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduler.hpp: who decides. The engine asks; search.hpp, replay and the random strategies answer.
+// scheduler.hpp: the interface through which search.hpp, replay and the random strategies decide for the engine.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,8 @@ class exhaustive final : public recording_scheduler {
   struct node {
     bool is_thread = false;
     unsigned alternatives = 0, taken = 0;  // of a choice
-    // Of a choice of threads: who could run; who is to be tried; who has been; whose next step has been run elsewhere.
+    // Of a choice of threads: the runnable ones, those to be tried, those already tried, and those whose next step has
+    // been run elsewhere.
     thread_set runnable = 0, wanted = 0, done = 0, asleep = 0;
     unsigned chosen = 0;
     unsigned before = 0;  // the thread that had run until here

@@ -169,7 +169,7 @@ TEST(clock, copies_that_are_only_read_come_side_by_side) {
     ends[i] = here.now();
   });
   EXPECT_LT(written, 1'000'000U);
-  // The first fetches it from the one who wrote; the others from a shared cache, or from the other cluster.
+  // The first fetches it from the core that wrote; the others from a shared cache, or from the other cluster.
   EXPECT_EQ(ends[1], 1'050'000U);
   EXPECT_EQ(ends[2], 1'150'000U);
   EXPECT_LE(ends[3], ends[2]);
@@ -203,7 +203,7 @@ TEST(clock, plain_data_is_written_when_it_has_changed) {
     here.work(0);
     EXPECT_EQ(item.item.get(), 5U);  // a hit
   });
-  EXPECT_EQ(seen.lines.invalidations, 0U) << "the one who looks does not take it away";
+  EXPECT_EQ(seen.lines.invalidations, 0U) << "a load does not invalidate the line";
   EXPECT_EQ(seen.lines.at(place::memory), 2U);
   EXPECT_EQ(seen.lines.transfers(), 2U);
 }
