@@ -8,7 +8,7 @@ order     every ordering operation of the labelled rooms carries a numbered labe
           partners name it back
 wait      no loop of the library only yields the processor
 include   a room of the library includes only the rooms below it, the standard library and, in base/, the system;
-          and headers do not include each other in a cycle
+          and headers do not include each other in a cycle. In fork/, a header includes only those before it in a list
 source    SPDX lines, width of lines, conditional compilation only in base/
 prose     no room has more phrases of a list of stilted ones than tools/prose.txt allows; the numbers only fall
 
@@ -25,7 +25,7 @@ from typing import Iterator, NamedTuple
 LIBRARY = "include/muster/"
 
 # Where the machine may be touched directly. Everything else goes through base/sync.hpp.
-SEAM = ("base/", "fiber/context", "fork/engine/", "gpu/lane")
+SEAM = ("base/", "fiber/context", "fork/detail/barrier/", "gpu/lane")
 RAW = re.compile(
     r"\b(std\s*::\s*atomic\w*|__atomic_\w+|__sync_\w+|volatile|thread_local|asm|__asm__|__asm"
     r"|atomic_thread_fence|atomic_signal_fence)\b")
@@ -40,15 +40,23 @@ ROOMS = {
     "gpu": ("base", "fiber/stack.hpp"),
     "syscall": ("base", "queue", "fiber"),
 }
+# Rooms in which a header includes only those before it in this list.
+STAIRS = {
+    "fork": tuple(f"fork/{name}.hpp" for name in (
+        *(f"detail/{name}" for name in (
+            "parking", "task", "steal_list", "watermark", "barrier/frame", "barrier/unwind", "barrier/records",
+            "barrier/stack", "barrier/engine", "engine", "scheduler", "call", "barrier/join")),
+        "pool", "fork2", "finish", "loops", "scan", "sort")),
+}
 # Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
 # stacks; and may be compiled in several ways.
-MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/engine/barrier/", "fork/engine/deque", "fork/engine/fork_on",
-           "gpu/lane", "gpu/xmc")
+MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/detail/barrier/", "fork/detail/engine.hpp", "gpu/lane",
+           "gpu/xmc")
 # Which besides may include headers of the system: they are about what it does.
 SYSTEM = ("syscall/",)
 # Where the processor may be yielded: by waits that sleep when that has not helped for some microseconds.
 YIELD = re.compile(r"\b(?:sync\s*::\s*yield|sched_yield|this_thread\s*::\s*yield)\s*\(")
-BOUNDED_YIELDS = ("fiber/carrier.hpp", "fork/impl/work.hpp")
+BOUNDED_YIELDS = ("fiber/carrier.hpp", "fork/detail/scheduler.hpp")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.
@@ -151,14 +159,8 @@ class Ordering:
         self.labels: dict[str, dict[int, Label]] = {}
         self.files: dict[str, list[tuple[str, list[str], list[str], dict[int, set[int]]]]] = {}
 
-    @staticmethod
-    def structure(name: str) -> str:
-        """Files impl/NAME.hpp and impl/NAME_PART.hpp define one structure and share its numbers."""
-        return re.sub(r"(impl/[^_/]+)_[^/]*\.hpp$", r"\1.hpp", name)
-
     def read(self, where: str, code: list[str], comments: list[str]) -> Iterator[Finding]:
         name = where.removeprefix(LIBRARY)
-        name = self.structure(name)
         own = self.labels.setdefault(name, {})
         at: dict[int, set[int]] = {}  # line -> numbers of the labels and repeats there
         for row, comment in enumerate(comments):
@@ -329,6 +331,20 @@ def check_cycles(includes: dict[str, list[tuple[int, str]]]) -> Iterator[Finding
             yield from walk(name)
 
 
+def check_stairs(includes: dict[str, list[tuple[int, str]]]) -> Iterator[Finding]:
+    """Headers that include one that comes after them in the list of their room."""
+    for name, targets in includes.items():
+        stairs = STAIRS.get(name.split("/")[0], ())
+        if not stairs:
+            continue
+        if name not in stairs:
+            yield Finding(LIBRARY + name, 1, "include", "not in STAIRS in tools/lint.py: add it where it belongs")
+            continue
+        for line, target in targets:
+            if target in stairs[stairs.index(name) + 1:]:
+                yield Finding(LIBRARY + name, line, "include", f"<muster/{target}> comes after this header in STAIRS")
+
+
 def check_source(path: str, lines: list[str], code: list[str] | None) -> Iterator[Finding]:
     head = "\n".join(lines[:5])
     # The pattern is put together here so that this line is not taken for this file's own tag.
@@ -430,6 +446,7 @@ def lint(root: Path, notes: list[str] | None = None, places: dict[str, list[str]
         if name.startswith(LABELLED) and name not in UNLABELLED:
             findings += ordering.read(path, code, comments)
     findings += check_cycles(includes)
+    findings += check_stairs(includes)
     findings += check_prose(root, places, [] if notes is None else notes)
     return sorted([*findings, *ordering.finish()])
 

@@ -124,9 +124,9 @@ class Lint(unittest.TestCase):
 
     def test_seam_in_other_rooms(self) -> None:
         text = SPDX + "asm();\n"
-        allowed = ("base/x.hpp", "fiber/context.hpp", "fork/engine/barrier.hpp", "gpu/lane.hpp")
+        allowed = ("base/x.hpp", "fiber/context.hpp", "fork/detail/barrier/frame.hpp", "gpu/lane.hpp")
         self.assertEqual(self.findings({"include/muster/" + name: text for name in allowed}), [])
-        for name in ("queue.hpp", "fiber/stack.hpp", "fork/loops.hpp", "gpu/heap.hpp"):
+        for name in ("queue.hpp", "fiber/stack.hpp", "fork/loops.hpp", "fork/detail/call.hpp", "gpu/heap.hpp"):
             with self.subTest(name):
                 self.assertEqual([f.rule for f in self.findings({"include/muster/" + name: text})], ["seam"])
 
@@ -177,18 +177,6 @@ class Lint(unittest.TestCase):
     def test_order_labels_have_no_hole(self) -> None:
         self.breaks("order", "(6) is missing", "(6) seq_cst", "(7) seq_cst")
 
-    def test_order_files_of_one_structure_share_their_numbers(self) -> None:
-        head, sender, receiver = (MAILBOX[:MAILBOX.index("\ninline bool send")],
-                                  MAILBOX[MAILBOX.index("\ninline bool send"):MAILBOX.index("\ninline bool receive")],
-                                  MAILBOX[MAILBOX.index("\ninline bool receive"):])
-        files = {"include/muster/" + key: text for key, text in LIBRARY.items() if "mailbox" not in key}
-        parts = files | {"include/muster/queue/impl/mailbox.hpp": head + sender,
-                         "include/muster/queue/impl/mailbox_receiver.hpp": SPDX + "#pragma once\n" + receiver}
-        self.assertEqual([f for f in self.findings(parts) if f.rule == "order"], [])
-        strangers = files | {"include/muster/queue/impl/mailbox.hpp": head + sender,
-                             "include/muster/queue/impl/other.hpp": SPDX + "#pragma once\n" + receiver}
-        self.assertNotEqual([f for f in self.findings(strangers) if f.rule == "order"], [])
-
     def test_order_of_combining_baselines(self) -> None:
         text = SPDX + "m.state.store(1, std::memory_order_release);\n"
         for name, expected in (("bench/baselines/combining/x.hpp", ["order"]), ("bench/baselines/x.hpp", [])):
@@ -213,6 +201,19 @@ class Lint(unittest.TestCase):
                 self.assertEqual([(f.file, f.line, f.rule) for f in found],
                                  [("include/muster/base/c.hpp", 4, "include")])
                 self.assertIn(f"{target} -> ", found[0].text)
+
+    def test_stairs(self) -> None:
+        def headers(*pairs: tuple[str, str]) -> list[lint.Finding]:
+            return self.findings({f"include/muster/{name}": SPDX + f"#pragma once\n#include <muster/{target}>\n"
+                                  for name, target in pairs})
+
+        up = (("fork/detail/task.hpp", "base/sync.hpp"), ("fork/detail/barrier/join.hpp", "fork/detail/task.hpp"),
+              ("fork/pool.hpp", "fork/detail/barrier/join.hpp"), ("fork.hpp", "fork/pool.hpp"))
+        self.assertEqual(headers(*up), [])
+        down = ("fork/detail/call.hpp", "fork/pool.hpp")
+        self.assertEqual([(f.file, f.line, f.rule) for f in headers(*up, down)],
+                         [("include/muster/fork/detail/call.hpp", 4, "include")])
+        self.assertIn("not in STAIRS", str(headers(*up, ("fork/detail/other.hpp", "base/sync.hpp"))))
 
     def test_include(self) -> None:
         for target in ('"status.hpp"', "<muster/combine/osci.hpp>", "<linux/futex.h>", "<unistd.h>", "<fmt/core.h>"):

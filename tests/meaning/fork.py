@@ -4,54 +4,53 @@
 
 FORK2, FINISH, LOOPS, SCAN, SORT, POOL = (f"muster/fork/{name}.hpp"
                                           for name in ("fork2", "finish", "loops", "scan", "sort", "pool"))
-CORE, WORK, COUNT = (f"muster/fork/impl/{name}.hpp" for name in ("core", "work", "open_count"))
-DEQUE, HALVES, RECORD = (f"muster/fork/engine/{name}.hpp" for name in ("watermark", "watermark_fork", "fork_record"))
+SCHEDULER, LIST, WATERMARK, CALL, TASK = (f"muster/fork/detail/{name}.hpp"
+                                          for name in ("scheduler", "steal_list", "watermark", "call", "task"))
 
 MUTANTS = (
     # name, header, before, after, test, cases of the test
 
     # Halves of forks.
-    ("fork-stolen-half-executed-twice", HALVES,
+    ("fork-stolen-half-executed-twice", CALL,
      "  self.await(second);\n  return second.take();\n",
      "  self.await(second);\n  second.drop();\n  return call_half(self, second.function.get());\n",
      "unit/fork", "*are_executed_once*"),
-    ("fork-dropped-half-executed", HALVES,
-     "if (self.forks.pop(second) || self.forks.take_back(second)) return;",
-     "if (self.forks.pop(second) || self.forks.take_back(second)) {\n"
+    ("fork-dropped-half-executed", CALL,
+     "if (self.forks.pushed().pop(second) || self.forks.pushed().take_back(second)) return;",
+     "if (self.forks.pushed().pop(second) || self.forks.pushed().take_back(second)) {\n"
      "      call_half(self, second.function.get());\n"
      "      return;\n"
      "    }",
      "unit/fork_exception_kinds", "*throw_arrives_from_either_half*"),
-    ("fork-left-before-the-stolen-half-ends", HALVES,
+    ("fork-left-before-the-stolen-half-ends", CALL,
      "    self.await(second);\n    second.drop();\n", "    second.drop();\n",
      "unit/fork_exceptions", "exceptions.of_the_leftmost_half_arrive"),
-    ("fork-exception-of-the-stolen-half-swallowed", HALVES,
+    ("fork-exception-of-the-stolen-half-swallowed", CALL,
      "    if (thrown != nullptr) std::rethrow_exception(thrown);\n", "",
      "unit/fork_exceptions", "exceptions.of_the_leftmost_half_arrive"),
     ("fork-invoke-executes-the-first-last", FORK2,
      "auto [head, tail] = muster::fork2(first, [&] { return muster::parallel_invoke(more...); });",
      "auto [tail, head] = muster::fork2([&] { return muster::parallel_invoke(more...); }, first);",
      "unit/fork", "*of_many_functions*"),
-    ("fork-join-steals-what-is-not-its-own", DEQUE,
+    ("fork-join-steals-what-is-not-its-own", LIST,
      "is_part = around != nullptr && around->is_part_of(what, level);", "is_part = true;",
      "unit/fork_finish", "asyncs.of_scopes_outside*"),
-    ("fork-join-steals-from-its-thief-only", RECORD,
+    ("fork-join-steals-from-its-thief-only", TASK,
      "for (unsigned steps = 64; at", "for (unsigned steps = 0; at",
      "unit/fork", "joins.*"),
     ("fork-join-knows-no-scopes-in-what-it-waits-for", FINISH,
-     "scope_link{owner.forks.newest_theft()}", "scope_link{}",
+     "scope_link{owner.forks.tasks().newest_theft()}", "scope_link{}",
      "unit/fork", "joins.execute_asyncs*"),
-    ("fork-join-does-not-look-again", WORK,
+    ("fork-join-does-not-look-again", SCHEDULER,
      "return place.park_until(clock::now() + nap);", "return place.park(), true;",
      "unit/fork", "joins.*"),
-    ("fork-sleeper-not-woken", DEQUE,
-     "  steal_counts::add(counts.offered, published);\n"
-     "  if (published != 0 && sleepers_.anyone()) sleepers_.wake_one();\n",
-     "  steal_counts::add(counts.offered, published);\n",
+    ("fork-sleeper-not-woken", WATERMARK,
+     "    steal_counts::add(tasks_.counts.offered, published);\n    if (published != 0) tasks_.wake_thief();\n",
+     "    steal_counts::add(tasks_.counts.offered, published);\n",
      "unit/fork", "a_worker.that_sleeps_is_woken_by_a_fork"),
 
     # Scopes: when they end, and what is executed in them.
-    ("fork-scope-ends-with-one-left", COUNT,
+    ("fork-scope-ends-with-one-left", TASK,
      "return open_.load(std::memory_order_acquire) == 0;", "return open_.load(std::memory_order_acquire) <= 1;",
      "unit/fork_finish", "*scopes_within_scopes_first*"),
     ("fork-scope-wait-returns-early", FINISH,
@@ -60,10 +59,10 @@ MUTANTS = (
     ("fork-scope-drops-what-is-kept", FINISH,
      "if (!scope.stop_.stop_requested()) scope.run(", "if (scope.stop_.stop_requested()) scope.run(",
      "unit/fork_finish", "*and_what_asyncs_own_is_destroyed*"),
-    ("fork-scope-executes-what-is-around-it", DEQUE,
+    ("fork-scope-executes-what-is-around-it", LIST,
      "if (r.group() == what) return true;", "if (r.group() != nullptr) return true;",
      "unit/fork_finish", "scopes.that_wait_execute_nothing_of_scopes_around_them"),
-    ("fork-scope-leaves-what-is-within-it", DEQUE,
+    ("fork-scope-leaves-what-is-within-it", LIST,
      "if (r.group() != nullptr) return r.group()->around;", "if (r.group() != nullptr) return nullptr;",
      "unit/fork_finish", "scopes.that_wait_execute_what_scopes_within_them_keep"),
     ("fork-scope-closures-not-destroyed", FINISH,
@@ -94,12 +93,12 @@ MUTANTS = (
     ("fork-deep-asyncs-not-kept", FINISH,
      "(self->wants_stock() || self->is_deep())", "self->wants_stock()",
      "unit/fork_depth", "*.of_a_chain/*"),
-    ("fork-deep-floor-below-the-stack", WORK,
+    ("fork-deep-floor-below-the-stack", SCHEDULER,
      "here > lowest_floor + room ? here - room : lowest_floor", "here - room",
      "unit/fork_depth", "*out_of_scopes_within*"),
-    ("fork-deep-asyncs-not-kept-where-the-stack-ends", WORK,
-     "return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < lowest_floor || forks.offered() < many;",
-     "return forks.offered() < many;",
+    ("fork-deep-asyncs-not-kept-where-the-stack-ends", SCHEDULER,
+     "(__builtin_frame_address(0)) < lowest_floor || forks.tasks().offered() < many;",
+     "(__builtin_frame_address(0)) == 0 || forks.tasks().offered() < many;",
      "unit/fork_depth", "*of_a_fan_of_chains*"),
 
     # Pools.
@@ -121,19 +120,19 @@ MUTANTS = (
     ("fork-pool-throws-when-there-are-no-threads", POOL,
      "        break;  // fewer workers\n", "        throw;\n",
      "unit/pool", "*has_fewer_workers_when*"),
-    ("fork-pool-run-within-another-stays-there", FORK2,
+    ("fork-pool-run-within-another-stays-there", POOL,
      "now != nullptr && &now->pool == &core_)", "now != nullptr)",
      "unit/pool", "a_pool.executes_what_is_run*"),
-    ("fork-pool-counts-who-has-gone-to-another", CORE,
+    ("fork-pool-counts-who-has-gone-to-another", SCHEDULER,
      "      outer->pool.leave_pool();\n", "",
      "unit/pool", "*of_one_worker_keeps_no_asyncs"),
-    ("fork-pool-one-substitute-too-many", CORE,
+    ("fork-pool-one-substitute-too-many", SCHEDULER,
      "if (substitutes_ == most_substitutes_) return false;", "if (substitutes_ > most_substitutes_) return false;",
      "unit/pool", "*shows_no_more_threads*"),
     ("fork-pool-has-substitutes-unasked", POOL,
      "unsigned substitutes = 0;", "unsigned substitutes = 900;",
      "unit/pool", "*shows_no_more_threads*"),
-    ("fork-pool-does-not-know-that-a-substitute-is-done", WORK,
+    ("fork-pool-does-not-know-that-a-substitute-is-done", SCHEDULER,
      "  pool.substitute_done();\n", "",
      "unit/pool", "*goes_back_to_as_many_workers*"),
     ("fork-pool-accepts-too-many-substitutes", POOL,

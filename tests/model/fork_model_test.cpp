@@ -7,8 +7,7 @@
 //
 // Mutants     every operation on what threads share is changed, and some program notices.
 #include <gtest/gtest.h>
-#include <muster/fork/engine/watermark.hpp>
-#include <muster/fork/impl/open_count.hpp>
+#include <muster/fork/detail/watermark.hpp>
 
 #include "checker/explore.hpp"
 #include "expect_right.hpp"
@@ -88,7 +87,7 @@ class game {
     if (script_.tree[at] != '(') {
       leaves_[at]->executions.ref() += 1;
       if (script_.tree[at] == 'w') wait_for_thief();
-      if (script_.tree[at] == 'a') deque_.ask();
+      if (script_.tree[at] == 'a') deque_.tasks().ask();
       while (script_.tree[at] == 'l' && stolen_.load(std::memory_order_relaxed) == 0) sync::yield();
       return;
     }
@@ -131,7 +130,7 @@ class game {
   /// Answers whoever asks until something has been stolen.
   void wait_for_thief() {
     while (stolen_.load(std::memory_order_relaxed) == 0) {
-      if (!deque_.is_asked()) {
+      if (!deque_.tasks().is_asked()) {
         sync::yield();
         continue;
       }
@@ -149,7 +148,7 @@ class game {
 
   fork_record* steal_any(unsigned self) {
     theft unused;
-    return deque_.steal(self, unused, any);
+    return deque_.tasks().steal(self, unused, any);
   }
   void finish(fork_record* r) {
     if (r != nullptr) r->run();
@@ -157,7 +156,7 @@ class game {
   void steal(unsigned self, const std::string& commands) {
     for (const char c : commands) switch (c) {
         case 's': finish(steal_any(self)); break;
-        case 'a': deque_.ask(); break;
+        case 'a': deque_.tasks().ask(); break;
         case 'u':
           deque_.answer_for_owner();
           finish(steal_any(self));
@@ -168,15 +167,15 @@ class game {
   }
   void steal_or_sleep(unsigned self) {
     while (over_.load(std::memory_order_relaxed) == 0) {
-      while (deque_.offers()) {
+      while (deque_.tasks().offers()) {
         if (fork_record* r = steal_any(self)) return finish(r);
         sync::yield();
       }
       asleep_.announce(places_[self]);
-      deque_.ask();
+      deque_.tasks().ask();
       sync::heavy_fence();
       if (deque_.has_records()) deque_.answer_for_owner();
-      if (deque_.offers() || over_.load(std::memory_order_relaxed) != 0) {
+      if (deque_.tasks().offers() || over_.load(std::memory_order_relaxed) != 0) {
         asleep_.withdraw(places_[self]);
       } else {
         places_[self].park();
@@ -217,13 +216,13 @@ class leapfrog {
       unsigned looks = 0;
       do {
         theft now;
-        fork_record* r = deques_[1].steal_part_of(&second, 0, 0, now);
-        if (r == nullptr && far_) r = deques_[2].steal_part_of(&second, 0, 0, now);
+        fork_record* r = deques_[1].tasks().steal_part_of(&second, 0, 0, now);
+        if (r == nullptr && far_) r = deques_[2].tasks().steal_part_of(&second, 0, 0, now);
         if (r != nullptr) {
           if (!static_cast<half*>(r)->of_stolen) mm::engine::running().fail("executes what it does not wait for");
-          deques_[0].enter(now);
+          deques_[0].tasks().enter(now, deques_[0].depth());
           r->run();
-          deques_[0].leave(now);
+          deques_[0].tasks().leave(now);
         } else if (++looks == 2) {
           if (second.may_sleep(places_[0])) places_[0].park();
         } else {
@@ -262,13 +261,13 @@ class leapfrog {
   /// And forks within what it has stolen.
   void steal_from(unsigned victim, unsigned self) {
     theft now;
-    fork_record* const r = deques_[victim].steal(self, now, [](const fork_record&) { return true; });
+    fork_record* const r = deques_[victim].tasks().steal(self, now, [](const fork_record&) { return true; });
     if (r == nullptr) return;
-    deques_[self].enter(now);
+    deques_[self].tasks().enter(now, deques_[self].depth());
     static_cast<half*>(r)->executed();
     fork_one(self, executions_[victim == 0 ? 1 : 3], true, [] {});
     r->done();
-    deques_[self].leave(now);
+    deques_[self].tasks().leave(now);
   }
 
   const bool far_;
@@ -306,7 +305,7 @@ void keep_two(bool owner_helps, bool looks_again) {
     t = mm::spawn([&] {
       fork_record* r = nullptr;
       theft unused;
-      while ((r = deque.steal(1, unused, [](const fork_record&) { return true; })) == nullptr && !owner_helps)
+      while ((r = deque.tasks().steal(1, unused, [](const fork_record&) { return true; })) == nullptr && !owner_helps)
         sync::yield();
       if (r != nullptr) r->run();
     });
@@ -316,8 +315,8 @@ void keep_two(bool owner_helps, bool looks_again) {
     deque.offer(*both[i], &kept::run_taken, scope);
   }
   theft own;
-  while (owner_helps && deque.offers())
-    if (fork_record* r = deque.steal_part_of(&scope, 0, 0, own)) {
+  while (owner_helps && deque.tasks().offers())
+    if (fork_record* r = deque.tasks().steal_part_of(&scope, 0, 0, own)) {
       r->run();
     } else {
       sync::yield();
@@ -425,16 +424,14 @@ TEST(mutants, are_noticed_or_explained) {
   for (const bool owner_helps : {true, false})
     for (const bool looks_again : {true, false})
       search.programs.push_back(mutant_program_of("keep two", [=] { keep_two(owner_helps, looks_again); }));
-  search.files = {"engine/watermark.hpp", "engine/fork_record.hpp", "impl/sleepers.hpp", "impl/open_count.hpp"};
+  search.files = {"detail/watermark.hpp", "detail/steal_list.hpp", "detail/task.hpp", "detail/parking.hpp"};
   search.prefix = "";
   search.executions = 512;
   search.survivors = {
-      {"fork_deque::ask: load repeated", true, "asks once more, or asks later"},
-      {"fork_deque::is_asked: load repeated", true, "answers at the next look"},
       {"fork_deque::answer_for_owner: load repeated", true, "reads what has_records() has just read"},
       {"fork_deque::depth: load repeated", true, "the owner reads what it has written"},
   };
-  search.needles = {{"fork_deque::raise_mark: fence seq_cst", lost}, {"sleepers::announce: fence seq_cst", lost}};
+  search.needles = {{"steal_list::clear_request: fence seq_cst", lost}, {"sleepers::announce: fence seq_cst", lost}};
   search.run();
 }
 

@@ -7,7 +7,7 @@
 //
 // Mutants     every operation on what threads share is changed, and some program notices.
 #include <gtest/gtest.h>
-#include <muster/fork/impl/open_count.hpp>
+#include <muster/fork/detail/engine.hpp>
 
 #include "checker/explore.hpp"
 #include "expect_right.hpp"
@@ -26,6 +26,7 @@ using namespace muster_model_test;
 using muster::detail::parking_place;
 using muster::detail::sleepers;
 using frame_deque = muster::detail::basic_frame_deque<paper_stack>;
+static_assert(muster::detail::worker_engine<frame_deque>);
 
 /// What the owner does: trees, one after another. A tree is '(' first half second half ')', or a leaf: '.'; 'w' forks
 /// until something has been executed by somebody else; a digit goes on, without a fork, until so many have; 't' goes on
@@ -92,7 +93,7 @@ class game {
     leaves_[at]->executions.ref() += 1;
     const unsigned enough = what == 'w' ? 1 : what >= '0' && what <= '9' ? static_cast<unsigned>(what - '0') : 0;
     while (stolen_.load(std::memory_order_relaxed) < enough) {
-      if (what == 'w' && deque_.is_asked()) {
+      if (what == 'w' && deque_.tasks().is_asked()) {
         fork([] {}, nothing);
       } else {
         sync::yield();
@@ -113,13 +114,13 @@ class game {
       deque_.go_on();
     }
     if (what == 'q') deque_.publish_all();
-    if (what == 'a') deque_.ask();
+    if (what == 'a') deque_.tasks().ask();
     if (what == 'x') throw thrown{};
   }
-  /// What fork_frame.hpp, return_barrier.hpp and frame_work.hpp do.
+  /// What barrier/frame.hpp and barrier/join.hpp do.
   template <class First>
   void fork(First first, std::size_t second) {
-    if (deque_.is_asked()) {
+    if (deque_.tasks().is_asked()) {
       stack_.call(second);
       paper::step();
       deque_.answer_at_fork();
@@ -198,12 +199,12 @@ class game {
   }
   auto* steal_any(unsigned self) {
     muster::detail::theft unused;
-    return deque_.steal(self, unused, any);
+    return deque_.tasks().steal(self, unused, any);
   }
   void steal(unsigned self, const std::string& commands) {
     for (const char c : commands) switch (c) {
         case 's': finish(steal_any(self)); break;
-        case 'a': deque_.ask(); break;
+        case 'a': deque_.tasks().ask(); break;
         case 'i':
           if (deque_.has_records()) deque_.answer_for_owner();
           break;
@@ -218,15 +219,15 @@ class game {
   /// As worker::sleep().
   void steal_or_sleep(unsigned self) {
     while (over_.load(std::memory_order_relaxed) == 0) {
-      while (deque_.offers()) {
+      while (deque_.tasks().offers()) {
         if (fork_record* r = steal_any(self)) return finish(r);
         sync::yield();
       }
       asleep_.announce(places_[self]);
-      deque_.ask();
+      deque_.tasks().ask();
       sync::heavy_fence();
       const bool all = !deque_.has_records() || deque_.answer_for_owner();
-      const bool needed = deque_.offers() || over_.load(std::memory_order_relaxed) != 0;
+      const bool needed = deque_.tasks().offers() || over_.load(std::memory_order_relaxed) != 0;
       if (!needed && all) {
         places_[self].park();
       } else if (needed || !places_[self].park_until(muster::deadline_clock::time_point{})) {
@@ -317,7 +318,7 @@ TEST(frames, are_executed_once_by_chance) {
 TEST(mutants, are_noticed_or_explained) {
   mutant_search search;
   for (const script& s : many) search.programs.push_back({s.tree + ' ' + s.thieves[0], true, program(s), {}});
-  search.files = {"barrier/frame_deque.hpp", "barrier/frame_stock.hpp"};
+  search.files = {"barrier/engine.hpp", "barrier/records.hpp"};
   search.prefix = "";
   search.executions = 4096;
   search.survivors = {

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// paper_stack.hpp: what machine_stack.hpp does with the processor's stack, on paper, so that the checker can follow it:
-// one owner, whose frames are entries of an array, and signals that stop it between any two of its steps.
+// paper_stack.hpp: what machine_stack (barrier/stack.hpp) does with the processor's stack, on paper, so that the
+// checker can follow it: one owner, whose frames are entries of an array, and signals that stop it between any two of
+// its steps.
 #pragma once
 
-#include <muster/fork/engine/barrier/frame_deque.hpp>
+#include <muster/fork/detail/barrier/engine.hpp>
 
 #include "checker/engine.hpp"
 
@@ -147,6 +148,7 @@ class paper_stack {
 
   static const char* obstacle() noexcept { return nullptr; }
   static void make_ready() noexcept {}
+  static void let_stop() noexcept {}
   static thread this_thread() noexcept { return muster_model::engine::running().current() + 1; }
   static void stop(thread one, void* of) noexcept {
     if (one == 0) muster_model::engine::running().fail("a signal for no thread");

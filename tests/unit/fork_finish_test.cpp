@@ -498,23 +498,23 @@ TEST(asyncs, of_scopes_outside_stolen_tasks_are_no_part_of_what_another_waits_fo
   sleepers asleep;
   fork_deque deque(asleep, {.always = true});
   theft stolen;
-  deque.enter(stolen);
+  deque.tasks().enter(stolen, deque.depth());
   fork_record half, async;
   deque.push(half, run_nothing);  // published at once
   const scope_link outside;
   deque.offer(async, run_nothing, outside);
-  ASSERT_EQ(deque.offered(), 2U);
+  ASSERT_EQ(deque.tasks().offered(), 2U);
 
   constexpr unsigned thief = 1;
   const fork_record awaited;
   theft noted;
-  EXPECT_EQ(deque.steal_part_of(&awaited, 0, thief, noted), nullptr);
-  EXPECT_EQ(deque.offered(), 2U);
+  EXPECT_EQ(deque.tasks().steal_part_of(&awaited, 0, thief, noted), nullptr);
+  EXPECT_EQ(deque.tasks().offered(), 2U);
 
-  EXPECT_EQ(deque.steal_part_of(&outside, 0, thief, noted), &async);
+  EXPECT_EQ(deque.tasks().steal_part_of(&outside, 0, thief, noted), &async);
   ASSERT_FALSE(deque.pop(half));
   EXPECT_TRUE(deque.take_back(half));
-  deque.leave(stolen);
+  deque.tasks().leave(stolen);
 }
 
 }  // namespace

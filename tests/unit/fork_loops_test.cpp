@@ -115,7 +115,7 @@ TEST(asked_loops, offer_half) {
   alone.run([] {
     parallel_for(0, 4,
                  [](int i) {
-                   if (i == 0) muster::detail::worker::current()->forks.ask();
+                   if (i == 0) muster::detail::worker::current()->request_work();
                  },
                  {.grain = 1});
   });

@@ -20,7 +20,7 @@
 #define MUSTER_SANITIZED
 #endif
 #endif
-// MUSTER_FORK_BARRIER requests fork/engine/barrier, which is used where it is supported.
+// MUSTER_FORK_BARRIER requests fork/detail/barrier, which is used where it is supported.
 #if defined(MUSTER_FORK_BARRIER) && defined(__x86_64__) && defined(__LP64__) && defined(__linux__) &&              \
     !defined(MUSTER_SANITIZED) && !defined(MUSTER_MODEL) && !defined(MUSTER_CHAOS) && !defined(MUSTER_COUNTING) && \
     !defined(MUSTER_SIMULATION)

@@ -99,7 +99,7 @@ inline unsigned affinity_parallelism() {
     auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
     if (::sched_getaffinity(0, words * sizeof(unsigned long), set) == 0) {
       unsigned count = 0;
-      for (unsigned long word : mask) count += static_cast<unsigned>(__builtin_popcountl(word));
+      for (unsigned long bits : mask) count += static_cast<unsigned>(__builtin_popcountl(bits));
       return count;
     }
   }

@@ -22,10 +22,10 @@
 //            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided for each async.
 #pragma once
 
-#include <muster/base/caught.hpp>           // caught
-#include <muster/base/finally.hpp>          // finally
-#include <muster/fork/fork2.hpp>            // call_as, pool
-#include <muster/fork/impl/open_count.hpp>  // open_count
+#include <muster/base/caught.hpp>       // caught
+#include <muster/base/finally.hpp>      // finally
+#include <muster/fork/detail/task.hpp>  // open_count, fork_record
+#include <muster/fork/fork2.hpp>        // call_as, pool
 
 #include <concepts>     // std::invocable
 #include <cstdint>      // std::uint64_t
@@ -90,7 +90,7 @@ class async_scope : detail::scope_link {
   static constexpr detail::async_index nobody{std::numeric_limits<std::uint64_t>::max(), 0};
 
   async_scope(detail::worker& owner, std::stop_token stop) noexcept
-      : scope_link{owner.forks.newest_theft()}, owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
+      : scope_link{owner.forks.tasks().newest_theft()}, owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
 
   /// The index of the async that this call is part of, or a new one.
   detail::async_index place_of(const detail::worker* self) noexcept {

@@ -13,9 +13,9 @@
 // Outside    of any pool, both run in pool::shared().
 #pragma once
 
-#include <muster/fork/engine/fork_on.hpp>  // fork_on
-#include <muster/fork/impl/calls.hpp>      // borrowed, call_half
-#include <muster/fork/pool.hpp>            // pool
+#include <muster/fork/detail/barrier/join.hpp>  // fork_on
+#include <muster/fork/detail/call.hpp>          // borrowed, call_half, context
+#include <muster/fork/pool.hpp>                 // run_outside_pool
 
 #include <cstddef>      // std::size_t
 #include <tuple>        // results of more than two
@@ -25,25 +25,6 @@
 namespace muster::inline MUSTER_ABI {
 
 namespace detail {
-
-/// Reports a wrong function readably, before the compiler's own errors.
-template <class F>
-constexpr bool can_be_forked() {
-  static_assert(std::invocable<F&> || std::invocable<F&, context&>,
-                "what is forked must be a function of no arguments, or of a muster::context");
-  if constexpr (std::invocable<F&> || std::invocable<F&, context&>) {
-    using result = result_of<F>;
-    static_assert(!std::is_reference_v<result>, "what is forked returns a reference: return a pointer, or a value");
-    static_assert(std::is_void_v<result> || std::is_move_constructible_v<result>,
-                  "what is forked returns something that cannot be moved");
-  }
-  return true;
-}
-
-template <class F, class G>
-MUSTER_COLD fork_results<F, G> fork_outside(borrowed<F> f, borrowed<G> g) {
-  return pool::shared().run([&] { return fork_on(*worker::current(), f.get(), g.get()); });
-}
 
 template <class F, class G>
 MUSTER_HOT auto fork_anywhere(F&& f, G&& g) {
@@ -77,7 +58,7 @@ struct bound_arguments<std::index_sequence<Index...>, F, A...> : bound_argument<
   decltype(auto) operator()() {
     return function.get()(std::forward<A>(static_cast<bound_argument<Index, A>&>(*this).value.get())...);
   }
-  /// The function and its argument, if it has just one that fits into a register. See frame_fork.hpp.
+  /// The function and its argument, if it has just one that fits into a register. See barrier/join.hpp.
   auto plain_function() noexcept
     requires(sizeof...(A) == 1 && (one_register<F, A> && ...))
   {
@@ -102,64 +83,6 @@ MUSTER_HOT auto fork_call(F&& function, Rest&&... rest) {
         std::forward<std::tuple_element_t<last, types>>(std::get<last>(all)));
   }(std::make_index_sequence<last>());
 }
-
-}  // namespace detail
-
-/// A function's place in a pool. Forking through it avoids looking up the thread's worker. pool::run, fork2 and
-/// parallel_invoke pass one to functions that take it. It is valid for that call and the calls made in it. Pass it by
-/// value.
-class context {
- public:
-  explicit context(detail::worker& self) noexcept : self_(&self) {}
-
-  /// As muster::fork2.
-  template <class F, class G>
-  MUSTER_HOT auto fork2(F&& f, G&& g) {
-    static_assert(detail::can_be_forked<F>() && detail::can_be_forked<G>());
-    if constexpr (debug_checks)
-      MUSTER_CHECK(self_ == detail::worker::current(), "a context is used by another thread than it was given to");
-    return detail::fork_on(*self_, std::forward<F>(f), std::forward<G>(g));
-  }
-
- private:
-  detail::worker* self_;
-};
-
-namespace detail {
-
-/// Calls f, with a context if it takes one.
-template <class F>
-MUSTER_HOT result_of<F> call_as(worker& self, F& f) {
-  if constexpr (std::invocable<F&, context&>) {
-    context here(self);
-    return f(here);
-  } else {
-    return f();
-  }
-}
-
-template <class F>
-MUSTER_HOT result_or_nothing<result_of<F>> call_half(worker& self, F& f) {
-  if constexpr (std::is_void_v<result_of<F>>) {
-    call_as(self, f);
-    return {};
-  } else {
-    return call_as(self, f);
-  }
-}
-
-}  // namespace detail
-
-template <class F>
-detail::result_of<F> pool::run(F&& function) {
-  core_.refuse_in_child();
-  if (detail::worker* const now = detail::worker::current(); now != nullptr && &now->pool == &core_)
-    return detail::call_as(*now, function);
-  const detail::entered_pool here(core_);
-  return detail::call_as(*here.self, function);
-}
-
-namespace detail {
 
 /// True if F can be called with all but the last argument, and the last one with no arguments.
 template <class F, class... All>
@@ -197,7 +120,7 @@ auto parallel_invoke(F&& first, More&&... more) {
     using result = std::tuple<detail::result_or_nothing<detail::result_of<F>>>;
     const auto alone = [&](detail::worker& self) { return result(detail::call_half(self, first)); };
     if (detail::worker* const self = detail::worker::current()) return alone(*self);
-    return pool::shared().run([&] { return alone(*detail::worker::current()); });
+    return detail::run_outside_pool([&] { return alone(*detail::worker::current()); });
   } else {
     auto [head, tail] = muster::fork2(first, [&] { return muster::parallel_invoke(more...); });
     return std::tuple_cat(std::tuple<decltype(head)>(std::move(head)), std::move(tail));

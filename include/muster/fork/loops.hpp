@@ -20,12 +20,13 @@
 // Source     lazy splitting: Tzannes et al., "Lazy Binary-Splitting" (PPoPP 2010).
 #pragma once
 
-#include <muster/fork/fork2.hpp>           // fork_on
-#include <muster/fork/impl/loop_pace.hpp>  // loop_pace
+#include <muster/base/arch.hpp>   // cycles
+#include <muster/fork/fork2.hpp>  // fork_on
 
 #include <algorithm>    // std::min
 #include <concepts>     // std::integral
 #include <cstddef>      // std::size_t
+#include <cstdint>      // std::uint32_t
 #include <functional>   // std::identity, std::invoke
 #include <iterator>     // std::random_access_iterator
 #include <optional>     // a sum of nothing
@@ -102,6 +103,42 @@ MUSTER_HOT Counter turns_until_asked(Counter first, const Counter last, const As
   return first;
 }
 
+/// The number of turns between two checks, adapted so that a loop checks every few microseconds. The first turns run
+/// one by one, so that a loop of few turns does not read the clock.
+class loop_pace {
+ public:
+  explicit loop_pace(std::size_t grain) noexcept : turns_(grain == 0 ? 1 : grain), unmeasured_(grain == 0 ? few : 0) {}
+  std::size_t turns() const noexcept { return turns_; }
+  /// True if a piece may stop early when a thief asks.
+  bool measured() const noexcept { return unmeasured_ != 0 || last_ != 0; }
+  void after_turns() noexcept {
+    if (unmeasured_ != 0) {
+      if (--unmeasured_ == 0) last_ = clock();
+      return;
+    }
+    if (last_ == 0) return;
+    const std::uint32_t now = clock();
+    if (now - last_ < little && turns_ < most) {
+      turns_ *= 4;
+    } else if (now - last_ > much && turns_ > 1) {
+      turns_ /= 2;
+    }
+    last_ = now;
+  }
+
+ private:
+  static constexpr std::uint32_t few = 16;
+  static constexpr std::size_t most = std::size_t{1} << 16U;
+  static constexpr std::uint32_t little = 6'000, much = 48'000;  // cycles(): 2 and 16 microseconds at 3 GHz
+  /// 32 bits, because nested loops each store one. It wraps after a second or two; a piece that takes as long may be
+  /// mistaken for a short one, once.
+  static std::uint32_t clock() noexcept { return static_cast<std::uint32_t>(cycles()) | 1U; }
+
+  std::size_t turns_;
+  std::uint32_t unmeasured_;
+  std::uint32_t last_ = 0;  // 0: not measured
+};
+
 /// Turns that one worker executes; `state` accumulates them from left to right. Loops may nest thousands deep and each
 /// has one of these on the stack, so it is small, and rarely called functions are not inlined. A Body defines a turn:
 ///   stop                              the stop token: once requested, no further piece begins
@@ -117,7 +154,7 @@ class loop_part {
       : self_(self), body_(body), state_(state), pace_(pace), first_(first), end_(first), last_(last) {}
 
   void run() {
-    asked_ = self_.forks.is_asked();
+    asked_ = self_.work_requested();
     for (std::size_t left = detail::turns_between(first_, last_); left != 0 && !body_.stop.stop_requested();) {
       if (asked_ && left > pace_.turns()) [[unlikely]]
         return halve(first_, last_, pace_, other_);
@@ -137,10 +174,10 @@ class loop_part {
 
  private:
   void piece() {
-    first_ = body_.step(state_, first_, end_, [this] { return pace_.measured() && self_.forks.is_asked(); });
+    first_ = body_.step(state_, first_, end_, [this] { return pace_.measured() && self_.work_requested(); });
     if (first_ != end_) [[unlikely]]
       end_of_piece();
-    asked_ = self_.forks.is_asked();  // read it now: the join may answer and reset it
+    asked_ = self_.work_requested();  // read it now: the join may answer and reset it
   }
   /// Splits the rest of a piece that stopped early because its turns take longer now. It must run before the join,
   /// which may rethrow an exception of later turns.
@@ -154,7 +191,7 @@ class loop_part {
     if (&now == &self_) [[likely]]
       return;
     taken_ = true;
-    if (detail::turns_between(end_, last_) > pace_.turns()) now.forks.ask();
+    if (detail::turns_between(end_, last_) > pace_.turns()) now.request_work();
     part(now, end_, last_, other_, pace_);
   }
   MUSTER_COLD void halve(Counter first, Counter last, const loop_pace& pace, State& right) {
@@ -163,7 +200,7 @@ class loop_part {
     auto here = [&] { part(self_, first, middle, state_, pace); };
     auto there = [&] { part(*worker::current(), middle, last, right, pace); };
     // A join may have cleared the request without offering anything. Ask again, so that this fork answers it.
-    if (!self_.forks.offers()) self_.forks.ask();
+    if (!self_.has_offers()) self_.request_work();
     fork_on(self_, here, there);
     body_.merge(state_, right);
   }
@@ -263,21 +300,12 @@ MUSTER_COLD void reduce_fixed(worker& self, Counter first, Counter last, std::si
   body.merge(sum, blocks);
 }
 
-/// Runs call() in the default pool, for callers outside any.
-template <class Call>
-MUSTER_COLD auto on_shared_pool(Call&& call) {
-  return pool::shared().run(call);
-}
 /// Calls with(worker), in the default pool if the caller is in none.
 template <class With>
 void on_some_worker(const With& with) {
   if (worker* const self = worker::current()) return with(*self);
-  on_shared_pool([&] { with(*worker::current()); });
+  run_outside_pool([&] { with(*worker::current()); });
 }
-
-}  // namespace detail
-
-namespace detail {
 
 /// True if elements share memory, like those of std::vector<bool>: several threads would write to the same bytes.
 template <class Counter>
@@ -299,7 +327,7 @@ void parallel_for(Counter first, Counter last, F&& f, const loop_options& option
   static_assert(std::invocable<F&, Counter, Counter> || std::invocable<F&, decltype(detail::turn(first))>,
                 "what a loop calls must be a function of a counter (of iterators: of an element), or of two counters");
   detail::worker* const self = detail::worker::current();
-  if (self == nullptr) return detail::on_shared_pool([&] { muster::parallel_for(first, last, f, options); });
+  if (self == nullptr) return detail::run_outside_pool([&] { muster::parallel_for(first, last, f, options); });
   using body = detail::for_body<std::remove_reference_t<F>>;
   body here{options.stop, f};
   std::monostate none;
@@ -326,7 +354,7 @@ T parallel_reduce(Counter first, Counter last, T init, Reduce reduce, Transform 
                  &options]() mutable {
       return muster::parallel_reduce(first, last, std::move(init), std::move(reduce), std::move(transform), options);
     };
-    return detail::on_shared_pool(std::move(call));
+    return detail::run_outside_pool(std::move(call));
   }
   using body = detail::reduce_body<T, Reduce, Transform>;
   body here{options.stop, std::move(reduce), std::move(transform)};

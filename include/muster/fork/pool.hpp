@@ -22,34 +22,20 @@
 //            std::runtime_error for an engine that is not possible here; std::bad_alloc.
 #pragma once
 
-#include <muster/base/library.hpp>                    // keep_library_of
-#include <muster/base/parallelism.hpp>                // available_parallelism
-#include <muster/fork/engine/barrier/frame_work.hpp>  // came_to_barrier
-#include <muster/fork/impl/work.hpp>                  // pool_core, worker
+#include <muster/base/library.hpp>              // keep_library_of
+#include <muster/base/parallelism.hpp>          // available_parallelism
+#include <muster/fork/detail/barrier/join.hpp>  // barrier_hooks
+#include <muster/fork/detail/call.hpp>          // call_as
+#include <muster/fork/detail/scheduler.hpp>     // pool_core, worker
 
-#include <concepts>      // std::invocable
 #include <cstddef>       // std::size_t
+#include <cstdint>       // std::uint64_t
 #include <stdexcept>     // std::invalid_argument
 #include <string>        // what is not possible
 #include <system_error>  // no more threads
-#include <type_traits>   // std::invoke_result_t
 #include <utility>       // std::forward
-#include <variant>       // std::monostate
 
 namespace muster::inline MUSTER_ABI {
-
-class context;
-
-namespace detail {
-
-/// The result of F, called with a context& if it takes one.
-template <class F>
-using result_of = typename std::conditional_t<std::invocable<F&, context&>, std::invoke_result<F&, context&>,
-                                              std::invoke_result<F&>>::type;
-template <class R>
-using result_or_nothing = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
-
-}  // namespace detail
 
 /// How workers find forks to steal. A program has the same results with each engine.
 enum class fork_engine {
@@ -65,6 +51,18 @@ struct pool_options {
   fork_engine engine = fork_engine::automatic;
   steal_share share = steal_share::half;  ///< how much a worker offers when asked; the other values are for comparison
   unsigned substitutes = 0;               ///< extra threads that may replace workers that sleep in joins
+};
+
+/// Counts of a pool since its creation. Cycles are those of the processor's time-stamp counter, as in muster::cycles().
+struct pool_statistics {
+  std::uint64_t thefts = 0;             ///< second halves of forks, and asyncs, that another worker took
+  std::uint64_t answers = 0;            ///< times that workers answered a request
+  std::uint64_t offered = 0;            ///< forks that these answers offered
+  std::uint64_t returns = 0;            ///< joins of forks that had been offered
+  std::uint64_t publishing_cycles = 0;  ///< owners' cycles for answering
+  std::uint64_t returning_cycles = 0;   ///< owners' cycles for joining offered forks, without the waiting
+  std::uint64_t waiting_cycles = 0;     ///< owners' cycles waiting for thieves, including work executed meanwhile
+  std::uint64_t taking_cycles = 0;      ///< thieves' cycles from finding an offer to beginning to execute it
 };
 
 class pool {
@@ -108,7 +106,7 @@ class pool {
   /// The cost of stealing so far. Exact while no thread is inside run().
   pool_statistics statistics() const noexcept {
     pool_statistics sum;
-    for (unsigned i = 0; i < core_.made(); ++i) core_.at(i).forks.counts.add_to(sum);
+    for (unsigned i = 0; i < core_.made(); ++i) add(sum, core_.at(i).forks.tasks().counts);
     return sum;
   }
   /// Returns null, or the reason why fork_engine::barrier is not possible in this process. The first call asks the
@@ -118,7 +116,13 @@ class pool {
   /// Makes this thread a worker of the pool and calls function(), or function(context&) if it takes one. Returns its
   /// result; its exceptions propagate.
   template <class F>
-  detail::result_of<F> run(F&& function);
+  detail::result_of<F> run(F&& function) {
+    core_.refuse_in_child();
+    if (detail::worker* const now = detail::worker::current(); now != nullptr && &now->pool == &core_)
+      return detail::call_as(*now, function);
+    const detail::entered_pool here(core_);
+    return detail::call_as(*here.self, function);
+  }
 
   /// The default pool, for forks outside any pool. Created at first use, and again in a child process; never destroyed.
   static pool& shared() {
@@ -136,8 +140,25 @@ class pool {
   }
 
  private:
+  static void add(pool_statistics& sum, const detail::steal_counts& more) noexcept {
+    sum.thefts += more.thefts.load(std::memory_order_relaxed);
+    sum.answers += more.answers.load(std::memory_order_relaxed);
+    sum.offered += more.offered.load(std::memory_order_relaxed);
+    sum.returns += more.returns.load(std::memory_order_relaxed);
+    sum.publishing_cycles += more.publishing.load(std::memory_order_relaxed);
+    sum.returning_cycles += more.returning.load(std::memory_order_relaxed);
+    sum.waiting_cycles += more.waiting.load(std::memory_order_relaxed);
+    sum.taking_cycles += more.taking.load(std::memory_order_relaxed);
+  }
+
   detail::pool_core core_;
   unsigned workers_ = 1;
 };
+
+/// Declared in call.hpp.
+template <class F>
+detail::result_of<F> detail::run_outside_pool(F&& function) {
+  return pool::shared().run(function);
+}
 
 }  // namespace muster::inline MUSTER_ABI

@@ -46,8 +46,8 @@ class scan {
   /// Scans elements [first, last). `sum` is the sum of all elements before first; on return, of all before last.
   void run(worker& self, std::size_t first, const std::size_t last, loop_pace pace, std::optional<T>& sum) {
     while (first != last) {
-      const std::size_t sections = std::min<std::size_t>(self.pool.made() + 1, (last - first) / pace.turns());
-      if (self.forks.is_asked() && sections >= 3) return in_sections(self, first, last, sections, pace, sum);
+      const std::size_t sections = std::min<std::size_t>(self.pool_size() + 1, (last - first) / pace.turns());
+      if (self.work_requested() && sections >= 3) return in_sections(self, first, last, sections, pace, sum);
       const std::size_t end = first + std::min(pace.turns(), last - first);
       scan_piece(first, end, sum);
       first = end;

@@ -44,7 +44,7 @@ class quicksort {
     for (difference many = last - first; many > leaf; many = last - first) {
       if (bad == 0) return heapsort(first, last);
       move_pivot_to_front(first, last);
-      Iterator middle = self.forks.is_asked() && many >= worth_sharing
+      Iterator middle = self.work_requested() && many >= worth_sharing
                             ? partition_together(self, first + 1, last, first)
                             : partition(first + 1, last, first);
       if (--middle != first) std::iter_swap(first, middle);
@@ -171,7 +171,7 @@ class quicksort {
   }
 
   Iterator partition_together(worker& self, Iterator first, Iterator last, Iterator pivot) {
-    const difference pieces = 2 * std::min<difference>(self.pool.made(), 64);
+    const difference pieces = 2 * std::min<difference>(self.pool_size(), 64);
     const difference size = (last - first) / pieces;
     const auto begin = [=](difference piece) { return piece == pieces ? last : first + piece * size; };
     std::vector<Iterator> middles(static_cast<std::size_t>(pieces));

@@ -1,22 +1,31 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork_frame.hpp: the frame of a fork. It keeps the second half on the stack and calls the first. A stack walk
-// recognizes that call by the code at its return address, and finds the second half beside the return address. When the
-// return address is replaced, the true one takes the second half's place, see unwound_to. x86-64, the System V
-// convention.
+// frame.hpp: the frame of a fork, and the barrier: the code that its first half returns to when its return address is
+// replaced. Assembly of x86-64, in the System V convention.
 //
+// Frame      keeps the second half on the stack and calls the first. A stack walk recognizes that call by the code at
+//            its return address, and finds the second half beside the return address. When the return address is
+//            replaced, the true one takes the second half's place, see unwound_to.
 // Cost       without thieves: seven instructions, of which two write.
 // Stealing   the first half returns to the barrier, which continues at the frame's other return: `stolen` is the record
 //            that the barrier waited for. Otherwise it is null, and the caller executes the second half.
-// Symbols    hidden: each shared library has its own frames. Workers find those of all libraries that share
-//            own_place() with them. Other libraries have their own workers, perhaps on the same thread: two workers
-//            must not find the same frame.
+// Unwinding  exceptions, debuggers, backtrace() and profilers continue through the barrier to the function that waits
+//            for the return. To them the barrier is a function that was just called: in place of its return address the
+//            frame holds an address in its own code (fork_frame::unwound_to). Unwinding for an exception waits here
+//            until no other thread needs the frame above.
+// Symbols    hidden: each shared library has its own frames, and the linker keeps one of each function. Workers find
+//            the frames of all libraries that share own_place() with them. Other libraries have their own workers,
+//            perhaps on the same thread: two workers must not find the same frame.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/sync.hpp>    // sync::atomic
+
+#include <unwind.h>  // _Unwind_Context
 
 #include <bit>      // std::bit_cast
+#include <cstddef>  // std::size_t
 #include <cstdint>  // std::uint64_t
 #include <cstring>  // std::memcmp
 
@@ -38,9 +47,13 @@
 #define MUSTER_MAY_THROW
 #endif
 
-/// The names of answer_from_fork and fork_owners in assembly. The second is the mangled C++ name, so that linker
-/// scripts that export or hide own_place() treat it alike.
-#define MUSTER_ANSWER_FROM_FORK "muster_v0_answer_from_fork"
+/// The names of barrier_hooks in assembly.
+#define MUSTER_RETURNED_TO_BARRIER "muster_v0_returned_to_barrier"
+#define MUSTER_UNWINDING_PAST_BARRIER "muster_v0_unwinding_past_barrier"
+#define MUSTER_REQUESTED_AT_FORK "muster_v0_requested_at_fork"
+
+/// The name of fork_owners in assembly. It is the mangled C++ name, so that linker scripts that export or hide
+/// own_place() treat it alike.
 #define MUSTER_FORK_OWNERS "_ZN6muster10v0_barrier6detail11fork_ownersE"
 
 /// The bytes that identify a frame; each layout has its own.
@@ -70,8 +83,22 @@ struct double_and_stolen {
   frame_record* stolen;  // rax
 };
 
-/// Makes the calling worker answer. Called in a fork that is asked.
-[[gnu::visibility("hidden"), gnu::used]] inline void answer_from_fork() noexcept asm(MUSTER_ANSWER_FROM_FORK);
+/// The calls from this folder to the workers above it: by the assembly below, by the unwinder, and by the signal
+/// handler. join.hpp defines them.
+struct barrier_hooks {
+  /// The first half of the calling worker's fork whose return address was at `slot` has returned. Waits until the frame
+  /// may continue. Returns null, or the record that the frame's other return passes on.
+  [[gnu::visibility("hidden"), gnu::used]] static frame_record* returned_to_barrier(std::uintptr_t slot) noexcept
+      asm(MUSTER_RETURNED_TO_BARRIER);
+  /// The barrier's personality routine: called while an exception propagates to the frame.
+  [[gnu::visibility("hidden"), gnu::used]] static _Unwind_Reason_Code unwinding_past_barrier(
+      int, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception*, _Unwind_Context* barrier) noexcept
+      asm(MUSTER_UNWINDING_PAST_BARRIER);
+  /// Makes the calling worker answer. Called in a fork of which a thief requests work.
+  [[gnu::visibility("hidden"), gnu::used]] static void requested_at_fork() noexcept asm(MUSTER_REQUESTED_AT_FORK);
+  /// A signal for the engine `of` has interrupted the calling thread at `context`, a ucontext_t.
+  static void interrupted(const void* of, void* context) noexcept;
+};
 
 /// Its address identifies the workers that a fork belongs to. Like real::own_place(), libraries share it or have their
 /// own.
@@ -117,7 +144,7 @@ struct double_and_stolen {
       ".cfi_def_cfa_offset 24\n\t"                                           \
       "subq $8, %%rsp\n\t"                                                   \
       ".cfi_def_cfa_offset 32\n\t"                                           \
-      "callq " MUSTER_ANSWER_FROM_FORK                                       \
+      "callq " MUSTER_REQUESTED_AT_FORK                                      \
       "\n\t"                                                                 \
       "addq $8, %%rsp\n\t"                                                   \
       ".cfi_def_cfa_offset 24\n\t"                                           \
@@ -190,5 +217,81 @@ struct fork_frame {
     return number + static_cast<std::uintptr_t>(std::int64_t{distance});
   }
 };
+
+/// The values of the callee-saved registers in a function.
+struct kept_registers {
+  enum name : unsigned { rbp, rbx, r12, r13, r14, r15, many };
+  std::uintptr_t of[many];
+};
+
+/// A place in a function's execution: after a call, or where a signal has interrupted it.
+struct stack_point {
+  kept_registers kept;
+  std::uintptr_t stack;  // its stack pointer
+  std::uintptr_t at;     // in its code
+};
+
+/// True if the library that contains this stays loaded.
+[[gnu::visibility("hidden")]] inline constinit sync::atomic<bool> barrier_stays{false};
+
+/// Saves the result and calls returned_to_barrier(). Entered by a jump, as if the waiting frame had called it.
+[[MUSTER_NAKED, gnu::visibility("hidden")]] inline void barrier_body() {
+  MUSTER_SEEMS_TO_CALL
+  asm volatile(
+      "movq %%rsp, %%rdi\n\t"
+      "subq $24, %%rsp\n\t"
+      ".cfi_adjust_cfa_offset 24\n\t"
+      "movq %%rax, (%%rsp)\n\t"
+      "movsd %%xmm0, 8(%%rsp)\n\t"
+      "callq " MUSTER_RETURNED_TO_BARRIER
+      "\n\t"
+      "movq %%rax, %%rdx\n\t"
+      "movq (%%rsp), %%rax\n\t"
+      "movsd 8(%%rsp), %%xmm0\n\t"
+      "addq $24, %%rsp\n\t"
+      ".cfi_adjust_cfa_offset -24\n\t"
+      "testq %%rdx, %%rdx\n\t"
+      "je 1f\n\t"
+      "addq %0, (%%rsp)\n"  // from the frame's first return to the other
+      "1:\n\t"
+      "retq\n\t"
+      :
+      : "i"(fork_frame::other_return)MUSTER_MAY_THROW);
+}
+
+/// Returns the barrier's address, which replaces return addresses. The barrier's code follows.
+[[MUSTER_NAKED, gnu::visibility("hidden")]] inline std::uintptr_t return_barrier() {
+  MUSTER_SEEMS_TO_CALL
+  asm volatile(".cfi_personality 0x1b, " MUSTER_UNWINDING_PAST_BARRIER
+               "\n\t"
+               "leaq 1f(%%rip), %%rax\n\t"
+               "retq\n\t"
+               "nop\n"  // unwinders look up the byte before a return address
+               "1:\n\t"
+               "movq (%%rsp), %%r11\n\t"
+               "subq %1, %%r11\n\t"
+               "pushq %%r11\n\t"  // as if the waiting frame had called
+               "jmp %P0\n\t"
+               :
+               : "i"(&barrier_body), "i"(fork_frame::unwound_to)MUSTER_MAY_THROW);
+}
+
+/// Stores the caller's registers and place.
+[[MUSTER_NAKED]] inline void find_here(stack_point& /*rdi*/) {
+  asm volatile(
+      "movq %%rbp, (%%rdi)\n\t"
+      "movq %%rbx, 8(%%rdi)\n\t"
+      "movq %%r12, 16(%%rdi)\n\t"
+      "movq %%r13, 24(%%rdi)\n\t"
+      "movq %%r14, 32(%%rdi)\n\t"
+      "movq %%r15, 40(%%rdi)\n\t"
+      "leaq 8(%%rsp), %%rax\n\t"
+      "movq %%rax, 48(%%rdi)\n\t"
+      "movq (%%rsp), %%rax\n\t"
+      "movq %%rax, 56(%%rdi)\n\t"
+      "retq\n\t"
+      :
+      :);
+}
 
 }  // namespace muster::inline MUSTER_ABI::detail

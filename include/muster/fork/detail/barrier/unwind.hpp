@@ -1,25 +1,140 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_rule.hpp: the rule that leads from a function's frame to its caller's, for a place in its code, read from the
-// compiler's unwind information. For ordinary frames only: the caller's stack pointer is an offset from a register, or
-// is stored at an offset from rbp, and callee-saved registers are in the frame. Other frames have no known rule.
+// unwind.hpp: the rule that leads from a function's frame to its caller's, for a place in its code, read from the
+// tables that compilers write for exceptions. The loader knows the library that contains an address (glibc 2.35), and
+// the library has a sorted table of its functions.
 //
-// Signals    may be used in signal handlers.
-// Source     DWARF 5, 6.4 "Call Frame Information"; Linux Standard Base 10.6, ".eh_frame"; System V ABI, x86-64, 3.6.
+// Frames     ordinary ones only: the caller's stack pointer is an offset from a register, or is stored at an offset
+//            from rbp, and callee-saved registers are in the frame. Other frames have no known rule.
+// Signals    may be used in signal handlers: takes no lock, allocates no memory. The C++ runtime's own search takes a
+//            lock in programs that have registered frames by hand, including all static ones.
+// Not found  functions in no such table: code that a program generated and registered itself; static programs.
+// Source     DWARF 5, 6.4 "Call Frame Information" and 7.6; Linux Standard Base 10.5 and 10.6, ".eh_frame",
+//            ".eh_frame_hdr" and the encodings of pointers; glibc manual, "_dl_find_object"; System V ABI, x86-64, 3.6.
 #pragma once
 
-#include <muster/fork/engine/barrier/return_barrier.hpp>  // kept_registers
-#include <muster/fork/engine/barrier/table_reader.hpp>    // table_reader
-#include <muster/fork/engine/barrier/unwind_table.hpp>    // unwind_entry
+#include <muster/base/config.hpp>                // MUSTER_ABI
+#include <muster/fork/detail/barrier/frame.hpp>  // kept_registers, stack_point
+
+#include <dlfcn.h>  // _dl_find_object
 
 #include <array>    // a rule for each register
 #include <bit>      // std::bit_cast
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
-#include <limits>   // the range of a rule
+#include <cstring>  // std::memcpy
 
 namespace muster::inline MUSTER_ABI::detail {
+
+/// The function that begins at or before an address, and its entry of .eh_frame; null if there is none.
+struct unwind_entry {
+  std::uintptr_t function = 0;
+  const unsigned char* entry = nullptr;
+
+  /// True if the second address is in a library, and the first in the same.
+  static bool in_one_library(std::uintptr_t first, std::uintptr_t second) noexcept {
+    dl_find_object library;
+    if (::_dl_find_object(std::bit_cast<void*>(second), &library) != 0) return false;
+    return first >= std::bit_cast<std::uintptr_t>(library.dlfo_map_start) &&
+           first < std::bit_cast<std::uintptr_t>(library.dlfo_map_end);
+  }
+  static unwind_entry of(std::uintptr_t address) noexcept {
+    dl_find_object library;
+    if (::_dl_find_object(std::bit_cast<void*>(address), &library) != 0 || library.dlfo_eh_frame == nullptr) return {};
+    const auto* const table = static_cast<const unsigned char*>(library.dlfo_eh_frame);
+    // The format that linkers write: the version; three encodings: of the address of .eh_frame, of the number of pairs
+    // (four bytes), of the pairs (four bytes each, relative to the table); then these three.
+    constexpr unsigned char version = 1, number_of_four = 0x03, relative_pairs = 0x3b;
+    constexpr std::size_t number_at = 8, pairs_at = 12;
+    const unsigned char where = table[1];
+    if (table[0] != version || (where & 0x0fU) != 0x0bU || table[2] != number_of_four || table[3] != relative_pairs)
+      return {};
+    const auto part = [&](std::size_t at) {
+      std::int32_t distance = 0;
+      std::memcpy(&distance, table + at, sizeof distance);
+      return distance;
+    };
+    const auto begin_of = [&](std::size_t pair) {
+      return std::bit_cast<std::uintptr_t>(table) +
+             static_cast<std::uintptr_t>(std::int64_t{part(pairs_at + 8 * pair)});
+    };
+    // The last function that begins at or before the address is in [low, high).
+    std::size_t low = 0, high = static_cast<std::uint32_t>(part(number_at));
+    if (high == 0 || address < begin_of(0)) return {};
+    while (high - low > 1) {
+      const std::size_t middle = low + (high - low) / 2;
+      (begin_of(middle) <= address ? low : high) = middle;
+    }
+    return {begin_of(low), table + part(pairs_at + 8 * low + 4)};
+  }
+};
+
+/// Reads the numbers of the tables. After an unknown encoding it stays failed().
+class table_reader {
+ public:
+  explicit table_reader(const unsigned char* at) noexcept : at_(at) {}
+  const unsigned char* at() const noexcept { return at_; }
+  bool failed() const noexcept { return failed_; }
+
+  unsigned byte() noexcept { return *at_++; }
+  void skip(std::uint64_t bytes) noexcept { at_ += bytes; }
+  std::uint64_t unsigned_number() noexcept {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      const std::uint64_t next = *at_++;
+      if (shift < 64) value |= (next & 0x7f) << shift;
+      if (next < 0x80) return value;
+    }
+  }
+  std::int64_t signed_number() noexcept {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0;;) {
+      const std::uint64_t next = *at_++;
+      if (shift < 64) value |= (next & 0x7f) << shift;
+      shift += 7;
+      if (next >= 0x80) continue;
+      if (shift < 64 && (next & 0x40) != 0) value |= ~std::uint64_t{0} << shift;
+      return static_cast<std::int64_t>(value);
+    }
+  }
+  /// Reads a pointer in the given encoding.
+  std::uintptr_t pointer(unsigned encoding) noexcept {
+    const auto here = reinterpret_cast<std::uintptr_t>(at_);
+    std::uintptr_t value = 0;
+    switch (encoding & 0x0fU) {
+      case 0x00:
+      case 0x04:
+      case 0x0c: value = fixed<std::uint64_t>(); break;
+      case 0x01: value = unsigned_number(); break;
+      case 0x02: value = fixed<std::uint16_t>(); break;
+      case 0x03: value = fixed<std::uint32_t>(); break;
+      case 0x09: value = static_cast<std::uintptr_t>(signed_number()); break;
+      case 0x0a: value = static_cast<std::uintptr_t>(std::int64_t{fixed<std::int16_t>()}); break;
+      case 0x0b: value = static_cast<std::uintptr_t>(std::int64_t{fixed<std::int32_t>()}); break;
+      default: failed_ = true;
+    }
+    if (value == 0) return 0;
+    if ((encoding & 0x70U) == 0x10) {
+      value += here;
+    } else if ((encoding & 0x70U) != 0) {
+      failed_ = true;
+    }
+    if ((encoding & 0x80U) != 0 && !failed_) value = *std::bit_cast<const std::uintptr_t*>(value);
+    return value;
+  }
+
+ private:
+  template <class T>
+  T fixed() noexcept {
+    T value;
+    std::memcpy(&value, at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+  const unsigned char* at_;
+  bool failed_ = false;
+};
 
 struct frame_rule {
   static constexpr std::uint8_t stack_pointer = kept_registers::many;

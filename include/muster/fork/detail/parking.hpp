@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sleepers.hpp: the workers of a pool that sleep for lack of work. They are woken one by one.
+// parking.hpp: where threads of a pool sleep until they get a token, and the workers that sleep for lack of work, which
+// are woken one by one.
 //
 // A sleeper announces itself, asks all workers, checks a last time, and sleeps. A worker that offers work reads the
 // count after a full fence. So either the sleeper's last check finds the work, or the worker finds the sleeper counted.
@@ -87,8 +88,8 @@ class sleepers {
     first_ = &place;
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     lock_.unlock();
-    // (5) full_fence: pairs with engine/watermark.hpp (8), impl/core.hpp (4, 5). If a thread does not see the count,
-    // the last check sees that thread's work.
+    // (5) full_fence: pairs with steal_list.hpp (3), scheduler.hpp (4, 5). If a thread does not see the count, the last
+    // check sees that thread's work.
     sync::full_fence();
   }
   /// Ends the announcement, because there is work. Takes the token if one has been given meanwhile.

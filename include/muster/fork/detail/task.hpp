@@ -1,19 +1,58 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fork_record.hpp: a task that any worker may execute: the second half of a fork, or a queued async. watermark.hpp
-// describes the life of a record.
+// task.hpp: a task that any worker may execute: the second half of a fork, or a queued async; the theft that executes
+// it; and the count of a scope's asyncs. steal_list.hpp describes how a record is offered and taken.
 #pragma once
 
-#include <muster/base/slot.hpp>             // slot
-#include <muster/base/sync.hpp>             // sync::atomic, sync::cell
-#include <muster/fork/impl/open_count.hpp>  // open_count
-#include <muster/fork/impl/sleepers.hpp>    // parking_place
+#include <muster/base/slot.hpp>            // slot
+#include <muster/base/sync.hpp>            // sync::atomic, sync::cell
+#include <muster/fork/detail/parking.hpp>  // parking_place
 
 #include <cstdint>    // std::uint64_t
 #include <exception>  // std::exception_ptr
 
 namespace muster::inline MUSTER_ABI::detail {
+
+/// Counts the queued asyncs of a scope that have not ended; the scope's owner can sleep until all have.
+class open_count {
+ public:
+  /// `place`: the owner's; it must outlive the count.
+  explicit open_count(parking_place& place) noexcept : place_(place) {}
+  open_count(const open_count&) = delete;
+  open_count& operator=(const open_count&) = delete;
+
+  /// Called by the owner, or by an async that has not ended.
+  void begin() noexcept { open_.fetch_add(1, std::memory_order_relaxed); }
+  /// The caller must not access the scope afterwards.
+  void end() noexcept {
+    parking_place& place = place_;
+    // (4) acq_rel: pairs with (5), (6), and with itself: the last call has seen the effects of all others.
+    if (open_.fetch_sub(1, std::memory_order_acq_rel) == awaited + 1) place.unpark();
+  }
+  /// For the owner.
+  bool all_ended() const noexcept {
+    // (5) acquire: pairs with (4).
+    return open_.load(std::memory_order_acquire) == 0;
+  }
+  /// For the owner, once, or again after withdraw(). Returns true if it may sleep until end() gives its place a token;
+  /// false if all have ended already.
+  bool may_sleep() noexcept {
+    // (6) acquire: pairs with (4).
+    return open_.fetch_add(awaited, std::memory_order_acquire) != 0;
+  }
+  /// For the owner, after may_sleep() has returned true and before it has the token. Returns true if no token will
+  /// come; false if all have ended and a token comes. Relaxed: taking that token acquires their effects.
+  bool withdraw() noexcept { return open_.fetch_sub(awaited, std::memory_order_relaxed) != awaited; }
+  /// For the owner, after all have ended and it has taken its token: it may sleep again later. Relaxed: no other thread
+  /// uses the count now.
+  void begin_anew() noexcept { open_.store(0, std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::uint64_t awaited = std::uint64_t{1} << 63U;
+  parking_place& place_;
+  sync::atomic<std::uint64_t> open_{0};  // plus `awaited` once the owner sleeps
+};
 
 /// A record that a worker has taken and executes; on that worker's stack. It is part of the theft in which it was
 /// forked or its scope was opened. So thefts form a tree, in which none ends before its descendants.
@@ -63,7 +102,10 @@ class fork_record {
   /// The thief's number. For the owner, once take_back() has returned false.
   unsigned thief() const noexcept { return shared_.get().value.thief; }
   /// The caller must not access the record afterwards: its owner continues.
-  void done() noexcept;
+  void done() noexcept {
+    // (2) acq_rel: pairs with (1), (3).
+    if (state_.value.exchange(finished, std::memory_order_acq_rel) == awaited) shared_.get().value.owner->unpark();
+  }
 
   /// For the owner: true if the thief has called done().
   bool is_done() const noexcept {
@@ -74,12 +116,22 @@ class fork_record {
   void joined() noexcept { error_.ref().destroy(); }
   /// For the owner: returns true if it may sleep until done() gives `place` a token; false if the record is done
   /// already.
-  bool may_sleep(parking_place& place) noexcept;
+  bool may_sleep(parking_place& place) noexcept {
+    shared_.ref().value.owner = &place;
+    std::uint32_t state = taken;
+    // (3) release, or acquire if it is done already: pairs with (2).
+    return state_.value.compare_exchange_strong(state, awaited, std::memory_order_release, std::memory_order_acquire);
+  }
   /// For the owner, after may_sleep() has returned true and before it has the token: returns true if no token will
-  /// come; false if the record is done and one comes.
-  bool withdraw() noexcept;
+  /// come; false if the record is done and one comes. Relaxed: if it is done, taking the token acquires the thief's
+  /// writes.
+  bool withdraw() noexcept {
+    std::uint32_t state = awaited;
+    return state_.value.compare_exchange_strong(state, taken, std::memory_order_relaxed);
+  }
 
  private:
+  friend class steal_list;
   friend class fork_deque;
   template <class>
   friend class basic_frame_deque;
@@ -108,23 +160,5 @@ class fork_record {
   sync::cell<slot<std::exception_ptr>> error_;  // the thief's, then the owner's
   slot<sync::atomic<std::uint32_t>> state_;     // offered to taken under the lock; last, so that half a word stays free
 };
-
-inline void fork_record::done() noexcept {
-  // (2) acq_rel: pairs with (1), (3).
-  if (state_.value.exchange(finished, std::memory_order_acq_rel) == awaited) shared_.get().value.owner->unpark();
-}
-
-inline bool fork_record::may_sleep(parking_place& place) noexcept {
-  shared_.ref().value.owner = &place;
-  std::uint32_t state = taken;
-  // (3) release, or acquire if it is done already: pairs with (2).
-  return state_.value.compare_exchange_strong(state, awaited, std::memory_order_release, std::memory_order_acquire);
-}
-
-inline bool fork_record::withdraw() noexcept {
-  std::uint32_t state = awaited;
-  // Relaxed: if it is done, taking the token acquires the thief's writes.
-  return state_.value.compare_exchange_strong(state, taken, std::memory_order_relaxed);
-}
 
 }  // namespace muster::inline MUSTER_ABI::detail

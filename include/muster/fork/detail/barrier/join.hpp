@@ -1,24 +1,87 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame_fork.hpp: a fork that is a call. See fork_frame.hpp for its frame, and frame_deque.hpp for stealing.
+// join.hpp: forks with the engine that the program is compiled with. If that is the barrier: a fork that is a call, see
+// frame.hpp, and what its worker does when the first half returns to the barrier, when an exception passes it, when a
+// thief requests work at a fork, and when a signal interrupts it, see engine.hpp.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_BARRIER
+#include <muster/base/config.hpp>       // MUSTER_BARRIER
+#include <muster/fork/detail/call.hpp>  // push_fork
 
 #if defined(MUSTER_BARRIER)
+#include <muster/base/caught.hpp>                // caught
+#include <muster/fork/detail/barrier/frame.hpp>  // call_in_frame
 
-#include <muster/base/caught.hpp>                 // caught
-#include <muster/fork/engine/watermark_fork.hpp>  // push_fork
-#include <muster/fork/impl/calls.hpp>             // borrowed, call_half
+#include <ucontext.h>  // ucontext_t
+#include <unwind.h>    // _Unwind_GetCFA
 
+#include <cstdint>      // std::uintptr_t
 #include <cstring>      // std::memcpy
 #include <exception>    // std::exception_ptr
 #include <optional>     // results that do not fit into a register
 #include <type_traits>  // std::is_scalar_v
-#include <utility>      // std::move
+#endif
+
+#include <utility>  // std::forward
 
 namespace muster::inline MUSTER_ABI::detail {
+
+#if defined(MUSTER_BARRIER)
+
+/// The calling worker's fork whose return address was at `slot`.
+inline frame_record& replaced_at(const worker* self, std::uintptr_t slot) noexcept {
+  frame_record* const r = self == nullptr ? nullptr : self->forks.newest();
+  MUSTER_CHECK(
+      r != nullptr && r->slot() == slot,
+      "a fork ends that is not the newest of its thread: other code has gone past its frames (longjmp), or ends "
+      "it on another stack than it has begun on");
+  return *r;
+}
+
+inline frame_record* barrier_hooks::returned_to_barrier(std::uintptr_t slot) noexcept {
+  worker* const self = worker::current();
+  frame_record& r = replaced_at(self, slot);
+  if (!self->forks.take_back_at_barrier(r)) {
+    self->await(r);
+    return &r;
+  }
+  self->forks.recycle(r);
+  return nullptr;
+}
+
+inline void barrier_hooks::requested_at_fork() noexcept { worker::current()->forks.answer_at_fork(); }
+
+/// The frame and those above must stay until the thief, which uses them, is done.
+inline void exception_passes(std::uintptr_t slot) noexcept {
+  worker* const self = worker::current();
+  frame_record& r = replaced_at(self, slot);
+  if (!self->forks.take_back(r)) {
+    const deque::end_of_stack here(self->forks, __builtin_frame_address(0));
+    self->await(r);
+    r.error() = nullptr;  // the first half's exception is thrown instead
+    self->forks.end(r);
+  }
+  self->forks.recycle(r);
+}
+
+inline _Unwind_Reason_Code barrier_hooks::unwinding_past_barrier(int, _Unwind_Action actions, _Unwind_Exception_Class,
+                                                                 _Unwind_Exception*,
+                                                                 _Unwind_Context* barrier) noexcept {
+  // The canonical frame address that unwinders report here is that of the frame below: the stack pointer in this one.
+  if ((actions & _UA_CLEANUP_PHASE) != 0) exception_passes(_Unwind_GetCFA(barrier) - sizeof(void*));
+  return _URC_CONTINUE_UNWIND;
+}
+
+inline void barrier_hooks::interrupted(const void* of, void* context) noexcept {
+  worker* const self = worker::current();
+  if (self == nullptr || &self->forks != of) return;
+  const auto in = [&](int name) {
+    return static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[name]);
+  };
+  self->forks.answer_in_handler(
+      {{{in(REG_RBP), in(REG_RBX), in(REG_R12), in(REG_R13), in(REG_R14), in(REG_R15)}}, in(REG_RSP), in(REG_RIP)});
+}
 
 template <class F>
 using half_result = result_or_nothing<result_of<F>>;
@@ -84,7 +147,7 @@ struct call_by_word {
       if (worker::current() != nullptr) {
         r.result() = to_word(call(closure));
       } else {  // the thread is a worker only in another library that contains this code
-        r.result() = to_word(pool::shared().run([&] { return call(closure); }));
+        r.result() = to_word(run_outside_pool([&] { return call(closure); }));
       }
     } catch (...) {
       r.error() = caught();
@@ -196,6 +259,29 @@ MUSTER_HOT fork_results<F, G> fork_in_frame(borrowed<F> f, borrowed<G> g) {
   }
 }
 
-}  // namespace muster::inline MUSTER_ABI::detail
+template <class F, class G>
+MUSTER_HOT fork_results<F, G> fork_on(worker&, F&& f, G&& g) {
+  return fork_in_frame<F, G>(borrowed<F>(f), borrowed<G>(g));
+}
+template <class F, class G>
+MUSTER_HOT fork_results<F, G> fork_of_thread(F&& f, G&& g) {
+  return fork_in_frame<F, G>(borrowed<F>(f), borrowed<G>(g));
+}
+
+#else
+
+template <class F, class G>
+MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
+  return push_fork(self, std::forward<F>(f), std::forward<G>(g));
+}
+template <class F, class G>
+MUSTER_HOT fork_results<F, G> fork_of_thread(F&& f, G&& g) {
+  worker* const self = worker::current();
+  if (self == nullptr) [[unlikely]]
+    return fork_outside<F, G>(borrowed<F>(f), borrowed<G>(g));
+  return push_fork(*self, std::forward<F>(f), std::forward<G>(g));
+}
 
 #endif
+
+}  // namespace muster::inline MUSTER_ABI::detail

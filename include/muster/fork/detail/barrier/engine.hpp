@@ -1,0 +1,358 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// engine.hpp: the forks of one thread: a deque that is the thread's stack.
+//
+// A thief that finds nothing to take asks, as in watermark.hpp. The thread's next fork sees that and walks its own
+// stack to find the frames of forks. The older half of them are offered: each gets a record, and the barrier's address
+// replaces its return address. A thief reads the second half from the frame and executes it on its own stack. When the
+// first half returns, it reaches the barrier. There the thread takes the second half back, or waits for it, and
+// continues in its frame, on its own stack, with its locks and its thread-local data.
+//
+// Order      the owner takes the newest, thieves the oldest.
+// Progress   without a request, a fork costs one load and one compare. A walk costs some nanoseconds per frame.
+// Signals    a thread that does not fork is asked by SIGURG, which interrupts it for one walk.
+// Memory     a record for each fork that was found; records are reused.
+// Needs      x86-64, no shadow stack, and unwind information; obstacle() names what is missing. While a function
+//            without unwind information is on the stack, its thread offers no further forks.
+// Source     Kumar, Blackburn, Grove, "Friendly Barriers" (VEE 2014); Kumar, Frampton, Blackburn, Grove, Tardieu,
+//            "Work-Stealing Without The Baggage" (OOPSLA 2012).
+#pragma once
+
+#include <muster/base/arch.hpp>                    // isolation_size
+#include <muster/base/real.hpp>                    // real::pool_place
+#include <muster/base/sync.hpp>                    // sync::atomic, sync::light_fence
+#include <muster/fork/detail/barrier/records.hpp>  // found_forks
+#include <muster/fork/detail/watermark.hpp>        // fork_deque
+
+#include <concepts>  // std::same_as
+#include <cstdint>   // std::uintptr_t
+#include <utility>   // std::exchange
+
+namespace muster::inline MUSTER_ABI::detail {
+
+/// A stack on which forks can be found, and caught when their first halves return: the processor's (machine_stack), or
+/// that of a test. A thread stops another by interrupting it at a `point`, where it calls answer_in_handler().
+template <class S>
+concept scannable_stack =
+    requires(S stack, typename S::thread one, const typename S::point* stopped, found_forks& found, frame_record& r,
+             fork_record& stolen, std::uintptr_t place, void* engine, bool (*ready)()) {
+      // Null, or the reason why this is not possible in this process.
+      { S::obstacle() } noexcept -> std::same_as<const char*>;
+      // How deep the caller is; what it calls is deeper.
+      { S::depth() } noexcept -> std::same_as<std::uint64_t>;
+
+      { S::this_thread() } noexcept -> std::same_as<typename S::thread>;
+      // Lets the caller, a thread of the pool, be stopped.
+      { S::let_stop() } noexcept;
+      // Has an engine of that thread answer.
+      { S::stop(one, engine) } noexcept;
+      // Waits until ready(). Returns false if that takes too long.
+      { S::wait(ready) } noexcept -> std::same_as<bool>;
+
+      // Walks from the caller, or from where it was stopped, up to a known fork at a slot, or to the entry if it is 0.
+      { stack.find(found, place, place, stopped) } noexcept -> std::same_as<found_forks::extent>;
+      // Called before the first prepare().
+      { S::make_ready() } noexcept;
+      // For a fork that was found: reads its second half. Returns false if the fork must be left alone.
+      { S::prepare(r) } noexcept -> std::same_as<bool>;
+      // From now on its first half returns to the barrier.
+      { S::replace(r) } noexcept;
+      // Called when it has.
+      { S::restore(r) } noexcept;
+      // Called by the thief, on its own stack: executes the second half.
+      { S::run_stolen(stolen) } noexcept -> std::same_as<open_count*>;
+
+      // The minimum number of unused records of a thread, and how many requests are skipped after one without answer.
+      { S::records + S::spared } -> std::convertible_to<unsigned>;
+    };
+
+/// The forks of one worker. Offering and stealing are the list's, which both engines use. If forks cannot be found in
+/// this process, they are pushed.
+template <class Stack>
+class basic_frame_deque {
+  static_assert(scannable_stack<Stack>);
+
+ public:
+  explicit basic_frame_deque(sleepers& asleep, const deque_options& options = {}) noexcept
+      : pushed_(asleep, options), by_frames_(!options.apart && obstacle() == nullptr) {}
+  basic_frame_deque(const basic_frame_deque&) = delete;
+  basic_frame_deque& operator=(const basic_frame_deque&) = delete;
+
+  /// Returns null, or the reason why this engine cannot be used in this process.
+  static const char* obstacle() noexcept { return Stack::obstacle(); }
+  /// True if forks are found on the stack. Otherwise they are pushed and popped.
+  bool by_frames() const noexcept { return by_frames_; }
+
+  steal_list& tasks() noexcept { return pushed_.tasks(); }
+  const steal_list& tasks() const noexcept { return pushed_.tasks(); }
+  /// The forks, if they are not found on the stack.
+  fork_deque& pushed() noexcept { return pushed_; }
+
+  // --- The owner.
+
+  /// From now on the owner's forks are below `frame`, a frame of its own.
+  void begin_on_stack(const void* frame) noexcept {
+    if (!by_frames_) return;
+    entry_ = reinterpret_cast<std::uintptr_t>(frame);
+    thread_.store(Stack::this_thread(), std::memory_order_relaxed);
+    told_.store(nothing, std::memory_order_relaxed);
+    const busy now(*this);
+    stock_.fill(Stack::records);
+  }
+  /// The owner is a thread of the pool, so the pool unblocks the signal for it.
+  void begin_thread() noexcept {
+    if (by_frames_) Stack::let_stop();
+  }
+  /// The owner begins (true) or ends (false) to execute something that may fork.
+  void runs(bool now) noexcept {
+    running_.store(running_.load(std::memory_order_relaxed) + (now ? 1U : ~0U), std::memory_order_relaxed);
+  }
+  /// The thread is in another pool until go_on() and cannot be asked.
+  MUSTER_COLD void pause() noexcept {
+    if (!by_frames_) return;
+    publish_all();
+    away_.store(true, std::memory_order_relaxed);
+  }
+  void go_on() noexcept { away_.store(false, std::memory_order_relaxed); }
+
+  /// The word that the frames of the owner's forks read; a constant if forks are pushed and popped.
+  const void* mark() const noexcept {
+    static_assert(steal_list::asked > real::pool_place::nobodys_mark);
+    return by_frames_ ? static_cast<const void*>(&tasks().poll_word()) : &real::pool_place::nobodys_mark;
+  }
+  std::uint64_t depth() const noexcept { return by_frames_ ? Stack::depth() : pushed_.depth(); }
+  /// Called in a fork that is asked.
+  MUSTER_COLD void answer_at_fork() noexcept {
+    const busy now(*this);
+    const timed publishing(tasks().counts.publishing);
+    stock_.fill(2 * Stack::records);
+    Stack::make_ready();
+    publish(tasks().options().always ? share::all : share::of_options, nullptr);
+    if (tasks().offers()) tasks().wake_thief();
+    tasks().wait_for_theft();
+  }
+  /// Offers an async of the scope `group`.
+  void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {
+    const busy now(*this);
+    quiet_.store(false, std::memory_order_relaxed);
+    pushed_.offer(r, run, group);
+  }
+  /// Offers everything, before the owner sleeps.
+  MUSTER_COLD void publish_all() noexcept {
+    if (!by_frames_) return pushed_.publish_all();
+    const busy now(*this);
+    stock_.fill(4 * Stack::records);
+    Stack::make_ready();
+    publish(share::all, nullptr);
+    if (tasks().offers()) tasks().wake_thief();
+  }
+  /// Called in the signal handler.
+  void answer_in_handler(const typename Stack::point& stopped) noexcept {
+    bool answered = false;
+    // (2) light_fence: pairs with (1).
+    const bool is_busy = busy_.load(std::memory_order_relaxed);
+    sync::light_fence();
+    if (!is_busy) {
+      const busy now(*this);
+      const timed publishing(tasks().counts.publishing);
+      if (running_.load(std::memory_order_relaxed) == 0) {
+        answered = true;
+      } else if (stock_.take_gift()) {
+        answered = publish(share::all, &stopped);
+      } else {
+        stock_.lacks(1);
+      }
+    }
+    if (answered) {
+      // (4) release: pairs with (3). A thread that sees quiet_ also sees the offered forks. It may no longer wait for
+      // this answer, and the handler wakes no sleeper.
+      quiet_.store(true, std::memory_order_release);
+      tasks().poll_word().store(steal_list::asked, std::memory_order_relaxed);
+    }
+    // Relaxed: the thread that asked reads quiet_ too.
+    told_.store(answered ? nothing : failed, std::memory_order_relaxed);
+  }
+
+  /// The newest fork whose return address is replaced, which returns to the barrier first; or null.
+  frame_record* newest() const noexcept { return newest_.load(std::memory_order_relaxed); }
+  /// Called when the first half has returned to the barrier. Returns true if the owner may execute the second half.
+  /// Otherwise a thief has it: wait until it is done, and call end().
+  bool take_back_at_barrier(frame_record& r) noexcept {
+    Stack::restore(r);  // first: once taken back, it may be found again
+    return take_back(r);
+  }
+  /// The same, called when an exception passes the frame.
+  MUSTER_COLD bool take_back(frame_record& r) noexcept {
+    const timed returning(tasks().counts.returning);
+    steal_counts::add(tasks().counts.returns, 1);
+    const busy now(*this);
+    quiet_.store(false, std::memory_order_relaxed);
+    tasks().lock();
+    const bool mine = tasks().take_back(r);
+    if (mine) leave_list(r);
+    tasks().clear_request(0);
+    tasks().unlock();
+    return mine;
+  }
+  MUSTER_COLD void end(frame_record& r) noexcept {
+    const busy now(*this);
+    r.joined();
+    leave_list(r);
+  }
+  /// Makes a joined record available again.
+  void recycle(frame_record& r) noexcept {
+    const busy now(*this);
+    stock_.put(r);
+  }
+  /// While it lives, walks end at `frame`: an exception has left the functions above it.
+  class end_of_stack {
+   public:
+    end_of_stack(basic_frame_deque& of, const void* frame) noexcept
+        : of_(of), outer_(std::exchange(of.entry_, reinterpret_cast<std::uintptr_t>(frame))) {}
+    ~end_of_stack() { of_.entry_ = outer_; }
+    end_of_stack(const end_of_stack&) = delete;
+    end_of_stack& operator=(const end_of_stack&) = delete;
+
+   private:
+    basic_frame_deque& of_;
+    const std::uintptr_t outer_;
+  };
+
+  /// While it lives, the signal handler does nothing.
+  class busy {
+   public:
+    explicit busy(basic_frame_deque& of) noexcept : of_(of), outer_(of.busy_.load(std::memory_order_relaxed)) {
+      of_.busy_.store(true, std::memory_order_relaxed);
+      // (1) light_fence: pairs with (2). A handler that does not see that we are busy sees none of the later stores.
+      sync::light_fence();
+    }
+    ~busy() {
+      // (1)
+      sync::light_fence();
+      of_.busy_.store(outer_, std::memory_order_relaxed);
+    }
+    busy(const busy&) = delete;
+    busy& operator=(const busy&) = delete;
+
+   private:
+    basic_frame_deque& of_;
+    const bool outer_;
+  };
+
+  // --- Thieves.
+
+  /// True if the owner may have forks that it has not offered.
+  bool has_records() const noexcept {
+    if (!by_frames_) return pushed_.has_records();
+    // (3) acquire: pairs with (4).
+    return running_.load(std::memory_order_relaxed) != 0 && !away_.load(std::memory_order_relaxed) &&
+           !quiet_.load(std::memory_order_acquire);
+  }
+  /// Makes an owner that does not fork answer. Returns false if its forks could not be determined.
+  MUSTER_COLD bool answer_for_owner() noexcept {
+    if (!by_frames_) return pushed_.answer_for_owner();
+    for (unsigned tries = 0; has_records() && tries < 4; ++tries) {
+      if (unsigned spared = told_.load(std::memory_order_relaxed);
+          spared >= unheard && spared - unheard < Stack::spared) {
+        told_.compare_exchange_strong(spared, spared + 1, std::memory_order_relaxed);
+        return false;
+      }
+      stock_.give();
+      if (told_.exchange(asked_by_signal, std::memory_order_relaxed) != asked_by_signal)
+        Stack::stop(thread_.load(std::memory_order_relaxed), this);
+      if (Stack::wait([this] { return told_.load(std::memory_order_relaxed) != asked_by_signal; })) continue;
+      unsigned still = asked_by_signal;
+      told_.compare_exchange_strong(still, unheard, std::memory_order_relaxed);
+      return false;
+    }
+    return !has_records();
+  }
+
+  /// Asserts the invariants. Called only by the owner, while no thread steals.
+  void check() const {
+    if (!by_frames_) return pushed_.check();
+    unsigned many = 0;
+    for (const frame_record* r = newest(); r != nullptr; r = older(*r)) {
+      MUSTER_CHECK(older(*r) == nullptr || older(*r)->slot_ > r->slot_, "a newer fork is above an older one");
+      many += steal_list::is_offered(*r);
+    }
+    tasks().check(many);
+  }
+
+ private:
+  enum class share { of_options, all };
+
+  static frame_record* older(const frame_record& r) noexcept {
+    return static_cast<frame_record*>(r.fork_record::older());
+  }
+  void leave_list(const frame_record& r) noexcept { newest_.store(older(r), std::memory_order_relaxed); }
+
+  /// `stopped`: the start of the walk if called by the signal handler, or null. Offers nothing if the walk ends early,
+  /// because only the oldest forks may be offered. Returns false if forks that should be offered may be missing.
+  /// Hidden: see machine_stack::prepare().
+  [[gnu::visibility("hidden")]] bool publish(share how, const typename Stack::point* stopped) noexcept {
+    using extent = found_forks::extent;
+    quiet_.store(false, std::memory_order_relaxed);
+    const frame_record* const known = newest();
+    found_forks found(stock_, stopped != nullptr);
+    const extent seen = stack_.find(found, known == nullptr ? 0 : known->slot_, entry_, stopped);
+    bool locked = true;
+    if (stopped != nullptr) {
+      locked = tasks().try_lock();
+    } else {
+      tasks().lock();
+    }
+    unsigned offered = how == share::all ? found.many() : tasks().options().share_of(found.many());
+    if (seen == extent::unusable || !locked) offered = 0;
+    frame_record* r = found.oldest();
+    steal_counts::add(tasks().counts.answers, 1);
+    steal_counts::add(tasks().counts.offered, offered);
+    for (; offered > 0 && Stack::prepare(*r); --offered) {
+      frame_record* const newer = r->before_;
+      offer_found(*r);
+      r = newer;
+    }
+    if (locked) {
+      tasks().clear_request(0);
+      tasks().unlock();
+    }
+    while (r != nullptr) {
+      frame_record* const newer = r->before_;
+      recycle(*r);
+      r = newer;
+    }
+    stock_.lacks(found.lacking());
+    return seen == extent::all && locked && found.lacking() == 0 && offered == 0;
+  }
+  /// Under the lock. Called for the oldest fork first.
+  [[gnu::visibility("hidden")]] void offer_found(frame_record& r) noexcept {
+    r.own_.ref().value = {newest(), &Stack::run_stolen, ~r.slot_};
+    steal_list::prepare(r, nullptr, nullptr);
+    tasks().append(r, r, 1);
+    newest_.store(&r, std::memory_order_relaxed);
+    Stack::replace(r);
+  }
+
+  // `unheard` or more: a signal was sent, but no handler has answered for long. The thread may be suspended or block
+  // the signal, or it received it while this was not its worker. The value beyond `unheard` counts the requests spared
+  // since.
+  enum told : unsigned { nothing, asked_by_signal, failed, unheard };
+
+  fork_deque pushed_;
+  const bool by_frames_;
+  std::uintptr_t entry_ = 0;
+  sync::atomic<frame_record*> newest_{nullptr};  // by the owner and its handler: the list of replaced forks
+  sync::atomic<bool> busy_{false};
+  frame_stock stock_;
+  Stack stack_;
+  alignas(isolation_size) sync::atomic<unsigned> running_{0};
+  // The signal handler has offered everything and set the mark so that the next fork answers. Cleared before the mark
+  // falls.
+  sync::atomic<bool> quiet_{false};
+  sync::atomic<bool> away_{false};
+  sync::atomic<unsigned> told_{nothing};
+  sync::atomic<typename Stack::thread> thread_{0};
+};
+
+}  // namespace muster::inline MUSTER_ABI::detail

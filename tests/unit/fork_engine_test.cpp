@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The concept worker_engine: workers can use an engine that the library does not have.
+#include <gtest/gtest.h>
+#include <muster/fork/detail/engine.hpp>
+#include <muster/fork/pool.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace {
+
+using namespace muster::detail;
+
+/// An engine that finds no forks and keeps what it is to offer until a thief makes it answer.
+class reluctant_engine {
+ public:
+  reluctant_engine(sleepers& asleep, const deque_options& options) noexcept : pushed_(asleep, options) {}
+
+  steal_list& tasks() noexcept { return pushed_.tasks(); }
+  const steal_list& tasks() const noexcept { return pushed_.tasks(); }
+  fork_deque& pushed() noexcept { return pushed_; }
+  static const char* obstacle() noexcept { return nullptr; }
+  bool by_frames() const noexcept { return false; }
+  const void* mark() const noexcept { return pushed_.mark(); }
+  std::uint64_t depth() const noexcept { return pushed_.depth(); }
+  void begin_on_stack(const void*) noexcept {}
+  void begin_thread() noexcept {}
+  void runs(bool) noexcept {}
+  void pause() noexcept {}
+  void go_on() noexcept {}
+  void offer(fork_record& async, fork_record::runner run, const scope_link& scope) noexcept {
+    publish_all();
+    kept_ = &async;
+    run_ = run;
+    scope_ = &scope;
+  }
+  void publish_all() noexcept {
+    if (kept_ != nullptr) pushed_.offer(*kept_, run_, *scope_);
+    kept_ = nullptr;
+  }
+  bool has_records() const noexcept { return kept_ != nullptr; }
+  bool answer_for_owner() noexcept {
+    publish_all();
+    return true;
+  }
+
+ private:
+  fork_deque pushed_;
+  fork_record* kept_ = nullptr;
+  fork_record::runner run_ = nullptr;
+  const scope_link* scope_ = nullptr;
+};
+
+/// As an engine, but not one: thieves cannot make it answer.
+class mute_engine : public reluctant_engine {
+ public:
+  using reluctant_engine::reluctant_engine;
+
+ private:
+  using reluctant_engine::answer_for_owner;
+};
+
+static_assert(worker_engine<reluctant_engine> && worker_engine<fork_deque> && worker_engine<deque>);
+static_assert(!worker_engine<mute_engine> && !worker_engine<steal_list>);
+
+struct async : fork_record {
+  static open_count* run_taken(fork_record& r) noexcept {
+    auto& here = static_cast<async&>(r);
+    ++here.executions;
+    return here.open;
+  }
+  open_count* open = nullptr;
+  int executions = 0;
+};
+
+template <class Engine>
+class engines : public testing::Test {};
+using all_engines = testing::Types<reluctant_engine, fork_deque, deque>;
+TYPED_TEST_SUITE(engines, all_engines);
+
+/// As a worker whose scope has two asyncs, and one that looks for work.
+TYPED_TEST(engines, offer_asyncs_of_which_each_is_executed_once) {
+  sleepers asleep;
+  parking_place place;
+  open_count open(place);
+  const scope_link scope, other;
+  const auto engine = std::make_unique<TypeParam>(asleep, deque_options{});
+  async two[2];
+  for (async& one : two) {
+    one.open = &open;
+    open.begin();
+    engine->offer(one, &async::run_taken, scope);
+  }
+  while (engine->has_records() && !engine->answer_for_owner()) {
+  }
+  EXPECT_EQ(engine->tasks().offered(), 2U);
+
+  constexpr unsigned thief = 1;
+  theft noted;
+  EXPECT_EQ(engine->tasks().steal_part_of(&other, 0, thief, noted), nullptr);
+  for (async& one : two) {  // the oldest first
+    fork_record* const taken = engine->tasks().steal_part_of(&scope, 0, thief, noted);
+    ASSERT_EQ(taken, &one);
+    EXPECT_EQ(noted.of, &scope);
+    taken->run();
+  }
+  EXPECT_FALSE(engine->tasks().offers());
+  EXPECT_TRUE(open.all_ended());
+  for (const async& one : two) EXPECT_EQ(one.executions, 1);
+}
+
+/// A request stays until the owner looks, at a fork or at the next offer.
+TYPED_TEST(engines, answer_requests_by_offering) {
+  sleepers asleep;
+  parking_place place;
+  open_count open(place);
+  const scope_link scope;
+  const auto engine = std::make_unique<TypeParam>(asleep, deque_options{});
+  EXPECT_FALSE(engine->tasks().is_asked());
+  engine->tasks().ask();
+  EXPECT_TRUE(engine->tasks().is_asked());
+
+  async one;
+  one.open = &open;
+  open.begin();
+  engine->offer(one, &async::run_taken, scope);
+  engine->publish_all();
+  EXPECT_FALSE(engine->tasks().is_asked());
+  ASSERT_TRUE(engine->tasks().take_back(one));
+  EXPECT_FALSE(engine->tasks().offers());
+  open.end();
+}
+
+}  // namespace
