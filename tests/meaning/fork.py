@@ -81,7 +81,7 @@ MUTANTS = (
      "unit/fork_finish", "*and_throws_the_leftmost*"),
     ("fork-scope-throws-the-first-in-time", FINISH,
      "if (index >= error_index_) return;", "if (error_ != nullptr) return;",
-     "unit/fork_finish", "scopes.throw_what_a_stolen_half_has_begun_first"),
+     "unit/fork_finish", "scopes.throw_the_exception_that_a_stolen_half_has_begun_first"),
     ("fork-scope-body-s-exception-swallowed", FINISH,
      "    scope.keep_error(end, std::current_exception());\n", "",
      "unit/fork_finish", "*and_throws_the_leftmost*"),

@@ -30,11 +30,11 @@ using muster::detail::parking_place;
 using muster::detail::sleepers;
 using muster::detail::theft;
 
-/// What the owner does: trees, one after another. A tree is '(' first half second half ')', or a leaf '.', or a leaf
-/// that goes on until something has been executed by somebody else: 'w' forks meanwhile, 'l' does not; at 'a' the owner
-/// asks itself, as loops do.
-/// What a thief does, one letter after another: 's' steals, 'a' asks, 'u' takes unanswered, 'z' sleeps until there is
-/// something, and takes it.
+/// The owner executes trees, one after another. A tree is '(' first half second half ')', or a leaf '.', or a leaf that
+/// lasts until another thread has executed something: 'w' forks meanwhile, 'l' does not; at 'a' the owner polls for
+/// requests, as loops do.
+/// A thief executes one letter after another: 's' steals, 'a' requests, 'u' takes without an answer, 'z' sleeps until
+/// there is a task, and takes it.
 struct script {
   std::string tree;
   std::vector<std::string> thieves;
@@ -53,7 +53,7 @@ class game {
       threads.push_back(mm::spawn([this, t] { steal(t + 1, script_.thieves[t]); }));
     for (std::size_t at = 0; at < script_.tree.size(); at = end_of(at)) execute(at);
     deque_.check();
-    // Those that sleep for what never came.
+    // Wakes thieves whose task never came.
     over_.store(1, std::memory_order_relaxed);
     sync::full_fence();
     while (asleep_.anyone()) asleep_.wake_one();
@@ -108,11 +108,11 @@ class game {
         sleep_for(second);
         if (!second.is_done()) fail("woken before the second half is done");
       }
-      if (second.thief() == 0 || second.thief() > script_.thieves.size()) fail("stolen by nobody");
+      if (second.thief() == 0 || second.thief() > script_.thieves.size()) fail("stolen by no thief");
       second.joined();
     }
   }
-  /// As a join that looks again before it goes on sleeping.
+  /// As a join that checks again before it continues to sleep.
   void sleep_for(fork_record& second) {
     if (!second.may_sleep(places_[0])) return;
     if (second.withdraw() && !second.may_sleep(places_[0])) return;
@@ -127,7 +127,7 @@ class game {
     }
     stolen_.store(1, std::memory_order_relaxed);
   }
-  /// Answers whoever asks until something has been stolen.
+  /// Answers requests until something has been stolen.
   void wait_for_thief() {
     while (stolen_.load(std::memory_order_relaxed) == 0) {
       if (!deque_.tasks().is_asked()) {
@@ -279,9 +279,9 @@ class leapfrog {
                                          sync::cell<unsigned>(0U)};
 };
 
-/// The owner keeps two things for a group. Two thieves take what they find, and the owner executes what is left; or the
-/// thieves go on until each has one. The owner sleeps until all have ended, at once or when it has looked again. Then
-/// the scope is gone.
+/// The owner keeps two tasks for a group. Two thieves take the tasks that they find, and the owner executes the rest;
+/// or the thieves continue until each has one. The owner sleeps until all have ended, at once or after another check.
+/// Then the scope ends.
 void keep_two(bool owner_helps, bool looks_again) {
   struct kept : fork_record {
     kept(open_count& c, sync::cell<unsigned>& n) : open(&c), count(&n) {}
@@ -363,14 +363,14 @@ TEST(forks, are_executed_once_when_all_are_published) {
   search({.preemptions = 2, .stale = 0}, {"((..).)", {"s", "s"}, true});
 }
 
-TEST(forks, wake_who_sleeps) {
+TEST(forks, wake_sleepers) {
   search({.preemptions = 2, .stale = 1}, {"(w.)", {"z"}});
   search({.preemptions = 1, .stale = 1}, {"((w.).)", {"z", "z"}});
   search({.preemptions = 2, .stale = 1}, {"(l.)", {"z"}});
   search({.preemptions = 2, .stale = 1}, {"(.(l.))", {"z"}});
 }
 
-TEST(forks, that_come_out_of_a_stolen_half_are_told_from_others) {
+TEST(forks, that_come_out_of_a_stolen_half_are_distinguished_from_others) {
   for (const bool far : {false, true}) {
     const auto play = [far] { leapfrog(far).play(); };
     muster_model_test::expect_right(mm::limits{.preemptions = far ? 1 : 2, .stale = 1}, "leapfrog", play);

@@ -28,12 +28,12 @@ using muster::detail::sleepers;
 using frame_deque = muster::detail::basic_frame_deque<paper_stack>;
 static_assert(muster::detail::worker_engine<frame_deque>);
 
-/// What the owner does: trees, one after another. A tree is '(' first half second half ')', or a leaf: '.'; 'w' forks
-/// until something has been executed by somebody else; a digit goes on, without a fork, until so many have; 't' goes on
-/// until that or until it has been stopped; 'n' is executed as what has been stolen; 'p' is in another pool for a
-/// moment; 'q' offers all, as before sleep; 'x' throws; at 'a' the owner asks itself, as loops do.
-/// What a thief does, one letter after another: 's' steals, 'a' asks, 'i' stops the owner, 'u' stops it and steals, 'z'
-/// sleeps until there is something, and takes it.
+/// The owner executes trees, one after another. A tree is '(' first half second half ')', or a leaf: '.'; 'w' forks
+/// until another thread has executed something; a digit lasts, without a fork, until others have executed that many;
+/// 't' lasts until that or until it has been interrupted; 'n' is executed as a stolen task; 'p' is in another pool for
+/// a moment; 'q' offers all, as before sleep; 'x' throws; at 'a' the owner polls for requests, as loops do.
+/// A thief executes one letter after another: 's' steals, 'a' requests, 'i' interrupts the owner, 'u' interrupts it and
+/// steals, 'z' sleeps until there is a task, and takes it.
 struct script {
   std::string tree;
   std::vector<std::string> thieves;
@@ -59,7 +59,7 @@ class game {
     for (std::size_t at = 0; at < script_.tree.size(); at = end_of(at)) execute(at);
     deque_.runs(false);
     deque_.check();
-    // Those that sleep for what never came.
+    // Wakes thieves whose task never came.
     over_.store(1, std::memory_order_relaxed);
     sync::full_fence();
     while (asleep_.anyone()) asleep_.wake_one();
@@ -117,7 +117,7 @@ class game {
     if (what == 'a') deque_.tasks().ask();
     if (what == 'x') throw thrown{};
   }
-  /// What barrier/frame.hpp and barrier/join.hpp do.
+  /// The steps of barrier/frame.hpp and barrier/join.hpp.
   template <class First>
   void fork(First first, std::size_t second) {
     if (deque_.tasks().is_asked()) {
@@ -151,7 +151,7 @@ class game {
   }
   void join(frame_record& r) {
     while (!r.is_done()) sync::yield();
-    if (r.thief() == 0 || r.thief() > script_.thieves.size()) fail("stolen by nobody");
+    if (r.thief() == 0 || r.thief() > script_.thieves.size()) fail("stolen by no thief");
     paper::step();
     if (stack_.ret() != nullptr) fail("the barrier is passed twice");
     paper::step();
@@ -275,7 +275,7 @@ TEST(frames, are_executed_once_when_their_owner_asks) {
   }
 }
 
-TEST(frames, wake_who_sleeps) {
+TEST(frames, wake_sleepers) {
   search({.preemptions = 1, .stale = 1}, {"(1.)", {"z"}});
   search({.preemptions = 2, .stale = 0}, {"(1.)", {"z"}});
   search({.preemptions = 1, .stale = 0}, {"(.(1.))", {"z"}});
@@ -323,11 +323,11 @@ TEST(mutants, are_noticed_or_explained) {
   search.executions = 4096;
   search.survivors = {
       {"basic_frame_deque::begin_on_stack: store skipped #2", true, "of told_: the first who asks loses patience"},
-      {"basic_frame_deque::pause: store skipped", true, "it is stopped in vain"},
+      {"basic_frame_deque::pause: store skipped", true, "it is interrupted without need"},
       {"basic_frame_deque::answer_in_handler: store release -> relaxed", true, "raise_mark() has a fence"},
-      {"basic_frame_deque::answer_in_handler: store skipped #1", true, "of quiet_: it is stopped in vain"},
-      {"basic_frame_deque::answer_in_handler: store skipped #3", true, "of told_: whoever asks loses patience"},
-      {"basic_frame_deque::answer_for_owner: load repeated", true, "of told_: whoever asks loses patience"},
+      {"basic_frame_deque::answer_in_handler: store skipped #1", true, "of quiet_: it is interrupted without need"},
+      {"basic_frame_deque::answer_in_handler: store skipped #3", true, "of told_: the requester loses patience"},
+      {"basic_frame_deque::answer_for_owner: load repeated", true, "of told_: the requester loses patience"},
       {"basic_frame_deque::answer_for_owner: exchange skipped", true,
        "stops the owner again, and does not wait for it"},
       {"frame_stock::give: exchange skipped", true, "of lacking_: more is given than is needed"},

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// finish and async: every async is executed once before the scope ends, in the order of a serial program when nobody
-// has time; the leftmost exception arrives; what asyncs own is destroyed.
+// finish and async: every async is executed once before the scope ends, in the order of a serial program if no worker
+// steals; the leftmost exception arrives; the objects that asyncs own are destroyed.
 #include <gtest/gtest.h>
 #include <muster/fork.hpp>
 
@@ -55,7 +55,7 @@ TEST_P(finishes, when_a_million_asyncs_have_ended) {
   EXPECT_TRUE(all.once_each());
 }
 
-// What asyncs use ends when the body has waited, long before the scope does.
+// The objects that asyncs use end after the body has waited, long before the scope does.
 TEST_P(finishes, after_the_body_has_waited_for_what_uses_its_locals) {
   constexpr std::size_t rounds = 20, of_each = 200;
   executions all(rounds * of_each);
@@ -78,7 +78,7 @@ TEST_P(finishes, after_the_body_has_waited_for_what_uses_its_locals) {
         numbers.assign(of_each, ~std::size_t{0});
         scope.wait();  // for nothing
       }
-      scope.async([&] { wrong += all.once_each() ? 0 : 1; });  // goes on as before
+      scope.async([&] { wrong += all.once_each() ? 0 : 1; });  // as before
     });
   });
   EXPECT_EQ(wrong.load(), 0U);
@@ -255,7 +255,7 @@ TEST_P(finishes, and_throws_what_moving_a_closure_throws) {
   EXPECT_EQ(thrown, GetParam().workers > 1) << "a stock is kept for others";
 }
 
-// A scope belongs to the pool of its body. What is begun inside another pool is executed there.
+// A scope belongs to the pool of its body. An async that is begun inside another pool is executed there.
 TEST_P(finishes, what_is_begun_inside_another_pool) {
   pool other({.workers = 2});
   executions all(400);
@@ -407,7 +407,7 @@ TEST(scopes, that_wait_execute_nothing_of_scopes_around_them) {
 }
 
 // The first one throws after the others have.
-TEST(scopes, throw_what_a_stolen_half_has_begun_first) {
+TEST(scopes, throw_the_exception_that_a_stolen_half_has_begun_first) {
   for (std::size_t round = 0; round < scaled(10); ++round) {
     std::atomic<int> executed{0}, thrown_before{0};
     int thrown = 0;
@@ -440,7 +440,7 @@ TEST(scopes, throw_what_a_stolen_half_has_begun_first) {
   }
 }
 
-// Whatever has been begun after the body has ended comes after its exception, whoever begins it.
+// An async that begins after the body has ended comes after the body's exception, whichever thread begins it.
 TEST(scopes, throw_what_their_body_throws_before_what_begins_later) {
   pool three({.workers = 3});
   std::size_t later = 0;
@@ -474,7 +474,7 @@ TEST(scopes, throw_what_their_body_throws_before_what_begins_later) {
   EXPECT_GE(later, scaled(10));
 }
 
-TEST(asyncs, are_kept_for_those_who_ask) {
+TEST(asyncs, are_kept_for_later_requests) {
   pool two({.workers = 2});
   for (int round = 0; round < 20; ++round) {
     if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));  // the other sleeps
@@ -492,7 +492,7 @@ TEST(asyncs, are_kept_for_those_who_ask) {
 }
 
 /// A worker may offer a fork of a task that it has stolen, and after it an async of a scope opened outside of any.
-TEST(asyncs, of_scopes_outside_stolen_tasks_are_no_part_of_what_another_waits_for) {
+TEST(asyncs, of_scopes_outside_stolen_tasks_are_no_part_of_another_wait) {
   using namespace muster::detail;
   const auto run_nothing = [](fork_record&) noexcept -> open_count* { return nullptr; };
   sleepers asleep;

@@ -78,8 +78,8 @@ TEST_P(loops, within_loops) {
   EXPECT_TRUE(std::ranges::all_of(cells, [](const auto& cell) { return cell == 1U; }));
 }
 
-// The first turn ends when the others have been executed, which takes somebody else.
-TEST_P(loops, hand_over_what_comes_after_a_turn_while_it_lasts) {
+// The first turn ends when the others have been executed, which takes another worker.
+TEST_P(loops, offer_later_turns_during_a_long_one) {
   if (GetParam().workers == 1) {
     std::vector<int> order;
     workers_.run([&] { parallel_for(0, 100, [&](int i) { order.push_back(i); }); });
@@ -109,7 +109,7 @@ TEST_P(loops, hand_over_what_comes_after_a_turn_while_it_lasts) {
       }
 }
 
-// Whoever asks while a piece is executed is answered by the join, which has nothing else to offer, and by the loop.
+// A request during a piece is answered by the join, which has nothing else to offer, and by the loop.
 TEST(asked_loops, offer_half) {
   pool alone({.workers = 1});
   alone.run([] {
