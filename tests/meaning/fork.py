@@ -39,7 +39,7 @@ MUTANTS = (
      "for (unsigned steps = 64; at", "for (unsigned steps = 0; at",
      "unit/fork", "joins.*"),
     ("fork-join-knows-no-scopes-in-what-it-waits-for", FINISH,
-     "scope_link{owner.forks.tasks().newest_theft()}", "scope_link{}",
+     "scope_node{owner.forks.tasks().newest_theft()}", "scope_node{}",
      "unit/fork", "joins.execute_asyncs*"),
     ("fork-join-does-not-look-again", SCHEDULER,
      "return place.park_until(clock::now() + nap);", "return place.park(), true;",

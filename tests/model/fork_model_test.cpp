@@ -23,12 +23,12 @@ namespace {
 
 namespace mm = muster_model;
 namespace sync = muster::sync;
-using muster::detail::fork_deque;
-using muster::detail::fork_record;
-using muster::detail::open_count;
-using muster::detail::parking_place;
-using muster::detail::sleepers;
+using muster::detail::completion_count;
+using muster::detail::idle_workers;
+using muster::detail::parker;
+using muster::detail::task;
 using muster::detail::theft;
+using muster::detail::watermark_engine;
 
 /// The owner executes trees, one after another. A tree is '(' first half second half ')', or a leaf '.', or a leaf that
 /// lasts until another thread has executed something: 'w' forks meanwhile, 'l' does not; at 'a' the owner polls for
@@ -68,13 +68,13 @@ class game {
     sync::cell<unsigned> executions{0U};
     sync::atomic<unsigned> by_a_thief{0};
   };
-  struct half : fork_record {
+  struct half : task {
     half(game& all, std::size_t place) : in(all), at(place) {}
     game& in;
     const std::size_t at;
   };
 
-  static bool any(const fork_record&) { return true; }
+  static bool any(const task&) { return true; }
   static void fail(const std::string& what) { mm::engine::running().fail(what); }
 
   std::size_t end_of(std::size_t at) const {
@@ -92,7 +92,7 @@ class game {
       return;
     }
     half second(*this, end_of(at + 1));
-    deque_.push(second, [](fork_record& r) noexcept -> open_count* {
+    deque_.push(second, [](task& r) noexcept -> completion_count* {
       auto& here = static_cast<half&>(r);
       here.in.executed_by_thief(here.at);
       return nullptr;
@@ -113,7 +113,7 @@ class game {
     }
   }
   /// As a join that checks again before it continues to sleep.
-  void sleep_for(fork_record& second) {
+  void sleep_for(task& second) {
     if (!second.may_sleep(places_[0])) return;
     if (second.withdraw() && !second.may_sleep(places_[0])) return;
     places_[0].park();
@@ -135,7 +135,7 @@ class game {
         continue;
       }
       half nothing(*this, 0);
-      deque_.push(nothing, [](fork_record& r) noexcept -> open_count* {
+      deque_.push(nothing, [](task& r) noexcept -> completion_count* {
         static_cast<half&>(r).in.stolen_.store(1, std::memory_order_relaxed);
         return nullptr;
       });
@@ -146,11 +146,11 @@ class game {
     }
   }
 
-  fork_record* steal_any(unsigned self) {
+  task* steal_any(unsigned self) {
     theft unused;
     return deque_.tasks().steal(self, unused, any);
   }
-  void finish(fork_record* r) {
+  void finish(task* r) {
     if (r != nullptr) r->run();
   }
   void steal(unsigned self, const std::string& commands) {
@@ -168,7 +168,7 @@ class game {
   void steal_or_sleep(unsigned self) {
     while (over_.load(std::memory_order_relaxed) == 0) {
       while (deque_.tasks().offers()) {
-        if (fork_record* r = steal_any(self)) return finish(r);
+        if (task* r = steal_any(self)) return finish(r);
         sync::yield();
       }
       asleep_.announce(places_[self]);
@@ -184,9 +184,9 @@ class game {
   }
 
   const script& script_;
-  sleepers asleep_;
-  fork_deque deque_;
-  std::vector<parking_place> places_;
+  idle_workers asleep_;
+  watermark_engine deque_;
+  std::vector<parker> places_;
   std::vector<std::unique_ptr<leaf>> leaves_;
   sync::atomic<unsigned> stolen_{0}, over_{0};
 };
@@ -216,7 +216,7 @@ class leapfrog {
       unsigned looks = 0;
       do {
         theft now;
-        fork_record* r = deques_[1].tasks().steal_part_of(&second, 0, 0, now);
+        task* r = deques_[1].tasks().steal_part_of(&second, 0, 0, now);
         if (r == nullptr && far_) r = deques_[2].tasks().steal_part_of(&second, 0, 0, now);
         if (r != nullptr) {
           if (!static_cast<half*>(r)->of_stolen) mm::engine::running().fail("executes what it does not wait for");
@@ -239,10 +239,10 @@ class leapfrog {
   }
 
  private:
-  struct half : fork_record {
+  struct half : task {
     half(sync::cell<unsigned>& count, bool stolen) : executions(count), of_stolen(stolen) {}
     void executed() { executions.ref() += 1; }
-    static open_count* run_alone(fork_record& r) noexcept {
+    static completion_count* run_alone(task& r) noexcept {
       static_cast<half&>(r).executed();
       return nullptr;
     }
@@ -261,7 +261,7 @@ class leapfrog {
   /// And forks within what it has stolen.
   void steal_from(unsigned victim, unsigned self) {
     theft now;
-    fork_record* const r = deques_[victim].tasks().steal(self, now, [](const fork_record&) { return true; });
+    task* const r = deques_[victim].tasks().steal(self, now, [](const task&) { return true; });
     if (r == nullptr) return;
     deques_[self].tasks().enter(now, deques_[self].depth());
     static_cast<half*>(r)->executed();
@@ -271,10 +271,11 @@ class leapfrog {
   }
 
   const bool far_;
-  sleepers asleep_;
-  fork_deque deques_[3] = {fork_deque(asleep_, {.always = true}), fork_deque(asleep_, {.always = true}),
-                           fork_deque(asleep_, {.always = true})};
-  parking_place places_[3];
+  idle_workers asleep_;
+  watermark_engine deques_[3] = {watermark_engine(asleep_, {.always = true}),
+                                 watermark_engine(asleep_, {.always = true}),
+                                 watermark_engine(asleep_, {.always = true})};
+  parker places_[3];
   sync::cell<unsigned> executions_[4] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U), sync::cell<unsigned>(0U),
                                          sync::cell<unsigned>(0U)};
 };
@@ -283,29 +284,29 @@ class leapfrog {
 /// or the thieves continue until each has one. The owner sleeps until all have ended, at once or after another check.
 /// Then the scope ends.
 void keep_two(bool owner_helps, bool looks_again) {
-  struct kept : fork_record {
-    kept(open_count& c, sync::cell<unsigned>& n) : open(&c), count(&n) {}
-    static open_count* run_taken(fork_record& r) noexcept {
+  struct kept : task {
+    kept(completion_count& c, sync::cell<unsigned>& n) : open(&c), count(&n) {}
+    static completion_count* run_taken(task& r) noexcept {
       auto& here = static_cast<kept&>(r);
       here.count->ref() += 1;
       return here.open;
     }
-    open_count* open;
+    completion_count* open;
     sync::cell<unsigned>* count;
   };
-  sleepers asleep;
-  fork_deque deque(asleep);
-  parking_place place;
+  idle_workers asleep;
+  watermark_engine deque(asleep);
+  parker place;
   sync::cell<unsigned> counts[2] = {sync::cell<unsigned>(0U), sync::cell<unsigned>(0U)};
   std::unique_ptr<kept> both[2];
-  auto open = std::make_unique<open_count>(place);
-  const muster::detail::scope_link scope;
+  auto open = std::make_unique<completion_count>(place);
+  const muster::detail::scope_node scope;
   unsigned thieves[2];
   for (unsigned& t : thieves)
     t = mm::spawn([&] {
-      fork_record* r = nullptr;
+      task* r = nullptr;
       theft unused;
-      while ((r = deque.tasks().steal(1, unused, [](const fork_record&) { return true; })) == nullptr && !owner_helps)
+      while ((r = deque.tasks().steal(1, unused, [](const task&) { return true; })) == nullptr && !owner_helps)
         sync::yield();
       if (r != nullptr) r->run();
     });
@@ -316,7 +317,7 @@ void keep_two(bool owner_helps, bool looks_again) {
   }
   theft own;
   while (owner_helps && deque.tasks().offers())
-    if (fork_record* r = deque.tasks().steal_part_of(&scope, 0, 0, own)) {
+    if (task* r = deque.tasks().steal_part_of(&scope, 0, 0, own)) {
       r->run();
     } else {
       sync::yield();
@@ -428,10 +429,11 @@ TEST(mutants, are_noticed_or_explained) {
   search.prefix = "";
   search.executions = 512;
   search.survivors = {
-      {"fork_deque::answer_for_owner: load repeated", true, "reads what has_records() has just read"},
-      {"fork_deque::depth: load repeated", true, "the owner reads what it has written"},
+      {"watermark_engine::answer_for_owner: load repeated", true, "reads what has_records() has just read"},
+      {"watermark_engine::depth: load repeated", true, "the owner reads what it has written"},
   };
-  search.needles = {{"steal_list::clear_request: fence seq_cst", lost}, {"sleepers::announce: fence seq_cst", lost}};
+  search.needles = {{"steal_list::clear_request: fence seq_cst", lost},
+                    {"idle_workers::announce: fence seq_cst", lost}};
   search.run();
 }
 

@@ -23,10 +23,10 @@ namespace {
 
 namespace mm = muster_model;
 using namespace muster_model_test;
-using muster::detail::parking_place;
-using muster::detail::sleepers;
-using frame_deque = muster::detail::basic_frame_deque<paper_stack>;
-static_assert(muster::detail::worker_engine<frame_deque>);
+using muster::detail::idle_workers;
+using muster::detail::parker;
+using engine = muster::detail::barrier_engine<paper_stack>;
+static_assert(muster::detail::worker_engine<engine>);
 
 /// The owner executes trees, one after another. A tree is '(' first half second half ')', or a leaf: '.'; 'w' forks
 /// until another thread has executed something; a digit lasts, without a fork, until others have executed that many;
@@ -78,7 +78,7 @@ class game {
     bool may_be_left = false;  // by an exception
   };
 
-  static bool any(const fork_record&) { return true; }
+  static bool any(const task&) { return true; }
   static void fail(const std::string& what) { mm::engine::running().fail(what); }
 
   std::size_t end_of(std::size_t at) const {
@@ -137,7 +137,7 @@ class game {
     }
     for (;;) {
       paper::step();
-      frame_record* const r = stack_.ret();
+      stack_fork* const r = stack_.ret();
       paper::step();
       if (r == nullptr) break;
       stack_.call_again();
@@ -149,7 +149,7 @@ class game {
     }
     if (second != nothing) execute(second);
   }
-  void join(frame_record& r) {
+  void join(stack_fork& r) {
     while (!r.is_done()) sync::yield();
     if (r.thief() == 0 || r.thief() > script_.thieves.size()) fail("stolen by no thief");
     paper::step();
@@ -163,7 +163,7 @@ class game {
   /// An exception ends the first half, and is caught around the fork.
   void pass(std::size_t second) {
     leaves_[second]->may_be_left = true;
-    frame_record* const r = stack_.unwinds();
+    stack_fork* const r = stack_.unwinds();
     paper::step();
     if (r != nullptr) {
       if (!deque_.take_back(*r)) {
@@ -194,7 +194,7 @@ class game {
     }
   }
 
-  void finish(fork_record* r) {
+  void finish(task* r) {
     if (r != nullptr) r->run();
   }
   auto* steal_any(unsigned self) {
@@ -220,7 +220,7 @@ class game {
   void steal_or_sleep(unsigned self) {
     while (over_.load(std::memory_order_relaxed) == 0) {
       while (deque_.tasks().offers()) {
-        if (fork_record* r = steal_any(self)) return finish(r);
+        if (task* r = steal_any(self)) return finish(r);
         sync::yield();
       }
       asleep_.announce(places_[self]);
@@ -237,10 +237,10 @@ class game {
   }
 
   const script& script_;
-  sleepers asleep_;
+  idle_workers asleep_;
   paper stack_{this, &game::executed_by_thief};
-  frame_deque deque_;
-  std::vector<parking_place> places_;
+  engine deque_;
+  std::vector<parker> places_;
   std::vector<std::unique_ptr<leaf>> leaves_;
   sync::atomic<unsigned> stolen_{0}, over_{0};
 };
@@ -322,19 +322,18 @@ TEST(mutants, are_noticed_or_explained) {
   search.prefix = "";
   search.executions = 4096;
   search.survivors = {
-      {"basic_frame_deque::begin_on_stack: store skipped #2", true, "of told_: the first who asks loses patience"},
-      {"basic_frame_deque::pause: store skipped", true, "it is interrupted without need"},
-      {"basic_frame_deque::answer_in_handler: store release -> relaxed", true, "raise_mark() has a fence"},
-      {"basic_frame_deque::answer_in_handler: store skipped #1", true, "of quiet_: it is interrupted without need"},
-      {"basic_frame_deque::answer_in_handler: store skipped #3", true, "of told_: the requester loses patience"},
-      {"basic_frame_deque::answer_for_owner: load repeated", true, "of told_: the requester loses patience"},
-      {"basic_frame_deque::answer_for_owner: exchange skipped", true,
-       "stops the owner again, and does not wait for it"},
+      {"barrier_engine::begin_on_stack: store skipped #2", true, "of told_: the first who asks loses patience"},
+      {"barrier_engine::pause: store skipped", true, "it is interrupted without need"},
+      {"barrier_engine::answer_in_handler: store release -> relaxed", true, "raise_mark() has a fence"},
+      {"barrier_engine::answer_in_handler: store skipped #1", true, "of quiet_: it is interrupted without need"},
+      {"barrier_engine::answer_in_handler: store skipped #3", true, "of told_: the requester loses patience"},
+      {"barrier_engine::answer_for_owner: load repeated", true, "of told_: the requester loses patience"},
+      {"barrier_engine::answer_for_owner: exchange skipped", true, "stops the owner again, and does not wait for it"},
       {"frame_stock::give: exchange skipped", true, "of lacking_: more is given than is needed"},
   };
   for (const script& s : {script{"(p(1.))", {"z", "u"}}, script{"(n(1.))", {"z"}}})
     search.needles.push_back(
-        {"basic_frame_deque::has_records: load repeated", {s.tree + ' ' + s.thieves[0], true, program(s), {}}});
+        {"barrier_engine::has_records: load repeated", {s.tree + ' ' + s.thieves[0], true, program(s), {}}});
   search.run();
 }
 

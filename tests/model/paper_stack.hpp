@@ -17,10 +17,10 @@
 namespace muster_model_test {
 
 namespace sync = muster::sync;
-using muster::detail::fork_record;
+using muster::detail::completion_count;
 using muster::detail::found_forks;
-using muster::detail::frame_record;
-using muster::detail::open_count;
+using muster::detail::stack_fork;
+using muster::detail::task;
 
 /// The owner's frames that fork, the oldest first. Steps between operations are stopped at by step().
 class paper {
@@ -55,8 +55,8 @@ class paper {
     may_fork_ = false;
   }
   /// Returns from the newest frame's call: null, or to the barrier.
-  frame_record* ret() {
-    frame_record* const at = frames_[--many_].barrier;
+  stack_fork* ret() {
+    stack_fork* const at = frames_[--many_].barrier;
     in_barrier_ = at != nullptr;
     return at;
   }
@@ -67,7 +67,7 @@ class paper {
   }
 
   /// An exception is on its way to the newest frame: null, or the frame's record, which it passes.
-  frame_record* unwinds() {
+  stack_fork* unwinds() {
     unwinding_ = true;
     return frames_[many_ - 1].barrier;
   }
@@ -106,18 +106,18 @@ class paper {
     }
     return newest_slot == 0 || left_ != 0 ? whole : extent::unusable;
   }
-  bool prepare(frame_record& r) {
+  bool prepare(stack_fork& r) {
     r.closure() = frame_of(r).second.get();
     return refusals == 0 || refusals-- == 0;
   }
-  void replace(frame_record& r) {
+  void replace(stack_fork& r) {
     frame_of(r).second.ref() = overwritten;
     frame_of(r).barrier = &r;
   }
-  void restore(frame_record& r) { frame_of(r).second.ref() = r.closure(); }
+  void restore(stack_fork& r) { frame_of(r).second.ref() = r.closure(); }
   std::size_t depth() const { return many_; }
   /// By a thief.
-  void execute(frame_record& r) { execute_(game_, r.closure()); }
+  void execute(stack_fork& r) { execute_(game_, r.closure()); }
 
   sync::atomic<std::uint32_t> answers{0};  // of the owner, to signals
   unsigned refusals = 0;                   // of prepare()
@@ -125,9 +125,9 @@ class paper {
  private:
   struct frame {
     sync::cell<std::size_t> second{std::size_t{0}};  // as the closure
-    frame_record* barrier = nullptr;
+    stack_fork* barrier = nullptr;
   };
-  frame& frame_of(const frame_record& r) { return frames_[most - r.slot() / 16]; }
+  frame& frame_of(const stack_fork& r) { return frames_[most - r.slot() / 16]; }
 
   void* const game_;
   const execution execute_;
@@ -154,7 +154,7 @@ class paper_stack {
     if (one == 0) muster_model::engine::running().fail("a signal for no thread");
     muster_model::engine::running().interrupt(one - 1, [of] {
       if (paper::now() == nullptr || paper::now()->is_away()) return;
-      static_cast<muster::detail::basic_frame_deque<paper_stack>*>(of)->answer_in_handler({});
+      static_cast<muster::detail::barrier_engine<paper_stack>*>(of)->answer_in_handler({});
       paper& all = *paper::now();
       all.answers.fetch_add(1, std::memory_order_relaxed);
       sync::futex_wake(all.answers, 8, 1, muster::futex_scope::process);
@@ -176,14 +176,14 @@ class paper_stack {
                            const point* stopped) noexcept {
     return paper::now()->find(found, newest_slot, stopped != nullptr);
   }
-  static bool prepare(frame_record& r) noexcept { return paper::now()->prepare(r); }
-  static void replace(frame_record& r) noexcept { paper::now()->replace(r); }
-  static void restore(frame_record& r) noexcept {
+  static bool prepare(stack_fork& r) noexcept { return paper::now()->prepare(r); }
+  static void replace(stack_fork& r) noexcept { paper::now()->replace(r); }
+  static void restore(stack_fork& r) noexcept {
     paper::now()->restore(r);
     paper::step();
   }
-  static open_count* run_stolen(fork_record& of) noexcept {
-    auto& r = static_cast<frame_record&>(of);
+  static completion_count* run_stolen(task& of) noexcept {
+    auto& r = static_cast<stack_fork&>(of);
     paper::now()->execute(r);
     return nullptr;
   }

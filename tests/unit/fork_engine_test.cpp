@@ -16,11 +16,11 @@ using namespace muster::detail;
 /// An engine that finds no forks and keeps what it is to offer until a thief makes it answer.
 class reluctant_engine {
  public:
-  reluctant_engine(sleepers& asleep, const deque_options& options) noexcept : pushed_(asleep, options) {}
+  reluctant_engine(idle_workers& asleep, const deque_options& options) noexcept : pushed_(asleep, options) {}
 
   steal_list& tasks() noexcept { return pushed_.tasks(); }
   const steal_list& tasks() const noexcept { return pushed_.tasks(); }
-  fork_deque& pushed() noexcept { return pushed_; }
+  watermark_engine& pushed() noexcept { return pushed_; }
   static const char* obstacle() noexcept { return nullptr; }
   bool by_frames() const noexcept { return false; }
   const void* mark() const noexcept { return pushed_.mark(); }
@@ -30,7 +30,7 @@ class reluctant_engine {
   void runs(bool) noexcept {}
   void pause() noexcept {}
   void go_on() noexcept {}
-  void offer(fork_record& async, fork_record::runner run, const scope_link& scope) noexcept {
+  void offer(task& async, task::runner run, const scope_node& scope) noexcept {
     publish_all();
     kept_ = &async;
     run_ = run;
@@ -47,10 +47,10 @@ class reluctant_engine {
   }
 
  private:
-  fork_deque pushed_;
-  fork_record* kept_ = nullptr;
-  fork_record::runner run_ = nullptr;
-  const scope_link* scope_ = nullptr;
+  watermark_engine pushed_;
+  task* kept_ = nullptr;
+  task::runner run_ = nullptr;
+  const scope_node* scope_ = nullptr;
 };
 
 /// As an engine, but not one: thieves cannot make it answer.
@@ -62,30 +62,30 @@ class mute_engine : public reluctant_engine {
   using reluctant_engine::answer_for_owner;
 };
 
-static_assert(worker_engine<reluctant_engine> && worker_engine<fork_deque> && worker_engine<deque>);
+static_assert(worker_engine<reluctant_engine> && worker_engine<watermark_engine> && worker_engine<deque>);
 static_assert(!worker_engine<mute_engine> && !worker_engine<steal_list>);
 
-struct async : fork_record {
-  static open_count* run_taken(fork_record& r) noexcept {
+struct async : task {
+  static completion_count* run_taken(task& r) noexcept {
     auto& here = static_cast<async&>(r);
     ++here.executions;
     return here.open;
   }
-  open_count* open = nullptr;
+  completion_count* open = nullptr;
   int executions = 0;
 };
 
 template <class Engine>
 class engines : public testing::Test {};
-using all_engines = testing::Types<reluctant_engine, fork_deque, deque>;
+using all_engines = testing::Types<reluctant_engine, watermark_engine, deque>;
 TYPED_TEST_SUITE(engines, all_engines);
 
 /// As a worker whose scope has two asyncs, and one that looks for work.
 TYPED_TEST(engines, offer_asyncs_of_which_each_is_executed_once) {
-  sleepers asleep;
-  parking_place place;
-  open_count open(place);
-  const scope_link scope, other;
+  idle_workers asleep;
+  parker place;
+  completion_count open(place);
+  const scope_node scope, other;
   const auto engine = std::make_unique<TypeParam>(asleep, deque_options{});
   async two[2];
   for (async& one : two) {
@@ -101,7 +101,7 @@ TYPED_TEST(engines, offer_asyncs_of_which_each_is_executed_once) {
   theft noted;
   EXPECT_EQ(engine->tasks().steal_part_of(&other, 0, thief, noted), nullptr);
   for (async& one : two) {  // the oldest first
-    fork_record* const taken = engine->tasks().steal_part_of(&scope, 0, thief, noted);
+    task* const taken = engine->tasks().steal_part_of(&scope, 0, thief, noted);
     ASSERT_EQ(taken, &one);
     EXPECT_EQ(noted.of, &scope);
     taken->run();
@@ -113,10 +113,10 @@ TYPED_TEST(engines, offer_asyncs_of_which_each_is_executed_once) {
 
 /// A request stays until the owner looks, at a fork or at the next offer.
 TYPED_TEST(engines, answer_requests_by_offering) {
-  sleepers asleep;
-  parking_place place;
-  open_count open(place);
-  const scope_link scope;
+  idle_workers asleep;
+  parker place;
+  completion_count open(place);
+  const scope_node scope;
   const auto engine = std::make_unique<TypeParam>(asleep, deque_options{});
   EXPECT_FALSE(engine->tasks().is_asked());
   engine->tasks().ask();

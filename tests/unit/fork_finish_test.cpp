@@ -494,19 +494,19 @@ TEST(asyncs, are_kept_for_later_requests) {
 /// A worker may offer a fork of a task that it has stolen, and after it an async of a scope opened outside of any.
 TEST(asyncs, of_scopes_outside_stolen_tasks_are_no_part_of_another_wait) {
   using namespace muster::detail;
-  const auto run_nothing = [](fork_record&) noexcept -> open_count* { return nullptr; };
-  sleepers asleep;
-  fork_deque deque(asleep, {.always = true});
+  const auto run_nothing = [](task&) noexcept -> completion_count* { return nullptr; };
+  idle_workers asleep;
+  watermark_engine deque(asleep, {.always = true});
   theft stolen;
   deque.tasks().enter(stolen, deque.depth());
-  fork_record half, async;
+  task half, async;
   deque.push(half, run_nothing);  // published at once
-  const scope_link outside;
+  const scope_node outside;
   deque.offer(async, run_nothing, outside);
   ASSERT_EQ(deque.tasks().offered(), 2U);
 
   constexpr unsigned thief = 1;
-  const fork_record awaited;
+  const task awaited;
   theft noted;
   EXPECT_EQ(deque.tasks().steal_part_of(&awaited, 0, thief, noted), nullptr);
   EXPECT_EQ(deque.tasks().offered(), 2U);

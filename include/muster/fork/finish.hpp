@@ -24,7 +24,7 @@
 
 #include <muster/base/caught.hpp>       // caught
 #include <muster/base/finally.hpp>      // finally
-#include <muster/fork/detail/task.hpp>  // open_count, fork_record
+#include <muster/fork/detail/task.hpp>  // completion_count, task
 #include <muster/fork/fork2.hpp>        // call_as, pool
 
 #include <concepts>     // std::invocable
@@ -48,7 +48,7 @@ template <class Body>
 std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop = {});
 
 /// The scope that finish() passes to its body. Only the body and the scope's asyncs may use it.
-class async_scope : detail::scope_link {
+class async_scope : detail::scope_node {
  public:
   async_scope(const async_scope&) = delete;
   async_scope& operator=(const async_scope&) = delete;
@@ -90,7 +90,7 @@ class async_scope : detail::scope_link {
   static constexpr detail::async_index nobody{std::numeric_limits<std::uint64_t>::max(), 0};
 
   async_scope(detail::worker& owner, std::stop_token stop) noexcept
-      : scope_link{owner.forks.tasks().newest_theft()}, owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
+      : scope_node{owner.forks.tasks().newest_theft()}, owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
 
   /// The index of the async that this call is part of, or a new one.
   detail::async_index place_of(const detail::worker* self) noexcept {
@@ -130,9 +130,9 @@ class async_scope : detail::scope_link {
   }
 
   template <class F>
-  struct kept : detail::fork_record {
+  struct kept : detail::task {
     kept(async_scope& of, detail::async_index at, F&& f) : scope(of), index(at), function(std::forward<F>(f)) {}
-    static detail::open_count* run_taken(fork_record& r) noexcept {
+    static detail::completion_count* run_taken(task& r) noexcept {
       const std::unique_ptr<kept> here(&static_cast<kept&>(r));
       async_scope& scope = here->scope;
       if (!scope.stop_.stop_requested()) scope.run(detail::worker::current(), here->index, here->function);
@@ -167,10 +167,10 @@ class async_scope : detail::scope_link {
   detail::worker& owner_;
   const detail::async_place* const outside_;
   const std::stop_token stop_;
-  sync::atomic<std::uint64_t> begun_{0};      // asyncs that the body started; written by its thread
-  sync::atomic<std::uint64_t> elsewhere_{0};  // started on other threads, outside any async of this scope
-  detail::open_count open_{owner_.place};     // queued asyncs
-  detail::short_lock lock_;
+  sync::atomic<std::uint64_t> begun_{0};         // asyncs that the body started; written by its thread
+  sync::atomic<std::uint64_t> elsewhere_{0};     // started on other threads, outside any async of this scope
+  detail::completion_count open_{owner_.place};  // queued asyncs
+  detail::spin_lock lock_;
   detail::async_index error_index_ = nobody;  // under the lock
   std::exception_ptr error_;
 };

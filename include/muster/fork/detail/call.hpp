@@ -7,7 +7,7 @@
 
 #include <muster/base/caught.hpp>            // caught
 #include <muster/fork/detail/scheduler.hpp>  // worker
-#include <muster/fork/detail/task.hpp>       // fork_record
+#include <muster/fork/detail/task.hpp>       // task
 
 #include <concepts>     // std::invocable
 #include <exception>    // std::exception_ptr
@@ -139,11 +139,11 @@ MUSTER_COLD fork_results<F, G> fork_outside(borrowed<F> f, borrowed<G> g) {
 }
 
 template <class G>
-struct second_half : fork_record {
+struct second_half : task {
   using result = result_or_nothing<result_of<G>>;
   explicit second_half(std::remove_reference_t<G>& g) noexcept : function(g) {}
 
-  static open_count* run_stolen(fork_record& r) noexcept {
+  static completion_count* run_stolen(task& r) noexcept {
     auto& here = static_cast<second_half&>(r);
     try {
       here.value.construct(call_half(*worker::current(), here.function.get()));

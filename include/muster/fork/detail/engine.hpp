@@ -12,11 +12,11 @@
 
 #include <muster/base/config.hpp>             // MUSTER_BARRIER
 #include <muster/fork/detail/steal_list.hpp>  // steal_list
-#include <muster/fork/detail/task.hpp>        // fork_record
-#include <muster/fork/detail/watermark.hpp>   // fork_deque
+#include <muster/fork/detail/task.hpp>        // task
+#include <muster/fork/detail/watermark.hpp>   // watermark_engine
 
 #if defined(MUSTER_BARRIER)
-#include <muster/fork/detail/barrier/engine.hpp>  // basic_frame_deque
+#include <muster/fork/detail/barrier/engine.hpp>  // barrier_engine
 #include <muster/fork/detail/barrier/stack.hpp>   // machine_stack
 #endif
 
@@ -27,49 +27,50 @@ namespace muster::inline MUSTER_ABI::detail {
 
 /// The forks of one worker. All but has_records() and answer_for_owner() are for the owner, the thread of that worker.
 template <class E>
-concept worker_engine = requires(E engine, const E seen, sleepers& asleep, const deque_options& how, const void* frame,
-                                 bool begins, fork_record& async, fork_record::runner run, const scope_link& scope) {
-  { E(asleep, how) } noexcept;
-  // The list through which it offers.
-  { engine.tasks() } noexcept -> std::same_as<steal_list&>;
-  { seen.tasks() } noexcept -> std::same_as<const steal_list&>;
+concept worker_engine =
+    requires(E engine, const E seen, idle_workers& asleep, const deque_options& how, const void* frame, bool begins,
+             task& async, task::runner run, const scope_node& scope) {
+      { E(asleep, how) } noexcept;
+      // The list through which it offers.
+      { engine.tasks() } noexcept -> std::same_as<steal_list&>;
+      { seen.tasks() } noexcept -> std::same_as<const steal_list&>;
 
-  // Null, or the reason why forks cannot be found on the stack in this process.
-  { E::obstacle() } noexcept -> std::same_as<const char*>;
-  // True if this engine finds them there. Otherwise they are pushed, and pushed() is where.
-  { seen.by_frames() } noexcept -> std::same_as<bool>;
-  { engine.pushed() } noexcept -> std::same_as<fork_deque&>;
-  // The word for real::pool_place::mark, which the frames of forks read.
-  { seen.mark() } noexcept -> std::same_as<const void*>;
-  // How deep the owner is now, for steal_list::enter(). Its later forks are deeper.
-  { seen.depth() } noexcept -> std::same_as<std::uint64_t>;
+      // Null, or the reason why forks cannot be found on the stack in this process.
+      { E::obstacle() } noexcept -> std::same_as<const char*>;
+      // True if this engine finds them there. Otherwise they are pushed, and pushed() is where.
+      { seen.by_frames() } noexcept -> std::same_as<bool>;
+      { engine.pushed() } noexcept -> std::same_as<watermark_engine&>;
+      // The word for real::pool_place::mark, which the frames of forks read.
+      { seen.mark() } noexcept -> std::same_as<const void*>;
+      // How deep the owner is now, for steal_list::enter(). Its later forks are deeper.
+      { seen.depth() } noexcept -> std::same_as<std::uint64_t>;
 
-  // From now on the owner's forks are below this frame.
-  { engine.begin_on_stack(frame) } noexcept;
-  // The owner is a thread of the pool.
-  { engine.begin_thread() } noexcept;
-  // The owner begins, or ends, to execute something that may fork.
-  { engine.runs(begins) } noexcept;
-  // The owner is in another pool, until go_on().
-  { engine.pause() } noexcept;
-  { engine.go_on() } noexcept;
-  // Offers an async.
-  { engine.offer(async, run, scope) } noexcept;
-  // Offers all forks, before the owner sleeps.
-  { engine.publish_all() } noexcept;
+      // From now on the owner's forks are below this frame.
+      { engine.begin_on_stack(frame) } noexcept;
+      // The owner is a thread of the pool.
+      { engine.begin_thread() } noexcept;
+      // The owner begins, or ends, to execute something that may fork.
+      { engine.runs(begins) } noexcept;
+      // The owner is in another pool, until go_on().
+      { engine.pause() } noexcept;
+      { engine.go_on() } noexcept;
+      // Offers an async.
+      { engine.offer(async, run, scope) } noexcept;
+      // Offers all forks, before the owner sleeps.
+      { engine.publish_all() } noexcept;
 
-  // For thieves: true if the owner may have forks that it has not offered.
-  { seen.has_records() } noexcept -> std::same_as<bool>;
-  // For thieves: offers them. Returns false if there may be others.
-  { engine.answer_for_owner() } noexcept -> std::same_as<bool>;
-};
+      // For thieves: true if the owner may have forks that it has not offered.
+      { seen.has_records() } noexcept -> std::same_as<bool>;
+      // For thieves: offers them. Returns false if there may be others.
+      { engine.answer_for_owner() } noexcept -> std::same_as<bool>;
+    };
 
 #if defined(MUSTER_BARRIER)
-using deque = basic_frame_deque<machine_stack>;
+using deque = barrier_engine<machine_stack>;
 #else
-using deque = fork_deque;
+using deque = watermark_engine;
 #endif
 
-static_assert(worker_engine<fork_deque> && worker_engine<deque>);
+static_assert(worker_engine<watermark_engine> && worker_engine<deque>);
 
 }  // namespace muster::inline MUSTER_ABI::detail

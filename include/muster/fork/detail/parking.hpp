@@ -17,7 +17,7 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// A thread sleeps here until another gives it a token. Outlives every thread that may give one.
-class parking_place {
+class parker {
  public:
   /// Waits for a token and takes it.
   void park() noexcept { park_until(no_deadline); }
@@ -41,24 +41,24 @@ class parking_place {
   }
 
  private:
-  friend class sleepers;
+  friend class idle_workers;
   class fiber_waiter final : public waiter {
    public:
-    fiber_waiter(const parking_place& place, deadline end) noexcept : waiter(wait::park{}, end), place_(place) {}
+    fiber_waiter(const parker& place, deadline end) noexcept : waiter(wait::park{}, end), place_(place) {}
     bool ready() noexcept override { return place_.token_.load(std::memory_order_relaxed) != 0; }
     void announce(futex_words& words) noexcept override {
       words.add({&place_.token_, 0, ~0U, futex_scope::process}, false);
     }
 
    private:
-    const parking_place& place_;
+    const parker& place_;
   };
   sync::atomic<std::uint32_t> token_{0};
-  parking_place* next_ = nullptr;  // in the list of sleepers
+  parker* next_ = nullptr;  // in the list of idle workers
 };
 
 /// A lock that is held for a few instructions, or longer if its holder is preempted.
-class short_lock {
+class spin_lock {
  public:
   bool try_lock() noexcept {
     // (3) acquire: pairs with (4).
@@ -76,13 +76,13 @@ class short_lock {
   sync::atomic<std::uint32_t> taken_{0};
 };
 
-class sleepers {
+class idle_workers {
  public:
   /// True if a worker sleeps or is about to. The caller must have executed a full fence.
   bool anyone() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
 
   /// From now on a token may come. Check a last time for work, then call park() or withdraw().
-  void announce(parking_place& place) noexcept {
+  void announce(parker& place) noexcept {
     lock_.lock();
     place.next_ = first_;
     first_ = &place;
@@ -93,9 +93,9 @@ class sleepers {
     sync::full_fence();
   }
   /// Ends the announcement, because there is work. Takes the token if one has been given meanwhile.
-  void withdraw(parking_place& place) noexcept {
+  void withdraw(parker& place) noexcept {
     lock_.lock();
-    parking_place** at = &first_;
+    parker** at = &first_;
     while (*at != nullptr && *at != &place) at = &(*at)->next_;
     const bool found = *at != nullptr;
     if (found) {
@@ -108,7 +108,7 @@ class sleepers {
   /// Wakes the most recent sleeper, if any.
   void wake_one() noexcept {
     lock_.lock();
-    parking_place* const woken = first_;
+    parker* const woken = first_;
     if (woken != nullptr) {
       first_ = woken->next_;
       count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
@@ -119,8 +119,8 @@ class sleepers {
 
  private:
   sync::atomic<std::uint32_t> count_{0};  // the length of the list; changed under the lock
-  short_lock lock_;
-  parking_place* first_ = nullptr;
+  spin_lock lock_;
+  parker* first_ = nullptr;
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -28,8 +28,8 @@
 #include <muster/base/stack_overflow.hpp>  // stack_overflow
 #include <muster/base/thread.hpp>          // own_place
 #include <muster/fork/detail/engine.hpp>   // deque
-#include <muster/fork/detail/parking.hpp>  // sleepers, parking_place
-#include <muster/fork/detail/task.hpp>     // fork_record, open_count
+#include <muster/fork/detail/parking.hpp>  // idle_workers, parker
+#include <muster/fork/detail/task.hpp>     // task, completion_count
 
 #include <algorithm>     // std::min
 #include <array>         // the workers
@@ -58,14 +58,14 @@ struct async_index {
 
 /// An async that is being executed, and its scope; a list on the stack, innermost first.
 struct async_place {
-  const scope_link* scope;
+  const scope_node* scope;
   async_index index;
   const async_place* outer;
 };
 
 class worker {
  public:
-  worker(pool_core& of, unsigned at, sleepers& asleep, const deque_options& how) noexcept
+  worker(pool_core& of, unsigned at, idle_workers& asleep, const deque_options& how) noexcept
       : forks(asleep, how), pool(of), number(at), dice_(at * 0x9e3779b97f4a7c15ULL + 1) {}
 
   /// Returns null, or the reason why forks cannot be found on the stack.
@@ -82,9 +82,9 @@ class worker {
   inline unsigned pool_size() const noexcept;
 
   /// Waits until the thief of `r` has finished it.
-  MUSTER_COLD inline void await(fork_record& r) noexcept;
+  MUSTER_COLD inline void await(task& r) noexcept;
   /// Waits until all asyncs of the scope have ended. Meanwhile executes asyncs offered for it, or for scopes within it.
-  MUSTER_COLD inline void await(const scope_link& scope, open_count& open) noexcept;
+  MUSTER_COLD inline void await(const scope_node& scope, completion_count& open) noexcept;
   /// True if an async should be queued rather than run immediately: another worker asks, or would find few. A queued
   /// async that this worker executes counts until it ends, so that the top of a recursion is queued.
   bool wants_stock() const noexcept;
@@ -108,7 +108,7 @@ class worker {
   deque forks;
   pool_core& pool;
   const unsigned number;
-  parking_place place;
+  parker place;
   const async_place* within = nullptr;
   std::uintptr_t floor = 0;         // an address in the stack: asyncs that run below it are deep
   std::uintptr_t lowest_floor = 0;  // three quarters of the stack are above it; 0 where the stack is not known
@@ -157,7 +157,7 @@ class pool_core {
       while (asleep.anyone()) asleep.wake_one();
       {
         const std::lock_guard lock(mutex_);
-        for (parking_place* one : spare_) one->unpark();
+        for (parker* one : spare_) one->unpark();
       }
       for (kernel_thread& one : threads_) one.join();
     }
@@ -293,7 +293,7 @@ class pool_core {
   }
 
   const deque_options forks;  // how workers keep their forks
-  sleepers asleep;
+  idle_workers asleep;
   sync::atomic<bool> over{false};
 
  private:
@@ -307,7 +307,7 @@ class pool_core {
   const unsigned made_in_ = process_generation();
   std::mutex mutex_;
   std::vector<worker*> free_;
-  std::vector<parking_place*> spare_;  // of retired threads
+  std::vector<parker*> spare_;         // of retired threads
   unsigned substitutes_ = 0;           // created so far; under the lock
   sync::atomic<unsigned> surplus_{0};  // decreases only under the lock
   sync::atomic<unsigned> here_{0};     // workers whose thread exists and is not in another pool
@@ -410,7 +410,7 @@ template <class Steal>
 bool worker::execute(const deque& from, Steal steal) noexcept {
   const std::uint64_t since = cycles();
   theft now;
-  fork_record* const r = steal(now);
+  task* const r = steal(now);
   if (r == nullptr) return false;
   forks.tasks().enter(now, forks.depth());
   // This worker may just have been woken: there may be work for another sleeper.
@@ -489,7 +489,7 @@ inline void worker::work() noexcept {
     if (siblings* const others = siblings::of_caller(); others != nullptr) [[unlikely]]
       others->run();  // fibers that a task has left behind
     const auto found = clock::now();
-    const auto anything = [](const fork_record&) { return true; };
+    const auto anything = [](const task&) { return true; };
     if (steal_and_execute([&](deque& of, theft& noted) { return of.tasks().steal(number, noted, anything); })) {
       hungry_since = took_unanswered = clock::now();
       nap = first_nap;
@@ -531,7 +531,7 @@ inline bool worker::sleep_in_join(clock::duration nap) noexcept {
   return true;
 }
 
-void worker::await(fork_record& r) noexcept {
+void worker::await(task& r) noexcept {
   const timed waiting(forks.tasks().counts.waiting);
   deque& thief = pool.at(r.thief()).forks;
   const auto steal = [&, level = forks.tasks().level()](deque& of, theft& noted) {
@@ -563,7 +563,7 @@ void worker::await(fork_record& r) noexcept {
   }
 }
 
-void worker::await(const scope_link& scope, open_count& open) noexcept {
+void worker::await(const scope_node& scope, completion_count& open) noexcept {
   const auto steal = [&, level = forks.tasks().level()](deque& of, theft& noted) {
     return of.tasks().steal_part_of(&scope, level, number, noted);
   };

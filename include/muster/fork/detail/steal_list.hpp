@@ -18,8 +18,8 @@
 #include <muster/base/arch.hpp>            // cycles, isolation_size
 #include <muster/base/real.hpp>            // real::atomic
 #include <muster/base/sync.hpp>            // sync::atomic
-#include <muster/fork/detail/parking.hpp>  // sleepers, short_lock
-#include <muster/fork/detail/task.hpp>     // fork_record, theft
+#include <muster/fork/detail/parking.hpp>  // idle_workers, spin_lock
+#include <muster/fork/detail/task.hpp>     // task, theft
 
 #include <cstdint>  // std::uint64_t
 #include <utility>  // std::as_const
@@ -77,7 +77,7 @@ class alignas(isolation_size) steal_list {
   static constexpr std::uint64_t asked = ~std::uint64_t{0};
 
   /// `asleep`: the workers that may steal.
-  steal_list(sleepers& asleep, const deque_options& options) noexcept : sleepers_(asleep), options_(options) {
+  steal_list(idle_workers& asleep, const deque_options& options) noexcept : idle_(asleep), options_(options) {
     clear_request(0);
   }
   steal_list(const steal_list&) = delete;
@@ -100,7 +100,7 @@ class alignas(isolation_size) steal_list {
   const deque_options& options() const noexcept { return options_; }
   /// Wakes a thief, if one sleeps; after clear_request().
   void wake_thief() noexcept {
-    if (sleepers_.anyone()) sleepers_.wake_one();
+    if (idle_.anyone()) idle_.wake_one();
   }
   /// With steal_share::one, the owner waits until the thief has taken the fork.
   void wait_for_theft() const noexcept {
@@ -119,23 +119,23 @@ class alignas(isolation_size) steal_list {
 
   /// Prepares a record for append(): the half of a fork, or an async of the scope `group`. `newer` is the next one to
   /// be appended, or null.
-  static void prepare(fork_record& r, const scope_link* group, fork_record* newer) noexcept {
+  static void prepare(task& r, const scope_node* group, task* newer) noexcept {
     r.shared_.ref().construct();
-    fork_record::published& at = r.shared_.ref().value;
+    task::published& at = r.shared_.ref().value;
     at.group = group;
     at.newer = newer;
     if (newer != nullptr) newer->shared_.ref().value.older = &r;
-    r.state_.construct(fork_record::offered);
+    r.state_.construct(task::offered);
   }
   /// Offers `many` prepared records, which are linked from the oldest to the newest.
-  void append(fork_record& oldest, fork_record& newest, unsigned many) noexcept {
+  void append(task& oldest, task& newest, unsigned many) noexcept {
     oldest.shared_.ref().value.older = newest_;
     (newest_ == nullptr ? oldest_ : newest_->shared_.ref().value.newer) = &oldest;
     newest_ = &newest;
     offers_.store(offers_.load(std::memory_order_relaxed) + many, std::memory_order_relaxed);
   }
   /// Returns true if no thief has taken the record; then it is offered no longer.
-  bool take_back(fork_record& r) noexcept {
+  bool take_back(task& r) noexcept {
     const bool mine = is_offered(r);
     if (mine) unlink(r);
     return mine;
@@ -147,7 +147,7 @@ class alignas(isolation_size) steal_list {
     // (3) full_fence: pairs with parking.hpp (5). A sleeper announces itself, then asks all workers: either it asks
     // after the store above, or the check below finds it announced.
     sync::full_fence();
-    if (sleepers_.anyone() || options_.always) mark_.store(asked, std::memory_order_relaxed);
+    if (idle_.anyone() || options_.always) mark_.store(asked, std::memory_order_relaxed);
   }
 
   // --- Thieves.
@@ -161,9 +161,9 @@ class alignas(isolation_size) steal_list {
   /// Takes the oldest offered task for which wanted(record) is true; wanted is called under the lock. Fills `noted`;
   /// the thief runs the record. Returns null if there is none, or another thread holds the lock.
   template <class Wanted>
-  fork_record* steal(unsigned thief, theft& noted, Wanted wanted) noexcept {
+  task* steal(unsigned thief, theft& noted, Wanted wanted) noexcept {
     if (!offers() || !lock_.try_lock()) return nullptr;
-    fork_record* r = oldest_;
+    task* r = oldest_;
     while (r != nullptr && !wanted(std::as_const(*r))) r = r->shared_.get().value.newer;
     if (r != nullptr) {
       unlink(*r);
@@ -194,10 +194,10 @@ class alignas(isolation_size) steal_list {
   unsigned level() const noexcept { return newest_theft() == nullptr ? 0 : newest_theft()->level + 1; }
   /// As steal(), but takes only parts of a stolen fork or of a scope; `level` is that of the fork's theft, or of thefts
   /// from the scope.
-  fork_record* steal_part_of(const void* what, unsigned level, unsigned thief, theft& noted) noexcept {
+  task* steal_part_of(const void* what, unsigned level, unsigned thief, theft& noted) noexcept {
     const theft* last = nullptr;
     bool is_part = false;  // the answer for `last`
-    return steal(thief, noted, [&](const fork_record& r) {
+    return steal(thief, noted, [&](const task& r) {
       if (r.group() == what) return true;
       // This theft and those around it have not ended: `r` is part of them, and can be joined only under this lock.
       const theft* const around = theft_around(r);
@@ -213,29 +213,28 @@ class alignas(isolation_size) steal_list {
   /// steals.
   void check(unsigned forks) const {
     unsigned others = 0;
-    for (const fork_record* r = oldest_; r != nullptr; r = r->shared_.get().value.newer)
-      others += r->group() != nullptr;
+    for (const task* r = oldest_; r != nullptr; r = r->shared_.get().value.newer) others += r->group() != nullptr;
     MUSTER_CHECK(forks + others == offered(), "something that is offered is lost");
   }
-  static bool is_offered(const fork_record& r) noexcept {
-    return r.state_.value.load(std::memory_order_relaxed) == fork_record::offered;
+  static bool is_offered(const task& r) noexcept {
+    return r.state_.value.load(std::memory_order_relaxed) == task::offered;
   }
 
  private:
-  void unlink(fork_record& r) noexcept {
-    const fork_record::published& at = r.shared_.get().value;
+  void unlink(task& r) noexcept {
+    const task::published& at = r.shared_.get().value;
     (at.older == nullptr ? oldest_ : at.older->shared_.ref().value.newer) = at.newer;
     (at.newer == nullptr ? newest_ : at.newer->shared_.ref().value.older) = at.older;
     offers_.store(offers_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
   /// The theft that the record is part of, or null.
-  const theft* theft_around(const fork_record& r) const noexcept {
+  const theft* theft_around(const task& r) const noexcept {
     if (r.group() != nullptr) return r.group()->around;  // the async may outlive the theft that started it
     const theft* at = newest_theft();
     while (at != nullptr && at->floor >= r.depth()) at = at->outer;
     return at;
   }
-  void give(fork_record& r, unsigned thief, theft& noted) noexcept {
+  void give(task& r, unsigned thief, theft& noted) noexcept {
     noted.around = theft_around(r);
     noted.level = noted.around == nullptr ? 0 : noted.around->level + 1;
     noted.of = r.group();
@@ -245,19 +244,19 @@ class alignas(isolation_size) steal_list {
       r.error_.ref().construct();
     }
     // Relaxed: the owner reads it under the lock.
-    r.state_.value.store(fork_record::taken, std::memory_order_relaxed);
+    r.state_.value.store(task::taken, std::memory_order_relaxed);
   }
 
   // The watermark: the depth of the owner's newest fork that other threads know, stored under the lock; or `asked`,
   // which any thread may store at any time: it only makes the owner take the slow path.
   sync::atomic<std::uint64_t> mark_{0};
-  sleepers& sleepers_;
+  idle_workers& idle_;
   const deque_options options_;
   // Everything below is changed under the lock.
-  alignas(isolation_size) short_lock lock_;
+  alignas(isolation_size) spin_lock lock_;
   sync::atomic<unsigned> offers_{0};  // the length of the list, from oldest_ to newest_
-  fork_record* oldest_ = nullptr;
-  fork_record* newest_ = nullptr;
+  task* oldest_ = nullptr;
+  task* newest_ = nullptr;
   sync::cell<const theft*> newest_theft_{nullptr};  // the owner's innermost; changed by the owner
 };
 

@@ -7,7 +7,7 @@
 
 #include <muster/base/slot.hpp>            // slot
 #include <muster/base/sync.hpp>            // sync::atomic, sync::cell
-#include <muster/fork/detail/parking.hpp>  // parking_place
+#include <muster/fork/detail/parking.hpp>  // parker
 
 #include <cstdint>    // std::uint64_t
 #include <exception>  // std::exception_ptr
@@ -15,18 +15,18 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// Counts the queued asyncs of a scope that have not ended; the scope's owner can sleep until all have.
-class open_count {
+class completion_count {
  public:
   /// `place`: the owner's; it must outlive the count.
-  explicit open_count(parking_place& place) noexcept : place_(place) {}
-  open_count(const open_count&) = delete;
-  open_count& operator=(const open_count&) = delete;
+  explicit completion_count(parker& place) noexcept : place_(place) {}
+  completion_count(const completion_count&) = delete;
+  completion_count& operator=(const completion_count&) = delete;
 
   /// Called by the owner, or by an async that has not ended.
   void begin() noexcept { open_.fetch_add(1, std::memory_order_relaxed); }
   /// The caller must not access the scope afterwards.
   void end() noexcept {
-    parking_place& place = place_;
+    parker& place = place_;
     // (4) acq_rel: pairs with (5), (6), and with itself: the last call has seen the effects of all others.
     if (open_.fetch_sub(1, std::memory_order_acq_rel) == awaited + 1) place.unpark();
   }
@@ -50,7 +50,7 @@ class open_count {
 
  private:
   static constexpr std::uint64_t awaited = std::uint64_t{1} << 63U;
-  parking_place& place_;
+  parker& place_;
   sync::atomic<std::uint64_t> open_{0};  // plus `awaited` once the owner sleeps
 };
 
@@ -72,31 +72,31 @@ struct theft {
 };
 
 /// A scope that waits for the asyncs started in it.
-struct scope_link {
+struct scope_node {
   const theft* around = nullptr;  // the theft in which it was opened, or null
 };
 
 /// The second half of a fork, until it is joined; it is in the frame that forks. Or a queued async, elsewhere.
-class fork_record {
+class task {
  public:
   /// Executes the record. Returns the count of its scope, and then the record may not exist any more; or null for the
   /// half of a fork, whose owner waits for done().
-  using runner = open_count* (*)(fork_record&) noexcept;
+  using runner = completion_count* (*)(task&) noexcept;
 
-  fork_record() noexcept = default;
-  fork_record(const fork_record&) = delete;
-  fork_record& operator=(const fork_record&) = delete;
+  task() noexcept = default;
+  task(const task&) = delete;
+  task& operator=(const task&) = delete;
 
   /// For the thief. It wakes the waiting owner here, in its own code, and not in the runner: that is in the library
   /// that forks, which may be unloaded as soon as the owner continues.
   void run() noexcept {
-    if (open_count* const scope = own_.get().value.run(*this)) return scope->end();
+    if (completion_count* const scope = own_.get().value.run(*this)) return scope->end();
     done();
   }
   /// Its depth in the owner's list; records forked within it are deeper.
   std::uint64_t depth() const noexcept { return own_.get().value.depth; }
   /// The scope it was offered for. Only under the lock, in steal()'s predicate.
-  const scope_link* group() const noexcept { return shared_.get().value.group; }
+  const scope_node* group() const noexcept { return shared_.get().value.group; }
   /// The exception of the second half, stored by run().
   std::exception_ptr& error() noexcept { return error_.ref().value; }
   /// The thief's number. For the owner, once take_back() has returned false.
@@ -116,7 +116,7 @@ class fork_record {
   void joined() noexcept { error_.ref().destroy(); }
   /// For the owner: returns true if it may sleep until done() gives `place` a token; false if the record is done
   /// already.
-  bool may_sleep(parking_place& place) noexcept {
+  bool may_sleep(parker& place) noexcept {
     shared_.ref().value.owner = &place;
     std::uint32_t state = taken;
     // (3) release, or acquire if it is done already: pairs with (2).
@@ -132,24 +132,24 @@ class fork_record {
 
  private:
   friend class steal_list;
-  friend class fork_deque;
+  friend class watermark_engine;
   template <class>
-  friend class basic_frame_deque;
+  friend class barrier_engine;
 
-  fork_record* older() const noexcept { return own_.get().value.older; }
+  task* older() const noexcept { return own_.get().value.older; }
 
   struct links {
-    fork_record* older;
+    task* older;
     runner run;
     std::uint64_t depth;  // one more than that of `older`
   };
   struct published {
-    fork_record* older = nullptr;  // among the offered records
+    task* older = nullptr;  // among the offered records
     union {
-      fork_record* newer = nullptr;
-      parking_place* owner;  // of a taken record; set before its owner stores `awaited`
+      task* newer = nullptr;
+      parker* owner;  // of a taken record; set before its owner stores `awaited`
     };
-    const scope_link* group = nullptr;  // not null: not the half of a fork, and in no list of the owner's
+    const scope_node* group = nullptr;  // not null: not the half of a fork, and in no list of the owner's
     unsigned thief = 0;
   };
   static constexpr std::uint32_t offered = 0, taken = 1, awaited = 2, finished = 3;

@@ -25,7 +25,7 @@
 #include <muster/base/real.hpp>               // real::pool_place
 #include <muster/base/sync.hpp>               // sync::atomic
 #include <muster/fork/detail/steal_list.hpp>  // steal_list
-#include <muster/fork/detail/task.hpp>        // fork_record
+#include <muster/fork/detail/task.hpp>        // task
 
 #include <cstdint>  // std::uint64_t
 
@@ -33,23 +33,24 @@ namespace muster::inline MUSTER_ABI::detail {
 
 /// The forks of one worker, used on one stack at a time. An engine by itself (engine.hpp), and where the other one
 /// pushes what it cannot find on the stack.
-class alignas(isolation_size) fork_deque {
+class alignas(isolation_size) watermark_engine {
  public:
   /// `asleep`: the workers that may steal.
-  explicit fork_deque(sleepers& asleep, const deque_options& options = {}) noexcept : tasks_(asleep, options) {
+  explicit watermark_engine(idle_workers& asleep, const deque_options& options = {}) noexcept
+      : tasks_(asleep, options) {
     bottom_.own_.ref().value = {nullptr, nullptr, 0};
   }
-  fork_deque(const fork_deque&) = delete;
-  fork_deque& operator=(const fork_deque&) = delete;
+  watermark_engine(const watermark_engine&) = delete;
+  watermark_engine& operator=(const watermark_engine&) = delete;
 
   steal_list& tasks() noexcept { return tasks_; }
   const steal_list& tasks() const noexcept { return tasks_; }
-  fork_deque& pushed() noexcept { return *this; }
+  watermark_engine& pushed() noexcept { return *this; }
 
   // --- The owner. It pops every record that it pushed, in reverse order. If pop() returns false, take_back() decides.
 
-  MUSTER_HOT void push(fork_record& r, fork_record::runner run) noexcept {
-    fork_record* const older = head_.load(std::memory_order_relaxed);
+  MUSTER_HOT void push(task& r, task::runner run) noexcept {
+    task* const older = head_.load(std::memory_order_relaxed);
     r.own_.ref().value = {older, run, older->depth() + 1};
     // (1) release: pairs with (2). A thread that publishes for the owner finds the record initialized.
     head_.store(&r, std::memory_order_release);
@@ -60,7 +61,7 @@ class alignas(isolation_size) fork_deque {
       answer();
   }
   /// Returns true if no other thread can see the record; then the caller executes its second half.
-  MUSTER_HOT bool pop(fork_record& r) noexcept {
+  MUSTER_HOT bool pop(task& r) noexcept {
     // (3) release: pairs with (2). The remaining records were pushed before.
     head_.store(r.older(), std::memory_order_release);
     // (4)
@@ -69,7 +70,7 @@ class alignas(isolation_size) fork_deque {
   }
   /// After pop() has returned false. Returns true if the caller may execute the second half after all. Otherwise a
   /// thief has it: wait until it is done, and call joined().
-  MUSTER_COLD bool take_back(fork_record& r) noexcept {
+  MUSTER_COLD bool take_back(task& r) noexcept {
     const timed returning(tasks_.counts.returning);
     tasks_.lock();
     unsigned published = 0;
@@ -89,8 +90,8 @@ class alignas(isolation_size) fork_deque {
   }
 
   /// Offers an async of the scope `group`. It is executed once and never joined.
-  MUSTER_COLD void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {
-    fork_record* const newest = head_.load(std::memory_order_relaxed);
+  MUSTER_COLD void offer(task& r, task::runner run, const scope_node& group) noexcept {
+    task* const newest = head_.load(std::memory_order_relaxed);
     r.own_.ref().value = {newest, run, newest->depth() + 1};
     tasks_.lock();
     publish_share();  // they are older
@@ -135,7 +136,7 @@ class alignas(isolation_size) fork_deque {
     bool stolen_or_offered = false;
     unsigned many = 0;
     std::uint64_t last = steal_list::asked;
-    for (const fork_record* r = head_.load(std::memory_order_relaxed); r != &bottom_; r = r->older()) {
+    for (const task* r = head_.load(std::memory_order_relaxed); r != &bottom_; r = r->older()) {
       MUSTER_CHECK(r->depth() < last, "a newer fork is joined after an older one");
       last = r->depth();
       stolen_or_offered = stolen_or_offered || r == bar_;
@@ -163,7 +164,7 @@ class alignas(isolation_size) fork_deque {
 
  private:
   // Under the lock. bar_ may have left the list already, between the owner's pop() and take_back().
-  bool is_private(const fork_record* r) const noexcept { return r->depth() > bar_->depth(); }
+  bool is_private(const task* r) const noexcept { return r->depth() > bar_->depth(); }
   /// Called in a fork that is asked.
   MUSTER_COLD void answer() noexcept {
     const timed publishing(tasks_.counts.publishing);
@@ -182,13 +183,13 @@ class alignas(isolation_size) fork_deque {
     unsigned many = 0;
     // (2) acquire: pairs with (1), (3). Read once: when a thief answers for the owner, it may still push or pop a
     // record.
-    fork_record* first = head_.load(std::memory_order_acquire);
-    for (fork_record* r = first; is_private(r); r = r->older()) ++many;
+    task* first = head_.load(std::memory_order_acquire);
+    for (task* r = first; is_private(r); r = r->older()) ++many;
     if (many == 0) return 0;
     const unsigned share = tasks_.options().share_of(many);
     for (unsigned kept = many - share; kept > 0; --kept) first = first->older();
-    fork_record* oldest = nullptr;
-    for (fork_record* r = first; is_private(r); r = r->older()) {
+    task* oldest = nullptr;
+    for (task* r = first; is_private(r); r = r->older()) {
       steal_list::prepare(*r, nullptr, oldest);
       oldest = r;
     }
@@ -200,9 +201,9 @@ class alignas(isolation_size) fork_deque {
   steal_list tasks_;
   // The list of all unjoined records, newest first: private ones, then, from bar_ on, published or stolen ones. Written
   // by the owner.
-  sync::atomic<fork_record*> head_{&bottom_};
-  fork_record* bar_ = &bottom_;  // the newest record that is not private; changed under the lock of tasks_
-  fork_record bottom_;           // a sentinel, older than all others
+  sync::atomic<task*> head_{&bottom_};
+  task* bar_ = &bottom_;  // the newest record that is not private; changed under the lock of tasks_
+  task bottom_;           // a sentinel, older than all others
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -23,7 +23,7 @@
 #include <muster/base/real.hpp>                    // real::pool_place
 #include <muster/base/sync.hpp>                    // sync::atomic, sync::light_fence
 #include <muster/fork/detail/barrier/records.hpp>  // found_forks
-#include <muster/fork/detail/watermark.hpp>        // fork_deque
+#include <muster/fork/detail/watermark.hpp>        // watermark_engine
 
 #include <concepts>  // std::same_as
 #include <cstdint>   // std::uintptr_t
@@ -35,8 +35,8 @@ namespace muster::inline MUSTER_ABI::detail {
 /// that of a test. A thread stops another by interrupting it at a `point`, where it calls answer_in_handler().
 template <class S>
 concept scannable_stack =
-    requires(S stack, typename S::thread one, const typename S::point* stopped, found_forks& found, frame_record& r,
-             fork_record& stolen, std::uintptr_t place, void* engine, bool (*ready)()) {
+    requires(S stack, typename S::thread one, const typename S::point* stopped, found_forks& found, stack_fork& r,
+             task& stolen, std::uintptr_t place, void* engine, bool (*ready)()) {
       // Null, or the reason why this is not possible in this process.
       { S::obstacle() } noexcept -> std::same_as<const char*>;
       // How deep the caller is; what it calls is deeper.
@@ -61,7 +61,7 @@ concept scannable_stack =
       // Called when it has.
       { S::restore(r) } noexcept;
       // Called by the thief, on its own stack: executes the second half.
-      { S::run_stolen(stolen) } noexcept -> std::same_as<open_count*>;
+      { S::run_stolen(stolen) } noexcept -> std::same_as<completion_count*>;
 
       // The minimum number of unused records of a thread, and how many requests are skipped after one without answer.
       { S::records + S::spared } -> std::convertible_to<unsigned>;
@@ -70,14 +70,14 @@ concept scannable_stack =
 /// The forks of one worker. Offering and stealing are the list's, which both engines use. If forks cannot be found in
 /// this process, they are pushed.
 template <class Stack>
-class basic_frame_deque {
+class barrier_engine {
   static_assert(scannable_stack<Stack>);
 
  public:
-  explicit basic_frame_deque(sleepers& asleep, const deque_options& options = {}) noexcept
+  explicit barrier_engine(idle_workers& asleep, const deque_options& options = {}) noexcept
       : pushed_(asleep, options), by_frames_(!options.apart && obstacle() == nullptr) {}
-  basic_frame_deque(const basic_frame_deque&) = delete;
-  basic_frame_deque& operator=(const basic_frame_deque&) = delete;
+  barrier_engine(const barrier_engine&) = delete;
+  barrier_engine& operator=(const barrier_engine&) = delete;
 
   /// Returns null, or the reason why this engine cannot be used in this process.
   static const char* obstacle() noexcept { return Stack::obstacle(); }
@@ -87,7 +87,7 @@ class basic_frame_deque {
   steal_list& tasks() noexcept { return pushed_.tasks(); }
   const steal_list& tasks() const noexcept { return pushed_.tasks(); }
   /// The forks, if they are not found on the stack.
-  fork_deque& pushed() noexcept { return pushed_; }
+  watermark_engine& pushed() noexcept { return pushed_; }
 
   // --- The owner.
 
@@ -133,7 +133,7 @@ class basic_frame_deque {
     tasks().wait_for_theft();
   }
   /// Offers an async of the scope `group`.
-  void offer(fork_record& r, fork_record::runner run, const scope_link& group) noexcept {
+  void offer(task& r, task::runner run, const scope_node& group) noexcept {
     const busy now(*this);
     quiet_.store(false, std::memory_order_relaxed);
     pushed_.offer(r, run, group);
@@ -175,15 +175,15 @@ class basic_frame_deque {
   }
 
   /// The newest fork whose return address is replaced, which returns to the barrier first; or null.
-  frame_record* newest() const noexcept { return newest_.load(std::memory_order_relaxed); }
+  stack_fork* newest() const noexcept { return newest_.load(std::memory_order_relaxed); }
   /// Called when the first half has returned to the barrier. Returns true if the owner may execute the second half.
   /// Otherwise a thief has it: wait until it is done, and call end().
-  bool take_back_at_barrier(frame_record& r) noexcept {
+  bool take_back_at_barrier(stack_fork& r) noexcept {
     Stack::restore(r);  // first: once taken back, it may be found again
     return take_back(r);
   }
   /// The same, called when an exception passes the frame.
-  MUSTER_COLD bool take_back(frame_record& r) noexcept {
+  MUSTER_COLD bool take_back(stack_fork& r) noexcept {
     const timed returning(tasks().counts.returning);
     steal_counts::add(tasks().counts.returns, 1);
     const busy now(*this);
@@ -195,34 +195,34 @@ class basic_frame_deque {
     tasks().unlock();
     return mine;
   }
-  MUSTER_COLD void end(frame_record& r) noexcept {
+  MUSTER_COLD void end(stack_fork& r) noexcept {
     const busy now(*this);
     r.joined();
     leave_list(r);
   }
   /// Makes a joined record available again.
-  void recycle(frame_record& r) noexcept {
+  void recycle(stack_fork& r) noexcept {
     const busy now(*this);
     stock_.put(r);
   }
   /// While it lives, walks end at `frame`: an exception has left the functions above it.
   class end_of_stack {
    public:
-    end_of_stack(basic_frame_deque& of, const void* frame) noexcept
+    end_of_stack(barrier_engine& of, const void* frame) noexcept
         : of_(of), outer_(std::exchange(of.entry_, reinterpret_cast<std::uintptr_t>(frame))) {}
     ~end_of_stack() { of_.entry_ = outer_; }
     end_of_stack(const end_of_stack&) = delete;
     end_of_stack& operator=(const end_of_stack&) = delete;
 
    private:
-    basic_frame_deque& of_;
+    barrier_engine& of_;
     const std::uintptr_t outer_;
   };
 
   /// While it lives, the signal handler does nothing.
   class busy {
    public:
-    explicit busy(basic_frame_deque& of) noexcept : of_(of), outer_(of.busy_.load(std::memory_order_relaxed)) {
+    explicit busy(barrier_engine& of) noexcept : of_(of), outer_(of.busy_.load(std::memory_order_relaxed)) {
       of_.busy_.store(true, std::memory_order_relaxed);
       // (1) light_fence: pairs with (2). A handler that does not see that we are busy sees none of the later stores.
       sync::light_fence();
@@ -236,7 +236,7 @@ class basic_frame_deque {
     busy& operator=(const busy&) = delete;
 
    private:
-    basic_frame_deque& of_;
+    barrier_engine& of_;
     const bool outer_;
   };
 
@@ -273,7 +273,7 @@ class basic_frame_deque {
   void check() const {
     if (!by_frames_) return pushed_.check();
     unsigned many = 0;
-    for (const frame_record* r = newest(); r != nullptr; r = older(*r)) {
+    for (const stack_fork* r = newest(); r != nullptr; r = older(*r)) {
       MUSTER_CHECK(older(*r) == nullptr || older(*r)->slot_ > r->slot_, "a newer fork is above an older one");
       many += steal_list::is_offered(*r);
     }
@@ -283,10 +283,8 @@ class basic_frame_deque {
  private:
   enum class share { of_options, all };
 
-  static frame_record* older(const frame_record& r) noexcept {
-    return static_cast<frame_record*>(r.fork_record::older());
-  }
-  void leave_list(const frame_record& r) noexcept { newest_.store(older(r), std::memory_order_relaxed); }
+  static stack_fork* older(const stack_fork& r) noexcept { return static_cast<stack_fork*>(r.task::older()); }
+  void leave_list(const stack_fork& r) noexcept { newest_.store(older(r), std::memory_order_relaxed); }
 
   /// `stopped`: the start of the walk if called by the signal handler, or null. Offers nothing if the walk ends early,
   /// because only the oldest forks may be offered. Returns false if forks that should be offered may be missing.
@@ -294,7 +292,7 @@ class basic_frame_deque {
   [[gnu::visibility("hidden")]] bool publish(share how, const typename Stack::point* stopped) noexcept {
     using extent = found_forks::extent;
     quiet_.store(false, std::memory_order_relaxed);
-    const frame_record* const known = newest();
+    const stack_fork* const known = newest();
     found_forks found(stock_, stopped != nullptr);
     const extent seen = stack_.find(found, known == nullptr ? 0 : known->slot_, entry_, stopped);
     bool locked = true;
@@ -305,11 +303,11 @@ class basic_frame_deque {
     }
     unsigned offered = how == share::all ? found.many() : tasks().options().share_of(found.many());
     if (seen == extent::unusable || !locked) offered = 0;
-    frame_record* r = found.oldest();
+    stack_fork* r = found.oldest();
     steal_counts::add(tasks().counts.answers, 1);
     steal_counts::add(tasks().counts.offered, offered);
     for (; offered > 0 && Stack::prepare(*r); --offered) {
-      frame_record* const newer = r->before_;
+      stack_fork* const newer = r->before_;
       offer_found(*r);
       r = newer;
     }
@@ -318,7 +316,7 @@ class basic_frame_deque {
       tasks().unlock();
     }
     while (r != nullptr) {
-      frame_record* const newer = r->before_;
+      stack_fork* const newer = r->before_;
       recycle(*r);
       r = newer;
     }
@@ -326,7 +324,7 @@ class basic_frame_deque {
     return seen == extent::all && locked && found.lacking() == 0 && offered == 0;
   }
   /// Under the lock. Called for the oldest fork first.
-  [[gnu::visibility("hidden")]] void offer_found(frame_record& r) noexcept {
+  [[gnu::visibility("hidden")]] void offer_found(stack_fork& r) noexcept {
     r.own_.ref().value = {newest(), &Stack::run_stolen, ~r.slot_};
     steal_list::prepare(r, nullptr, nullptr);
     tasks().append(r, r, 1);
@@ -339,10 +337,10 @@ class basic_frame_deque {
   // since.
   enum told : unsigned { nothing, asked_by_signal, failed, unheard };
 
-  fork_deque pushed_;
+  watermark_engine pushed_;
   const bool by_frames_;
   std::uintptr_t entry_ = 0;
-  sync::atomic<frame_record*> newest_{nullptr};  // by the owner and its handler: the list of replaced forks
+  sync::atomic<stack_fork*> newest_{nullptr};  // by the owner and its handler: the list of replaced forks
   sync::atomic<bool> busy_{false};
   frame_stock stock_;
   Stack stack_;

@@ -63,24 +63,24 @@ namespace muster::inline MUSTER_ABI::detail {
 
 void may_throw();
 
-class frame_record;
+class stack_fork;
 
 /// A function or a result, as passed in a register.
 using word = std::uint64_t;
 /// The second half, for the thief.
-using second_code = void (*)(frame_record&, word) noexcept;
+using second_code = void (*)(stack_fork&, word) noexcept;
 
 /// The result of a frame: the first half's result, and the record if the second half was stolen. `stolen` is
 /// for_nobody() if both halves ran in another way: the thread is not a worker, or its forks are pushed and popped.
 struct word_and_stolen {
-  word first;            // rax
-  frame_record* stolen;  // rdx
+  word first;          // rax
+  stack_fork* stolen;  // rdx
 };
-inline frame_record* for_nobody() noexcept { return std::bit_cast<frame_record*>(std::uintptr_t{1}); }
-inline bool is_for_nobody(const frame_record* stolen) noexcept { return reinterpret_cast<std::uintptr_t>(stolen) == 1; }
+inline stack_fork* for_nobody() noexcept { return std::bit_cast<stack_fork*>(std::uintptr_t{1}); }
+inline bool is_for_nobody(const stack_fork* stolen) noexcept { return reinterpret_cast<std::uintptr_t>(stolen) == 1; }
 struct double_and_stolen {
-  double first;          // xmm0
-  frame_record* stolen;  // rax
+  double first;        // xmm0
+  stack_fork* stolen;  // rax
 };
 
 /// The calls from this folder to the workers above it: by the assembly below, by the unwinder, and by the signal
@@ -88,7 +88,7 @@ struct double_and_stolen {
 struct barrier_hooks {
   /// The first half of the calling worker's fork whose return address was at `slot` has returned. Waits until the frame
   /// may continue. Returns null, or the record that the frame's other return passes on.
-  [[gnu::visibility("hidden"), gnu::used]] static frame_record* returned_to_barrier(std::uintptr_t slot) noexcept
+  [[gnu::visibility("hidden"), gnu::used]] static stack_fork* returned_to_barrier(std::uintptr_t slot) noexcept
       asm(MUSTER_RETURNED_TO_BARRIER);
   /// The barrier's personality routine: called while an exception propagates to the frame.
   [[gnu::visibility("hidden"), gnu::used]] static _Unwind_Reason_Code unwinding_past_barrier(

@@ -30,8 +30,8 @@ namespace muster::inline MUSTER_ABI::detail {
 #if defined(MUSTER_BARRIER)
 
 /// The calling worker's fork whose return address was at `slot`.
-inline frame_record& replaced_at(const worker* self, std::uintptr_t slot) noexcept {
-  frame_record* const r = self == nullptr ? nullptr : self->forks.newest();
+inline stack_fork& replaced_at(const worker* self, std::uintptr_t slot) noexcept {
+  stack_fork* const r = self == nullptr ? nullptr : self->forks.newest();
   MUSTER_CHECK(
       r != nullptr && r->slot() == slot,
       "a fork ends that is not the newest of its thread: other code has gone past its frames (longjmp), or ends "
@@ -39,9 +39,9 @@ inline frame_record& replaced_at(const worker* self, std::uintptr_t slot) noexce
   return *r;
 }
 
-inline frame_record* barrier_hooks::returned_to_barrier(std::uintptr_t slot) noexcept {
+inline stack_fork* barrier_hooks::returned_to_barrier(std::uintptr_t slot) noexcept {
   worker* const self = worker::current();
-  frame_record& r = replaced_at(self, slot);
+  stack_fork& r = replaced_at(self, slot);
   if (!self->forks.take_back_at_barrier(r)) {
     self->await(r);
     return &r;
@@ -55,7 +55,7 @@ inline void barrier_hooks::requested_at_fork() noexcept { worker::current()->for
 /// The frame and those above must stay until the thief, which uses them, is done.
 inline void exception_passes(std::uintptr_t slot) noexcept {
   worker* const self = worker::current();
-  frame_record& r = replaced_at(self, slot);
+  stack_fork& r = replaced_at(self, slot);
   if (!self->forks.take_back(r)) {
     const deque::end_of_stack here(self->forks, __builtin_frame_address(0));
     self->await(r);
@@ -142,7 +142,7 @@ struct call_by_word {
     }
   }
   /// Called by the thief.
-  [[gnu::visibility("hidden")]] static void second(frame_record& r, word closure) noexcept {
+  [[gnu::visibility("hidden")]] static void second(stack_fork& r, word closure) noexcept {
     try {
       if (worker::current() != nullptr) {
         r.result() = to_word(call(closure));
@@ -199,7 +199,7 @@ template <class G>
 
 /// The result of a second half that a thief has executed.
 template <class G>
-half_result<G> join_thief(frame_record& r) {
+half_result<G> join_thief(stack_fork& r) {
   deque& forks = worker::current()->forks;
   const std::exception_ptr thrown = std::exchange(r.error(), nullptr);
   const word result = r.result();
@@ -226,7 +226,7 @@ MUSTER_HOT auto call_first_in_frame(borrowed<F>& f, borrowed<G>& g) {
 
 /// The result of the second half, if the caller of the frame has not executed it.
 template <class G>
-MUSTER_COLD half_result<G> finish_frame(frame_record* stolen) {
+MUSTER_COLD half_result<G> finish_frame(stack_fork* stolen) {
   if (is_for_nobody(stolen)) return from_word<half_result<G>>(nobodys_second);
   return join_thief<G>(*stolen);
 }

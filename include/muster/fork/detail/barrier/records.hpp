@@ -6,7 +6,7 @@
 #pragma once
 
 #include <muster/base/sync.hpp>         // sync::atomic
-#include <muster/fork/detail/task.hpp>  // fork_record
+#include <muster/fork/detail/task.hpp>  // task
 
 #include <algorithm>  // std::min
 #include <cstdint>    // std::uintptr_t
@@ -17,7 +17,7 @@ namespace muster::inline MUSTER_ABI::detail {
 
 /// A fork that was found on the stack, and whose return address is replaced. Its frame waits until the second half is
 /// done.
-class frame_record : public fork_record {
+class stack_fork : public task {
  public:
   /// The place of the return address on the stack, and the original return address.
   std::uintptr_t slot() const noexcept { return slot_; }
@@ -29,7 +29,7 @@ class frame_record : public fork_record {
 
  private:
   template <class>
-  friend class basic_frame_deque;
+  friend class barrier_engine;
   friend class frame_stock;
   friend class found_forks;
 
@@ -38,8 +38,8 @@ class frame_record : public fork_record {
   std::uint64_t closure_ = 0;
   std::uint64_t result_ = 0;
   // Used by found_forks and frame_stock:
-  sync::cell<frame_record*> next_free_{nullptr};
-  frame_record* before_ = nullptr;
+  sync::cell<stack_fork*> next_free_{nullptr};
+  stack_fork* before_ = nullptr;
 };
 
 /// The unused records of one thread. A signal handler, which cannot allocate any, uses these and the ones that the
@@ -56,19 +56,19 @@ class frame_stock {
   }
 
   /// Returns null if there is none.
-  frame_record* take() noexcept {
-    frame_record* const one = free_;
+  stack_fork* take() noexcept {
+    stack_fork* const one = free_;
     if (one == nullptr) return nullptr;
     free_ = one->next_free_.get();
     --many_;
     return one;
   }
   /// The same, but allocates one if there is none.
-  frame_record* make() noexcept {
-    frame_record* const one = take();
-    return one != nullptr ? one : new (std::nothrow) frame_record;
+  stack_fork* make() noexcept {
+    stack_fork* const one = take();
+    return one != nullptr ? one : new (std::nothrow) stack_fork;
   }
-  void put(frame_record& one) noexcept {
+  void put(stack_fork& one) noexcept {
     one.next_free_.ref() = free_;
     free_ = &one;
     ++many_;
@@ -76,7 +76,7 @@ class frame_stock {
   /// Allocates records until there are `many`, or no memory is left.
   void fill(unsigned many) noexcept {
     while (many_ < many) {
-      auto* const one = new (std::nothrow) frame_record;
+      auto* const one = new (std::nothrow) stack_fork;
       if (one == nullptr) return;
       put(*one);
     }
@@ -88,9 +88,9 @@ class frame_stock {
   void give() noexcept {
     const unsigned lacking = lacking_.exchange(0, std::memory_order_relaxed);
     if (lacking == 0) return;
-    frame_record* all = nullptr;
+    stack_fork* all = nullptr;
     for (unsigned i = 0; i < std::min(lacking, most) + spare; ++i) {
-      auto* const one = new (std::nothrow) frame_record;
+      auto* const one = new (std::nothrow) stack_fork;
       if (one == nullptr) break;
       one->next_free_.ref() = std::exchange(all, one);
     }
@@ -101,21 +101,21 @@ class frame_stock {
   /// Called by the handler: takes the given records. Returns true if there are any records.
   bool take_gift() noexcept {
     // (2) acquire: pairs with (1).
-    for (frame_record* one = gift_.exchange(nullptr, std::memory_order_acquire); one != nullptr;)
+    for (stack_fork* one = gift_.exchange(nullptr, std::memory_order_acquire); one != nullptr;)
       put(*std::exchange(one, one->next_free_.get()));
     return free_ != nullptr;
   }
 
  private:
   static constexpr unsigned most = 4096, spare = 16;
-  static void delete_all(frame_record* first) noexcept {
+  static void delete_all(stack_fork* first) noexcept {
     while (first != nullptr) delete std::exchange(first, first->next_free_.get());
   }
 
-  frame_record* free_ = nullptr;
+  stack_fork* free_ = nullptr;
   unsigned many_ = 0;
   sync::atomic<unsigned> lacking_{0};  // the number of forks for which a handler had no record
-  sync::atomic<frame_record*> gift_{nullptr};
+  sync::atomic<stack_fork*> gift_{nullptr};
 };
 
 /// The result of a stack walk: a record for each fork that no other thread has seen.
@@ -132,7 +132,7 @@ class found_forks {
 
   /// Called for the newest fork first. If there is no record for a fork, the newest fork gives up its own.
   void add(std::uintptr_t slot, std::uintptr_t return_address) noexcept {
-    frame_record* one = allocates_ ? stock_.make() : stock_.take();
+    stack_fork* one = allocates_ ? stock_.make() : stock_.take();
     if (one == nullptr) {
       one = newest_;
       ++lacking_;
@@ -149,7 +149,7 @@ class found_forks {
     (oldest_ == nullptr ? newest_ : oldest_->next_free_.ref()) = one;
     oldest_ = one;
   }
-  frame_record* oldest() const noexcept { return oldest_; }
+  stack_fork* oldest() const noexcept { return oldest_; }
   unsigned many() const noexcept { return many_; }
   /// The number of forks without a record.
   unsigned lacking() const noexcept { return lacking_; }
@@ -157,8 +157,8 @@ class found_forks {
  private:
   frame_stock& stock_;
   const bool allocates_;
-  frame_record* newest_ = nullptr;
-  frame_record* oldest_ = nullptr;
+  stack_fork* newest_ = nullptr;
+  stack_fork* oldest_ = nullptr;
   unsigned many_ = 0;
   unsigned lacking_ = 0;
 };

@@ -226,12 +226,12 @@ class machine_stack {
     barrier_stays.store(true, std::memory_order_relaxed);
   }
   /// Call it before replace(), in the same library. Returns false if that has not called make_ready().
-  [[gnu::visibility("hidden")]] static bool prepare(frame_record& r) noexcept {
+  [[gnu::visibility("hidden")]] static bool prepare(stack_fork& r) noexcept {
     r.closure() = fork_frame::closure(r.slot());
     return barrier_stays.load(std::memory_order_relaxed);
   }
   /// From now on the fork's first half returns to the barrier.
-  [[gnu::visibility("hidden")]] static void replace(frame_record& r) noexcept {
+  [[gnu::visibility("hidden")]] static void replace(stack_fork& r) noexcept {
     fork_frame::closure(r.slot()) = r.return_address() + fork_frame::unwound_to;
     // (1) light_fence: alone, for handlers on this thread that unwind its stack: one that finds the barrier finds the
     // true return address.
@@ -240,10 +240,10 @@ class machine_stack {
   }
   /// Call it when the first half has returned to the barrier, but not when an exception passes: unwinders still read
   /// the replaced word.
-  static void restore(frame_record& r) noexcept { fork_frame::closure(r.slot()) = r.closure(); }
+  static void restore(stack_fork& r) noexcept { fork_frame::closure(r.slot()) = r.closure(); }
   /// Called by the thief, on its own stack: executes the second half.
-  static open_count* run_stolen(fork_record& of) noexcept {
-    auto& r = static_cast<frame_record&>(of);
+  static completion_count* run_stolen(task& of) noexcept {
+    auto& r = static_cast<stack_fork&>(of);
     fork_frame::code(r.return_address())(r, r.closure());
     return nullptr;
   }
