@@ -83,18 +83,88 @@ class clh_stack {
       stack_.offers_.leave(offer_);
     }
 
-    void push(T value);
+    void push(T value) {
+      node* fresh = spare_;
+      if (fresh == nullptr) {
+        fresh = new node;
+      } else {
+        spare_ = fresh->next;
+        --spares_;
+      }
+      fresh->value = std::move(value);
+      node* none = nullptr;
+      if (crowded_ && eliminate(reinterpret_cast<word>(fresh) + has, none)) return;
+      enter();
+      fresh->next = stack_.top_;
+      stack_.top_ = fresh;
+      leave();
+    }
     /// False when the stack is empty.
-    bool pop(T& out);
+    bool pop(T& out) {
+      node* given = nullptr;
+      if (!crowded_ || !eliminate(wants, given)) {
+        enter();
+        given = stack_.top_;
+        if (given != nullptr) stack_.top_ = given->next;
+        leave();
+        if (given == nullptr) return false;
+      }
+      out = std::move(given->value);
+      recycle(given);
+      return true;
+    }
     /// Operations that have not come to the lock.
     std::uint64_t eliminated() const noexcept { return eliminated_; }
 
    private:
-    bool eliminate(word own, node*& given);
-    bool settle(node*& given) noexcept;
-    void enter() noexcept;
-    void leave() noexcept;
-    void recycle(node* n) noexcept;
+    /// Whether an opposite operation was met. A pop gets its node in `given`.
+    bool eliminate(word own, node*& given) {
+      offer_.now.store(own);
+      offer* const other =
+          stack_.places_[dice_.below(static_cast<std::uint32_t>(stack_.places_.size()))].who.exchange(&offer_);
+      if (other != nullptr && other != &offer_) {
+        word theirs = other->now.load();
+        const bool they_have = (theirs & has) != 0 && theirs != taken;
+        if (own == wants ? they_have : theirs == wants) {
+          // Nobody can take us any more once we have withdrawn, so we can take somebody and be in one pair only.
+          if (word expected = own; !offer_.now.compare_exchange_strong(expected, idle)) return settle(given);
+          if (!other->now.compare_exchange_strong(theirs, own == wants ? word{taken} : own - has)) return false;
+          if (own == wants) given = reinterpret_cast<node*>(theirs - has);
+          ++eliminated_;
+          return true;
+        }
+      }
+      for (unsigned turns = stack_.plan_.turns; turns != 0 && offer_.now.load() == own; --turns) Pause::turn();
+      if (word expected = own; offer_.now.compare_exchange_strong(expected, idle)) return false;
+      return settle(given);
+    }
+    /// Somebody has taken our offer.
+    bool settle(node*& given) noexcept {
+      const word result = offer_.now.load();
+      offer_.now.store(idle);
+      if (result != taken) given = reinterpret_cast<node*>(result);
+      ++eliminated_;
+      return true;
+    }
+    void enter() noexcept {
+      before_ = stack_.lock_.enter(place_);
+      const bool waits = !clh_lock::has_left(before_);
+      if (waits) {
+        do Pause::turn();
+        while (!clh_lock::has_left(before_));
+      }
+      if (stack_.plan_.attempt == elimination::when::crowded) crowded_ = waits;
+    }
+    void leave() noexcept { clh_lock::leave(std::exchange(place_, before_)); }
+    void recycle(node* n) noexcept {
+      if (spares_ == most_spares) {
+        delete n;
+        return;
+      }
+      n->next = spare_;
+      spare_ = n;
+      ++spares_;
+    }
 
     clh_stack& stack_;
     clh_node* place_ = new clh_node;  // in the queue for the lock
@@ -124,97 +194,5 @@ class clh_stack {
   clh_lock lock_{new clh_node};
   alignas(isolation_size) node* top_ = nullptr;  // guarded by lock_
 };
-
-template <class T, class Pause>
-void clh_stack<T, Pause>::handle::push(T value) {
-  node* fresh = spare_;
-  if (fresh == nullptr) {
-    fresh = new node;
-  } else {
-    spare_ = fresh->next;
-    --spares_;
-  }
-  fresh->value = std::move(value);
-  node* none = nullptr;
-  if (crowded_ && eliminate(reinterpret_cast<word>(fresh) + has, none)) return;
-  enter();
-  fresh->next = stack_.top_;
-  stack_.top_ = fresh;
-  leave();
-}
-
-template <class T, class Pause>
-bool clh_stack<T, Pause>::handle::pop(T& out) {
-  node* given = nullptr;
-  if (!crowded_ || !eliminate(wants, given)) {
-    enter();
-    given = stack_.top_;
-    if (given != nullptr) stack_.top_ = given->next;
-    leave();
-    if (given == nullptr) return false;
-  }
-  out = std::move(given->value);
-  recycle(given);
-  return true;
-}
-
-template <class T, class Pause>
-void clh_stack<T, Pause>::handle::enter() noexcept {
-  before_ = stack_.lock_.enter(place_);
-  const bool waits = !clh_lock::has_left(before_);
-  if (waits) do
-      Pause::turn();
-    while (!clh_lock::has_left(before_));
-  if (stack_.plan_.attempt == elimination::when::crowded) crowded_ = waits;
-}
-
-template <class T, class Pause>
-void clh_stack<T, Pause>::handle::leave() noexcept {
-  clh_lock::leave(std::exchange(place_, before_));
-}
-
-template <class T, class Pause>
-void clh_stack<T, Pause>::handle::recycle(node* n) noexcept {
-  if (spares_ == most_spares) {
-    delete n;
-    return;
-  }
-  n->next = spare_;
-  spare_ = n;
-  ++spares_;
-}
-
-/// Whether an opposite operation was met. A pop gets its node in `given`.
-template <class T, class Pause>
-bool clh_stack<T, Pause>::handle::eliminate(word own, node*& given) {
-  offer_.now.store(own);
-  offer* const other =
-      stack_.places_[dice_.below(static_cast<std::uint32_t>(stack_.places_.size()))].who.exchange(&offer_);
-  if (other != nullptr && other != &offer_) {
-    word theirs = other->now.load();
-    const bool they_have = (theirs & has) != 0 && theirs != taken;
-    if (own == wants ? they_have : theirs == wants) {
-      // Nobody can take us any more once we have withdrawn, so we can take somebody and be in one pair only.
-      if (word expected = own; !offer_.now.compare_exchange_strong(expected, idle)) return settle(given);
-      if (!other->now.compare_exchange_strong(theirs, own == wants ? word{taken} : own - has)) return false;
-      if (own == wants) given = reinterpret_cast<node*>(theirs - has);
-      ++eliminated_;
-      return true;
-    }
-  }
-  for (unsigned turns = stack_.plan_.turns; turns != 0 && offer_.now.load() == own; --turns) Pause::turn();
-  if (word expected = own; offer_.now.compare_exchange_strong(expected, idle)) return false;
-  return settle(given);
-}
-
-/// Somebody has taken our offer.
-template <class T, class Pause>
-bool clh_stack<T, Pause>::handle::settle(node*& given) noexcept {
-  const word result = offer_.now.load();
-  offer_.now.store(idle);
-  if (result != taken) given = reinterpret_cast<node*>(result);
-  ++eliminated_;
-  return true;
-}
 
 }  // namespace muster::bench::inline MUSTER_ABI

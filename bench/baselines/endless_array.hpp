@@ -72,20 +72,67 @@ class endless_array {
 
     /// Begins an operation and returns its first ticket, from `counter`. `own` becomes a place from which its cell is
     /// reached.
-    word begin(position& own, sync::atomic<word>& counter);
+    word begin(position& own, sync::atomic<word>& counter) {
+      mine_.needs.store(own.id, std::memory_order_release);
+      const word ticket = counter.fetch_add(1);
+      if (own.at == nullptr || own.id < array_.oldest_id_.load()) {
+        own.at = array_.oldest_.load();
+        own.id = own.at->id;
+      }
+      return ticket;
+    }
     /// Ends it: its cells may go.
     void end() noexcept { mine_.needs.store(nothing, std::memory_order_release); }
     /// For an operation under way that goes back. Who calls this sees afterwards that somebody else still needs them.
     void need_from(word id) { mine_.needs.store(std::min(mine_.needs.load(std::memory_order_relaxed), id)); }
 
     /// The cell of a ticket; the list is made longer where it ends before. `from` moves on to the cell's segment.
-    Cell& find(position& from, word ticket);
+    Cell& find(position& from, word ticket) {
+      while (from.id < segment_of(ticket)) {
+        segment* next = from.at->next.load();
+        if (next == nullptr) {
+          segment* const fresh = obtain();
+          fresh->id = from.id + 1;
+          if (from.at->next.compare_exchange_strong(next, fresh)) next = fresh;
+          else keep(fresh);
+        }
+        from = {next, from.id + 1};
+      }
+      return from.at->cells[ticket % SegmentSize];
+    }
 
     /// Between operations: frees what is of the past, if `own` says that it is worth it and nobody else does it.
-    void clean(const position& own);
+    void clean(const position& own) {
+      endless_array& a = array_;
+      if (own.id <= a.oldest_id_.load() + 2 * a.records_.size() || a.cleaning_.exchange(true)) return;
+      const word limit = a.needed(segment_of(std::min(a.tail.load(), a.head.load())));
+      position first{a.oldest_.load(), a.oldest_id_.load()};
+      const word before = first.id;
+      while (first.id < limit) {
+        segment* const next = first.at->next.load();
+        if (next == nullptr) break;
+        first = {next, first.id + 1};
+      }
+      if (first.id != before) {
+        a.oldest_.store(first.at);
+        a.oldest_id_.store(first.id);
+        a.tail.fetch_add(0);
+        a.head.fetch_add(0);
+      }
+      const word free_below = a.needed(a.needed(first.id));
+      while (a.unfreed_->id < free_below) keep(std::exchange(a.unfreed_, a.unfreed_->next.load()));
+      a.cleaning_.store(false);
+    }
 
    private:
-    segment* obtain();
+    segment* obtain() {
+      if (mine_.spare.empty()) return new segment;
+      segment* const s = mine_.spare.back().release();
+      mine_.spare.pop_back();
+      s->next.store(nullptr, std::memory_order_relaxed);
+      for (Cell& c : s->cells) c.reset();
+      return s;
+    }
     void keep(segment* s) {
       if (mine_.spare.size() < 2) mine_.spare.emplace_back(s);
       else delete s;
@@ -129,64 +176,5 @@ struct endless_array<Cell, SegmentSize>::segment {
   sync::atomic<segment*> next{nullptr};
   std::array<Cell, SegmentSize> cells{};
 };
-
-template <class Cell, std::size_t SegmentSize>
-auto endless_array<Cell, SegmentSize>::visitor::begin(position& own, sync::atomic<word>& counter) -> word {
-  mine_.needs.store(own.id, std::memory_order_release);
-  const word ticket = counter.fetch_add(1);
-  if (own.at == nullptr || own.id < array_.oldest_id_.load()) {
-    own.at = array_.oldest_.load();
-    own.id = own.at->id;
-  }
-  return ticket;
-}
-
-template <class Cell, std::size_t SegmentSize>
-auto endless_array<Cell, SegmentSize>::visitor::find(position& from, word ticket) -> Cell& {
-  while (from.id < segment_of(ticket)) {
-    segment* next = from.at->next.load();
-    if (next == nullptr) {
-      segment* const fresh = obtain();
-      fresh->id = from.id + 1;
-      if (from.at->next.compare_exchange_strong(next, fresh)) next = fresh;
-      else keep(fresh);
-    }
-    from = {next, from.id + 1};
-  }
-  return from.at->cells[ticket % SegmentSize];
-}
-
-template <class Cell, std::size_t SegmentSize>
-auto endless_array<Cell, SegmentSize>::visitor::obtain() -> segment* {
-  if (mine_.spare.empty()) return new segment;
-  segment* const s = mine_.spare.back().release();
-  mine_.spare.pop_back();
-  s->next.store(nullptr, std::memory_order_relaxed);
-  for (Cell& c : s->cells) c.reset();
-  return s;
-}
-
-template <class Cell, std::size_t SegmentSize>
-void endless_array<Cell, SegmentSize>::visitor::clean(const position& own) {
-  endless_array& a = array_;
-  if (own.id <= a.oldest_id_.load() + 2 * a.records_.size() || a.cleaning_.exchange(true)) return;
-  const word limit = a.needed(segment_of(std::min(a.tail.load(), a.head.load())));
-  position first{a.oldest_.load(), a.oldest_id_.load()};
-  const word before = first.id;
-  while (first.id < limit) {
-    segment* const next = first.at->next.load();
-    if (next == nullptr) break;
-    first = {next, first.id + 1};
-  }
-  if (first.id != before) {
-    a.oldest_.store(first.at);
-    a.oldest_id_.store(first.id);
-    a.tail.fetch_add(0);
-    a.head.fetch_add(0);
-  }
-  const word free_below = a.needed(a.needed(first.id));
-  while (a.unfreed_->id < free_below) keep(std::exchange(a.unfreed_, a.unfreed_->next.load()));
-  a.cleaning_.store(false);
-}
 
 }  // namespace muster::bench::inline MUSTER_ABI

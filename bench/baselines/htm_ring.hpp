@@ -118,19 +118,48 @@ class htm_ring {
     handle& operator=(const handle&) = delete;
 
     /// False when the queue is full.
-    bool try_push(T value);
+    bool try_push(T value) {
+      bool room = false;
+      atomically([&] {
+        const std::size_t tail = ring_.tail_.load(std::memory_order_relaxed);
+        room = tail - ring_.head_.load(std::memory_order_relaxed) <= ring_.mask_;
+        if (!room) return;
+        ring_.slots_[tail & ring_.mask_].store(value, std::memory_order_relaxed);
+        ring_.tail_.store(tail + 1, std::memory_order_relaxed);
+      });
+      return room;
+    }
     /// Waits while the queue is full.
     void push(T value) {
       while (!try_push(value)) Pause::turn();
     }
     /// False when the queue is empty.
-    bool pop(T& out);
+    bool pop(T& out) {
+      bool found = false;
+      atomically([&] {
+        const std::size_t head = ring_.head_.load(std::memory_order_relaxed);
+        found = head != ring_.tail_.load(std::memory_order_relaxed);
+        if (!found) return;
+        out = ring_.slots_[head & ring_.mask_].load(std::memory_order_relaxed);
+        ring_.head_.store(head + 1, std::memory_order_relaxed);
+      });
+      return found;
+    }
     /// Operations of this handle that have taken the lock.
     std::uint64_t locked() const noexcept { return locked_; }
 
    private:
     template <class Body>
-    void atomically(Body body);
+    void atomically(Body body) {
+      for (unsigned left = ring_.attempts_; left != 0; --left) {
+        await_unlocked();
+        if (Transactions::attempt(ring_.lock_, body)) return;
+      }
+      ++locked_;
+      while (ring_.lock_.exchange(true, std::memory_order_acquire)) await_unlocked();
+      body();
+      ring_.lock_.store(false, std::memory_order_release);
+    }
     void await_unlocked() const {
       while (ring_.lock_.load(std::memory_order_relaxed)) Pause::turn();
     }
@@ -148,44 +177,5 @@ class htm_ring {
   alignas(isolation_size) std::atomic<std::size_t> head_{0};
   alignas(isolation_size) std::atomic<std::size_t> tail_{0};
 };
-
-template <class T, class Pause, class Transactions>
-template <class Body>
-void htm_ring<T, Pause, Transactions>::handle::atomically(Body body) {
-  for (unsigned left = ring_.attempts_; left != 0; --left) {
-    await_unlocked();
-    if (Transactions::attempt(ring_.lock_, body)) return;
-  }
-  ++locked_;
-  while (ring_.lock_.exchange(true, std::memory_order_acquire)) await_unlocked();
-  body();
-  ring_.lock_.store(false, std::memory_order_release);
-}
-
-template <class T, class Pause, class Transactions>
-bool htm_ring<T, Pause, Transactions>::handle::try_push(T value) {
-  bool room = false;
-  atomically([&] {
-    const std::size_t tail = ring_.tail_.load(std::memory_order_relaxed);
-    room = tail - ring_.head_.load(std::memory_order_relaxed) <= ring_.mask_;
-    if (!room) return;
-    ring_.slots_[tail & ring_.mask_].store(value, std::memory_order_relaxed);
-    ring_.tail_.store(tail + 1, std::memory_order_relaxed);
-  });
-  return room;
-}
-
-template <class T, class Pause, class Transactions>
-bool htm_ring<T, Pause, Transactions>::handle::pop(T& out) {
-  bool found = false;
-  atomically([&] {
-    const std::size_t head = ring_.head_.load(std::memory_order_relaxed);
-    found = head != ring_.tail_.load(std::memory_order_relaxed);
-    if (!found) return;
-    out = ring_.slots_[head & ring_.mask_].load(std::memory_order_relaxed);
-    ring_.head_.store(head + 1, std::memory_order_relaxed);
-  });
-  return found;
-}
 
 }  // namespace muster::bench

@@ -67,7 +67,14 @@ class lcrq {
   static constexpr word empty = ~word{0};
 
   /// `ring_size` is rounded up to a power of two, at least 2.
-  explicit lcrq(std::size_t ring_size, lcrq_limits limits = {});
+  explicit lcrq(std::size_t ring_size, lcrq_limits limits = {})
+      : size_(std::bit_ceil(std::max<std::size_t>(ring_size, 2))), limits_(limits) {
+    if (!available) throw std::runtime_error("lcrq needs cmpxchg16b: leave it out where lcrq::available is false");
+    ring* const first = new ring(size_);
+    first->reset();
+    head_.store(first);
+    tail_.store(first);
+  }
   lcrq(const lcrq&) = delete;
   lcrq& operator=(const lcrq&) = delete;
   ~lcrq() {
@@ -86,9 +93,57 @@ class lcrq {
     handle& operator=(const handle&) = delete;
 
     /// Aborts when the value has the bits of `empty`.
-    void push(T value);
+    void push(T item) {
+      const word value = std::bit_cast<word>(item);
+      MUSTER_CHECK(value != empty, "lcrq cannot hold the value lcrq::empty: push another one");
+      ring* fresh = nullptr;
+      for (;;) {
+        ring* last = owner_.protect(0, queue_.tail_);
+        if (ring* const next = last->next.load(); next != nullptr) {
+          queue_.tail_.compare_exchange_strong(last, next);
+          continue;
+        }
+        if (queue_.enqueue(*last, value)) break;
+        if (fresh == nullptr) {
+          fresh = owner_.obtain(queue_.size_);
+          fresh->reset();
+          fresh->cells[0].value.store(value, std::memory_order_relaxed);
+          fresh->tail.store(1, std::memory_order_relaxed);
+        }
+        ring* none = nullptr;
+        if (last->next.compare_exchange_strong(none, fresh)) {
+          queue_.tail_.compare_exchange_strong(last, fresh);
+          fresh = nullptr;
+          ++appended_;
+          break;
+        }
+      }
+      if (fresh != nullptr) owner_.recycle(fresh);
+    }
     /// False when the queue is empty.
-    bool pop(T& out);
+    bool pop(T& out) {
+      for (;;) {
+        ring* first = owner_.protect(0, queue_.head_);
+        word value = queue_.dequeue(*first);
+        if (value == empty) {
+          ring* const next = first->next.load();
+          if (next == nullptr) break;
+          value = queue_.dequeue(*first);  // correction 1
+          if (value == empty) {
+            ring* lagging = first;
+            queue_.tail_.compare_exchange_strong(lagging, next);  // correction 2
+            if (queue_.head_.compare_exchange_strong(first, next)) {
+              owner_.clear(0);
+              owner_.retire(first);
+            }
+            continue;
+          }
+        }
+        out = std::bit_cast<T>(value);
+        return true;
+      }
+      return false;
+    }
     /// Rings that this handle has appended.
     std::uint64_t appended() const noexcept { return appended_; }
 
@@ -112,7 +167,15 @@ class lcrq {
   struct ring {
     explicit ring(std::size_t size) : mask(size - 1), cells(std::make_unique<cell[]>(size)) {}
     cell& at(word ticket) noexcept { return cells[ticket & mask]; }
-    void reset() noexcept;
+    void reset() noexcept {
+      for (word u = 0; u <= mask; ++u) {
+        cells[u].value.store(empty, std::memory_order_relaxed);
+        cells[u].place.store(u, std::memory_order_relaxed);
+      }
+      head.store(0, std::memory_order_relaxed);
+      tail.store(0, std::memory_order_relaxed);
+      next.store(nullptr, std::memory_order_relaxed);
+    }
 
     const word mask;
     const std::unique_ptr<cell[]> cells;
@@ -121,9 +184,65 @@ class lcrq {
     alignas(isolation_size) sync::atomic<ring*> next{nullptr};
   };
 
-  static void fix_state(ring& r) noexcept;
-  bool enqueue(ring& r, word value) const noexcept;
-  word dequeue(ring& r) const noexcept;
+  /// Dequeuers of an empty ring take head past tail. Puts tail right, so that enqueuers do not find used-up cells.
+  static void fix_state(ring& r) noexcept {
+    for (;;) {
+      word tail = r.tail.load();
+      const word head = r.head.load();
+      if (r.tail.load() != tail) continue;
+      if (head <= tail) return;  // always so when the ring is closed
+      if (r.tail.compare_exchange_strong(tail, head)) return;
+    }
+  }
+  /// False: the ring is closed.
+  bool enqueue(ring& r, word value) const noexcept {
+    for (unsigned attempts = 1;; ++attempts) {
+      const word ticket = r.tail.fetch_add(1);
+      if ((ticket & closed_bit) != 0) return false;
+      cell& c = r.at(ticket);
+      const word held = c.value.load();
+      const word place = c.place.load();
+      // An unsafe cell may be used only while the dequeuer of our ticket is still to come.
+      const bool usable = (place & unsafe_bit) == 0 || r.head.load() <= ticket;
+      if (held == empty && (place & ~unsafe_bit) <= ticket && usable && exchange_both(c, empty, place, value, ticket)) {
+        return true;
+      }
+      const bool full = static_cast<std::int64_t>(ticket - r.head.load()) >= static_cast<std::int64_t>(size_);
+      if (full || attempts >= limits_.attempts) {
+        r.tail.fetch_or(closed_bit);
+        return false;
+      }
+    }
+  }
+  /// An item, or `empty`.
+  word dequeue(ring& r) const noexcept {
+    for (;;) {
+      const word ticket = r.head.fetch_add(1);
+      cell& c = r.at(ticket);
+      for (unsigned patience = limits_.wait;;) {
+        // The two reads are not one. Where it matters, the exchange below finds out.
+        const word held = c.value.load();
+        const word place = c.place.load();
+        const word index = place & ~unsafe_bit;
+        if (index > ticket) break;  // a later dequeuer of this cell was faster
+        if (held != empty && index == ticket) {
+          if (exchange_both(c, held, place, empty, (place & unsafe_bit) | (ticket + size_))) return held;
+        } else if (held != empty) {
+          // An item of an earlier lap. Its dequeuer will take it; our enqueuer must not put another here after that.
+          if (exchange_both(c, held, place, held, place | unsafe_bit)) break;
+        } else if (patience != 0 && (r.tail.load() & ~closed_bit) > ticket) {
+          --patience;
+          Pause::turn();
+        } else if (exchange_both(c, empty, place, empty, (place & unsafe_bit) | (ticket + size_))) {
+          break;
+        }
+      }
+      if ((r.tail.load() & ~closed_bit) <= ticket + 1) {
+        fix_state(r);
+        return empty;
+      }
+    }
+  }
 
   // From head_ the rings lead over tail_ to the last one. head_ never passes tail_.
   alignas(isolation_size) sync::atomic<ring*> head_;
@@ -132,145 +251,5 @@ class lcrq {
   const lcrq_limits limits_;
   hazards hazards_{2, 1};  // rings are large: two spare ones per handle, and free ones are looked for at once
 };
-
-template <class T, class Pause, std::size_t CellAlign>
-lcrq<T, Pause, CellAlign>::lcrq(std::size_t ring_size, lcrq_limits limits)
-    : size_(std::bit_ceil(std::max<std::size_t>(ring_size, 2))), limits_(limits) {
-  if (!available) throw std::runtime_error("lcrq needs cmpxchg16b: leave it out where lcrq::available is false");
-  ring* const first = new ring(size_);
-  first->reset();
-  head_.store(first);
-  tail_.store(first);
-}
-
-template <class T, class Pause, std::size_t CellAlign>
-void lcrq<T, Pause, CellAlign>::ring::reset() noexcept {
-  for (word u = 0; u <= mask; ++u) {
-    cells[u].value.store(empty, std::memory_order_relaxed);
-    cells[u].place.store(u, std::memory_order_relaxed);
-  }
-  head.store(0, std::memory_order_relaxed);
-  tail.store(0, std::memory_order_relaxed);
-  next.store(nullptr, std::memory_order_relaxed);
-}
-
-/// False: the ring is closed.
-template <class T, class Pause, std::size_t CellAlign>
-bool lcrq<T, Pause, CellAlign>::enqueue(ring& r, word value) const noexcept {
-  for (unsigned attempts = 1;; ++attempts) {
-    const word ticket = r.tail.fetch_add(1);
-    if ((ticket & closed_bit) != 0) return false;
-    cell& c = r.at(ticket);
-    const word held = c.value.load();
-    const word place = c.place.load();
-    // An unsafe cell may be used only while the dequeuer of our ticket is still to come.
-    const bool usable = (place & unsafe_bit) == 0 || r.head.load() <= ticket;
-    if (held == empty && (place & ~unsafe_bit) <= ticket && usable && exchange_both(c, empty, place, value, ticket)) {
-      return true;
-    }
-    const bool full = static_cast<std::int64_t>(ticket - r.head.load()) >= static_cast<std::int64_t>(size_);
-    if (full || attempts >= limits_.attempts) {
-      r.tail.fetch_or(closed_bit);
-      return false;
-    }
-  }
-}
-
-/// An item, or `empty`.
-template <class T, class Pause, std::size_t CellAlign>
-auto lcrq<T, Pause, CellAlign>::dequeue(ring& r) const noexcept -> word {
-  for (;;) {
-    const word ticket = r.head.fetch_add(1);
-    cell& c = r.at(ticket);
-    for (unsigned patience = limits_.wait;;) {
-      // The two reads are not one. Where it matters, the exchange below finds out.
-      const word held = c.value.load();
-      const word place = c.place.load();
-      const word index = place & ~unsafe_bit;
-      if (index > ticket) break;  // a later dequeuer of this cell was faster
-      if (held != empty && index == ticket) {
-        if (exchange_both(c, held, place, empty, (place & unsafe_bit) | (ticket + size_))) return held;
-      } else if (held != empty) {
-        // An item of an earlier lap. Its dequeuer will take it; our enqueuer must not put another here after that.
-        if (exchange_both(c, held, place, held, place | unsafe_bit)) break;
-      } else if (patience != 0 && (r.tail.load() & ~closed_bit) > ticket) {
-        --patience;
-        Pause::turn();
-      } else if (exchange_both(c, empty, place, empty, (place & unsafe_bit) | (ticket + size_))) {
-        break;
-      }
-    }
-    if ((r.tail.load() & ~closed_bit) <= ticket + 1) {
-      fix_state(r);
-      return empty;
-    }
-  }
-}
-
-/// Dequeuers of an empty ring take head past tail. Puts tail right, so that enqueuers do not find used-up cells.
-template <class T, class Pause, std::size_t CellAlign>
-void lcrq<T, Pause, CellAlign>::fix_state(ring& r) noexcept {
-  for (;;) {
-    word tail = r.tail.load();
-    const word head = r.head.load();
-    if (r.tail.load() != tail) continue;
-    if (head <= tail) return;  // always so when the ring is closed
-    if (r.tail.compare_exchange_strong(tail, head)) return;
-  }
-}
-
-template <class T, class Pause, std::size_t CellAlign>
-void lcrq<T, Pause, CellAlign>::handle::push(T item) {
-  const word value = std::bit_cast<word>(item);
-  MUSTER_CHECK(value != empty, "lcrq cannot hold the value lcrq::empty: push another one");
-  ring* fresh = nullptr;
-  for (;;) {
-    ring* last = owner_.protect(0, queue_.tail_);
-    if (ring* const next = last->next.load(); next != nullptr) {
-      queue_.tail_.compare_exchange_strong(last, next);
-      continue;
-    }
-    if (queue_.enqueue(*last, value)) break;
-    if (fresh == nullptr) {
-      fresh = owner_.obtain(queue_.size_);
-      fresh->reset();
-      fresh->cells[0].value.store(value, std::memory_order_relaxed);
-      fresh->tail.store(1, std::memory_order_relaxed);
-    }
-    ring* none = nullptr;
-    if (last->next.compare_exchange_strong(none, fresh)) {
-      queue_.tail_.compare_exchange_strong(last, fresh);
-      fresh = nullptr;
-      ++appended_;
-      break;
-    }
-  }
-  if (fresh != nullptr) owner_.recycle(fresh);
-}
-
-template <class T, class Pause, std::size_t CellAlign>
-bool lcrq<T, Pause, CellAlign>::handle::pop(T& out) {
-  for (;;) {
-    ring* first = owner_.protect(0, queue_.head_);
-    word value = queue_.dequeue(*first);
-    if (value == empty) {
-      ring* const next = first->next.load();
-      if (next == nullptr) break;
-      value = queue_.dequeue(*first);  // correction 1
-      if (value == empty) {
-        ring* lagging = first;
-        queue_.tail_.compare_exchange_strong(lagging, next);  // correction 2
-        if (queue_.head_.compare_exchange_strong(first, next)) {
-          owner_.clear(0);
-          owner_.retire(first);
-        }
-        continue;
-      }
-    }
-    out = std::bit_cast<T>(value);
-    return true;
-  }
-  return false;
-}
 
 }  // namespace muster::bench::inline MUSTER_ABI

@@ -56,9 +56,55 @@ class ms_queue {
     handle(const handle&) = delete;
     handle& operator=(const handle&) = delete;
 
-    void push(T value);
+    void push(T value) {
+      node* const fresh = owner_.obtain();
+      fresh->value.ref() = std::move(value);
+      fresh->next.store(nullptr, std::memory_order_relaxed);
+      backoff<Pause> race(queue_.limits_, dice_);
+      for (;;) {
+        node* last = owner_.protect(first_slot, queue_.tail_);
+        node* next = last->next.load();
+        if (next != nullptr) {
+          queue_.tail_.compare_exchange_strong(last, next);
+          continue;
+        }
+        if (last->next.compare_exchange_strong(next, fresh)) {
+          queue_.tail_.compare_exchange_strong(last, fresh);
+          break;
+        }
+        race.lost();
+      }
+      owner_.clear(first_slot);
+    }
     /// False when the queue is empty.
-    bool pop(T& out);
+    bool pop(T& out) {
+      backoff<Pause> race(queue_.limits_, dice_);
+      for (;;) {
+        node* first = owner_.protect(first_slot, queue_.head_);
+        node* last = queue_.tail_.load();
+        node* const next = first->next.load();
+        owner_.announce(next_slot, next);
+        // The paper's check. The exchange of head would find out, too: while head has not moved, next is not retired.
+        if (queue_.head_.load() != first) continue;
+        if (next == nullptr) {
+          owner_.clear(first_slot);
+          return false;
+        }
+        if (first == last) {
+          queue_.tail_.compare_exchange_strong(last, next);
+          continue;
+        }
+        if (queue_.head_.compare_exchange_strong(first, next)) {
+          // Next is the dummy now. It may be retired before we are done, and our announcement keeps it.
+          out = std::move(next->value.ref());
+          owner_.clear(first_slot);
+          owner_.clear(next_slot);
+          owner_.retire(first);
+          return true;
+        }
+        race.lost();
+      }
+    }
 
    private:
     ms_queue& queue_;
@@ -77,57 +123,5 @@ class ms_queue {
   alignas(isolation_size) const backoff_limits limits_;
   hazards hazards_;
 };
-
-template <class T, class Pause>
-void ms_queue<T, Pause>::handle::push(T value) {
-  node* const fresh = owner_.obtain();
-  fresh->value.ref() = std::move(value);
-  fresh->next.store(nullptr, std::memory_order_relaxed);
-  backoff<Pause> race(queue_.limits_, dice_);
-  for (;;) {
-    node* last = owner_.protect(first_slot, queue_.tail_);
-    node* next = last->next.load();
-    if (next != nullptr) {
-      queue_.tail_.compare_exchange_strong(last, next);
-      continue;
-    }
-    if (last->next.compare_exchange_strong(next, fresh)) {
-      queue_.tail_.compare_exchange_strong(last, fresh);
-      break;
-    }
-    race.lost();
-  }
-  owner_.clear(first_slot);
-}
-
-template <class T, class Pause>
-bool ms_queue<T, Pause>::handle::pop(T& out) {
-  backoff<Pause> race(queue_.limits_, dice_);
-  for (;;) {
-    node* first = owner_.protect(first_slot, queue_.head_);
-    node* last = queue_.tail_.load();
-    node* const next = first->next.load();
-    owner_.announce(next_slot, next);
-    // The paper's check. The exchange of head would find out, too: while head has not moved, next is not retired.
-    if (queue_.head_.load() != first) continue;
-    if (next == nullptr) {
-      owner_.clear(first_slot);
-      return false;
-    }
-    if (first == last) {
-      queue_.tail_.compare_exchange_strong(last, next);
-      continue;
-    }
-    if (queue_.head_.compare_exchange_strong(first, next)) {
-      // Next is the dummy now. It may be retired before we are done, and our announcement keeps it.
-      out = std::move(next->value.ref());
-      owner_.clear(first_slot);
-      owner_.clear(next_slot);
-      owner_.retire(first);
-      return true;
-    }
-    race.lost();
-  }
-}
 
 }  // namespace muster::bench::inline MUSTER_ABI

@@ -69,10 +69,81 @@ class osci_paper {
           place_(place),
           nodes_(&object.nodes_[2 * (std::size_t{core} * object.fibers_ + place)]) {}
 
-    std::int64_t apply(std::int64_t argument);
+    std::int64_t apply(std::int64_t argument) {
+      for (;;) {
+        node& own = nodes_[toggle_];  // 1
+        node* current = nullptr;      // 2
+        if (announced_.compare_exchange_strong(current, &own, std::memory_order_acq_rel, std::memory_order_acquire)) {
+          toggle_ = 1 - toggle_;  // 4
+          request& mine = own.requests[place_];
+          mine.argument = argument;                                // 5
+          mine.locked.store(true, std::memory_order_relaxed);      // 6
+          mine.completed.store(false, std::memory_order_relaxed);  // 7
+          own.next.store(nullptr, std::memory_order_relaxed);      // 8
+          own.door.store(open, std::memory_order_release);         // 9
+          Pause::turn();                                           // 10
+          announced_.store(nullptr, std::memory_order_relaxed);    // 11
+          for (int seen = open; !own.door.compare_exchange_strong(seen, closed, std::memory_order_acquire);
+               seen = open) {
+            Pause::turn();  // 12
+          }
+          node* const before = object_.tail_.exchange(&own, std::memory_order_acq_rel);  // 13
+          if (before == nullptr) return combine(own);                                    // 14
+          before->next.store(&own, std::memory_order_release);                           // 15
+          while (mine.locked.load(std::memory_order_acquire)) Pause::turn();             // 16
+          if (mine.completed.load(std::memory_order_relaxed)) return mine.result;        // 17, 18
+          return combine(own);
+        }
+        bool passed = false;
+        for (int seen = open;; seen = open) {  // 20
+          passed = current->door.compare_exchange_strong(seen, locked, std::memory_order_acquire);
+          if (passed || seen == closed) break;  // 21
+          Pause::turn();                        // 22
+        }
+        if (!passed) continue;
+        request& mine = current->requests[place_];  // 23, 24
+        mine.argument = argument;
+        mine.locked.store(true, std::memory_order_relaxed);
+        mine.completed.store(false, std::memory_order_relaxed);
+        current->door.store(open, std::memory_order_release);                    // 25
+        while (mine.locked.load(std::memory_order_acquire)) Pause::turn();       // 26
+        if (mine.completed.load(std::memory_order_relaxed)) return mine.result;  // 27, 28
+        return combine(*current);
+      }
+    }
 
    private:
-    std::int64_t combine(node& first);
+    std::int64_t combine(node& first) {
+      node* at = &first;  // 29
+      unsigned served = 0;
+      for (;;) {
+        for (unsigned j = 0; j < object_.fibers_; ++j) {  // 31
+          request& one = at->requests[j];
+          if (one.completed.load(std::memory_order_relaxed)) continue;  // 32
+          one.result = Operation{}(object_.state(), one.argument);      // 33
+          one.completed.store(true, std::memory_order_relaxed);         // 34
+          one.locked.store(false, std::memory_order_release);           // 35
+          ++served;                                                     // 36
+        }
+        node* const next = at->next.load(std::memory_order_acquire);  // 37
+        if (next == nullptr || served >= object_.help_) break;
+        at = next;  // 38
+      }
+      const request& mine = first.requests[place_];
+      node* next = at->next.load(std::memory_order_acquire);  // 39
+      if (next == nullptr) {
+        node* last = at;  // 40
+        if (object_.tail_.compare_exchange_strong(last, nullptr, std::memory_order_release,
+                                                  std::memory_order_relaxed)) {
+          return mine.result;  // 41
+        }
+        while ((next = at->next.load(std::memory_order_acquire)) == nullptr) Pause::turn();  // 42
+      }
+      unsigned j = 0;  // 43
+      while (next->requests[j].completed.load(std::memory_order_relaxed)) ++j;
+      next->requests[j].locked.store(false, std::memory_order_release);  // 44
+      return mine.result;                                                // 45
+    }
 
     osci_paper& object_;
     sync::atomic<node*>& announced_;
@@ -92,80 +163,5 @@ class osci_paper {
   std::vector<node> nodes_;
   alignas(isolation_size) sync::cell<State> state_;
 };
-
-template <class State, class Operation, class Pause>
-std::int64_t osci_paper<State, Operation, Pause>::handle::apply(std::int64_t argument) {
-  for (;;) {
-    node& own = nodes_[toggle_];  // 1
-    node* current = nullptr;      // 2
-    if (announced_.compare_exchange_strong(current, &own, std::memory_order_acq_rel, std::memory_order_acquire)) {
-      toggle_ = 1 - toggle_;  // 4
-      request& mine = own.requests[place_];
-      mine.argument = argument;                                // 5
-      mine.locked.store(true, std::memory_order_relaxed);      // 6
-      mine.completed.store(false, std::memory_order_relaxed);  // 7
-      own.next.store(nullptr, std::memory_order_relaxed);      // 8
-      own.door.store(open, std::memory_order_release);         // 9
-      Pause::turn();                                           // 10
-      announced_.store(nullptr, std::memory_order_relaxed);    // 11
-      for (int seen = open; !own.door.compare_exchange_strong(seen, closed, std::memory_order_acquire); seen = open) {
-        Pause::turn();  // 12
-      }
-      node* const before = object_.tail_.exchange(&own, std::memory_order_acq_rel);  // 13
-      if (before == nullptr) return combine(own);                                    // 14
-      before->next.store(&own, std::memory_order_release);                           // 15
-      while (mine.locked.load(std::memory_order_acquire)) Pause::turn();             // 16
-      if (mine.completed.load(std::memory_order_relaxed)) return mine.result;        // 17, 18
-      return combine(own);
-    }
-    bool passed = false;
-    for (int seen = open;; seen = open) {  // 20
-      passed = current->door.compare_exchange_strong(seen, locked, std::memory_order_acquire);
-      if (passed || seen == closed) break;  // 21
-      Pause::turn();                        // 22
-    }
-    if (!passed) continue;
-    request& mine = current->requests[place_];  // 23, 24
-    mine.argument = argument;
-    mine.locked.store(true, std::memory_order_relaxed);
-    mine.completed.store(false, std::memory_order_relaxed);
-    current->door.store(open, std::memory_order_release);                    // 25
-    while (mine.locked.load(std::memory_order_acquire)) Pause::turn();       // 26
-    if (mine.completed.load(std::memory_order_relaxed)) return mine.result;  // 27, 28
-    return combine(*current);
-  }
-}
-
-template <class State, class Operation, class Pause>
-std::int64_t osci_paper<State, Operation, Pause>::handle::combine(node& first) {
-  node* at = &first;  // 29
-  unsigned served = 0;
-  for (;;) {
-    for (unsigned j = 0; j < object_.fibers_; ++j) {  // 31
-      request& one = at->requests[j];
-      if (one.completed.load(std::memory_order_relaxed)) continue;  // 32
-      one.result = Operation{}(object_.state(), one.argument);      // 33
-      one.completed.store(true, std::memory_order_relaxed);         // 34
-      one.locked.store(false, std::memory_order_release);           // 35
-      ++served;                                                     // 36
-    }
-    node* const next = at->next.load(std::memory_order_acquire);  // 37
-    if (next == nullptr || served >= object_.help_) break;
-    at = next;  // 38
-  }
-  const request& mine = first.requests[place_];
-  node* next = at->next.load(std::memory_order_acquire);  // 39
-  if (next == nullptr) {
-    node* last = at;  // 40
-    if (object_.tail_.compare_exchange_strong(last, nullptr, std::memory_order_release, std::memory_order_relaxed)) {
-      return mine.result;  // 41
-    }
-    while ((next = at->next.load(std::memory_order_acquire)) == nullptr) Pause::turn();  // 42
-  }
-  unsigned j = 0;  // 43
-  while (next->requests[j].completed.load(std::memory_order_relaxed)) ++j;
-  next->requests[j].locked.store(false, std::memory_order_release);  // 44
-  return mine.result;                                                // 45
-}
 
 }  // namespace muster::bench::inline MUSTER_ABI

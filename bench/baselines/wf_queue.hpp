@@ -76,21 +76,180 @@ class wf_queue {
     ~handle() { registry<record>::leave(mine_); }
 
     /// Aborts when the value's bits are a number above `greatest`.
-    void push(T value);
+    void push(T item) {
+      const word value = std::bit_cast<word>(item);
+      MUSTER_CHECK(value <= greatest, "wf_queue cannot hold a value above wf_queue::greatest: push another one");
+      word ticket = view_.begin(tail_, queue_.cells_.tail);
+      for (unsigned patience = queue_.limits_.patience;; --patience) {
+        between();
+        word none = untouched;
+        if (view_.find(tail_, ticket).value.compare_exchange_strong(none, value)) break;
+        if (patience == 0) {
+          push_slowly(value, ticket);
+          break;
+        }
+        ticket = queue_.cells_.tail.fetch_add(1);
+      }
+      view_.end();
+    }
     /// False when the queue is empty.
-    bool pop(T& out);
+    bool pop(T& out) {
+      const word before = head_.id;
+      word ticket = view_.begin(head_, queue_.cells_.head);
+      word value = untouched;
+      for (unsigned patience = queue_.limits_.patience;; --patience) {
+        between();
+        cell& c = view_.find(head_, ticket);
+        value = settle(c, ticket);
+        word nobody = 0;
+        if (value == untouched || (value != closed && c.dequeue.compare_exchange_strong(nobody, ticket))) break;
+        if (patience == 0) {
+          value = pop_slowly(ticket);
+          break;
+        }
+        ticket = queue_.cells_.head.fetch_add(1);
+      }
+      if (value != untouched) {
+        help(*dequeue_peer_);
+        dequeue_peer_ = &queue_.records_.after(*dequeue_peer_);
+      }
+      view_.end();
+      if (head_.id != before) view_.clean(head_);
+      if (value != untouched) out = std::bit_cast<T>(value);
+      return value != untouched;
+    }
     /// Operations of this handle that have published a request.
     std::uint64_t slow_pushes() const noexcept { return slow_pushes_; }
     std::uint64_t slow_pops() const noexcept { return slow_pops_; }
 
    private:
-    void push_slowly(word value, word id);
-    word pop_slowly(word id);
-    word settle(cell& c, word ticket);
-    void offer(cell& c, word ticket);
-    void complete(cell& c, word ticket, word id);
-    void help(record& peer);
-    void serve(dequeue_request& r, word id, position from);
+    void push_slowly(word value, word id) {
+      ++slow_pushes_;
+      enqueue_request& mine = mine_.enqueue;
+      mine.value.store(value);
+      mine.state.store(pending | id);
+      position at = tail_;  // the helpers' cell may be in an earlier segment than the last ticket's
+      do {
+        const word ticket = queue_.cells_.tail.fetch_add(1);
+        cell& c = view_.find(at, ticket);
+        word none = 0;
+        // Whoever closes the cell after we have found it open sees our request in it.
+        if (c.enqueue.compare_exchange_strong(none, id) && c.value.load() == untouched) {
+          word state = pending | id;
+          mine.state.compare_exchange_strong(state, ticket);
+        }
+        between();
+      } while ((mine.state.load() & pending) != 0);
+      const word ticket = mine.state.load();
+      queue_.commit(view_.find(tail_, ticket), value, ticket);
+    }
+    word pop_slowly(word id) {
+      ++slow_pops_;
+      dequeue_request& mine = mine_.dequeue;
+      mine.id.store(id);
+      mine.from.store(head_.at);
+      mine.state.store(pending | id);
+      serve(mine, id, head_);
+      between();
+      const word ticket = mine.state.load();
+      const word value = view_.find(head_, ticket).value.load();
+      raise(queue_.cells_.head, ticket + 1);
+      return value == closed ? untouched : value;
+    }
+    /// The item in the cell; or `closed`, when there will be none, and `untouched`, when the queue was empty as well.
+    word settle(cell& c, word ticket) {
+      word value = c.value.load();
+      for (unsigned turns = queue_.limits_.wait; turns != 0 && value == untouched; --turns) {
+        if (queue_.cells_.tail.load() <= ticket) break;
+        Pause::turn();
+        value = c.value.load();
+      }
+      between();
+      if (value == untouched && c.value.compare_exchange_strong(value, closed)) value = closed;
+      if (value != closed) return value;
+      if (c.enqueue.load() == 0) offer(c, ticket);
+      if (const word id = c.enqueue.load(); id != no_request) complete(c, ticket, id);
+      value = c.value.load();
+      return value == closed && queue_.cells_.tail.load() <= ticket ? untouched : value;
+    }
+    /// Offers a closed cell to a peer that asks to enqueue, or to nobody.
+    void offer(cell& c, word ticket) {
+      word state = enqueue_peer_->enqueue.state.load();
+      if (unhelped_ != 0 && unhelped_ != (state & ~pending)) {
+        unhelped_ = 0;
+        enqueue_peer_ = &queue_.records_.after(*enqueue_peer_);
+        state = enqueue_peer_->enqueue.state.load();
+      }
+      between();
+      const word id = state & ~pending;
+      word none = 0;
+      if ((state & pending) != 0 && id <= ticket && !c.enqueue.compare_exchange_strong(none, id))
+        unhelped_ = id;  // this peer next again
+      else enqueue_peer_ = &queue_.records_.after(*enqueue_peer_);
+      none = 0;
+      c.enqueue.compare_exchange_strong(none, no_request);
+    }
+    /// Puts the value of a request into the cell that is offered to it, unless the request has another cell.
+    void complete(cell& c, word ticket, word id) {
+      queue_.records_.for_each([&](record& r) {
+        word state = r.enqueue.state.load();
+        between();
+        const word value = r.enqueue.value.load();  // of that request, if its state is the same below
+        between();
+        if (state == (pending | id) && r.enqueue.state.compare_exchange_strong(state, ticket)) state = ticket;
+        // As long as the cell is closed, the request's owner is not done with it.
+        if (state == ticket && c.value.load() == closed) queue_.commit(c, value, ticket);
+      });
+    }
+    void help(record& peer) {
+      dequeue_request& r = peer.dequeue;
+      word state = r.state.load();
+      const word id = r.id.load();
+      if ((state & pending) == 0 || (state & ~pending) < id) return;
+      const position from{r.from.load(), array::segment_of(id)};
+      view_.need_from(from.id);
+      between();
+      // Still under way, so its owner's announcement stood when ours was out.
+      state = r.state.load();
+      if ((state & pending) != 0 && r.id.load() == id) serve(r, id, from);
+    }
+    /// Until the request with that number is answered: finds a candidate, that is, a cell with an item that is not
+    /// taken yet or one that shows that the queue is empty, announces it, and takes the announced one's item for the
+    /// request.
+    void serve(dequeue_request& r, word id, position from) {
+      word state = r.state.load();
+      word prior = id;
+      word visited = id;
+      for (word candidate = 0;;) {
+        for (position at = from; candidate == 0 && state == (pending | prior);) {
+          cell& c = view_.find(at, ++visited);
+          const word value = settle(c, visited);
+          between();
+          if (value == untouched || (value != closed && c.dequeue.load() == 0)) candidate = visited;
+          else state = r.state.load();
+        }
+        if (candidate != 0) {
+          word expected = pending | prior;
+          r.state.compare_exchange_strong(expected, pending | candidate);
+          state = r.state.load();
+        }
+        if ((state & pending) == 0 || r.id.load() != id) return;
+        const word announced = state & ~pending;
+        cell& c = view_.find(from, announced);
+        between();
+        word nobody = 0;
+        if (c.value.load() == closed || c.dequeue.compare_exchange_strong(nobody, id) || nobody == id) {
+          between();
+          r.state.compare_exchange_strong(state, announced);
+          return;
+        }
+        prior = announced;
+        if (announced >= visited) {
+          visited = announced;
+          candidate = 0;
+        }
+      }
+    }
 
     wf_queue& queue_;
     typename array::visitor view_;
@@ -161,190 +320,5 @@ class wf_queue {
   registry<record> records_;
   const wf_limits limits_;
 };
-
-template <class T, class P, std::size_t S, std::size_t A>
-void wf_queue<T, P, S, A>::handle::push(T item) {
-  const word value = std::bit_cast<word>(item);
-  MUSTER_CHECK(value <= greatest, "wf_queue cannot hold a value above wf_queue::greatest: push another one");
-  word ticket = view_.begin(tail_, queue_.cells_.tail);
-  for (unsigned patience = queue_.limits_.patience;; --patience) {
-    between();
-    word none = untouched;
-    if (view_.find(tail_, ticket).value.compare_exchange_strong(none, value)) break;
-    if (patience == 0) {
-      push_slowly(value, ticket);
-      break;
-    }
-    ticket = queue_.cells_.tail.fetch_add(1);
-  }
-  view_.end();
-}
-
-template <class T, class P, std::size_t S, std::size_t A>
-void wf_queue<T, P, S, A>::handle::push_slowly(word value, word id) {
-  ++slow_pushes_;
-  enqueue_request& mine = mine_.enqueue;
-  mine.value.store(value);
-  mine.state.store(pending | id);
-  position at = tail_;  // the helpers' cell may be in an earlier segment than the last ticket's
-  do {
-    const word ticket = queue_.cells_.tail.fetch_add(1);
-    cell& c = view_.find(at, ticket);
-    word none = 0;
-    // Whoever closes the cell after we have found it open sees our request in it.
-    if (c.enqueue.compare_exchange_strong(none, id) && c.value.load() == untouched) {
-      word state = pending | id;
-      mine.state.compare_exchange_strong(state, ticket);
-    }
-    between();
-  } while ((mine.state.load() & pending) != 0);
-  const word ticket = mine.state.load();
-  queue_.commit(view_.find(tail_, ticket), value, ticket);
-}
-
-/// The item in the cell; or `closed`, when there will be none, and `untouched`, when the queue was empty as well.
-template <class T, class P, std::size_t S, std::size_t A>
-auto wf_queue<T, P, S, A>::handle::settle(cell& c, word ticket) -> word {
-  word value = c.value.load();
-  for (unsigned turns = queue_.limits_.wait; turns != 0 && value == untouched; --turns) {
-    if (queue_.cells_.tail.load() <= ticket) break;
-    P::turn();
-    value = c.value.load();
-  }
-  between();
-  if (value == untouched && c.value.compare_exchange_strong(value, closed)) value = closed;
-  if (value != closed) return value;
-  if (c.enqueue.load() == 0) offer(c, ticket);
-  if (const word id = c.enqueue.load(); id != no_request) complete(c, ticket, id);
-  value = c.value.load();
-  return value == closed && queue_.cells_.tail.load() <= ticket ? untouched : value;
-}
-
-/// Offers a closed cell to a peer that asks to enqueue, or to nobody.
-template <class T, class P, std::size_t S, std::size_t A>
-void wf_queue<T, P, S, A>::handle::offer(cell& c, word ticket) {
-  word state = enqueue_peer_->enqueue.state.load();
-  if (unhelped_ != 0 && unhelped_ != (state & ~pending)) {
-    unhelped_ = 0;
-    enqueue_peer_ = &queue_.records_.after(*enqueue_peer_);
-    state = enqueue_peer_->enqueue.state.load();
-  }
-  between();
-  const word id = state & ~pending;
-  word none = 0;
-  if ((state & pending) != 0 && id <= ticket && !c.enqueue.compare_exchange_strong(none, id))
-    unhelped_ = id;  // this peer next again
-  else enqueue_peer_ = &queue_.records_.after(*enqueue_peer_);
-  none = 0;
-  c.enqueue.compare_exchange_strong(none, no_request);
-}
-
-/// Puts the value of a request into the cell that is offered to it, unless the request has another cell.
-template <class T, class P, std::size_t S, std::size_t A>
-void wf_queue<T, P, S, A>::handle::complete(cell& c, word ticket, word id) {
-  queue_.records_.for_each([&](record& r) {
-    word state = r.enqueue.state.load();
-    between();
-    const word value = r.enqueue.value.load();  // of that request, if its state is the same below
-    between();
-    if (state == (pending | id) && r.enqueue.state.compare_exchange_strong(state, ticket)) state = ticket;
-    // As long as the cell is closed, the request's owner is not done with it.
-    if (state == ticket && c.value.load() == closed) queue_.commit(c, value, ticket);
-  });
-}
-
-template <class T, class P, std::size_t S, std::size_t A>
-bool wf_queue<T, P, S, A>::handle::pop(T& out) {
-  const word before = head_.id;
-  word ticket = view_.begin(head_, queue_.cells_.head);
-  word value = untouched;
-  for (unsigned patience = queue_.limits_.patience;; --patience) {
-    between();
-    cell& c = view_.find(head_, ticket);
-    value = settle(c, ticket);
-    word nobody = 0;
-    if (value == untouched || (value != closed && c.dequeue.compare_exchange_strong(nobody, ticket))) break;
-    if (patience == 0) {
-      value = pop_slowly(ticket);
-      break;
-    }
-    ticket = queue_.cells_.head.fetch_add(1);
-  }
-  if (value != untouched) {
-    help(*dequeue_peer_);
-    dequeue_peer_ = &queue_.records_.after(*dequeue_peer_);
-  }
-  view_.end();
-  if (head_.id != before) view_.clean(head_);
-  if (value != untouched) out = std::bit_cast<T>(value);
-  return value != untouched;
-}
-
-template <class T, class P, std::size_t S, std::size_t A>
-auto wf_queue<T, P, S, A>::handle::pop_slowly(word id) -> word {
-  ++slow_pops_;
-  dequeue_request& mine = mine_.dequeue;
-  mine.id.store(id);
-  mine.from.store(head_.at);
-  mine.state.store(pending | id);
-  serve(mine, id, head_);
-  between();
-  const word ticket = mine.state.load();
-  const word value = view_.find(head_, ticket).value.load();
-  raise(queue_.cells_.head, ticket + 1);
-  return value == closed ? untouched : value;
-}
-
-template <class T, class P, std::size_t S, std::size_t A>
-void wf_queue<T, P, S, A>::handle::help(record& peer) {
-  dequeue_request& r = peer.dequeue;
-  word state = r.state.load();
-  const word id = r.id.load();
-  if ((state & pending) == 0 || (state & ~pending) < id) return;
-  const position from{r.from.load(), array::segment_of(id)};
-  view_.need_from(from.id);
-  between();
-  // Still under way, so its owner's announcement stood when ours was out.
-  state = r.state.load();
-  if ((state & pending) != 0 && r.id.load() == id) serve(r, id, from);
-}
-
-/// Until the request with that number is answered: finds a candidate, that is, a cell with an item that is not taken
-/// yet or one that shows that the queue is empty, announces it, and takes the announced one's item for the request.
-template <class T, class P, std::size_t S, std::size_t A>
-void wf_queue<T, P, S, A>::handle::serve(dequeue_request& r, word id, position from) {
-  word state = r.state.load();
-  word prior = id;
-  word visited = id;
-  for (word candidate = 0;;) {
-    for (position at = from; candidate == 0 && state == (pending | prior);) {
-      cell& c = view_.find(at, ++visited);
-      const word value = settle(c, visited);
-      between();
-      if (value == untouched || (value != closed && c.dequeue.load() == 0)) candidate = visited;
-      else state = r.state.load();
-    }
-    if (candidate != 0) {
-      word expected = pending | prior;
-      r.state.compare_exchange_strong(expected, pending | candidate);
-      state = r.state.load();
-    }
-    if ((state & pending) == 0 || r.id.load() != id) return;
-    const word announced = state & ~pending;
-    cell& c = view_.find(from, announced);
-    between();
-    word nobody = 0;
-    if (c.value.load() == closed || c.dequeue.compare_exchange_strong(nobody, id) || nobody == id) {
-      between();
-      r.state.compare_exchange_strong(state, announced);
-      return;
-    }
-    prior = announced;
-    if (announced >= visited) {
-      visited = announced;
-      candidate = 0;
-    }
-  }
-}
 
 }  // namespace muster::bench::inline MUSTER_ABI
