@@ -15,10 +15,6 @@
 namespace muster::bench {
 namespace {
 
-contender baseline(std::string name, std::string note, unsigned topics) {
-  return {.name = std::move(name), .family = "baseline", .role = "baseline", .note = std::move(note), .topics = topics};
-}
-
 /// One shared word, as many fetch-adds as there are items: what a queue that claims items one by one cannot beat.
 struct alignas(isolation_size) counter {
   std::atomic<std::uint64_t> value{0};
@@ -90,58 +86,54 @@ outcome run_schedule(const stall_spec& spec) {
 }  // namespace
 
 void add_baselines(catalogue& to) {
-  contender c =
-      baseline("rigtorp-style ring", "single producer and consumer, cached indices; our own code", one_to_one);
-  c.stream = run_stream<cached_index_ring>;
-  to.all.push_back(c);
-
-  c = baseline("mutex queue", "a ring, std::mutex and two std::condition_variable",
-               one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer);
-  c.stream = run_stream<mutex_ring<item>>;
-  c.stall = run_stall<mutex_ring<sluggish>>;
-  to.all.push_back(c);
-
-  c = baseline("FFQ^s as printed", "Algorithm 1 with erratum, aligned cells; flow control outside",
-               one_to_one | fan_out | slow_consumer | topic::exchange | pairs_alone);
-  c.family = "ffq paper";
-  c.role = "paper";
-  c.stream = run_stream<ffq_spmc_paper<item>>;
-  c.stall = run_stall<ffq_spmc_paper<sluggish>>;
-  c.exchange = run_exchange<ffq_spmc_paper<item, ffq_packed_cell>, ffq_spmc_paper<item, ffq_packed_cell, false>>;
-  c.team = run_pairs<both_ends<ffq_spmc_paper<item>>>;
-  to.all.push_back(c);
-
-  c = baseline("FFQ^s as printed, one consumer", "the same without the atomic increment of head", pairs_alone);
-  c.family = "ffq paper";
-  c.role = "paper";
-  c.team = run_pairs<both_ends<ffq_spmc_paper<item, ffq_aligned_cell, false>>>;
-  to.all.push_back(c);
-
-  c = baseline("raw fetch-add",
-               "no queue: each consumer one fetch-add per item on one word; several producers likewise",
-               fan_out | many_to_many | queue_pairs);
-  c.role = "limit";
-  c.stream = run_fetch_add;
-  c.team = run_pairs<two_counters>;
-  to.all.push_back(c);
-
-  c = baseline("schedule alone", "no queue: how late the machine lets the producer be", slow_consumer);
-  c.role = "limit";
-  c.stall = run_schedule;
-  to.all.push_back(c);
-
-  c = baseline("half buffers", "no queue: 2048 items per hand-over; what moving the cache lines alone costs",
-               one_to_one | between_processes);
-  c.role = "limit";
-  c.stream = run_stream<half_buffers_of_items<true>>;
-  c.between = run_between<half_buffers_of_parcels<true>>;
-  to.all.push_back(c);
-
-  c = baseline("half buffers, only read", "the same with a consumer that writes nothing into the lines it has emptied",
-               one_to_one | between_processes);
-  c.stream = run_stream<half_buffers_of_items<false>>;
-  c.between = run_between<half_buffers_of_parcels<false>>;
-  to.all.push_back(c);
+  to.add(
+      "baseline", "baseline",
+      {{.name = "rigtorp-style ring",
+        .note = "single producer and consumer, cached indices; our own code",
+        .topics = one_to_one,
+        .stream = run_stream<cached_index_ring>},
+       {.name = "mutex queue",
+        .note = "a ring, std::mutex and two std::condition_variable",
+        .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
+        .stream = run_stream<mutex_ring<item>>,
+        .stall = run_stall<mutex_ring<sluggish>>},
+       {.name = "FFQ^s as printed",
+        .family = "ffq paper",
+        .role = "paper",
+        .note = "Algorithm 1 with erratum, aligned cells; flow control outside",
+        .topics = one_to_one | fan_out | slow_consumer | topic::exchange | pairs_alone,
+        .stream = run_stream<ffq_spmc_paper<item>>,
+        .exchange = run_exchange<ffq_spmc_paper<item, ffq_packed_cell>, ffq_spmc_paper<item, ffq_packed_cell, false>>,
+        .stall = run_stall<ffq_spmc_paper<sluggish>>,
+        .team = run_pairs<both_ends<ffq_spmc_paper<item>>>},
+       {.name = "FFQ^s as printed, one consumer",
+        .family = "ffq paper",
+        .role = "paper",
+        .note = "the same without the atomic increment of head",
+        .topics = pairs_alone,
+        .team = run_pairs<both_ends<ffq_spmc_paper<item, ffq_aligned_cell, false>>>},
+       {.name = "raw fetch-add",
+        .role = "limit",
+        .note = "no queue: each consumer one fetch-add per item on one word; several producers likewise",
+        .topics = fan_out | many_to_many | queue_pairs,
+        .stream = run_fetch_add,
+        .team = run_pairs<two_counters>},
+       {.name = "schedule alone",
+        .role = "limit",
+        .note = "no queue: how late the machine lets the producer be",
+        .topics = slow_consumer,
+        .stall = run_schedule},
+       {.name = "half buffers",
+        .role = "limit",
+        .note = "no queue: 2048 items per hand-over; what moving the cache lines alone costs",
+        .topics = one_to_one | between_processes,
+        .stream = run_stream<half_buffers_of_items<true>>,
+        .between = run_between<half_buffers_of_parcels<true>>},
+       {.name = "half buffers, only read",
+        .note = "the same with a consumer that writes nothing into the lines it has emptied",
+        .topics = one_to_one | between_processes,
+        .stream = run_stream<half_buffers_of_items<false>>,
+        .between = run_between<half_buffers_of_parcels<false>>}});
 }
 
 }  // namespace muster::bench

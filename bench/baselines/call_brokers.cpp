@@ -211,24 +211,17 @@ outcome run_sockets(const call_spec& spec) {
 }  // namespace
 
 void add_call_brokers(catalogue& to) {
-  const auto add = [&](const char* name, const char* role, const char* note, unsigned fibers,
-                       outcome (*run)(const call_spec&)) {
-    contender c;
-    c.name = name;
-    c.family = "kernel";
-    c.role = role;
-    c.note = note;
-    c.fibers = fibers;
-    c.call_between = run;
-    to.all.push_back(c);
-  };
-  add("native", "limit", "the process makes its calls", 1, run_native);
-  add("seccomp notification", "baseline", "SECCOMP_RET_USER_NOTIF; a thread of another process answers", 1,
-      run_notifications);
-  add("ptrace", "baseline", "SECCOMP_RET_TRACE; the tracer sets the result", 1, run_traced);
-  add("socket pair", "baseline",
-      "SOCK_SEQPACKET; a write and a read for each call on each side; fibers wait for each other's replies", 64,
-      run_sockets);
+  to.add(
+      "kernel", "baseline",
+      {{.name = "native", .role = "limit", .note = "the process makes its calls", .call_between = run_native},
+       {.name = "seccomp notification",
+        .note = "SECCOMP_RET_USER_NOTIF; a thread of another process answers",
+        .call_between = run_notifications},
+       {.name = "ptrace", .note = "SECCOMP_RET_TRACE; the tracer sets the result", .call_between = run_traced},
+       {.name = "socket pair",
+        .note = "SOCK_SEQPACKET; a write and a read for each call on each side; fibers wait for each other's replies",
+        .fibers = 64,
+        .call_between = run_sockets}});
 }
 
 }  // namespace muster::bench

@@ -38,19 +38,14 @@ outcome run_native(const call_spec& spec) {
 }  // namespace
 
 void add_call_baselines(catalogue& to) {
-  contender c;
-  c.name = "Vyukov's ring both ways";
-  c.family = "baseline";
-  c.role = "baseline";
-  c.note = "bounded, of many producers and consumers; all carriers share both; our own code";
-  c.call = run_calls<two_rings>;
-  to.all.push_back(c);
-
-  c.name = "native getppid()";
-  c.role = "limit";
-  c.note = "no queue: each caller makes its call";
-  c.call = run_native;
-  to.all.push_back(c);
+  to.add("baseline", "baseline",
+         {{.name = "Vyukov's ring both ways",
+           .note = "bounded, of many producers and consumers; all carriers share both; our own code",
+           .call = run_calls<two_rings>},
+          {.name = "native getppid()",
+           .role = "limit",
+           .note = "no queue: each caller makes its call",
+           .call = run_native}});
 }
 
 }  // namespace muster::bench

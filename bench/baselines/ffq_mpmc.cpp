@@ -22,26 +22,21 @@ outcome run_laid_out(const exchange_spec& spec) {
 }  // namespace
 
 void add_ffq_mpmc(catalogue& to) {
-  contender c{.name = "FFQ^m as printed", .family = "ffq paper", .role = "paper"};
-  c.note = "Algorithm 2 with erratum, cmpxchg16b, aligned cells; flow control outside";
-  c.topics = fan_out | many_to_many | slow_consumer | queue_pairs;
-  c.stream = run_stream<ffq_mpmc_paper<item>>;
-  c.team = run_pairs<both_ends<ffq_mpmc_paper<item>>>;
-  c.stall = run_stall<ffq_mpmc_paper<sluggish>>;
-  to.all.push_back(c);
-
-  const auto with = [&](const char* name, outcome (*run)(const exchange_spec&)) {
-    contender laid_out = c;
-    laid_out.name = name;
-    laid_out.note = "a cell has 32 bytes where the paper's has 24: its two words are changed at once";
-    laid_out.topics = queue_layouts;
-    laid_out.exchange = run;
-    to.all.push_back(laid_out);
+  to.add("ffq paper", "paper",
+         {{.name = "FFQ^m as printed",
+           .note = "Algorithm 2 with erratum, cmpxchg16b, aligned cells; flow control outside",
+           .topics = fan_out | many_to_many | slow_consumer | queue_pairs,
+           .stream = run_stream<ffq_mpmc_paper<item>>,
+           .stall = run_stall<ffq_mpmc_paper<sluggish>>,
+           .team = run_pairs<both_ends<ffq_mpmc_paper<item>>>}});
+  const auto add = [&](const char* name, runner<exchange_spec> run) {
+    const char* const note = "a cell has 32 bytes where the paper's has 24: its two words are changed at once";
+    to.add("ffq paper", "paper", {{.name = name, .note = note, .topics = queue_layouts, .exchange = run}});
   };
-  with("FFQ^m, not aligned", run_laid_out<layout::packed>);
-  with("FFQ^m, aligned", run_laid_out<layout::aligned>);
-  with("FFQ^m, randomized", run_laid_out<layout::rotated>);
-  with("FFQ^m, both", run_laid_out<layout::aligned_rotated>);
+  add("FFQ^m, not aligned", run_laid_out<layout::packed>);
+  add("FFQ^m, aligned", run_laid_out<layout::aligned>);
+  add("FFQ^m, randomized", run_laid_out<layout::rotated>);
+  add("FFQ^m, both", run_laid_out<layout::aligned_rotated>);
 }
 
 }  // namespace muster::bench

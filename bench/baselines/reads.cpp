@@ -170,24 +170,16 @@ std::string why_no_io_uring() {
 }  // namespace
 
 void add_reads(catalogue& to) {
-  contender c;
-  c.name = "native";
-  c.family = "kernel";
-  c.role = "limit";
-  c.note = "pread(2), one after another";
-  c.read = run_native;
-  to.all.push_back(c);
-
+  to.add("kernel", "limit", {{.name = "native", .note = "pread(2), one after another", .read = run_native}});
   if (const std::string why = why_no_io_uring(); !why.empty()) {
     to.missing.push_back({"io_uring", "", why});
     return;
   }
-  c.name = "io_uring";
-  c.role = "baseline";
-  c.note = "without a sandbox; all reads with one io_uring_enter(2)";
-  c.fibers = 64;
-  c.read = run_io_uring;
-  to.all.push_back(c);
+  to.add("kernel", "baseline",
+         {{.name = "io_uring",
+           .note = "without a sandbox; all reads with one io_uring_enter(2)",
+           .fibers = 64,
+           .read = run_io_uring}});
 }
 
 }  // namespace muster::bench

@@ -67,34 +67,27 @@ class spinning {
   float value_ = 1;
 };
 
-contender one(std::string name, std::string family, std::string role, std::string note, unsigned fibers) {
-  return {.name = std::move(name),
-          .family = std::move(family),
-          .role = std::move(role),
-          .note = std::move(note),
-          .topics = shared_object,
-          .fibers = fibers};
-}
-
 }  // namespace
 
 void add_shared_objects(catalogue& to) {
-  contender c = one("Osci as printed", "osci paper", "paper", "Algorithm 1, unfilled places corrected; our fibers", 64);
-  c.team = run_object<printed>;
-  to.all.push_back(c);
-
-  c = one("std::mutex", "std", "peer", "", 1);
-  c.team = run_object<locked>;
-  to.all.push_back(c);
-
-  c = one("spin lock", "baseline", "baseline", "test and set: one exchange and one store", 1);
-  c.team = run_object<spinning>;
-  to.all.push_back(c);
-
-  c = one("ideal", "baseline", "limit", "every carrier an object of its own: one thread alone, times the processors",
-          1);
-  c.team = run_ideal_object;
-  to.all.push_back(c);
+  to.add("baseline", "baseline",
+         {{.name = "Osci as printed",
+           .family = "osci paper",
+           .role = "paper",
+           .note = "Algorithm 1, unfilled places corrected; our fibers",
+           .topics = shared_object,
+           .fibers = 64,
+           .team = run_object<printed>},
+          {.name = "std::mutex", .family = "std", .role = "peer", .topics = shared_object, .team = run_object<locked>},
+          {.name = "spin lock",
+           .note = "test and set: one exchange and one store",
+           .topics = shared_object,
+           .team = run_object<spinning>},
+          {.name = "ideal",
+           .role = "limit",
+           .note = "every carrier an object of its own: one thread alone, times the processors",
+           .topics = shared_object,
+           .team = run_ideal_object}});
 }
 
 }  // namespace muster::bench

@@ -48,18 +48,10 @@ outcome run_spawn(const start_spec& spec) {
 }  // namespace
 
 void add_starts(catalogue& to) {
-  const auto add = [&](const char* name, const char* note, outcome (*run)(const start_spec&)) {
-    contender c;
-    c.name = name;
-    c.family = "kernel";
-    c.role = "limit";
-    c.note = note;
-    c.start = run;
-    to.all.push_back(c);
-  };
-  add("fork", "the child exits; no sandbox", run_fork);
-  add("fork and exec", "of /bin/true; no sandbox", run_fork_and_exec);
-  add("posix_spawn", "of /bin/true; no sandbox", run_spawn);
+  to.add("kernel", "limit",
+         {{.name = "fork", .note = "the child exits; no sandbox", .start = run_fork},
+          {.name = "fork and exec", .note = "of /bin/true; no sandbox", .start = run_fork_and_exec},
+          {.name = "posix_spawn", .note = "of /bin/true; no sandbox", .start = run_spawn}});
 }
 
 }  // namespace muster::bench

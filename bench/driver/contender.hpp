@@ -152,6 +152,10 @@ enum topic : unsigned {
   model_figure7 = 1U << 31U,
 };
 
+/// Most are plain functions: there are many contenders, and this is quick to copy and to compile.
+template <class Spec>
+using runner = outcome (*)(const Spec&);
+
 struct contender {
   std::string name{};
   std::string family{};  // the library it comes from
@@ -162,20 +166,20 @@ struct contender {
                            // If false, items out of order are counted and shown.
   bool strict = true;      // one order over all producers; where that matters, a peer without it is a baseline
   std::string no_stall{};  // why it cannot take part in slow_consumer; empty if it can
-  std::function<outcome(const stream_spec&)> stream{};
-  std::function<outcome(const stream_spec&)> between{};  // instead: parcels from process to process (between.hpp)
-  std::function<outcome(const exchange_spec&)> exchange{};
-  std::function<outcome(const stall_spec&)> stall{};
+  runner<stream_spec> stream = nullptr;
+  runner<stream_spec> between = nullptr;  // instead: parcels from process to process (between.hpp)
+  runner<exchange_spec> exchange = nullptr;
+  runner<stall_spec> stall = nullptr;
   unsigned fibers = 1;  // of each carrier: its best number, for experiments that do not vary it
-  std::function<outcome(const team_spec&)> team{};
+  runner<team_spec> team = nullptr;
   std::function<outcome(const fork_spec&)> fork{};
-  std::function<outcome(const heap_spec&)> heap{};
+  runner<heap_spec> heap = nullptr;
   std::function<outcome(const model_spec&)> model{};
-  std::function<outcome(const call_spec&)> call{};          // within one process
-  std::function<outcome(const call_spec&)> call_between{};  // instead: from a process to another
-  std::function<outcome(const read_spec&)> read{};
-  std::function<outcome(const start_spec&)> start{};
-  std::function<outcome(const crowd_spec&)> crowd{};
+  runner<call_spec> call = nullptr;          // within one process
+  runner<call_spec> call_between = nullptr;  // instead: from a process to another
+  runner<read_spec> read = nullptr;
+  runner<start_spec> start = nullptr;
+  runner<crowd_spec> crowd = nullptr;
   bool on_device = false;  // a heap that is timed on a GPU; others are counted on the emulation of one
 
   // Dispatch on the kind of workload.
@@ -202,6 +206,9 @@ struct catalogue {
   std::vector<contender> all;
   std::vector<left_out> missing;
 
+  /// Adds rows of a family. A row that names a family or a role of its own keeps it.
+  void add(const char* family, const char* role, std::vector<contender> rows);
+  void add(contender row) { all.push_back(std::move(row)); }
   std::vector<const contender*> about(topic t) const {
     std::vector<const contender*> found;
     for (const contender& c : all) {

@@ -21,6 +21,14 @@ std::string lower(std::string text) {
 
 }  // namespace
 
+void catalogue::add(const char* family, const char* role, std::vector<contender> rows) {
+  for (contender& row : rows) {
+    if (row.family.empty()) row.family = family;
+    if (row.role.empty()) row.role = role;
+    all.push_back(std::move(row));
+  }
+}
+
 void keep_only(catalogue& contenders, const std::vector<std::string>& wanted) {
   if (wanted.empty()) return;
   // Words are separated by commas. So a word also matches all names that begin with it and a comma.

@@ -50,23 +50,16 @@ outcome run_guarded(const call_spec& spec) {
 }  // namespace
 
 void add_calls(catalogue& to) {
-  contender c;
-  c.name = "spmc_queue + spsc_queue";
-  c.family = "muster";
-  c.role = "ours";
-  c.note = "submissions and responses; each carrier has its own";
-  c.call = run_calls<call_queues>;
-  to.all.push_back(c);
-
-  c.name = "spmc_queue both ways";
-  c.note = "submissions and responses; each carrier has its own; each cell has a line";
-  c.call = run_calls<call_queues_by_cell>;
-  to.all.push_back(c);
-
-  c.name = "guarded ring + slots";
-  c.note = "what a sandbox has: the broker's side believes nothing, and sleeps when idle";
-  c.call = run_guarded;
-  to.all.push_back(c);
+  to.add("muster", "ours",
+         {{.name = "spmc_queue + spsc_queue",
+           .note = "submissions and responses; each carrier has its own",
+           .call = run_calls<call_queues>},
+          {.name = "spmc_queue both ways",
+           .note = "submissions and responses; each carrier has its own; each cell has a line",
+           .call = run_calls<call_queues_by_cell>},
+          {.name = "guarded ring + slots",
+           .note = "what a sandbox has: the broker's side believes nothing, and sleeps when idle",
+           .call = run_guarded}});
 }
 
 }  // namespace muster::bench

@@ -8,20 +8,14 @@
 namespace muster::bench {
 namespace {
 
-contender one(std::string name, std::string role, unsigned fibers, std::string note) {
-  return {.name = std::move(name),
-          .family = "muster",
-          .role = std::move(role),
-          .note = std::move(note),
-          .topics = shared_object,
-          .fibers = fibers};
-}
-
 template <template <class...> class Algorithm>
-void add(catalogue& to, std::string name, std::string role, unsigned fibers, std::string note) {
-  contender c = one(name, role, fibers, note);
-  c.team = run_object<combined<Algorithm>>;
-  to.all.push_back(c);
+void add(catalogue& to, const char* name, const char* role, unsigned fibers, const char* note) {
+  to.add("muster", role,
+         {{.name = name,
+           .note = note,
+           .topics = shared_object,
+           .fibers = fibers,
+           .team = run_object<combined<Algorithm>>}});
 }
 
 }  // namespace

@@ -104,30 +104,27 @@ outcome run_threads(const team_spec& spec) {
   return result;
 }
 
-contender one(std::string name, std::string family, std::string role, std::string note) {
-  return {.name = std::move(name),
-          .family = std::move(family),
-          .role = std::move(role),
-          .note = std::move(note),
-          .topics = fiber_switch,
-          .fibers = 1024};
-}
-
 }  // namespace
 
 void add_fibers(catalogue& to) {
-  contender c = one("muster::fiber", "muster", "ours", "");
-  c.team = run_fibers;
-  to.all.push_back(c);
-
-  c = one("swapcontext", "ucontext", "peer", "a system call for the signal mask in each switch");
-  c.team = run_contexts;
-  to.all.push_back(c);
-
-  c = one("std::thread, sched_yield", "std", "peer", "kernel threads on one processor; turns are not checked");
-  c.fibers = 128;
-  c.team = run_threads;
-  to.all.push_back(c);
+  to.add("std", "peer",
+         {{.name = "muster::fiber",
+           .family = "muster",
+           .role = "ours",
+           .topics = fiber_switch,
+           .fibers = 1024,
+           .team = run_fibers},
+          {.name = "swapcontext",
+           .family = "ucontext",
+           .note = "a system call for the signal mask in each switch",
+           .topics = fiber_switch,
+           .fibers = 1024,
+           .team = run_contexts},
+          {.name = "std::thread, sched_yield",
+           .note = "kernel threads on one processor; turns are not checked",
+           .topics = fiber_switch,
+           .fibers = 128,
+           .team = run_threads}});
 }
 
 }  // namespace muster::bench

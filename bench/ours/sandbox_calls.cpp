@@ -102,25 +102,13 @@ outcome run_pread(const read_spec& spec) {
 }  // namespace
 
 void add_sandbox_calls(catalogue& to) {
-  contender c;
-  c.name = "sandbox";
-  c.family = "muster";
-  c.role = "ours";
-  c.note = "muster::inside::getppid()";
-  c.fibers = 64;
-  c.call_between = run_getppid<false>;
-  to.all.push_back(c);
-
-  c.name = "sandbox, unmodified code";
-  c.note = "the system call is trapped, and becomes one of muster::inside";
-  c.call_between = run_getppid<true>;
-  to.all.push_back(c);
-
-  c.name = "sandbox";
-  c.note = "muster::inside::pread()";
-  c.call_between = {};
-  c.read = run_pread;
-  to.all.push_back(c);
+  to.add("muster", "ours",
+         {{.name = "sandbox", .note = "muster::inside::getppid()", .fibers = 64, .call_between = run_getppid<false>},
+          {.name = "sandbox, unmodified code",
+           .note = "the system call is trapped, and becomes one of muster::inside",
+           .fibers = 64,
+           .call_between = run_getppid<true>},
+          {.name = "sandbox", .note = "muster::inside::pread()", .fibers = 64, .read = run_pread}});
 }
 
 }  // namespace muster::bench

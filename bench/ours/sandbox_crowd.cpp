@@ -178,13 +178,8 @@ outcome run_crowd(const crowd_spec& spec) {
 }  // namespace
 
 void add_sandbox_crowd(catalogue& to) {
-  contender c;
-  c.name = "sandbox";
-  c.family = "muster";
-  c.role = "ours";
-  c.note = "muster::inside::getppid(), one call after another";
-  c.crowd = run_crowd;
-  to.all.push_back(c);
+  to.add("muster", "ours",
+         {{.name = "sandbox", .note = "muster::inside::getppid(), one call after another", .crowd = run_crowd}});
 }
 
 }  // namespace muster::bench

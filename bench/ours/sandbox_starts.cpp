@@ -78,23 +78,20 @@ outcome run_jobs(const start_spec& spec) {
 }  // namespace
 
 void add_sandbox_starts(catalogue& to) {
-  const auto add = [&](const char* name, const char* note, std::function<outcome(const start_spec&)> run) {
-    contender c;
-    c.name = name;
-    c.family = "muster";
-    c.role = "ours";
-    c.note = note;
-    c.start = std::move(run);
-    to.all.push_back(c);
-  };
-  add("sandbox", "made by the program itself, a fork of it", run_sandboxes<made_by::program>);
-  add("sandbox from a zygote", "made by an early copy of the program, one after another",
-      run_sandboxes<made_by::zygote>);
-  add("sandbox from a zygote after a pause", "made of a process that the zygote has prepared in the pause",
-      run_sandboxes<made_by::zygote, pause::before_each>);
-  add("sandbox forked by a zygote after a pause", "the zygote prepares none",
-      run_sandboxes<made_by::zygote_without_spares, pause::before_each>);
-  add("job in a running sandbox", "one after another", run_jobs);
+  to.add("muster", "ours",
+         {{.name = "sandbox",
+           .note = "made by the program itself, a fork of it",
+           .start = run_sandboxes<made_by::program>},
+          {.name = "sandbox from a zygote",
+           .note = "made by an early copy of the program, one after another",
+           .start = run_sandboxes<made_by::zygote>},
+          {.name = "sandbox from a zygote after a pause",
+           .note = "made of a process that the zygote has prepared in the pause",
+           .start = run_sandboxes<made_by::zygote, pause::before_each>},
+          {.name = "sandbox forked by a zygote after a pause",
+           .note = "the zygote prepares none",
+           .start = run_sandboxes<made_by::zygote_without_spares, pause::before_each>},
+          {.name = "job in a running sandbox", .note = "one after another", .start = run_jobs}});
 }
 
 }  // namespace muster::bench

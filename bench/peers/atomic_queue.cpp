@@ -9,6 +9,7 @@
 // cores this happens within a second. It is measured as a peer all the same, and items out of order are counted.
 #include "driver/request.hpp"
 #include "driver/stall.hpp"
+#include "peers/by_try.hpp"
 
 #include <atomic_queue/atomic_queue.h>
 
@@ -37,22 +38,9 @@ class optimist {
   Queue queue_;
 };
 
-/// By try_push and try_pop, waiting outside.
 template <class Queue, class T>
-class by_try {
- public:
-  static constexpr ending ends_by = ending::drained;
-
-  by_try(std::size_t capacity, unsigned, unsigned) : queue_(static_cast<unsigned>(capacity)) {}
-
-  MUSTER_HOT void push(T value) {
-    until([&] { return queue_.try_push(std::move(value)); });
-  }
-  MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop(value); }
-
- private:
-  Queue queue_;
-};
+using try_outside = by_try<T, Queue, [](Queue& q, T& value) { return q.try_push(std::move(value)); },
+                           [](Queue& q, T& value) { return q.try_pop(value); }>;
 
 /// The queues whose size is a constant, behind the constructor of the others.
 template <class Queue, unsigned Size>
@@ -71,48 +59,38 @@ using spsc_element = atomic_queue::AtomicQueueB<item, allocator, item{0}, true, 
 using spsc_static = sized<atomic_queue::AtomicQueue<item, static_size, item{0}, true, true, false, true>, static_size>;
 using spsc_static2 = sized<atomic_queue::AtomicQueue2<item, static_size, true, true, false, true>, static_size>;
 
-contender peer(std::string name, std::string note, unsigned topics) {
-  return {.name = std::move(name),
-          .family = "atomic_queue",
-          .role = "peer",
-          .note = std::move(note),
-          .topics = topics,
-          .order = (topics & ~unsigned{one_to_one}) == 0};
-}
-
 }  // namespace
 
 void add_atomic_queue(catalogue& to) {
-  contender c = peer("atomic_queue spsc", "AtomicQueue of static size in SPSC mode, push and pop; item 0 is reserved",
-                     one_to_one);
-  c.stream = run_stream<optimist<spsc_static, item>>;
-  to.all.push_back(c);
-
-  c = peer("atomic_queue 2 spsc", "AtomicQueue2 of static size in SPSC mode, push and pop", one_to_one);
-  c.stream = run_stream<optimist<spsc_static2, item>>;
-  to.all.push_back(c);
-
-  c = peer("atomic_queue B", "push and pop, which spin without giving the core away; item 0 is reserved",
-           fan_out | many_to_many | slow_consumer);
-  c.no_stall = "takes only atomic items, whose copy cannot be interrupted";
-  c.stream = run_stream<optimist<element, item>>;
-  to.all.push_back(c);
-
-  c = peer("atomic_queue B try", "try_push and try_pop, waiting outside; item 0 is reserved; at least 64 entries",
-           fan_out | many_to_many | oversubscribed | topic::exchange);
-  c.stream = run_stream<by_try<element, item>>;
-  c.exchange = run_exchange<by_try<element, item>, by_try<spsc_element, item>>;
-  to.all.push_back(c);
-
-  c = peer("atomic_queue B2", "push and pop, which spin without giving the core away", fan_out | many_to_many);
-  c.stream = run_stream<optimist<element2, item>>;
-  to.all.push_back(c);
-
-  c = peer("atomic_queue B2 try", "try_push and try_pop, waiting outside; of static size in slow-consumer",
-           one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer);
-  c.stream = run_stream<by_try<element2, item>>;
-  c.stall = run_stall<by_try<sluggish2, sluggish>>;
-  to.all.push_back(c);
+  std::vector<contender> rows{{.name = "atomic_queue spsc",
+                               .note = "AtomicQueue of static size in SPSC mode, push and pop; item 0 is reserved",
+                               .topics = one_to_one,
+                               .stream = run_stream<optimist<spsc_static, item>>},
+                              {.name = "atomic_queue 2 spsc",
+                               .note = "AtomicQueue2 of static size in SPSC mode, push and pop",
+                               .topics = one_to_one,
+                               .stream = run_stream<optimist<spsc_static2, item>>},
+                              {.name = "atomic_queue B",
+                               .note = "push and pop, which spin without giving the core away; item 0 is reserved",
+                               .topics = fan_out | many_to_many | slow_consumer,
+                               .no_stall = "takes only atomic items, whose copy cannot be interrupted",
+                               .stream = run_stream<optimist<element, item>>},
+                              {.name = "atomic_queue B try",
+                               .note = "try_push and try_pop, waiting outside; item 0 is reserved; at least 64 entries",
+                               .topics = fan_out | many_to_many | oversubscribed | topic::exchange,
+                               .stream = run_stream<try_outside<element, item>>,
+                               .exchange = run_exchange<try_outside<element, item>, try_outside<spsc_element, item>>},
+                              {.name = "atomic_queue B2",
+                               .note = "push and pop, which spin without giving the core away",
+                               .topics = fan_out | many_to_many,
+                               .stream = run_stream<optimist<element2, item>>},
+                              {.name = "atomic_queue B2 try",
+                               .note = "try_push and try_pop, waiting outside; of static size in slow-consumer",
+                               .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
+                               .stream = run_stream<try_outside<element2, item>>,
+                               .stall = run_stall<try_outside<sluggish2, sluggish>>}};
+  for (contender& c : rows) c.order = (c.topics & ~unsigned{one_to_one}) == 0;
+  to.add("atomic_queue", "peer", std::move(rows));
 }
 
 }  // namespace muster::bench

@@ -3,8 +3,7 @@
 //
 // boost::lockfree: queue (Michael and Scott's list over a pool of nodes, strict FIFO), spsc_queue (a ring), and stack
 // (Treiber's).
-#include "driver/request.hpp"
-#include "driver/shared_pairs.hpp"
+#include "peers/by_try.hpp"
 
 #include <boost/lockfree/queue.hpp>
 #include <boost/lockfree/spsc_queue.hpp>
@@ -13,30 +12,18 @@
 namespace muster::bench {
 namespace {
 
-class boost_list {
+constexpr auto push_bounded = [](auto& q, item value) { return q.bounded_push(value); };
+constexpr auto push = [](auto& q, item value) { return q.push(value); };
+constexpr auto pop = [](auto& q, item& value) { return q.pop(value); };
+
+using boost_list = by_try<item, boost::lockfree::queue<item>, push_bounded, pop>;
+/// A queue or stack that begins with some nodes and makes more when they are used up.
+template <class Structure>
+using growing = by_try<item, Structure, push, pop>;
+
+class boost_ring : public by_try<item, boost::lockfree::spsc_queue<item>, push, pop> {
  public:
-  static constexpr ending ends_by = ending::drained;
-
-  boost_list(std::size_t capacity, unsigned, unsigned) : queue_(capacity) {}
-
-  MUSTER_HOT void push(item value) {
-    until([&] { return queue_.bounded_push(value); });
-  }
-  MUSTER_HOT bool try_pop(item& value) { return queue_.pop(value); }
-
- private:
-  boost::lockfree::queue<item> queue_;
-};
-
-class boost_ring {
- public:
-  static constexpr ending ends_by = ending::drained;
-
-  boost_ring(std::size_t capacity, unsigned, unsigned) : queue_(capacity) {}
-
-  MUSTER_HOT void push(item value) {
-    until([&] { return queue_.push(value); });
-  }
+  using by_try::by_try;
   MUSTER_HOT void push_n(const item* first, std::size_t n) {
     until([&] {
       const std::size_t taken = queue_.push(first, n);
@@ -45,64 +32,35 @@ class boost_ring {
       return n == 0;
     });
   }
-  MUSTER_HOT bool try_pop(item& value) { return queue_.pop(value); }
   MUSTER_HOT std::size_t try_pop_n(item* out, std::size_t n) { return queue_.pop(out, n); }
-
- private:
-  boost::lockfree::spsc_queue<item> queue_;
-};
-
-/// A queue or stack that begins with some nodes and makes more when they are used up.
-template <class Structure>
-class boost_pairs {
- public:
-  explicit boost_pairs(const team_spec&) : structure_(4096) {}
-
-  MUSTER_HOT void push(item value) {
-    until([&] { return structure_.push(value); });
-  }
-  MUSTER_HOT bool pop(item& value) { return structure_.pop(value); }
-
- private:
-  Structure structure_;
 };
 
 }  // namespace
 
 void add_boost(catalogue& to) {
-  contender c{.name = "boost lockfree::queue", .family = "boost", .role = "peer"};
-  c.note = "bounded_push and pop, waiting outside; trivially copyable items only";
-  c.topics = fan_out | many_to_many | oversubscribed | slow_consumer;
-  c.no_stall = "takes only trivially copyable items, whose copy cannot be interrupted";
-  c.stream = run_stream<boost_list>;
-  to.all.push_back(c);
-
-  c.name = "boost spsc_queue";
-  c.note = "push and pop, waiting outside";
-  c.topics = one_to_one;
-  c.no_stall.clear();
-  c.stream = run_stream<boost_ring>;
-  to.all.push_back(c);
-
-  c.name = "boost spsc_queue bulk(8)";
-  c.role = "baseline";
-  c.note = "eight items per operation; not compared with single-item queues";
-  c.stream = run_stream<boost_ring, take_eight, give_eight>;
-  to.all.push_back(c);
-
-  c.role = "peer";
-  c.note = "Michael and Scott's, over a pool of nodes";
-  c.stream = {};
-  c.name = "boost lockfree::queue";
-  c.topics = shared_queue | queue_pairs;
-  c.team = run_pairs<boost_pairs<boost::lockfree::queue<item>>>;
-  to.all.push_back(c);
-
-  c.name = "boost lockfree::stack";
-  c.note = "Treiber's, over a pool of nodes";
-  c.topics = shared_stack;
-  c.team = run_pairs<boost_pairs<boost::lockfree::stack<item>>>;
-  to.all.push_back(c);
+  to.add("boost", "peer",
+         {{.name = "boost lockfree::queue",
+           .note = "bounded_push and pop, waiting outside; trivially copyable items only",
+           .topics = fan_out | many_to_many | oversubscribed | slow_consumer,
+           .no_stall = "takes only trivially copyable items, whose copy cannot be interrupted",
+           .stream = run_stream<boost_list>},
+          {.name = "boost spsc_queue",
+           .note = "push and pop, waiting outside",
+           .topics = one_to_one,
+           .stream = run_stream<boost_ring>},
+          {.name = "boost spsc_queue bulk(8)",
+           .role = "baseline",
+           .note = "eight items per operation; not compared with single-item queues",
+           .topics = one_to_one,
+           .stream = run_stream<boost_ring, take_eight, give_eight>},
+          {.name = "boost lockfree::queue",
+           .note = "Michael and Scott's, over a pool of nodes",
+           .topics = shared_queue | queue_pairs,
+           .team = run_pairs<growing<boost::lockfree::queue<item>>>},
+          {.name = "boost lockfree::stack",
+           .note = "Treiber's, over a pool of nodes",
+           .topics = shared_stack,
+           .team = run_pairs<growing<boost::lockfree::stack<item>>>}});
 }
 
 }  // namespace muster::bench

@@ -44,13 +44,10 @@ void add_bubblewrap(catalogue& to) {
     to.missing.push_back({"bubblewrap", "", "left out: bwrap makes no sandbox here: it needs name spaces of a user"});
     return;
   }
-  contender c;
-  c.name = "bubblewrap";
-  c.family = "bubblewrap";
-  c.role = "peer";
-  c.note = "bwrap --unshare-all --ro-bind / / --cap-drop ALL, of /bin/true";
-  c.start = run_wrapped;
-  to.all.push_back(c);
+  to.add("bubblewrap", "peer",
+         {{.name = "bubblewrap",
+           .note = "bwrap --unshare-all --ro-bind / / --cap-drop ALL, of /bin/true",
+           .start = run_wrapped}});
 }
 
 }  // namespace muster::bench

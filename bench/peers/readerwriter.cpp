@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // moodycamel::ReaderWriterQueue (a ring of rings) and its circular buffer. One producer, one consumer.
-#include "driver/stream.hpp"
+#include "peers/by_try.hpp"
 
 #include <readerwriterqueue/readerwritercircularbuffer.h>
 #include <readerwriterqueue/readerwriterqueue.h>
@@ -11,36 +11,21 @@ namespace muster::bench {
 namespace {
 
 template <class Queue>
-class reader_writer {
- public:
-  static constexpr ending ends_by = ending::drained;
-
-  reader_writer(std::size_t capacity, unsigned, unsigned) : queue_(capacity) {}
-
-  MUSTER_HOT void push(item value) {
-    until([&] { return queue_.try_enqueue(value); });
-  }
-  MUSTER_HOT bool try_pop(item& value) { return queue_.try_dequeue(value); }
-
- private:
-  Queue queue_;
-};
+using reader_writer = by_try<item, Queue, [](Queue& q, item value) { return q.try_enqueue(value); },
+                             [](Queue& q, item& value) { return q.try_dequeue(value); }>;
 
 }  // namespace
 
 void add_readerwriter(catalogue& to) {
-  contender c{.name = "readerwriterqueue",
-              .family = "readerwriterqueue",
-              .role = "peer",
-              .note = "moodycamel::ReaderWriterQueue by try_enqueue and try_dequeue, waiting outside",
-              .topics = one_to_one,
-              .stream = run_stream<reader_writer<moodycamel::ReaderWriterQueue<item>>>};
-  to.all.push_back(c);
-
-  c.name = "readerwriterqueue circular";
-  c.note = "BlockingReaderWriterCircularBuffer by its try_ operations, waiting outside";
-  c.stream = run_stream<reader_writer<moodycamel::BlockingReaderWriterCircularBuffer<item>>>;
-  to.all.push_back(c);
+  to.add("readerwriterqueue", "peer",
+         {{.name = "readerwriterqueue",
+           .note = "moodycamel::ReaderWriterQueue by try_enqueue and try_dequeue, waiting outside",
+           .topics = one_to_one,
+           .stream = run_stream<reader_writer<moodycamel::ReaderWriterQueue<item>>>},
+          {.name = "readerwriterqueue circular",
+           .note = "BlockingReaderWriterCircularBuffer by its try_ operations, waiting outside",
+           .topics = one_to_one,
+           .stream = run_stream<reader_writer<moodycamel::BlockingReaderWriterCircularBuffer<item>>>}});
 }
 
 }  // namespace muster::bench

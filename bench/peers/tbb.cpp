@@ -41,22 +41,17 @@ class tbb_bounded {
 }  // namespace
 
 void add_tbb(catalogue& to) {
-  contender c{.name = "tbb concurrent_bounded_queue",
-              .family = "tbb",
-              .role = "peer",
-              .note = "blocking push and pop",
-              .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
-              .stream = run_stream<tbb_bounded<item, false>>,
-              .stall = run_stall<tbb_bounded<sluggish, false>>};
-  to.all.push_back(c);
-
-  c.name = "tbb concurrent_bounded_queue try";
-  c.note = "try_push and try_pop, waiting outside";
-  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | queue_pairs;
-  c.stream = run_stream<tbb_bounded<item, true>>;
-  c.team = run_pairs<both_ends<tbb_bounded<item, true>>>;
-  c.stall = {};
-  to.all.push_back(c);
+  to.add("tbb", "peer",
+         {{.name = "tbb concurrent_bounded_queue",
+           .note = "blocking push and pop",
+           .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
+           .stream = run_stream<tbb_bounded<item, false>>,
+           .stall = run_stall<tbb_bounded<sluggish, false>>},
+          {.name = "tbb concurrent_bounded_queue try",
+           .note = "try_push and try_pop, waiting outside",
+           .topics = one_to_one | fan_out | many_to_many | oversubscribed | queue_pairs,
+           .stream = run_stream<tbb_bounded<item, true>>,
+           .team = run_pairs<both_ends<tbb_bounded<item, true>>>}});
 }
 
 }  // namespace muster::bench

@@ -59,27 +59,21 @@ class ramalhete {
 }  // namespace
 
 void add_xenium(catalogue& to) {
-  contender c{
-      .name = "xenium vyukov_bounded_queue",
-      .family = "xenium",
-      .role = "peer",
-      .note = "weak try_push and try_pop, waiting outside",
-      .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs,
-      .stream = run_stream<vyukov<item>>,
-      .exchange = run_exchange<vyukov<item>, vyukov<item>>,
-      .stall = run_stall<vyukov<sluggish>>,
-      .team = run_pairs<both_ends<vyukov<item>>>};
-  to.all.push_back(c);
-
-  c.name = "xenium ramalhete_queue";
-  c.note = "unbounded: its producers never wait; epoch-based reclamation";
-  c.topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | shared_queue | queue_pairs;
-  c.no_stall = "stores pointers, whose copy cannot be interrupted";
-  c.stream = run_stream<ramalhete>;
-  c.team = run_pairs<both_ends<ramalhete>>;
-  c.exchange = {};
-  c.stall = {};
-  to.all.push_back(c);
+  to.add(
+      "xenium", "peer",
+      {{.name = "xenium vyukov_bounded_queue",
+        .note = "weak try_push and try_pop, waiting outside",
+        .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs,
+        .stream = run_stream<vyukov<item>>,
+        .exchange = run_exchange<vyukov<item>, vyukov<item>>,
+        .stall = run_stall<vyukov<sluggish>>,
+        .team = run_pairs<both_ends<vyukov<item>>>},
+       {.name = "xenium ramalhete_queue",
+        .note = "unbounded: its producers never wait; epoch-based reclamation",
+        .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | shared_queue | queue_pairs,
+        .no_stall = "stores pointers, whose copy cannot be interrupted",
+        .stream = run_stream<ramalhete>,
+        .team = run_pairs<both_ends<ramalhete>>}});
 }
 
 }  // namespace muster::bench

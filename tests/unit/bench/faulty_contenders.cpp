@@ -10,13 +10,13 @@
 namespace muster::bench {
 namespace {
 
-contender wrong(std::string name, std::string role, std::function<outcome(const stream_spec&)> run) {
+contender wrong(std::string name, std::string role, runner<stream_spec> run) {
   contender c;
   c.name = std::move(name);
   c.family = c.name;
   c.role = std::move(role);
   c.topics = one_to_one;
-  c.stream = std::move(run);
+  c.stream = run;
   return c;
 }
 
