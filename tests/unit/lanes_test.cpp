@@ -98,7 +98,7 @@ TEST(lanes_test, refuses_impossible_requests_in_its_own_name) {
   EXPECT_EQ(message(0, {}).find("lanes: "), 0U);
   EXPECT_NE(message(4, {.producers = 0}).find("producers is 0; it must be at least 1"), std::string::npos);
   EXPECT_NE(message(4, {.threads = 0}).find("threads"), std::string::npos);
-  EXPECT_NE(message(4, {.producers = ~std::size_t{0}}).find("the most is 16777216"), std::string::npos);
+  EXPECT_NE(message(4, {.producers = ~std::size_t{0}}).find("it must be at most 16777216"), std::string::npos);
   EXPECT_NE(message(100, {.threads = 8, .cells = 64}).find("must be between 128 and"), std::string::npos);
 }
 

@@ -276,7 +276,7 @@ TYPED_TEST(psim_structure, refuses_more_threads_than_configured) {
           object.push("an item");
           ++served;
         } catch (const std::length_error& e) {
-          EXPECT_NE(std::string(e.what()).find("raise combine_options::threads"), std::string::npos) << e.what();
+          EXPECT_NE(std::string(e.what()).find("combine_options::threads is 1"), std::string::npos) << e.what();
           EXPECT_THROW(object.pop(), std::length_error);
           ++refused;
         }
