@@ -92,8 +92,7 @@ study layouts(const setting& s) {
       add_exchange_point(made, *c, line, of.name,
                          {.producers = of.producers,
                           .consumers = of.consumers,
-                          .pus = s.place.assign(of.producers, of.producers * of.consumers)},
-                         threads > s.place.units());
+                          .pus = s.place.assign(of.producers, of.producers * of.consumers)});
     }
   }
   return made;
@@ -109,8 +108,7 @@ study sizes(const setting& s) {
   for (const contender* c : s.contenders.about(topic::exchange)) {
     const std::size_t line = made.add_line(*c);
     for (unsigned bits = least_bits; bits <= most_bits; bits += 2)
-      add_exchange_point(made, *c, line, size_of(bits), {.capacity = size_of(bits), .pus = s.place.assign(1, 1)},
-                         false);
+      add_exchange_point(made, *c, line, size_of(bits), {.capacity = size_of(bits), .pus = s.place.assign(1, 1)});
   }
   return made;
 }
@@ -127,8 +125,7 @@ study pairs_by_affinity(const setting& s, bool events) {
       const std::size_t line = add_line_as(made, *c, fmt::format("{}, {}", c->name, a.name));
       for (unsigned bits = least_bits; bits <= most_bits; bits += 2)
         add_exchange_point(made, *c, line, size_of(bits),
-                           {.capacity = size_of(bits), .events = events, .pus = s.place.with(a.how).assign(1, 1)},
-                           a.how == policy::same_thread);
+                           {.capacity = size_of(bits), .events = events, .pus = s.place.with(a.how).assign(1, 1)});
     }
   return made;
 }
@@ -211,8 +208,7 @@ study by_producers(const setting& s) {
         const std::size_t line = add_line_as(made, *c, fmt::format("{}, {}, 2^{} entries", c->name, a.name, bits));
         for (unsigned pairs = 1; pairs <= s.place.units(); pairs *= 2)
           if (const std::vector<int> pus = places_of(a, pairs, s.place); !pus.empty())
-            add_exchange_point(made, *c, line, pairs, {.capacity = size_of(bits), .producers = pairs, .pus = pus},
-                               a.how == policy::same_thread || 2 * pairs > s.place.units());
+            add_exchange_point(made, *c, line, pairs, {.capacity = size_of(bits), .producers = pairs, .pus = pus});
       }
   return made;
 }

@@ -143,10 +143,10 @@ class sleeper {
  private:
   template <class Condition>
   static bool watch(Condition condition) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = running_clock::now();
     for (; !condition(); std::this_thread::yield())
-      if (std::chrono::steady_clock::now() > begin + watched) return false;
-    late_ |= std::chrono::steady_clock::now() > begin + promised;
+      if (running_clock::now() > begin + watched) return false;
+    late_ |= running_clock::now() > begin + promised;
     return true;
   }
 
