@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// running_clock.hpp: the time for which this process has run, as one of its threads counts it. Whatever stops the whole
-// process, a signal or the machine, stops this clock as well, so a wait that is too long by this clock is too long. On a
+// running_clock.hpp: the time for which this process has run, as one of its threads counts it. A signal or a machine
+// that stops the whole process stops this clock as well, so a wait that is too long by this clock is too long. On a
 // busy machine it is slow. It stands still in a child of fork(2).
 #pragma once
 
