@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -105,6 +106,23 @@ TEST(thread_numbers, are_given_back_however_late_they_are_taken) {
       std::jthread([&] { work_and_end(when, nothing, use); }).join();
     }
   EXPECT_LT(most.load(), 8U) << "threads that have ended still have numbers";
+}
+
+TEST(thread_numbers, are_the_smallest_free_ones) {
+  constexpr unsigned many = 3;
+  std::array<unsigned, many> held{};
+  {
+    std::barrier all_have_one(many);
+    std::vector<std::jthread> threads;
+    for (unsigned& number : held)
+      threads.emplace_back([&] {
+        number = muster::sync::thread_index();
+        all_have_one.arrive_and_wait();
+      });
+  }
+  unsigned next = 0;
+  std::jthread([&next] { next = muster::sync::thread_index(); }).join();
+  EXPECT_EQ(next, *std::min_element(held.begin(), held.end()));
 }
 
 template <class Kind>

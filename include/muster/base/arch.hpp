@@ -8,14 +8,11 @@
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/time.hpp>    // cycles
 
-#include <chrono>   // cycles
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
 
-#if defined(__x86_64__) || defined(__i386__)
-#include <immintrin.h>  // _mm_pause
-#endif
 #if !defined(__x86_64__)
 #include <cfenv>  // std::fenv_t
 #endif
@@ -46,7 +43,7 @@ inline constexpr std::size_t isolation_size = 128;
 /// Tells the core that this is a waiting loop. Takes 10 to 150 cycles, which the other hardware thread can use.
 inline void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
-  _mm_pause();
+  __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("isb" ::: "memory");  // yields longer than the hint `yield`, which most cores ignore
 #elif defined(__powerpc64__)
@@ -59,7 +56,7 @@ inline void pause() noexcept {
 /// Reads the processor's constant-rate cycle counter, or nanoseconds where there is none.
 inline std::uint64_t cycles() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
-  return __rdtsc();
+  return __builtin_ia32_rdtsc();
 #else
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
@@ -83,7 +80,7 @@ class arithmetic {
 #if defined(__x86_64__)
     // Not std::fegetenv, which loads 64 KiB of the math library.
     asm volatile("fnstcw %0" : "=m"(x87_));
-    sse_ = _mm_getcsr();
+    sse_ = __builtin_ia32_stmxcsr();
 #else
     std::fegetenv(&all_);
 #endif
@@ -92,7 +89,7 @@ class arithmetic {
   void take() const noexcept {
 #if defined(__x86_64__)
     asm volatile("fldcw %0" : : "m"(x87_));
-    _mm_setcsr(sse_);
+    __builtin_ia32_ldmxcsr(sse_);
 #else
     std::fesetenv(&all_);
 #endif

@@ -12,10 +12,10 @@
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/time.hpp>    // deadlines
 
 #include <atomic>   // the fallback of heavy_fence
 #include <cerrno>   // ETIMEDOUT
-#include <chrono>   // deadlines
 #include <climits>  // INT_MAX
 #include <cstdint>  // std::uint32_t
 #include <ctime>    // timespec

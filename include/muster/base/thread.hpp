@@ -15,15 +15,14 @@
 
 #include <pthread.h>  // pthread_key_create
 
-#include <algorithm>   // std::pop_heap
-#include <atomic>      // new_identity
-#include <cstddef>     // std::size_t
-#include <cstdint>     // std::uint64_t
-#include <functional>  // std::greater
-#include <memory>      // std::weak_ptr
-#include <mutex>       // the set of free numbers
-#include <utility>     // std::exchange
-#include <vector>      // the set of free numbers
+#include <atomic>   // new_identity
+#include <bit>      // std::countr_zero
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uint64_t
+#include <memory>   // std::weak_ptr
+#include <mutex>    // the set of free numbers
+#include <utility>  // std::exchange
+#include <vector>   // the set of free numbers
 
 namespace muster::inline MUSTER_ABI {
 
@@ -52,21 +51,22 @@ class thread_numbers {
   }
   thread_tenure take() {
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) {
-      free_.reserve(turns_.size() + 1);  // so that give_back does not allocate
-      turns_.push_back(0);
-      return {static_cast<std::uint32_t>(turns_.size() - 1), 0};
-    }
-    std::pop_heap(free_.begin(), free_.end(), std::greater<>());
-    const std::uint32_t number = free_.back();
-    free_.pop_back();
-    return {number, turns_[number]};
+    for (std::size_t i = 0; i < free_.size(); ++i)
+      if (free_[i] != 0) {
+        const int smallest = std::countr_zero(free_[i]);
+        free_[i] &= ~(std::uint64_t{1} << smallest);
+        const auto number = static_cast<std::uint32_t>(i * bits) + static_cast<std::uint32_t>(smallest);
+        return {number, turns_[number]};
+      }
+    const std::size_t number = turns_.size();
+    if (number % bits == 0) free_.push_back(0);
+    turns_.push_back(0);
+    return {static_cast<std::uint32_t>(number), 0};
   }
   void give_back(std::uint32_t number) noexcept {
     const std::lock_guard lock(mutex_);
     ++turns_[number];
-    free_.push_back(number);
-    std::push_heap(free_.begin(), free_.end(), std::greater<>());
+    free_[number / bits] |= std::uint64_t{1} << (number % bits);
   }
   /// Returns true if the thread still has the number. If not, the caller sees everything that the thread did.
   bool lasts(const thread_tenure& tenure) {
@@ -75,8 +75,9 @@ class thread_numbers {
   }
 
  private:
+  static constexpr std::uint32_t bits = 64;
   std::mutex mutex_;
-  std::vector<std::uint32_t> free_;   // a heap
+  std::vector<std::uint64_t> free_;   // a bit for each number
   std::vector<std::uint32_t> turns_;  // for each number, how often it has been given back
 };
 

@@ -18,6 +18,7 @@
 
 #include <muster/base/arch.hpp>                     // cycles, isolation_size
 #include <muster/base/caught.hpp>                   // caught
+#include <muster/base/time.hpp>                     // the time to sleep
 #include <muster/syscall/detail/allowed_calls.hpp>  // allowed_calls
 #include <muster/syscall/detail/arena.hpp>          // arena_map
 #include <muster/syscall/detail/refusal_log.hpp>    // refusal_log
@@ -25,7 +26,6 @@
 #include <sched.h>  // sched_getcpu
 
 #include <array>       // counters
-#include <chrono>      // the time to sleep
 #include <csignal>     // pthread_sigmask
 #include <cstdint>     // std::uint64_t
 #include <ctime>       // processor time

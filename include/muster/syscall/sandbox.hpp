@@ -26,6 +26,7 @@
 #pragma once
 
 #include <muster/base/library.hpp>           // keep_library_of
+#include <muster/base/time.hpp>              // waiting
 #include <muster/syscall/broker.hpp>         // broker
 #include <muster/syscall/detail/launch.hpp>  // launch
 #include <muster/syscall/policy.hpp>         // policy
@@ -36,7 +37,6 @@
 #include <sys/wait.h>      // wait4
 
 #include <algorithm>           // std::min
-#include <chrono>              // waiting
 #include <condition_variable>  // a free place
 #include <csignal>             // SIGKILL
 #include <cstddef>             // std::byte

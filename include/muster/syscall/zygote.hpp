@@ -17,6 +17,7 @@
 #pragma once
 
 #include <muster/base/futex.hpp>                     // deadline
+#include <muster/base/time.hpp>                      // patience
 #include <muster/syscall/detail/launch.hpp>          // launch_plan
 #include <muster/syscall/detail/message_socket.hpp>  // message_socket
 #include <muster/syscall/detail/nursery.hpp>         // nursery
@@ -28,7 +29,6 @@
 #include <algorithm>     // std::min
 #include <array>         // sockets
 #include <cerrno>        // errno
-#include <chrono>        // patience
 #include <csignal>       // SIGKILL
 #include <system_error>  // std::system_error
 

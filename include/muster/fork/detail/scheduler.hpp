@@ -27,6 +27,7 @@
 #include <muster/base/stack_bounds.hpp>    // current_stack
 #include <muster/base/stack_overflow.hpp>  // stack_overflow
 #include <muster/base/thread.hpp>          // own_place
+#include <muster/base/time.hpp>            // how long it has looked
 #include <muster/fork/detail/engine.hpp>   // deque
 #include <muster/fork/detail/parking.hpp>  // idle_workers, parker
 #include <muster/fork/detail/task.hpp>     // task, completion_count
@@ -34,7 +35,6 @@
 #include <algorithm>     // std::min
 #include <array>         // the workers
 #include <cerrno>        // EAGAIN
-#include <chrono>        // how long it has looked
 #include <compare>       // async_index
 #include <cstddef>       // std::size_t
 #include <cstdint>       // std::uint64_t

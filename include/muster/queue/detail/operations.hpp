@@ -9,10 +9,10 @@
 // Names and statuses are those of the ISO C++ proposal P0260. docs/contracts/queue.md has a row for every operation.
 #pragma once
 
+#include <muster/base/time.hpp>                // durations
 #include <muster/queue/detail/wait_limit.hpp>  // wait_limit
 #include <muster/queue/status.hpp>             // queue_status
 
-#include <chrono>      // durations
 #include <cstddef>     // std::size_t
 #include <stop_token>  // cancellation
 #include <utility>     // std::move

@@ -4,10 +4,10 @@
 // detail/wait_limit.hpp: how long an operation may wait: until a point in time, until a stop is requested, or forever.
 #pragma once
 
+#include <muster/base/time.hpp>  // durations
 #include <muster/base/wait.hpp>  // event_mask
 
 #include <algorithm>   // std::min
-#include <chrono>      // durations
 #include <stop_token>  // cancellation
 
 namespace muster::inline MUSTER_ABI {

@@ -16,6 +16,7 @@
 #include <muster/base/caught.hpp>             // caught
 #include <muster/base/finally.hpp>            // finally
 #include <muster/base/process.hpp>            // read_start
+#include <muster/base/time.hpp>               // the clock
 #include <muster/fiber/fiber.hpp>             // fiber
 #include <muster/syscall/detail/program.hpp>  // program
 #include <muster/syscall/detail/trap.hpp>     // trap
@@ -32,7 +33,6 @@
 #include <array>      // the result of a job
 #include <bit>        // std::bit_cast
 #include <charconv>   // std::from_chars
-#include <chrono>     // the clock
 #include <cstddef>    // std::byte
 #include <cstdint>    // std::uint32_t
 #include <cstdio>     // the mappings

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <muster/base/futex.hpp>                    // deadline
+#include <muster/base/time.hpp>                     // waiting
 #include <muster/syscall/detail/allowed_calls.hpp>  // owned_file
 
 #include <poll.h>        // poll
@@ -17,7 +18,6 @@
 #include <algorithm>         // std::clamp
 #include <array>             // descriptors
 #include <cerrno>            // errno
-#include <chrono>            // waiting
 #include <cstddef>           // std::size_t
 #include <cstring>           // std::memcpy
 #include <initializer_list>  // descriptors

@@ -10,6 +10,7 @@
 // Source     ours.
 #pragma once
 
+#include <muster/base/time.hpp>                      // the time of a start
 #include <muster/syscall/detail/launch.hpp>          // launch
 #include <muster/syscall/detail/message_socket.hpp>  // message_socket
 
@@ -21,7 +22,6 @@
 
 #include <array>    // descriptors
 #include <cerrno>   // errno
-#include <chrono>   // the time of a start
 #include <csignal>  // SIGKILL
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::int32_t

@@ -10,13 +10,13 @@
 #pragma once
 
 #include <muster/base/system_abi.hpp>        // old_calls
+#include <muster/base/time.hpp>              // how often
 #include <muster/syscall/detail/decode.hpp>  // decoded_call
 #include <muster/syscall/policy.hpp>         // policy
 
 #include <sys/syscall.h>  // SYS_clone
 
 #include <array>          // the names
-#include <chrono>         // how often
 #include <cstddef>        // std::size_t
 #include <cstdint>        // std::uint64_t
 #include <functional>     // std::function

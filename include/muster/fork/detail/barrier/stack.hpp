@@ -20,6 +20,7 @@
 #include <muster/base/library.hpp>                 // keep_library_of
 #include <muster/base/stop_signal.hpp>             // stop_signal
 #include <muster/base/sync.hpp>                    // sync::light_fence
+#include <muster/base/time.hpp>                    // how long to wait for an answer
 #include <muster/fork/detail/barrier/frame.hpp>    // fork_frame, stack_point
 #include <muster/fork/detail/barrier/records.hpp>  // found_forks
 #include <muster/fork/detail/barrier/unwind.hpp>   // frame_rule, unwind_information
@@ -27,7 +28,6 @@
 #include <algorithm>  // std::min
 #include <array>      // the known rules
 #include <bit>        // std::bit_cast
-#include <chrono>     // how long to wait for an answer
 #include <cstddef>    // std::size_t
 #include <cstdint>    // std::uintptr_t
 #include <cstring>    // std::memcpy
