@@ -126,7 +126,7 @@ class clh_stack {
         word theirs = other->now.load();
         const bool they_have = (theirs & has) != 0 && theirs != taken;
         if (own == wants ? they_have : theirs == wants) {
-          // Nobody can take us any more once we have withdrawn, so we can take somebody and be in one pair only.
+          // Once we have withdrawn, no thread can take us, so we can take another and be in one pair only.
           if (word expected = own; !offer_.now.compare_exchange_strong(expected, idle)) return settle(given);
           if (!other->now.compare_exchange_strong(theirs, own == wants ? word{taken} : own - has)) return false;
           if (own == wants) given = reinterpret_cast<node*>(theirs - has);

@@ -83,7 +83,8 @@ class endless_array {
     }
     /// Ends it: its cells may go.
     void end() noexcept { mine_.needs.store(nothing, std::memory_order_release); }
-    /// For an operation under way that goes back. Who calls this sees afterwards that somebody else still needs them.
+    /// For an operation under way that goes back. After this call the caller sees that another operation
+    /// still needs them.
     void need_from(word id) { mine_.needs.store(std::min(mine_.needs.load(std::memory_order_relaxed), id)); }
 
     /// The cell of a ticket; the list is made longer where it ends before. `from` moves on to the cell's segment.

@@ -10,8 +10,8 @@
 //              nobody has filled. Here, as in the authors' program, they begin with completed = true.
 // Differs      nodes belong to the object and not to the fibers, because a combiner may look at a node whose fiber has
 //              its result and has ended. Memory orders are the weakest that the algorithm allows.
-// Waiting      Pause::turn() is the paper's YIELD. Whoever finds a closed door in line 21 starts again without one;
-//              that ends when the core's director has its turn, so strict priorities are excluded.
+// Waiting      Pause::turn() is the paper's YIELD. A fiber that finds a closed door in line 21 starts again without
+//              one; that ends when the core's director has its turn, so strict priorities are excluded.
 #pragma once
 
 #include "turn.hpp"

@@ -15,7 +15,7 @@
 //              With batch 1, every retirement looks through all announcements. The domain's end deletes every node that
 //              was retired or recycled; what is still in the structure is the structure's to delete, before.
 // Order        everything that two threads race on is sequentially consistent. Say a thread stores its announcement
-//              and then still reads the node in the structure. Whoever unlinks the node after that reads the
+//              and then still reads the node in the structure. A thread that unlinks the node after that reads the
 //              announcement later still, and finds it. The structures' own words must be, and are, sequentially
 //              consistent as well.
 #pragma once

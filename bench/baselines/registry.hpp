@@ -26,7 +26,7 @@ class registry {
   registry() = default;
   registry(const registry&) = delete;
   registry& operator=(const registry&) = delete;
-  /// Nobody may hold a record any more.
+  /// No thread may still hold a record.
   ~registry() {
     for (Record* r = first_.load(); r != nullptr;) {
       Record* const next = r->following_;

@@ -3,7 +3,7 @@
 //
 // turn.hpp: what the baseline stacks and queues do while they wait, and their dice.
 //
-// Whoever waits for another thread, or steps back after losing a race, calls Pause::turn(). By default that is the
+// A thread that waits for another, or steps back after losing a race, calls Pause::turn(). By default that is the
 // processor's pause. In an experiment with user-level threads it switches to a sibling on the same kernel thread, as in
 // "Lock Oscillation", section 5. That is the only place where an operation can be interrupted by a sibling, and nothing
 // here is kept per kernel thread: what an operation needs between its steps belongs to a handle, and each user-level

@@ -17,10 +17,10 @@
 //                 no cost. Hazard pointers (reclaim.hpp) protect a segment and not those that are reached from it.
 // Corrected    A cell names the request that it is offered to by the request's number, where the paper's points to the
 //              enqueuer's only record. With that, a helper of a dequeuer that comes late to a cell which others have
-//              left finds the enqueuer's next request there, and puts a value where nobody looks any more. Here a
+//              left finds the enqueuer's next request there, and puts a value where no thread looks any more. Here a
 //              request is found by its number, in a pass over all records.
-//              Left as it is: who stops in the middle of an operation or of cleaning holds back memory. Nobody waits
-//              for it, but memory is not bounded; where it is, the queue is not wait-free.
+//              Left as it is: a thread that stops in the middle of an operation or of cleaning holds back memory. No
+//              thread waits for it, but memory is not bounded; where it is, the queue is not wait-free.
 // Waiting      Pause::turn() while a dequeuer waits for the enqueuer of its cell, at most `wait` times. Tests delay
 //              operations between two steps by Pause::between().
 // Memory       SegmentSize times CellAlign per segment, 64 KiB by default; a handle keeps two that are free.
@@ -133,7 +133,7 @@ class wf_queue {
         const word ticket = queue_.cells_.tail.fetch_add(1);
         cell& c = view_.find(at, ticket);
         word none = 0;
-        // Whoever closes the cell after we have found it open sees our request in it.
+        // A thread that closes the cell after we have found it open sees our request in it.
         if (c.enqueue.compare_exchange_strong(none, id) && c.value.load() == untouched) {
           word state = pending | id;
           mine.state.compare_exchange_strong(state, ticket);

@@ -12,8 +12,8 @@
 namespace muster::bench {
 namespace {
 
-/// Each fiber goes straight to the next. Whoever is resumed is given the one that was left, which is the one before it
-/// in the ring, or the thread at the very beginning.
+/// Each fiber switches directly to the next. The resumed fiber gets the one that switched to it: the one before it in
+/// the ring, or, the first time, the thread.
 class ring {
  public:
   ring(unsigned fibers, turn_taking& turns) : all_(fibers), turns_(turns) {
