@@ -16,11 +16,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ("80", "90")
+NEWER = ("100", "120")  # where nvcc knows them; the calls of users only, and PTX of the newest architecture
 FLAGS = ["-std=c++20", "-O3", "-Iinclude", "-Isim/simt", "-Iseams", "-Itests", "-Werror", "all-warnings",
          "-Xcompiler", "-Wall,-Wextra"]
 MOST_REGISTERS = 40
 # These call CUDA's malloc, which is a function of its own; and the whole of a page_base.
 UNLIMITED = ("cuda_allocate_write_free", "page_base_allocate")
+# The whole of a heap, which opens and closes slabs. A change that needs fewer lowers these.
+MOST_OF = {"heap_allocate": 100, "heap_free": 64, "heap_realloc": 112}
 
 
 def run(*command: str) -> str:
@@ -67,17 +70,25 @@ def main() -> int:
             for kernel, needs in sorted(resources(text).items()):
                 if kernel not in sizes or kernel.startswith("_Z"):
                     continue  # a kernel of the library's, which prepares something once
-                over = needs["spilled"] != 0 or (needs["registers"] > MOST_REGISTERS and kernel not in UNLIMITED)
+                most = MOST_OF.get(kernel, MOST_REGISTERS)
+                over = needs["spilled"] != 0 or (needs["registers"] > most and kernel not in UNLIMITED)
                 failed |= over
                 print(f"  {kernel:32} {needs['registers']:9} {needs['spilled']:8} {sizes[kernel]:11}"
                       f"{'   TOO MUCH' if over else ''}")
+        known = sorted(set(re.findall(r"compute_(\d+)", run(nvcc, "--list-gpu-arch"))), key=int)
+        newer = [a for a in NEWER if a in known]
+        run(nvcc, *FLAGS, *(f"-gencode=arch=compute_{a},code=sm_{a}" for a in newer),
+            *(f"-gencode=arch=compute_{a},code=compute_{a}" for a in dict.fromkeys(("90", known[-1]))),
+            "-c", "tests/gpu/device_code.cu", "-o", str(Path(scratch) / "newer.o"))
+        print(f"for {', '.join('sm_' + a for a in newer) or 'no newer card'}, and PTX of 90 and {known[-1]}: compiles")
         if "--tests" in sys.argv[1:]:
             targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
-            for source in ("tests/gpu/xmalloc_test.cpp", "tests/gpu/xmc_test.cpp", "examples/guide/gpu.cpp"):
+            for source in ("tests/gpu/heap_test.cpp", "tests/gpu/xmalloc_test.cpp", "tests/gpu/xmc_test.cpp",
+                           "examples/guide/gpu.cpp"):
                 run(nvcc, *FLAGS, *targets, "-x", "cu", "-c", source, "-o", str(Path(scratch) / "test.o"))
                 print(f"{source} compiles")
     if failed:
-        print(f"device code: a call may need {MOST_REGISTERS} registers, and spill none")
+        print(f"device code: a call may need {MOST_REGISTERS} registers, a heap's up to {MOST_OF}, and spill none")
     return int(failed)
 
 

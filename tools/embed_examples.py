@@ -31,7 +31,7 @@ EMBED = re.compile(r"^<!-- embed (?P<file>\S+) \[(?P<region>[\w-]+)\] -->\s*$")
 LOOKS_LIKE_EMBED = re.compile(r"^\s*<!--\s*/?\s*embed\b")
 FENCE = re.compile(r"^(?P<ticks>`{3,})(?P<language>[\w+-]*)\s*$")
 CXX = {"cpp", "c++", "cc", "cxx", "C++"}
-REGION = re.compile(r"^\s*// \[(?P<end>/?)(?P<region>[\w-]+)\]\s*$")
+REGION = re.compile(r"^\s*(?://|#) \[(?P<end>/?)(?P<region>[\w-]+)\]\s*$")
 
 
 class Mistake(Exception):

@@ -25,7 +25,8 @@ from typing import Iterator, NamedTuple
 LIBRARY = "include/muster/"
 
 # Where the machine may be touched directly. Everything else goes through base/sync.hpp.
-SEAM = ("base/", "fiber/context", "fork/detail/barrier/", "gpu/lane")
+SEAM = ("base/", "fiber/detail/context", "fiber/detail/switch_observers", "fork/detail/barrier/", "gpu/lane",
+        "gpu/detail/lane")
 RAW = re.compile(
     r"\b(std\s*::\s*atomic\w*|__atomic_\w+|__sync_\w+|volatile|thread_local|asm|__asm__|__asm"
     r"|atomic_thread_fence|atomic_signal_fence)\b")
@@ -36,33 +37,36 @@ ROOMS = {
     "queue": ("base",),
     "fiber": ("base",),
     "combine": ("base", "fiber"),
-    "fork": ("base", "fiber/stack.hpp"),
-    "gpu": ("base", "fiber/stack.hpp"),
-    "syscall": ("base", "queue", "fiber"),
+    "fork": ("base",),
+    "gpu": ("base",),
+    "syscall": ("base", "fiber"),
 }
 # Rooms in which a header includes only those before it in this list.
 STAIRS = {
     "fork": tuple(f"fork/{name}.hpp" for name in (
         *(f"detail/{name}" for name in (
-            "parking", "task", "steal_list", "watermark", "barrier/frame", "barrier/unwind", "barrier/records",
-            "barrier/stack", "barrier/engine", "engine", "scheduler", "call", "barrier/join")),
-        "pool", "fork2", "finish", "loops", "scan", "sort")),
+            "parking", "trace", "injector", "completion", "group_count", "task", "steal_list", "watermark",
+            "barrier/frame", "barrier/unwind", "barrier/records", "barrier/stack", "barrier/engine", "engine",
+            "scheduler", "future_state", "joint_tasks", "one_run", "graph_node", "serial_gate", "call", "barrier/join",
+            "elements")),
+        "pool", "schedule", "per_worker", "fork2", "finish", "future", "task_group", "task_graph", "pipeline", "loops",
+        "algorithms", "scan", "sort", "merge")),
 }
 # Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
 # stacks; and may be compiled in several ways.
-MACHINE = ("base/", "fiber/context", "fiber/stack", "fork/detail/barrier/", "fork/detail/engine.hpp", "gpu/lane",
-           "gpu/xmc")
+MACHINE = ("base/", "fiber/detail/context", "fiber/detail/switch_observers", "fiber/stack", "fork/detail/barrier/",
+           "fork/detail/engine.hpp", "gpu/lane", "gpu/detail/lane", "gpu/xmc", "gpu/heap.cuh")
 # Which besides may include headers of the system: they are about what it does.
 SYSTEM = ("syscall/",)
 # Where the processor may be yielded: by waits that sleep when that has not helped for some microseconds.
 YIELD = re.compile(r"\b(?:sync\s*::\s*yield|sched_yield|this_thread\s*::\s*yield)\s*\(")
-BOUNDED_YIELDS = ("fiber/carrier.hpp", "fork/detail/scheduler.hpp")
+BOUNDED_YIELDS = ("fiber/detail/carrier.hpp", "fork/detail/scheduler.hpp")
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.
 LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/", "gpu/", "syscall/")
 LABELLED_BASELINES = "bench/baselines/combining/"
-UNLABELLED = ("base/real.hpp", "gpu/lane_device.cuh", "gpu/lane_types.hpp")
+UNLABELLED = ("base/detail/native.hpp", "gpu/detail/lane_device.cuh", "gpu/detail/lane_types.hpp")
 STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
 FENCE = re.compile(r"\bsync\s*::\s*(?:try_)?(light_fence|heavy_fence|full_fence)\s*\(")
 ATOMIC_CALL = re.compile(r"(?:\.|->)\s*(?:load|store|exchange|fetch_\w+|compare_exchange_\w+|test_and_set)\s*\(")
@@ -284,7 +288,7 @@ def check_waits(name: str, code: list[str]) -> Iterator[Finding]:
         if YIELD.search(line):
             yield Finding(LIBRARY + name, row + 1, "wait",
                           "a thread that only yields may keep those of lower priority from running: use "
-                          "base/brief_wait.hpp")
+                          "base/detail/brief_wait.hpp")
 
 
 def check_includes(name: str, code: list[str]) -> Iterator[Finding]:
