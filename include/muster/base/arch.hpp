@@ -7,8 +7,8 @@
 // types: std::hardware_destructive_interference_size changes with -mtune, and the ABI would change with it.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
-#include <muster/base/time.hpp>    // cycles
+#include <muster/base/config.hpp>       // MUSTER_ABI
+#include <muster/base/detail/time.hpp>  // cycles
 
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
@@ -68,15 +68,20 @@ inline bool shadow_stack() noexcept {
   std::uintptr_t pointer = 0;
   asm volatile("rdsspq %0" : "+r"(pointer));  // does nothing where there is none
   return pointer != 0;
+#elif defined(__aarch64__)
+  std::uint64_t is_off = 0;
+  // chkfeat; where it does not exist, it does nothing.
+  asm volatile("mov x16, #1\n\thint #40\n\tmov %0, x16" : "=r"(is_off) : : "x16");
+  return is_off == 0;
 #else
   return false;
 #endif
 }
 
 /// The floating-point environment of the thread that constructs it: the rounding mode and the trapping exceptions.
-class arithmetic {
+class fp_environment {
  public:
-  arithmetic() noexcept {
+  fp_environment() noexcept {
 #if defined(__x86_64__)
     // Not std::fegetenv, which loads 64 KiB of the math library.
     asm volatile("fnstcw %0" : "=m"(x87_));

@@ -4,8 +4,8 @@
 // parallelism.hpp: how many threads of this process can currently run at once.
 //
 // The minimum of three limits: the processors of the machine, the affinity mask of the calling thread, and the CPU
-// quota of the process's control groups (versions 1 and 2, including all ancestors). Containers set the last one, which
-// std::thread::hardware_concurrency() ignores.
+// quota of the process's control groups (versions 1 and 2, including all ancestors).
+// std::thread::hardware_concurrency() ignores the quota, which is how containers limit a process.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -118,8 +118,8 @@ inline unsigned available_parallelism() {
   return std::max(count, 1U);
 }
 
-/// Pins the calling thread to the n-th processor of its affinity mask, from 0 and modulo their number. Returns false,
-/// with no effect, if the kernel refuses.
+/// Pins the calling thread to one processor of its affinity mask: the n-th, counted from 0; after the last, the count
+/// starts again. Returns false, with no effect, if the kernel refuses.
 inline bool pin_this_thread(unsigned n) {
   for (std::size_t words = 16; words <= 1U << 16U; words *= 2) {
     std::vector<unsigned long> mask(words);

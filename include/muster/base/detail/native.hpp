@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// real.hpp: the standard side of the seam. Everything here compiles to the same code as hand-written calls.
+// native.hpp: the standard side of the seam. Everything here compiles to the same code as hand-written calls.
 // Include base/sync.hpp instead.
 #pragma once
 
-#include <muster/base/arch.hpp>    // pause, isolation_size
-#include <muster/base/futex.hpp>   // futex_wait, heavy_fence
-#include <muster/base/thread.hpp>  // thread_index, innermost
+#include <muster/base/arch.hpp>                     // pause, isolation_size
+#include <muster/base/detail/asymmetric_fence.hpp>  // join_heavy_fences
+#include <muster/base/detail/futex.hpp>             // futex_wait, heavy_fence
+#include <muster/base/detail/thread_state.hpp>      // thread_index, innermost
+#include <muster/base/detail/utilities.hpp>         // std::mutex
 
 #include <sched.h>  // sched_yield
 #include <time.h>   // clock_nanosleep
@@ -15,17 +17,16 @@
 #include <atomic>   // std::atomic
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uint32_t
-#include <mutex>    // lasting
-#include <utility>  // std::forward
-#include <vector>   // lasting
+#include <utility>  // std::exchange, std::forward
 
-namespace muster::inline MUSTER_ABI::real {
+namespace muster::inline MUSTER_ABI::native {
 
 template <class T>
 using atomic = std::atomic<T>;
 
 /// Plain data that crosses threads. One thread owns it at a time; the structure's ordering operations transfer it. The
-/// checker records every ref() as a write and every get() as a read, and reports conflicting ones that are unordered.
+/// checker records every write_ref() as a write and every read_ref() as a read, and reports conflicting ones that are
+/// unordered.
 template <class T>
 class cell {
  public:
@@ -33,8 +34,8 @@ class cell {
   template <class... Args>
   explicit cell(Args&&... args) : value_(std::forward<Args>(args)...) {}
 
-  T& ref() noexcept { return value_; }
-  const T& get() const noexcept { return value_; }
+  T& write_ref() noexcept { return value_; }
+  const T& read_ref() const noexcept { return value_; }
 
  private:
   T value_;
@@ -68,31 +69,28 @@ class lasting {
   static T& take() {
     lasting& here = all();
     const std::lock_guard lock(here.mutex_);
-    if (here.free_.empty()) {
-      here.free_.reserve(++here.made_);  // so that give_back does not allocate
-      return (new isolated)->one;
-    }
-    T& found = *here.free_.back();
-    here.free_.pop_back();
-    return found;
+    if (here.free_ == nullptr) return *new isolated;
+    return *std::exchange(here.free_, here.free_->next);
   }
+  /// Requires an object from take().
   static void give_back(T& one) noexcept {
     lasting& here = all();
     const std::lock_guard lock(here.mutex_);
-    here.free_.push_back(&one);
+    auto& given = static_cast<isolated&>(one);
+    given.next = std::exchange(here.free_, &given);
   }
 
  private:
-  struct alignas(isolation_size) isolated {
-    T one;
+  struct alignas(isolation_size) isolated : T {
+    isolated* next = nullptr;
   };
-  static lasting& all() {
-    static auto* const one = new lasting;
-    return *one;
+  friend lasting& detail::only<lasting>();
+  static lasting& all() { return detail::only<lasting>(); }
+  void after_fork() noexcept {
+    if (!detail::recover_after_fork(mutex_)) free_ = nullptr;
   }
   std::mutex mutex_;
-  std::vector<T*> free_;
-  std::size_t made_ = 0;
+  isolated* free_ = nullptr;
 };
 
 /// Called before the thread switches to another of its fibers.
@@ -120,4 +118,4 @@ inline futex_reason futex_wait_any(const futex_words& words, deadline until) noe
   return MUSTER_ABI::futex_wait_any(words, until);
 }
 
-}  // namespace muster::inline MUSTER_ABI::real
+}  // namespace muster::inline MUSTER_ABI::native

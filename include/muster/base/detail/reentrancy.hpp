@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// inside.hpp: the objects whose operations a thread or fiber is executing. A nested operation on one of them would wait
-// for itself forever.
+// reentrancy.hpp: the objects whose operations a thread or fiber is executing. A nested operation on one of them would
+// wait for itself forever.
 //
 // Each thread and each fiber has a chain of these objects, usually empty, on the stack. If a fiber inside an operation
 // joins another fiber, the joiner's chain is appended to that fiber's, because the operation waits for it.
@@ -12,18 +12,18 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-class inside {
+class reentrancy_scope {
  public:
-  explicit inside(const void* object) noexcept : object_(object), outer_(sync::innermost()) {
+  explicit reentrancy_scope(const void* object) noexcept : object_(object), outer_(sync::innermost()) {
     sync::innermost() = this;
   }
-  ~inside() { sync::innermost() = outer_; }
-  inside(const inside&) = delete;
-  inside& operator=(const inside&) = delete;
+  ~reentrancy_scope() { sync::innermost() = outer_; }
+  reentrancy_scope(const reentrancy_scope&) = delete;
+  reentrancy_scope& operator=(const reentrancy_scope&) = delete;
 
   /// Returns true if the chain that begins at `innermost` contains the object.
   static bool has(const void* innermost, const void* object) noexcept {
-    for (const inside* at = from(innermost); at != nullptr; at = from(at->outer_))
+    for (const reentrancy_scope* at = from(innermost); at != nullptr; at = from(at->outer_))
       if (at->object_ == object) return true;
     return false;
   }
@@ -37,7 +37,9 @@ class inside {
   }
 
  private:
-  static const inside* from(const void* place) noexcept { return static_cast<const inside*>(place); }
+  static const reentrancy_scope* from(const void* place) noexcept {
+    return static_cast<const reentrancy_scope*>(place);
+  }
 
   const void* const object_;
   mutable const void* outer_;

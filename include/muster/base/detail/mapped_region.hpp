@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// mapping.hpp: memory shared by processes: a file, or unnamed memory (memfd) that is passed by its descriptor. Linux.
+// mapped_region.hpp: memory shared by processes: a file, or unnamed memory (memfd) that is passed by its descriptor.
+// Linux.
 //
 // A new file appears under its name only after fill() has returned: it is created without a name, then linked.
 #pragma once
 
-#include <muster/base/config.hpp>   // MUSTER_ABI
-#include <muster/base/finally.hpp>  // finally
+#include <muster/base/config.hpp>             // MUSTER_ABI
+#include <muster/base/detail/scope_exit.hpp>  // scope_exit
 
 #include <fcntl.h>     // open, F_ADD_SEALS
 #include <sys/mman.h>  // mmap, memfd_create
@@ -26,26 +27,26 @@
 namespace muster::inline MUSTER_ABI {
 
 /// A descriptor and the memory behind it. Throws std::system_error, whose message says what to do.
-class mapping {
+class mapped_region {
  public:
-  mapping(mapping&& other) noexcept
+  mapped_region(mapped_region&& other) noexcept
       : file_(std::exchange(other.file_, -1)), start_(std::exchange(other.start_, nullptr)), size_(other.size_) {}
-  mapping& operator=(mapping&&) = delete;
-  ~mapping() {
+  mapped_region& operator=(mapped_region&&) = delete;
+  ~mapped_region() {
     if (start_ != nullptr) ::munmap(start_, size_);
     if (file_ >= 0) ::close(file_);
   }
 
   /// Creates unnamed memory; its size is sealed.
   template <class Fill>
-  static mapping make_anonymous(std::size_t size, Fill fill) {
+  static mapped_region make_anonymous(std::size_t size, Fill fill) {
     return make_anonymous(size, size, fill);
   }
   /// As above, but allocates only the first `now` bytes at once, the others when they are used.
   template <class Fill>
-  static mapping make_anonymous(std::size_t size, std::size_t now, Fill fill) {
-    mapping made(::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING),
-                 "cannot create shared memory by memfd_create(2)");
+  static mapped_region make_anonymous(std::size_t size, std::size_t now, Fill fill) {
+    mapped_region made(::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                       "cannot create shared memory by memfd_create(2)");
     made.fill(size, now, fill);
     // Prevents any process from truncating the memory under the others. Kernels without seals cannot.
     ::fcntl(made.file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -53,15 +54,15 @@ class mapping {
   }
   /// Creates a file.
   template <class Fill>
-  static mapping make_file(const std::filesystem::path& path, std::size_t size, Fill fill) {
+  static mapped_region make_file(const std::filesystem::path& path, std::size_t size, Fill fill) {
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
     int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     const bool nameless = file >= 0;
     // On file systems without O_TMPFILE, the file briefly has a temporary name.
     std::string before = path.string() + ".new-XXXXXX";
     if (!nameless) file = ::mkostemp(before.data(), O_CLOEXEC);
-    mapping made(file, "cannot create a file in " + folder.string());
-    const detail::finally gone([&] {
+    mapped_region made(file, "cannot create a file in " + folder.string());
+    const detail::scope_exit gone([&] {
       if (!nameless) ::unlink(before.c_str());
     });
     made.fill(size, size, fill);
@@ -74,16 +75,16 @@ class mapping {
     return made;
   }
   /// Opens an existing file.
-  static mapping open_file(const std::filesystem::path& path, bool writable = true) {
-    mapping there(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK),
-                  "cannot open " + path.string());
+  static mapped_region open_file(const std::filesystem::path& path, bool writable = true) {
+    mapped_region there(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK),
+                        "cannot open " + path.string());
     there.map(there.size_of_file(), writable);
     return there;
   }
   /// Maps the memory of a descriptor, which the caller still owns.
-  static mapping open_descriptor(int descriptor, bool writable = true) {
-    mapping there(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
-                  "cannot duplicate the descriptor; pass an open one of shared memory");
+  static mapped_region open_descriptor(int descriptor, bool writable = true) {
+    mapped_region there(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
+                        "cannot duplicate the descriptor; pass an open one of shared memory");
     there.map(there.size_of_file(), writable);
     return there;
   }
@@ -93,7 +94,7 @@ class mapping {
   int descriptor() const noexcept { return file_; }
 
  private:
-  mapping(int file, const std::string& what) : file_(file) {
+  mapped_region(int file, const std::string& what) : file_(file) {
     if (file < 0) fail(errno, what);
   }
 

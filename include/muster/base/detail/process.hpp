@@ -9,8 +9,8 @@
 // Filters    a seccomp filter may forbid the calls that these functions make. Each function documents its result then.
 #pragma once
 
-#include <muster/base/config.hpp>   // MUSTER_ABI
-#include <muster/base/library.hpp>  // keep_library_of
+#include <muster/base/config.hpp>                // MUSTER_ABI
+#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
 
 #include <fcntl.h>     // open
 #include <pthread.h>   // pthread_atfork
@@ -100,6 +100,12 @@ inline process_identity this_process() noexcept {
   return detail::facts_of(pid).began << detail::pid_bits | static_cast<process_identity>(pid);
 }
 
+/// An identity that no process has, with the same number: it counts as dead, or, if /proc cannot be read, until then as
+/// the process of that number.
+inline process_identity identity_of_none(process_identity process) noexcept {
+  return process | process_identity{1} << 63U;
+}
+
 enum class liveness : unsigned char { alive, dead, unknown };
 
 /// Tells if a process of this machine and PID namespace is alive. If /proc hides it, any process with its number is
@@ -172,7 +178,7 @@ inline unsigned process_generation() noexcept {
       return made;
     }
     if (made != nullptr) ::munmap(at, page);
-    keep_library_of(static_cast<const void*>(&detail::__dso_handle));  // unloading it would remove its handlers
+    pin_shared_object(static_cast<const void*>(&detail::__dso_handle));  // unloading it would remove its handlers
     ::pthread_atfork(nullptr, nullptr, [] { ++generation; });
     return static_cast<bool*>(nullptr);
   }();

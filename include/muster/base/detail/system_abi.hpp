@@ -76,7 +76,7 @@ struct old_calls {
                         chmod = -21, chown = -22, lchown = -23, utimes = -24;
 };
 #else
-#error "muster/syscall needs x86-64 or AArch64: leave it out here, or add the machine to base/system_abi.hpp."
+#error "muster/syscall needs x86-64 or AArch64: leave it out here, or add the machine to base/detail/system_abi.hpp."
 #endif
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// stop_signal.hpp: briefly interrupts another thread of the process, wherever it is.
+// interrupt_signal.hpp: briefly interrupts another thread of the process, wherever it is.
 //
 // Signal     SIGURG: debuggers pass it on, no library waits for it, and it is ignored by default. Signals from other
 //            senders go to the previous handler. Most system calls are restarted; the calls that SA_RESTART does not
@@ -9,7 +9,7 @@
 // Libraries  loaded with their own copy of this code each install a handler; the last one is called first.
 #pragma once
 
-#include <muster/base/library.hpp>  // keep_library_of
+#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
 
 #include <sys/syscall.h>  // SYS_rt_tgsigqueueinfo
 #include <unistd.h>       // syscall
@@ -20,24 +20,24 @@
 
 namespace muster::inline MUSTER_ABI {
 
-class stop_signal {
+class interrupt_signal {
  public:
   /// Called in the interrupted thread, with the argument of send() and the thread's ucontext_t. It may do
   /// only what signal handlers may. The thread may have moved on between send() and the interruption.
   using handler = void (*)(const void* what, void* context) noexcept;
 
   /// Installs the handler; call once per process. Returns false if the system refuses.
-  static bool listen(handler ours) noexcept {
+  static bool install_handler(handler ours) noexcept {
     ours_ = ours;
     struct sigaction now = {};
     now.sa_sigaction = &stopped;
     now.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
     ::sigemptyset(&now.sa_mask);
-    keep_library_of(reinterpret_cast<const void*>(&stopped));
+    pin_shared_object(reinterpret_cast<const void*>(&stopped));
     return ::sigaction(SIGURG, &now, &others_) == 0;
   }
   /// Unblocks the signal in the calling thread, which may have inherited a mask that blocks it.
-  static void let_in() noexcept {
+  static void unblock() noexcept {
     sigset_t one;
     ::sigemptyset(&one);
     ::sigaddset(&one, SIGURG);

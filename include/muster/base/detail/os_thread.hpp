@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernel_thread.hpp: a thread with a given stack size, which std::thread does not offer. It inherits from a chosen
+// os_thread.hpp: a thread with a given stack size, which std::thread does not offer. It inherits from a chosen
 // thread instead of its creator, and can release unused pages of its stack.
 #pragma once
 
-#include <muster/base/arch.hpp>            // arithmetic
-#include <muster/base/config.hpp>          // MUSTER_ABI
-#include <muster/base/stack_overflow.hpp>  // stack_guard_bytes
+#include <muster/base/arch.hpp>                   // fp_environment
+#include <muster/base/config.hpp>                 // MUSTER_ABI
+#include <muster/base/detail/stack_overflow.hpp>  // stack_guard_bytes
 
 #include <pthread.h>   // pthread_create
 #include <sched.h>     // cpu_set_t
@@ -17,15 +17,17 @@
 #include <csignal>       // sigset_t
 #include <cstddef>       // std::size_t
 #include <cstdint>       // std::uintptr_t
+#include <string>        // names
 #include <system_error>  // std::system_error
 
 namespace muster::inline MUSTER_ABI {
 
 /// The attributes that new threads inherit from the calling thread: its processors (if known: not with more than 1024,
 /// for example), its blocked signals, and its floating-point environment.
-class inheritance {
+class thread_attributes {
  public:
-  inheritance() noexcept : known_(::pthread_getaffinity_np(::pthread_self(), sizeof processors_, &processors_) == 0) {
+  thread_attributes() noexcept
+      : known_(::pthread_getaffinity_np(::pthread_self(), sizeof processors_, &processors_) == 0) {
     ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked_);
   }
   /// Returns an error number.
@@ -42,17 +44,17 @@ class inheritance {
   cpu_set_t processors_;
   const bool known_;
   sigset_t blocked_;
-  arithmetic arithmetic_;
+  fp_environment arithmetic_;
 };
 
 /// Must be joined. The stack is reserved address space; pages are allocated as the thread uses them. The thread starts
-/// with all signals blocked, so that none arrives before inheritance::take().
-class kernel_thread {
+/// with all signals blocked, so that none arrives before thread_attributes::take().
+class os_thread {
  public:
   using function = void* (*)(void*) noexcept;
 
   /// Throws std::system_error if the system has no more threads or no room for the stack.
-  kernel_thread(std::size_t stack_bytes, const inheritance& from, function call, void* argument) {
+  os_thread(std::size_t stack_bytes, const thread_attributes& from, function call, void* argument) {
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -75,6 +77,13 @@ class kernel_thread {
  private:
   pthread_t thread_{};
 };
+
+/// Names the calling thread, as debuggers and `top -H` show it: at most 15 characters, and the number follows.
+inline void name_this_thread(const std::string& name, unsigned number) {
+  constexpr std::size_t room = 15;
+  const std::string suffix = '-' + std::to_string(number);
+  ::pthread_setname_np(::pthread_self(), (name.substr(0, room - suffix.size()) + suffix).c_str());
+}
 
 /// Returns to the system the stack pages that the calling thread no longer uses. It must run on its own stack.
 inline void release_unused_stack() noexcept {

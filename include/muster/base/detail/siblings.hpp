@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // siblings.hpp: the interface through which every wait of the library involves the other fibers of the thread. The
-// carrier (fiber/carrier.hpp) implements and registers it; otherwise base/ does not know fibers.
+// carrier (fiber/detail/carrier.hpp) implements and registers it; otherwise base/ does not know fibers.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::own_siblings
@@ -18,8 +18,9 @@ class waiter {
   /// sleep on. The thread then executes the requested heavy fences and checks every waiter once more.
   virtual void announce(futex_words& words) noexcept = 0;
 
-  // From the policy; applies to the thread. announce() may lower the number of pauses.
+  // From the policy; applies to the thread. announce() may lower the number of pauses, and clear `adapts`.
   unsigned pauses;
+  bool adapts;
   const unsigned yields;
   const bool parks;
   const deadline until;
@@ -27,7 +28,7 @@ class waiter {
  protected:
   template <class Policy>
   waiter(const Policy&, deadline end) noexcept
-      : pauses(Policy::pauses), yields(Policy::yields), parks(Policy::parks), until(end) {}
+      : pauses(Policy::pauses), adapts(Policy::adapts), yields(Policy::yields), parks(Policy::parks), until(end) {}
   ~waiter() = default;
 };
 

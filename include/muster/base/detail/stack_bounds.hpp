@@ -4,7 +4,7 @@
 // stack_bounds.hpp: the bounds of the calling thread's or fiber's stack.
 #pragma once
 
-#include <muster/base/siblings.hpp>  // siblings
+#include <muster/base/detail/siblings.hpp>  // siblings
 
 #include <pthread.h>  // pthread_getattr_np
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// futex.hpp: sleeping in the kernel until a 32-bit word changes, and the asymmetric fence. Linux.
+// futex.hpp: sleeping in the kernel until a 32-bit word changes. Linux.
 //
 // Why not std::atomic::wait: it has no deadline, hashes all words into a few process-local buckets, and does not work
 // between processes.
@@ -11,10 +11,9 @@
 // Bits: sleeper and waker each give a set of bits; a wake affects only sleepers whose set intersects the waker's.
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
-#include <muster/base/time.hpp>    // deadlines
+#include <muster/base/config.hpp>       // MUSTER_ABI
+#include <muster/base/detail/time.hpp>  // deadlines
 
-#include <atomic>   // the fallback of heavy_fence
 #include <cerrno>   // ETIMEDOUT
 #include <climits>  // INT_MAX
 #include <cstdint>  // std::uint32_t
@@ -25,7 +24,7 @@
 #endif
 
 #include <linux/futex.h>  // FUTEX_WAIT_BITSET
-#include <sys/syscall.h>  // SYS_futex, SYS_membarrier
+#include <sys/syscall.h>  // SYS_futex
 #include <unistd.h>       // syscall
 
 namespace muster::inline MUSTER_ABI {
@@ -168,49 +167,6 @@ inline int futex_wake(const void* word, int count, std::uint32_t bits, futex_sco
   const int op = FUTEX_WAKE_BITSET | (scope == futex_scope::process ? FUTEX_PRIVATE_FLAG : 0);
   const long woken = ::syscall(SYS_futex, word, op, count, nullptr, nullptr, bits);
   return woken > 0 ? static_cast<int>(woken) : 0;
-}
-
-namespace detail {
-
-// membarrier(2). The numbers are the kernel's ABI, written out because Debian's oldest headers lack the names.
-struct membarrier_commands {
-  int fence, join;  // a fence reaches the processes that have joined
-};
-constexpr membarrier_commands membarrier_of(futex_scope scope) noexcept {
-  return scope == futex_scope::process ? membarrier_commands{1 << 3, 1 << 4} : membarrier_commands{1 << 1, 1 << 2};
-}
-
-inline bool membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
-
-}  // namespace detail
-
-/// Registers this process for heavy_fence() of that scope. A forked child must register again.
-inline bool join_heavy_fences(futex_scope scope) noexcept {
-  return detail::membarrier(detail::membarrier_of(scope).join) &&
-         detail::membarrier(detail::membarrier_of(scope).fence);
-}
-
-/// Returns true if heavy_fence() reaches the other threads of the process, or of all processes that have joined, so
-/// that their side needs no fence. False on old kernels (4.14, 4.16) and where a sandbox forbids membarrier(2).
-inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept {
-  static const bool available = join_heavy_fences(futex_scope::process);
-  return scope == futex_scope::process ? available : join_heavy_fences(scope);
-}
-
-/// On return, every other thread that it reaches has executed a full fence since the call began. Takes microseconds.
-/// Requires asymmetric_fences(). Returns false, with no effect, if a filter entered since then forbids membarrier(2).
-[[nodiscard]] inline bool try_heavy_fence(futex_scope scope = futex_scope::process) noexcept {
-  // A forked child may have lost the registration.
-  return detail::membarrier(detail::membarrier_of(scope).fence) || join_heavy_fences(scope);
-}
-
-/// As try_heavy_fence(), but aborts if it fails.
-inline void heavy_fence(futex_scope scope = futex_scope::process) noexcept {
-  if (!try_heavy_fence(scope))
-    fail_check(
-        "heavy_fence: membarrier(2) worked before and now fails; allow it in the process's filter of system calls, or "
-        "install the filter before the first pool or queue is made",
-        __FILE__, __LINE__);
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// library.hpp: prevents the shared library that contains some code from being unloaded, because threads that never end
-// execute it, or the system calls it.
+// shared_object.hpp: prevents the shared library that contains some code from being unloaded, because threads that
+// never end execute it, or the system calls it.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -39,7 +39,7 @@ inline bool is_of_program(const void* code) noexcept {
 
 }  // namespace detail
 
-inline void keep_library_of(const void* code) noexcept {
+inline void pin_shared_object(const void* code) noexcept {
   Dl_info found;
   if (detail::is_of_program(code)) return;  // which is never unloaded; dladdr would search all libraries
   if (&detail::find_library == nullptr || &detail::open_library == nullptr) return;

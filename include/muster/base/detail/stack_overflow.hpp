@@ -13,8 +13,8 @@
 // Elsewhere  no effect except on x86-64 and AArch64, or under sanitizers, which have their own messages.
 #pragma once
 
-#include <muster/base/config.hpp>   // MUSTER_ABI, MUSTER_SANITIZED
-#include <muster/base/library.hpp>  // keep_library_of
+#include <muster/base/config.hpp>                // MUSTER_ABI, MUSTER_SANITIZED
+#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
 
 #include <sys/mman.h>  // mmap
 #include <ucontext.h>  // ucontext_t
@@ -90,7 +90,7 @@ class stack_overflow {
 #else
     static const bool listening = [] {
       if (stack_pointer(nullptr) == 0) return false;
-      keep_library_of(reinterpret_cast<const void*>(&fault));
+      pin_shared_object(reinterpret_cast<const void*>(&fault));
       struct sigaction now = {};
       now.sa_sigaction = &fault;
       now.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
