@@ -6,8 +6,8 @@
 //
 // Order      the fibers of a thread take turns in a ring; see carrier.hpp.
 // Progress   a fiber that never yields stops the others of its thread; the fibers of other threads do not notice.
-// Exceptions what leaves a fiber reaches join(). Yielding inside a catch block is allowed.
-// Memory     a stack of 256 KiB, of which touched pages cost memory, from a pool; nothing else is allocated.
+// Exceptions an exception that leaves a fiber is rethrown by join(). Yielding inside a catch block is allowed.
+// Memory     a stack of 256 KiB from a pool; only its touched pages use memory. Nothing else is allocated.
 // Errors     the constructor throws std::invalid_argument, std::system_error, std::bad_alloc, and exceptions from the
 //            copy of the function. Joining or destroying a fiber on another thread than its own ends the program with a
 //            message.
@@ -15,8 +15,8 @@
 //            combining object. Not for blocking system calls, which stop all fibers of the thread.
 #pragma once
 
-#include <muster/fiber/carrier.hpp>  // carrier
-#include <muster/fiber/stack.hpp>    // stack_options
+#include <muster/fiber/detail/carrier.hpp>  // carrier
+#include <muster/fiber/stack.hpp>           // stack_options
 
 #include <concepts>      // std::same_as
 #include <functional>    // std::invoke
@@ -30,10 +30,10 @@ namespace muster::inline MUSTER_ABI {
 
 class fiber {
  public:
-  /// No fiber.
+  /// An object without a fiber.
   fiber() noexcept = default;
   /// Creates a fiber of the calling thread that will call `function` with `arguments`, all of them copied or moved. It
-  /// has its first turn after all others that can run.
+  /// first runs after all other fibers that can run.
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, fiber> && !std::same_as<std::remove_cvref_t<F>, stack_options> &&
              std::invocable<std::decay_t<F>, std::decay_t<Args>...>)
@@ -53,7 +53,7 @@ class fiber {
     }
     return *this;
   }
-  /// Joins. If an exception has left the fiber, it would be lost: the program ends with a message.
+  /// Joins. If an exception has left the fiber, the program ends with a message, because the exception would be lost.
   ~fiber() { end(); }
 
   bool joinable() const noexcept { return record_ != nullptr; }
@@ -76,7 +76,7 @@ class fiber {
 /// The calling fiber, or the thread itself.
 namespace this_fiber {
 
-/// Gives every other fiber of this thread that can run one turn. Returns at once when there is none.
+/// Lets each other fiber of this thread run once, if it can. Returns at once when there is none.
 MUSTER_HOT void yield() noexcept { detail::carrier::own().yield(); }
 /// Returns true if the thread has other fibers that can run while this one waits, now or after an event.
 MUSTER_HOT bool has_siblings() noexcept { return detail::carrier::own().has_siblings(); }
@@ -122,7 +122,7 @@ inline std::exception_ptr fiber::await() {
   MUSTER_CHECK(home_ == &detail::carrier::own(),
                "fiber: joined or destroyed on another thread than its own; join it on the thread that created it");
   home_->await(*record_);
-  record_->watched.end();
+  record_->observed.end();
   const stack_memory memory = record_->stack;
   std::exception_ptr error = std::move(record_->error);
   std::destroy_at(std::exchange(record_, nullptr));

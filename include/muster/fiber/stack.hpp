@@ -4,22 +4,24 @@
 // stack.hpp: stacks for code that switches between them, kept for reuse.
 //
 // Guard      below each stack are 64 KiB without access: a stack that overflows ends the program with a message
-//            (base/stack_overflow.hpp) instead of overwriting its neighbour. Costs a second mapping; the kernel allows
-//            65,530 (vm.max_map_count).
+//            (base/detail/stack_overflow.hpp) instead of overwriting its neighbour. Costs a second mapping; the kernel
+//            allows 65,530 (vm.max_map_count).
 // Colour     stacks begin at different distances from the end of their pages. Otherwise the tops of all stacks would
 //            fall into the same sets of the caches, and a switch among many would cost several times as much.
 // Memory     untouched pages cost nothing. Up to `most_kept` stacks are kept for reuse, with the pages that they have
 //            touched; trim() frees them.
 #pragma once
 
-#include <muster/base/arch.hpp>            // line_size
-#include <muster/base/stack_overflow.hpp>  // stack_guard_bytes
+#include <muster/base/arch.hpp>                   // line_size
+#include <muster/base/detail/after_fork.hpp>      // only
+#include <muster/base/detail/stack_overflow.hpp>  // stack_guard_bytes
 
 #include <sys/mman.h>  // mmap
 #include <unistd.h>    // sysconf
 
 #include <cerrno>        // errno
 #include <cstddef>       // std::size_t
+#include <memory>        // std::construct_at
 #include <mutex>         // the pool
 #include <stdexcept>     // std::invalid_argument
 #include <string>        // messages
@@ -52,10 +54,7 @@ class stack_pool {
   static constexpr std::size_t most_kept = 1024;
 
   /// The pool of the process. Never destroyed, because threads may end after static objects.
-  static stack_pool& shared() {
-    static auto* const one = new stack_pool;
-    return *one;
-  }
+  static stack_pool& shared() { return native::detail::only<stack_pool>(); }
 
   stack_pool() = default;
   ~stack_pool() { trim(); }
@@ -106,6 +105,11 @@ class stack_pool {
   }
 
  private:
+  friend stack_pool& native::detail::only<stack_pool>();
+  void after_fork() noexcept {
+    if (!native::detail::recover_after_fork(mutex_)) std::construct_at(&kept_);
+  }
+
   // Colours are a line apart, so that a cache of 64 sets or more holds the hot ends of many stacks. They leave a
   // quarter of the last page, so that most frames in use at a switch are in that one page. Stacks created one after
   // another get distant colours, because a processor treats a load as dependent on a recent store if the lowest twelve

@@ -5,12 +5,13 @@
 // fibers of its thread run.
 #pragma once
 
-#include <muster/base/caught.hpp>       // caught
-#include <muster/base/finally.hpp>      // finally
-#include <muster/base/parallelism.hpp>  // available_parallelism, pin_this_thread
-#include <muster/base/sync.hpp>         // sync::atomic
-#include <muster/base/wait.hpp>         // event_mask
-#include <muster/fiber/fiber.hpp>       // fiber
+#include <muster/base/detail/eventcount.hpp>  // eventcount
+#include <muster/base/detail/exception.hpp>   // capture_exception
+#include <muster/base/detail/scope_exit.hpp>  // scope_exit
+#include <muster/base/parallelism.hpp>        // available_parallelism, pin_this_thread
+#include <muster/base/sync.hpp>               // sync::atomic
+#include <muster/base/wait.hpp>               // wait::park
+#include <muster/fiber/fiber.hpp>             // fiber
 
 #include <exception>  // std::exception_ptr
 #include <mutex>      // the first exception
@@ -43,7 +44,7 @@ void run_team(const team_options& options, Body&& body) {
       what();
     } catch (...) {
       const std::lock_guard lock(mutex);
-      if (first == nullptr) first = detail::caught();
+      if (first == nullptr) first = detail::capture_exception();
     }
   };
   const auto carry = [&](unsigned carrier) {
@@ -55,11 +56,11 @@ void run_team(const team_options& options, Body&& body) {
   };
   {
     sync::atomic<unsigned> left{options.carriers};
-    event_mask ended;
+    eventcount ended;
     std::vector<std::jthread> threads;
     threads.reserve(options.carriers);
     // The fibers of the calling thread run until only joins remain, even if not all threads could be started.
-    const detail::finally all_ended([&]() noexcept {
+    const detail::scope_exit all_ended([&]() noexcept {
       left.fetch_sub(options.carriers - static_cast<unsigned>(threads.size()), std::memory_order_relaxed);
       ended.await<wait::park>(0, [&left] { return left.load(std::memory_order_relaxed) == 0; }, no_deadline);
     });
@@ -67,7 +68,7 @@ void run_team(const team_options& options, Body&& body) {
       threads.emplace_back([&, c] {
         guarded([&] { carry(c); });
         left.fetch_sub(1, std::memory_order_relaxed);  // the join makes the thread's effects visible
-        if (ended.after_event() != 0) ended.wake_all();
+        if (ended.waiters_after_event() != 0) ended.wake_all();
       });
   }
   if (first != nullptr) std::rethrow_exception(first);

@@ -13,15 +13,19 @@
 // Memory     a fiber's record lies at the top of its own stack.
 #pragma once
 
-#include <muster/base/caught.hpp>             // caught
-#include <muster/base/inside.hpp>             // inside
-#include <muster/base/stack_overflow.hpp>     // stack_overflow
-#include <muster/base/sync.hpp>               // sync::innermost, sync::own
-#include <muster/base/thread.hpp>             // pool_place
-#include <muster/base/wait.hpp>               // siblings, waiter
-#include <muster/fiber/context.hpp>           // switch_context
-#include <muster/fiber/context_watchers.hpp>  // watched_stack, exception_globals
-#include <muster/fiber/stack.hpp>             // stack_memory
+#include <muster/base/detail/eventcount.hpp>         // eventcount
+#include <muster/base/detail/exception.hpp>          // capture_exception
+#include <muster/base/detail/reentrancy.hpp>         // reentrancy_scope
+#include <muster/base/detail/shared_object.hpp>      // pin_shared_object
+#include <muster/base/detail/siblings.hpp>           // siblings, waiter
+#include <muster/base/detail/spin_extension.hpp>     // spin_extension
+#include <muster/base/detail/stack_overflow.hpp>     // stack_overflow
+#include <muster/base/detail/thread_state.hpp>       // worker_binding
+#include <muster/base/detail/wait_any.hpp>           // fence_before_sleep
+#include <muster/base/sync.hpp>                      // sync::innermost, sync::own
+#include <muster/fiber/detail/context.hpp>           // switch_context
+#include <muster/fiber/detail/switch_observers.hpp>  // observed_stack, exception_globals
+#include <muster/fiber/stack.hpp>                    // stack_memory
 
 #include <algorithm>  // std::max
 #include <cstdint>    // std::uint64_t
@@ -41,9 +45,9 @@ struct fiber_place {
   exception_globals exceptions;
   const void* innermost = nullptr;
   fiber_place* joined = nullptr;  // the fiber that this one joins
-  real::pool_place place;
+  native::worker_binding worker;
   bool keeps = false;  // true if one of the above is not null
-  watched_stack watched;
+  observed_stack observed;
   std::uint64_t number = 0;
   waiter* waits = nullptr;             // not null while the fiber is absent from the ring to wait for this
   fiber_place* next_absent = nullptr;  // the next fiber that is absent
@@ -59,6 +63,15 @@ struct fiber_record : fiber_place {
   std::exception_ptr error;  // the exception that left run()
   fiber_place* joiner = nullptr;
   bool done = false;
+};
+
+/// A fiber that waits for a combining object (combine/detail/fiber_wait.hpp). Each thread has a list of them.
+struct object_wait {
+  const void* object;
+  bool (*is_over)(object_wait&) noexcept;  // null if it has not begun
+  const fiber_place* fiber = nullptr;
+  object_wait* next = nullptr;
+  object_wait* before = nullptr;
 };
 
 /// The scheduler of a kernel thread, empty until the thread creates its first fiber.
@@ -97,11 +110,14 @@ class carrier final : public siblings {
     const auto size = static_cast<std::size_t>(top - fiber.stack.bottom);
     fiber.number = ++made_;
     fiber.context = new_context<&carrier::run_body>(top, size);
-    fiber.watched.begin(fiber.stack.bottom, fiber.stack.size());
+    fiber.observed.begin(fiber.stack.bottom, fiber.stack.size());
     ++live_;
     insert(fiber);
   }
 
+  static constexpr const char* joined_by_its_operation =
+      "fiber::join: an operation of a combining object joins a fiber that waits for the same object, and so for that "
+      "operation; join it elsewhere";
   /// Waits until `fiber` is done.
   void await(fiber_record& fiber) noexcept {
     if (fiber.done) return;
@@ -118,10 +134,35 @@ class carrier final : public siblings {
     current_->joined = nullptr;
   }
 
-  /// Operations of this thread's fibers that wait within other operations (combine/detail/fiber_wait.hpp).
-  void* nested = nullptr;
+  /// Call before the current fiber waits, and after.
+  void add(object_wait& one) noexcept {
+    one.fiber = current_;
+    one.next = object_waits_;
+    if (one.next != nullptr) one.next->before = &one;
+    object_waits_ = &one;
+  }
+  void remove(object_wait& one) noexcept {
+    if (one.next != nullptr) one.next->before = one.before;
+    (one.before != nullptr ? one.before->next : object_waits_) = one.next;
+  }
+  /// Returns true if the caller would wait for itself if it waited for `object`: it is inside one of its operations, or
+  /// a fiber that is inside one waits for another object, and so on, until one waits for the caller's.
+  bool closes_ring(const void* object) const noexcept {
+    if (reentrancy_scope::is_in(object)) return true;
+    // Each waits for one object, so there is a single path, no longer than the list.
+    for (const object_wait* turn = object_waits_; turn != nullptr; turn = turn->next) {
+      object_wait* holder = object_waits_;
+      while (holder != nullptr && !(reentrancy_scope::has(holder->fiber->innermost, object) && lasts(*holder)))
+        holder = holder->next;
+      if (holder == nullptr) return false;
+      object = holder->object;
+      if (reentrancy_scope::is_in(object)) return true;
+    }
+    return false;
+  }
 
  private:
+  static bool lasts(object_wait& one) noexcept { return one.is_over == nullptr || !one.is_over(one); }
   /// No other fiber is in the ring.
   bool is_alone() const noexcept { return current_->next == current_; }
   /// Appends a fiber to the ring.
@@ -138,24 +179,26 @@ class carrier final : public siblings {
     if (exceptions_->any() || sync::innermost() != nullptr || to->keeps) [[unlikely]]
       exchange_kept(*from, *to);
     current_ = to;
-    from->watched.before_leaving(to->watched, came_from_, for_ever);
+    from->observed.before_leaving(to->observed, came_from_, for_ever);
     switch_context(from->context, to->context);
-    from->watched.after_coming(came_from_);
+    from->observed.after_coming(came_from_);
   }
 
   MUSTER_COLD void exchange_kept(fiber_place& from, fiber_place& to) noexcept {
     from.exceptions = std::exchange(*exceptions_, std::exchange(to.exceptions, {}));
     from.innermost = std::exchange(sync::innermost(), std::exchange(to.innermost, nullptr));
-    from.place = std::exchange(real::own_place(), std::exchange(to.place, {}));
+    from.worker = std::exchange(native::worker_slot(), std::exchange(to.worker, {}));
     from.keeps = from.exceptions.any() || from.innermost != nullptr;
     to.keeps = false;
   }
 
   /// Appends the current fiber's operations to the chains of the fiber that it joins, of the one which that joins, and
   /// so forth: its operations wait for all of them.
-  MUSTER_COLD static void hand_chain_on(fiber_place& to) noexcept {
+  MUSTER_COLD void hand_chain_on(fiber_place& to) noexcept {
     for (fiber_place* at = &to; at != nullptr; at = at->joined) {
-      inside::append(at->innermost, sync::innermost());
+      for (object_wait* one = object_waits_; one != nullptr; one = one->next)
+        MUSTER_CHECK(one->fiber != at || !lasts(*one) || !closes_ring(one->object), joined_by_its_operation);
+      reentrancy_scope::append(at->innermost, sync::innermost());
       at->keeps = true;
     }
   }
@@ -180,17 +223,20 @@ class carrier final : public siblings {
   void begin();
   [[noreturn]] static void run_body();
 
+  object_wait* object_waits_ = nullptr;
+
   // The ring of every thread before its first fiber: one place, which is only read.
   static constinit fiber_place nobody_;
 
   fiber_place* current_ = &nobody_;
   fiber_place* absent_ = nullptr;  // waiting fibers, in the order in which they left the ring
   exception_globals* exceptions_ = nullptr;
-  watched_stack* came_from_ = nullptr;
+  observed_stack* came_from_ = nullptr;
   std::uint64_t made_ = 0;
   std::uint64_t live_ = 0;  // created and not done
   fiber_place** absent_end_ = nullptr;
   unsigned yields_ = 0;  // while some were absent
+  spin_extension spins_;
   fiber_place thread_;
 };
 
@@ -199,14 +245,20 @@ inline constinit fiber_place carrier::nobody_(&carrier::nobody_);
 inline carrier& carrier::own() noexcept { return sync::own<carrier>(); }
 
 inline void carrier::begin() {
-  // Checks at the end of the thread that its fibers have ended.
-  struct last_look {
-    ~last_look() { MUSTER_CHECK(own().live() == 0, "fiber: the thread ends before its fibers are done; join them"); }
+  struct fibers_are_done {
+    static bool passes(bool last) noexcept {
+      const bool done = own().live() == 0;
+      MUSTER_CHECK(done || !last, "fiber: the thread ends before its fibers are done; join them");
+      return done;
+    }
   };
-  sync::at_thread_end<last_look>();
-  MUSTER_CHECK(!switches_by_itself || !shadow_stack(),
-               "fiber: cannot run under a shadow stack (Intel CET); start the program with "
-               "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection");
+  const void* const code = sync::at_thread_end<fibers_are_done>();
+  static const bool kept = (pin_shared_object(code), true);
+  static_cast<void>(kept);
+  MUSTER_CHECK(!switches_by_itself || !shadow_stack(), shadow_stack_advice);
+  MUSTER_CHECK(!has_hidden_stack,
+               "fiber: the program is compiled with -fsanitize=safe-stack or shadow-call-stack, "
+               "whose second stack no switch of fibers changes; compile it without");
   stack_overflow::watch();
   stack_overflow::names() = []() noexcept -> const char* {
     return own().current_number() == 0 ? nullptr : "that of a fiber; give it a larger one (stack_options::size)";
@@ -266,8 +318,11 @@ inline bool carrier::look_after_absent(deadline now) noexcept {
 inline void carrier::rest() noexcept {
   MUSTER_CHECK(absent_ != nullptr, "fiber::join: a cycle of joins, in which each fiber waits for the next; remove one");
   unsigned pauses = 0, yields = 0;
-  bool parks = true;
+  bool parks = true, adapts = false;
+  deadline until = no_deadline;
   for (const fiber_place* one = absent_; one != nullptr; one = one->next_absent) {
+    until = std::min(until, one->waits->until);
+    adapts = adapts || one->waits->adapts;
     pauses = std::max(pauses, one->waits->pauses);
     yields = std::max(yields, one->waits->yields);
     parks = parks && one->waits->parks;
@@ -280,8 +335,17 @@ inline void carrier::rest() noexcept {
     if (look_after_absent()) return;
     sync::yield();
   }
+  if (!adapts) {
+    while (!sleep()) {
+    }
+    return;
+  }
+  if (spins_.spin([this] { return look_after_absent(); }, until, pauses / 8)) return;
+  const deadline begin = deadline_clock::now();
   while (!sleep()) {
   }
+  const deadline end = deadline_clock::now();
+  spins_.note_sleep(end < until ? end - begin : deadline_clock::duration::max());
 }
 
 /// Sleeps until an absent fiber may be ready. Returns true if one was.
@@ -292,13 +356,9 @@ inline bool carrier::sleep() noexcept {
     one->waits->announce(words);
     until = std::min(until, one->waits->until);
   }
-  bool fenced = true;
-  for (const futex_scope scope : {futex_scope::process, futex_scope::shared}) {
-    // (1) heavy_fence: pairs with base/wait.hpp (7).
-    if (words.wants_fence(scope)) fenced &= sync::try_heavy_fence(scope);
-  }
+  const bool fenced = fence_before_sleep(words);
   if (look_after_absent()) return true;
-  if (!fenced) until = nap_until(until);  // an event may be missed, as in event_mask::sleep()
+  if (!fenced) until = nap_until(until);  // an event may be missed, as in eventcount::sleep()
   const futex_reason why = sync::futex_wait_any(words, until);
   return look_after_absent(why == futex_reason::timed_out ? until : deadline::min());
 }
@@ -306,11 +366,11 @@ inline bool carrier::sleep() noexcept {
 inline void carrier::run_body() {
   carrier& here = own();
   auto& fiber = static_cast<fiber_record&>(*here.current_);
-  fiber.watched.after_coming(here.came_from_);
+  fiber.observed.after_coming(here.came_from_);
   try {
     fiber.run();
   } catch (...) {
-    fiber.error = caught();
+    fiber.error = capture_exception();
   }
   fiber.done = true;
   --here.live_;

@@ -10,8 +10,8 @@
 // elsewhere  and with MUSTER_BOOST_CONTEXT: Boost.Context, which the program must link.
 // Not saved  the floating-point control words (MXCSR, x87, FPCR): rounding modes and masks belong to the thread. A
 //            fiber that changes them must restore them before it yields.
-// Shadow stacks (Intel CET, -fcf-protection with a C library that turns them on) are not switched; shadow_stack()
-//            returns true if the thread has one.
+// Shadow stacks (Intel CET, AArch64's GCS, where the C library turns them on) are not switched; shadow_stack() returns
+//            true if the thread has one. Nor are the second stacks of -fsanitize=safe-stack and shadow-call-stack.
 #pragma once
 
 #include <muster/base/arch.hpp>  // shadow_stack
@@ -27,6 +27,26 @@
 #endif
 
 namespace muster::inline MUSTER_ABI::detail {
+
+inline constexpr const char* shadow_stack_advice =
+#if defined(__aarch64__)
+    "fiber: cannot run under a guarded control stack; start the program with GLIBC_TUNABLES=glibc.cpu.aarch64_gcs=0, "
+    "or "
+    "link it without -mbranch-protection=gcs";
+#else
+    "fiber: cannot run under a shadow stack (Intel CET); start the program with "
+    "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or link it without -fcf-protection";
+#endif
+
+/// True if each thread has a second stack that only the compiler knows.
+inline constexpr bool has_hidden_stack =
+#if !defined(__has_feature)
+    false;
+#elif __has_feature(safe_stack) || __has_feature(shadow_call_stack)
+    true;
+#else
+        false;
+#endif
 
 #if defined(MUSTER_BOOST_CONTEXT)
 
@@ -110,6 +130,10 @@ saved_context new_context(void* top, std::size_t) {
         "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27",
         "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
 #endif
+#if defined(__APX_F__)
+        ,
+        "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28", "r29", "r30", "r31"
+#endif
   );
 }
 
@@ -138,9 +162,20 @@ saved_context new_context(void* top, std::size_t) {
       : "+r"(left), "+r"(entered)
       :
       : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18",
-        "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "cc", "memory", "v0", "v1", "v2", "v3",
-        "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20",
-        "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+        "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "cc", "memory",
+#if defined(__ARM_FEATURE_SVE)
+        "z0", "z1", "z2", "z3", "z4", "z5", "z6", "z7", "z8", "z9", "z10", "z11", "z12", "z13", "z14", "z15", "z16",
+        "z17", "z18", "z19", "z20", "z21", "z22", "z23", "z24", "z25", "z26", "z27", "z28", "z29", "z30", "z31", "p0",
+        "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15"
+#if !defined(__clang__)
+        ,
+        "ffr"  // clang++ has no name for it, and keeps nothing in it
+#endif
+#else
+        "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",
+        "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
+#endif
+  );
 }
 
 #endif

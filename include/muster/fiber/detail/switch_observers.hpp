@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// context_watchers.hpp: tells the C++ runtime, sanitizers and Valgrind about stack switches.
+// switch_observers.hpp: tells the C++ runtime, sanitizers and Valgrind about stack switches.
 //
 // The C++ runtime     keeps the exceptions being handled per thread; each fiber needs its own, or a yield in a catch
 //                     block would pass them to another fiber.
@@ -57,15 +57,15 @@ inline exception_globals& thread_exceptions() noexcept {
   return *reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
 }
 
-/// A stack, as its watchers know it. Every watcher gets the same calls; the layout does not depend on the watchers.
-class watched_stack {
+/// A stack, as its observers know it. Every observer gets the same calls; the layout does not depend on the observers.
+class observed_stack {
  public:
   /// For a stack of our own, in [bottom, bottom + size). The kernel's stack of the thread needs no call.
   void begin([[maybe_unused]] void* bottom, [[maybe_unused]] std::size_t size) noexcept {
     bottom_ = bottom;
     size_ = size;
 #if defined(MUSTER_THREAD_SANITIZER)
-    watcher_ = __tsan_create_fiber(0);
+    observer_ = __tsan_create_fiber(0);
 #endif
 #if defined(MUSTER_VALGRIND)
     valgrind_ = VALGRIND_STACK_REGISTER(bottom, static_cast<char*>(bottom) + size);
@@ -77,7 +77,7 @@ class watched_stack {
     __asan_unpoison_memory_region(bottom_, size_);  // frames that never returned left poison behind
 #endif
 #if defined(MUSTER_THREAD_SANITIZER)
-    __tsan_destroy_fiber(watcher_);
+    __tsan_destroy_fiber(observer_);
 #endif
 #if defined(MUSTER_VALGRIND)
     VALGRIND_STACK_DEREGISTER(valgrind_);
@@ -85,25 +85,25 @@ class watched_stack {
   }
 
   /// On this stack, as the last thing before the switch to another.
-  [[gnu::always_inline]] inline void before_leaving([[maybe_unused]] watched_stack& to,
-                                                    [[maybe_unused]] watched_stack*& came_from,
+  [[gnu::always_inline]] inline void before_leaving([[maybe_unused]] observed_stack& to,
+                                                    [[maybe_unused]] observed_stack*& came_from,
                                                     [[maybe_unused]] bool for_ever) noexcept {
 #if defined(MUSTER_ADDRESS_SANITIZER)
     came_from = this;
-    __sanitizer_start_switch_fiber(for_ever ? nullptr : &watcher_, to.bottom_, to.size_);
+    __sanitizer_start_switch_fiber(for_ever ? nullptr : &observer_, to.bottom_, to.size_);
 #endif
 #if defined(MUSTER_THREAD_SANITIZER)
-    if (watcher_ == nullptr) watcher_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(to.watcher_, 0);
+    if (observer_ == nullptr) observer_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to.observer_, 0);
 #endif
   }
   /// On this stack, as the first thing after the switch from another.
-  [[gnu::always_inline]] inline void after_coming([[maybe_unused]] watched_stack* from) noexcept {
+  [[gnu::always_inline]] inline void after_coming([[maybe_unused]] observed_stack* from) noexcept {
 #if defined(MUSTER_ADDRESS_SANITIZER)
     // The sanitizer reports the bounds of the stack that was left: the only source for those of the kernel's stack.
     const void* bottom = nullptr;
     std::size_t size = 0;
-    __sanitizer_finish_switch_fiber(watcher_, &bottom, &size);
+    __sanitizer_finish_switch_fiber(observer_, &bottom, &size);
     from->bottom_ = bottom;
     from->size_ = size;
 #endif
@@ -112,7 +112,7 @@ class watched_stack {
  private:
   [[maybe_unused]] const void* bottom_ = nullptr;
   [[maybe_unused]] std::size_t size_ = 0;
-  [[maybe_unused]] void* watcher_ = nullptr;  // the sanitizer's own
+  [[maybe_unused]] void* observer_ = nullptr;  // the sanitizer's own
   [[maybe_unused]] unsigned valgrind_ = 0;
 };
 
