@@ -7,12 +7,12 @@
 // It must have the effect of calling all[0].function(), all[1].function(), … on the state, and store each result in its
 // item. F and R must be trivially copyable and at most eight bytes; R may also be a std::optional of such a type.
 //
-// Some requests answer each other without the state, such as a push and the pop after it. A state with such requests
-// defines   static void eliminate(departing<State> all, std::span<std::uint32_t> notes) noexcept;
-// It stores the results of these requests and sets their notes to departing::answered. The remaining requests, executed
-// in order, must have the effect that all requests would have had. Hence no pair may be matched across a request of an
-// unknown kind. osci calls it before a batch leaves the thread: answered requests never reach the object, and an empty
-// batch is not announced.
+// Some requests eliminate each other without the state, such as a push and the pop after it. A state with such requests
+// defines   static void eliminate(outgoing_batch<State> all, std::span<std::uint32_t> notes) noexcept;
+// It stores the results of these requests and sets their notes to outgoing_batch::eliminated. The remaining requests,
+// executed in order, must have the effect that all requests would have had. Hence no pair may be matched across a
+// request of an unknown kind. osci calls it before a batch leaves the thread: eliminated requests never reach the
+// object, and an empty batch is not announced.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::cell
@@ -38,13 +38,13 @@ class batch {
  public:
   class item {
    public:
-    const F& function() const noexcept { return one_->ref().template as<F>(); }
+    const F& function() const noexcept { return one_->write_ref().template as<F>(); }
     /// Call once, after the last use of function(): the result is stored in its place.
     template <class T>
     void result(const T& value) noexcept
       requires(!std::is_void_v<R>)
     {
-      one_->ref().put_result(static_cast<R>(value));
+      one_->write_ref().put_result(static_cast<R>(value));
     }
 
    private:
@@ -65,39 +65,39 @@ class batch {
 
 /// Requests of any kind that are about to leave their thread.
 template <class State>
-class departing {
+class outgoing_batch {
   using row = sync::cell<detail::request<State>>;
 
  public:
-  static constexpr std::uint32_t answered = ~std::uint32_t{0};
+  static constexpr std::uint32_t eliminated = ~std::uint32_t{0};
 
   class item {
    public:
     /// Returns true if the request is an F. F and its result must be trivially copyable and at most eight bytes.
     template <class F>
     bool is() const noexcept {
-      const auto kind = one_->ref().run;
+      const auto kind = one_->write_ref().run;
       return kind == detail::call<State, F>::kind() || kind == detail::call<State, const F>::kind();
     }
     /// Requires is<F>().
     template <class F>
     const F& function() const noexcept {
       static_assert(detail::call<State, F>::is_small, "eliminate: F and its result must have at most eight bytes each");
-      return one_->ref().template as<F>();
+      return one_->write_ref().template as<F>();
     }
     /// Call once, after the last use of function(): the result is stored in its place.
     template <class F, class T>
     void result(const T& value) noexcept {
-      one_->ref().put_result(static_cast<typename detail::call<State, F>::result>(value));
+      one_->write_ref().put_result(static_cast<typename detail::call<State, F>::result>(value));
     }
 
    private:
-    friend departing;
+    friend outgoing_batch;
     explicit item(row* one) noexcept : one_(one) {}
     row* one_;
   };
 
-  departing(row* first, std::size_t size) noexcept : first_(first), size_(size) {}
+  outgoing_batch(row* first, std::size_t size) noexcept : first_(first), size_(size) {}
 
   std::size_t size() const noexcept { return size_; }
   item operator[](std::size_t i) const noexcept { return item(first_ + i); }
@@ -112,7 +112,8 @@ template <class State, class F, class R>
 concept executes = requires(State& state, batch<State, F, R> all) { state.execute(all); };
 
 template <class State>
-concept eliminating = requires(departing<State> all, std::span<std::uint32_t> notes) { State::eliminate(all, notes); };
+concept eliminating =
+    requires(outgoing_batch<State> all, std::span<std::uint32_t> notes) { State::eliminate(all, notes); };
 }  // namespace detail
 
 }  // namespace muster::inline MUSTER_ABI

@@ -14,6 +14,7 @@
 //            Changed: the combiner returns the result of its own operation directly to its caller.
 #pragma once
 
+#include <muster/base/wait.hpp>                        // wait::spin_then_park
 #include <muster/combine/detail/combining_object.hpp>  // combining_object
 #include <muster/combine/detail/request_list.hpp>      // request_list
 
@@ -47,7 +48,7 @@ class cc_synch_technique {
     mine.give_back(own);
     return {nullptr, spare};
   }
-  bool served(turn now, group& mine) {
+  MUSTER_COLD bool served(turn now, group& mine) {
     if (list_.served(now.own, now.spare)) return true;
     mine.give_back(now.own);
     return false;
@@ -57,9 +58,10 @@ class cc_synch_technique {
     return list_.run_and_serve(call, now.spare, mine);
   }
 
-  static request<State>& request_in(node& own) noexcept { return own.in_node[0].ref(); }
+  static request<State>& request_in(node& own) noexcept { return own.in_node[0].write_ref(); }
   MUSTER_HOT void refuse_nested() const { list_.refuse_nested(); }
   bool is_executing() const noexcept { return list_.is_executing(); }
+  void await_free() const noexcept { list_.await_free(); }
   bool quiescent() const noexcept { return list_.quiescent(); }
 
  private:

@@ -36,7 +36,7 @@ class combining_queue {
  public:
   using value_type = T;
 
-  explicit combining_queue(const combine_options& options = {});
+  explicit combining_queue(const combine_options& options = {}) : combining_queue(options, nullptr) {}
   /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
   ~combining_queue();
   combining_queue(const combining_queue&) = delete;
@@ -61,35 +61,49 @@ class combining_queue {
     sync::atomic<segment*> next{nullptr};                         // set when the segment is full
     alignas(isolation_size) sync::cell<word> words[Segment];      // the first `filled` are items or were
   };
-  using spare_segment = sync::atomic<segment*>;
+  /// An emptied segment, for the next that is needed.
+  struct spare_segment {
+    sync::atomic<segment*> kept{nullptr};
+    ~spare_segment() { delete kept.load(std::memory_order_relaxed); }
+  };
 
   struct push_end {
-    segment* last = nullptr;
+    segment* last;
     std::size_t used = 0;  // words of `last` in use
-    spare_segment* spare = nullptr;
+    spare_segment* spare;
+    push_end(segment* first, spare_segment* kept) noexcept : last(first), spare(kept) {}
     struct pushing;
     MUSTER_COLD void add_segment();
   };
+  /// Owns all segments. Its end destroys the remaining items, when the pushing end is no more.
   struct pop_end {
-    segment* first = nullptr;
+    segment* first;
     std::size_t taken = 0;   // of `first`
     std::size_t filled = 0;  // a lower bound
-    spare_segment* spare = nullptr;
+    spare_segment* spare;
+    /// Makes the first segment, and stores its address in `made`.
+    pop_end(segment*& made, spare_segment* kept) : first(new segment), spare(kept) { made = first; }
+    ~pop_end();
+    pop_end(const pop_end&) = delete;
+    pop_end& operator=(const pop_end&) = delete;
     struct popping;
     MUSTER_COLD bool look() noexcept;
   };
 
+  // The states are constructed in place, and no operation is applied: the constructing thread may never be a user.
+  combining_queue(const combine_options& options, segment* first)
+      : words_(options.threads), pops_(options, first, &spare_), pushes_(options, first, &spare_) {}
+
   [[no_unique_address]] detail::item_words<T> words_;
-  // An emptied segment, for the next that is needed.
-  alignas(isolation_size) spare_segment spare_{nullptr};
-  Combining<push_end> pushes_;
+  alignas(isolation_size) spare_segment spare_;
   Combining<pop_end> pops_;
+  Combining<push_end> pushes_;  // ends first
 };
 
 template <class T, template <class...> class Combining, std::size_t Segment>
 void combining_queue<T, Combining, Segment>::push_end::add_segment() {
   // (5) acquire: pairs with (6). The popping combiner that emptied it has read all of it.
-  std::unique_ptr<segment> added(spare->exchange(nullptr, std::memory_order_acquire));
+  std::unique_ptr<segment> added(spare->kept.exchange(nullptr, std::memory_order_acquire));
   if (added == nullptr) added = std::make_unique<segment>();
   // Relaxed: (3) makes them visible.
   added->filled.store(0, std::memory_order_relaxed);
@@ -106,7 +120,7 @@ struct combining_queue<T, Combining, Segment>::push_end::pushing {
   void operator()(push_end& end) const {
     if (end.used == Segment) [[unlikely]]
       end.add_segment();
-    end.last->words[end.used].ref() = item;
+    end.last->words[end.used].write_ref() = item;
     // (1) release: pairs with (2). A pop that sees the count sees the items.
     end.last->filled.store(++end.used, std::memory_order_release);
   }
@@ -120,7 +134,7 @@ bool combining_queue<T, Combining, Segment>::pop_end::look() noexcept {
     segment* const next = first->next.load(std::memory_order_acquire);
     if (next == nullptr) return false;
     // (6) release: pairs with (5). A spare that is already there was stored by this end.
-    delete spare->exchange(std::exchange(first, next), std::memory_order_release);
+    delete spare->kept.exchange(std::exchange(first, next), std::memory_order_release);
     taken = 0;
   }
   // (2) acquire: pairs with (1).
@@ -132,27 +146,27 @@ template <class T, template <class...> class Combining, std::size_t Segment>
 struct combining_queue<T, Combining, Segment>::pop_end::popping {
   std::optional<word> operator()(pop_end& end) const noexcept {
     if (end.taken == end.filled && !end.look()) return std::nullopt;
-    return end.first->words[end.taken++].get();
+    return end.first->words[end.taken++].read_ref();
   }
 };
 
 template <class T, template <class...> class Combining, std::size_t Segment>
-combining_queue<T, Combining, Segment>::combining_queue(const combine_options& options)
-    : words_(options.threads), pushes_(options), pops_(options) {
-  segment* const first = std::make_unique<segment>().release();
-  pushes_.apply([first, this](push_end& end) noexcept { end = {first, 0, &spare_}; });
-  pops_.apply([first, this](pop_end& end) noexcept { end = {first, 0, 0, &spare_}; });
+combining_queue<T, Combining, Segment>::pop_end::~pop_end() {
+  while (first != nullptr) {
+    if constexpr (!detail::item_words<T>::in_place) {
+      // Relaxed: all pushes have ended.
+      const std::size_t end = first->filled.load(std::memory_order_relaxed);
+      for (; taken != end; ++taken) detail::item_words<T>::drop(first->words[taken].read_ref());
+      taken = 0;
+    }
+    delete std::exchange(first, first->next.load(std::memory_order_relaxed));
+  }
 }
 
 template <class T, template <class...> class Combining, std::size_t Segment>
 combining_queue<T, Combining, Segment>::~combining_queue() {
   words_.await_idle();
-  // A popped item does not imply that its push has left the other end; this operation does.
-  pushes_.apply([](push_end&) noexcept {});
-  while (pop()) {
-  }
-  delete pops_.apply([](pop_end& end) noexcept { return end.first; });
-  delete spare_.load(std::memory_order_relaxed);
+  detail::object_end::await_free(pushes_);  // a popped item does not imply that its push has left the other end
 }
 
 template <class T, template <class...> class Combining, std::size_t Segment>

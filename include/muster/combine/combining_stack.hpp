@@ -16,7 +16,7 @@
 //            together answer each other before they reach it (elimination: Hendler, Shavit, Yerushalmi, SPAA 2004).
 #pragma once
 
-#include <muster/combine/batch.hpp>               // departing
+#include <muster/combine/batch.hpp>               // outgoing_batch
 #include <muster/combine/detail/boxed_items.hpp>  // item_words
 #include <muster/combine/options.hpp>             // combine_options
 #include <muster/combine/osci.hpp>                // the default
@@ -36,12 +36,7 @@ class combining_stack {
 
   explicit combining_stack(const combine_options& options = {}) : words_(options.threads), top_(options) {}
   /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
-  ~combining_stack() {
-    words_.await_idle();
-    if constexpr (!detail::item_words<T>::in_place)
-      while (pop()) {
-      }
-  }
+  ~combining_stack() { words_.await_idle(); }
   combining_stack(const combining_stack&) = delete;
   combining_stack& operator=(const combining_stack&) = delete;
 
@@ -58,7 +53,7 @@ class combining_stack {
  private:
   using word = std::uint64_t;
 
-  /// Blocks of words, the topmost first.
+  /// Blocks of words, the topmost first. Its end destroys the remaining items.
   struct top {
     static constexpr unsigned in_block = 510;
     struct block {
@@ -79,7 +74,7 @@ class combining_stack {
 
     struct pushing;
     struct popping;
-    static void eliminate(departing<top> all, std::span<std::uint32_t> notes) noexcept;
+    static void eliminate(outgoing_batch<top> all, std::span<std::uint32_t> notes) noexcept;
   };
 
   [[no_unique_address]] detail::item_words<T> words_;
@@ -88,7 +83,13 @@ class combining_stack {
 
 template <class T, template <class...> class Combining>
 combining_stack<T, Combining>::top::~top() {
-  while (last != nullptr) last = std::move(last->below);  // iteratively, not by recursion
+  while (last != nullptr) {
+    if constexpr (!detail::item_words<T>::in_place) {
+      while (used != 0) detail::item_words<T>::drop(last->words[--used]);
+      used = in_block;
+    }
+    last = std::move(last->below);  // iteratively, not by recursion
+  }
 }
 
 template <class T, template <class...> class Combining>
@@ -129,8 +130,8 @@ struct combining_stack<T, Combining>::top::popping {
 
 /// A pop gets the item of the last push before it that no other pop has taken.
 template <class T, template <class...> class Combining>
-void combining_stack<T, Combining>::top::eliminate(departing<top> all, std::span<std::uint32_t> notes) noexcept {
-  constexpr std::uint32_t none = all.answered - 1;
+void combining_stack<T, Combining>::top::eliminate(outgoing_batch<top> all, std::span<std::uint32_t> notes) noexcept {
+  constexpr std::uint32_t none = all.eliminated - 1;
   std::uint32_t last = none;  // the last push not yet matched; its note names the one before it
   for (std::uint32_t i = 0; i < all.size(); ++i) {
     if (all[i].template is<pushing>()) {
@@ -140,7 +141,7 @@ void combining_stack<T, Combining>::top::eliminate(departing<top> all, std::span
     } else {
       const std::uint32_t met = std::exchange(last, notes[last]);
       all[i].template result<popping>(all[met].template function<pushing>().item);
-      notes[i] = notes[met] = all.answered;
+      notes[i] = notes[met] = all.eliminated;
     }
   }
 }

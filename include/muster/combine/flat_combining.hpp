@@ -15,11 +15,14 @@
 #pragma once
 
 #include <muster/base/arch.hpp>                        // line_size
-#include <muster/base/inside.hpp>                      // inside
+#include <muster/base/detail/brief_wait.hpp>           // brief_wait
+#include <muster/base/detail/reentrancy.hpp>           // reentrancy_scope
 #include <muster/base/sync.hpp>                        // sync::atomic, sync::cell
+#include <muster/base/wait.hpp>                        // wait::spin_then_park
 #include <muster/combine/detail/combining_object.hpp>  // combining_object
 #include <muster/combine/detail/fiber_wait.hpp>        // waiting
 #include <muster/combine/detail/request.hpp>           // request, run_requests
+#include <muster/fiber/fiber.hpp>                      // this_fiber
 
 #include <cstdint>  // std::uint64_t
 #include <utility>  // std::forward
@@ -77,23 +80,27 @@ class flat_combining_technique {
     }
     // This thread is the combiner: no other reads the request any more, and the record was just in use.
     own->state.store(done, std::memory_order_relaxed);
-    own->last_pass.ref() = passes_.get();
+    own->last_pass.write_ref() = passes_.read_ref();
     mine.give_back(own);
     return false;
   }
   template <class Call>
   MUSTER_HOT typename Call::result run_and_serve(Call& call, const turn&, group& mine) {
     const combines_at_end last{*this, mine};
-    const inside here = waiting_.executing();
-    return call.run_here(state_.ref());
+    const reentrancy_scope here = waiting_.executing();
+    return call.run_here(state_.write_ref());
   }
 
-  static request<State>& request_in(record& own) noexcept { return own.request.ref(); }
+  static request<State>& request_in(record& own) noexcept { return own.request.write_ref(); }
   MUSTER_HOT void refuse_nested() const { waiting_.refuse_nested(); }
   bool is_executing() const noexcept { return waiting_.is_executing(); }
+  void await_free() const noexcept {
+    // (11) acquire: pairs with (2).
+    for (brief_wait wait; locked_.load(std::memory_order_acquire) != 0; wait.pause()) this_fiber::yield();
+  }
   bool quiescent() const noexcept {
     if (!free()) return false;
-    for (const record* r = head_.load(std::memory_order_relaxed); r != nullptr; r = r->next.get())
+    for (const record* r = head_.load(std::memory_order_relaxed); r != nullptr; r = r->next.read_ref())
       if (r->state.load(std::memory_order_relaxed) != done) return false;
     return true;
   }
@@ -112,9 +119,9 @@ class flat_combining_technique {
   }
   void unlock() noexcept {
     const auto events = waiting_.lasting_events();
-    // (2) release: pairs with (1). The next thread may end the object.
+    // (2) release: pairs with (1, 11). The next thread may end the object.
     locked_.store(0, std::memory_order_release);
-    events.happened(key);
+    events.notify(key);
   }
   static bool is_done(const record* own) noexcept {
     // (3) acquire: pairs with (5). The result is visible.
@@ -128,7 +135,7 @@ class flat_combining_technique {
   void link(record* own) noexcept {
     own->linked.store(1, std::memory_order_relaxed);
     record* head = head_.load(std::memory_order_relaxed);
-    do own->next.ref() = head;
+    do own->next.write_ref() = head;
     // (9) release: pairs with (10). The combiner sees the record and, because each exchange continues the release
     // sequence, all records linked earlier.
     while (!head_.compare_exchange_weak(head, own, std::memory_order_release, std::memory_order_relaxed));
@@ -139,7 +146,7 @@ class flat_combining_technique {
     // A served thread may end the object.
     const stay staying(mine);
     {
-      const inside here = waiting_.executing();
+      const reentrancy_scope here = waiting_.executing();
       unsigned all = 0;
       for (unsigned passes = 0; passes < most_passes && all < help_; ++passes) {
         const unsigned found = pass();
@@ -152,21 +159,21 @@ class flat_combining_technique {
 
   /// Returns how many requests it found and ran.
   unsigned pass() {
-    const std::uint64_t now = ++passes_.ref();
+    const std::uint64_t now = ++passes_.write_ref();
     unsigned found = 0;
     record* before = nullptr;
     // (10) acquire: pairs with (9).
     for (record* r = head_.load(std::memory_order_acquire); r != nullptr;) {
-      record* const next = r->next.get();
+      record* const next = r->next.read_ref();
       // (6) acquire: pairs with (4).
       if (r->state.load(std::memory_order_acquire) == pending) {
-        run_requests(state_.ref(), &r->request, &r->request + 1);
-        r->last_pass.ref() = now;
+        run_requests(state_.write_ref(), &r->request, &r->request + 1);
+        r->last_pass.write_ref() = now;
         ++found;
         // (5) release: pairs with (3). The owner sees the result, and may publish its next request at once.
         r->state.store(done, std::memory_order_release);
-      } else if (before != nullptr && now - r->last_pass.get() > most_idle) {
-        before->next.ref() = next;
+      } else if (before != nullptr && now - r->last_pass.read_ref() > most_idle) {
+        before->next.write_ref() = next;
         // (8) release: pairs with (7). The links have been read, so the owner may reuse them.
         r->linked.store(0, std::memory_order_release);
         r = next;

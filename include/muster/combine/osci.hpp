@@ -1,38 +1,41 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// osci.hpp: an object that many threads use, one operation at a time. Requests of a thread's fibers travel together.
+// osci.hpp: an object that many threads use, one operation at a time. The requests of a thread's
+// fibers are announced and served as one batch.
 //
 // Order      linearizable: operations on the object happen one after another, each between its call and its return.
-// Progress   blocking. A thread that stops while it executes operations blocks all others; elsewhere it blocks at most
-//            the operations whose turn comes after its own.
+// Progress   blocking. A thread that stops while it executes operations blocks all others. If it stops anywhere else,
+//            it blocks at most the operations that were announced after its own.
 // Killed     as stopped.
 // Fairness   first come, first served, by batches: an operation waits for all announced before it.
-// Operations run on the serving thread, which may not be the caller's, and see its thread-local data. An exception
-//            reaches only the caller of its operation. Operations may not apply to the same object.
+// Operations run on the combining thread, often not the caller's, and see that thread's thread-local data. An
+//            exception reaches only the caller of its operation. An operation must not call apply on the same object.
 // Memory     per thread: a few batches of `batch` requests of 16 bytes, allocated in its first operations; 20 bytes
 //            more per request if the state eliminates (batch.hpp).
 // Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply throws exceptions from the
 //            operation, and std::logic_error if called from an operation of the same object. It throws
-//            std::length_error if more threads come than configured, and std::bad_alloc in a thread's first operations.
-// Use it     for a small object that every thread needs all the time. With one fiber per thread it is cc_synch. When
-//            operations are long or threads few, a mutex is as good.
+//            std::length_error if more threads use it than configured, and std::bad_alloc in a thread's first
+//            operations.
+// Use it     for a small object that every thread needs all the time. With one fiber per thread it works as cc_synch
+//            does. When operations are long or threads few, a mutex is as good.
 // Source     Fatourou and Kallimanis, "Lock Oscillation", OPODIS 2017, with three changes. The fibers of a thread need
 //            no compare-exchange among themselves, so recording a request is a plain store. Requests are adjacent and
 //            have no flags; one word per batch marks all of them done. The list is CC-Synch's (request_list.hpp).
 //            bench/baselines has the algorithm as printed.
 #pragma once
 
+#include <muster/base/wait.hpp>                    // wait::spin_then_park
 #include <muster/combine/detail/per_thread.hpp>    // per_thread
 #include <muster/combine/detail/request_list.hpp>  // request_list
 #include <muster/combine/options.hpp>              // combine_options
 
 #include <algorithm>  // std::find
 #include <cstdint>    // std::uint32_t
-#include <deque>      // the calls of a batch
 #include <exception>  // std::exception_ptr
 #include <memory>     // std::unique_ptr
 #include <mutex>      // the end of a thread, and of the object
+#include <optional>   // the calls of a batch
 #include <span>       // apply_batch
 #include <stdexcept>  // std::invalid_argument, std::logic_error
 #include <utility>    // std::forward
@@ -58,10 +61,11 @@ class osci {
   /// Runs requests that were posted and not served. Waits for operations that have taken effect but not yet returned;
   /// no other operation may have begun.
   ~osci() {
+    // First: if a thread executes the operation at its end, end() would wait for that thread, and so for itself.
+    MUSTER_CHECK(!list_.is_executing(), "osci: destroyed by one of its own operations; destroy it elsewhere");
     groups_.for_each([](const group& g) {
       if (g.at_end != nullptr) g.at_end->end();
     });
-    MUSTER_CHECK(!list_.is_executing(), "osci: destroyed by one of its own operations; destroy it elsewhere");
     groups_.await_idle();
     groups_.for_each([this](group& g) {
       if (g.open != nullptr && g.open->count == g.open->posted) publish_and_leave(g, *g.open);
@@ -82,40 +86,43 @@ class osci {
     return apply_and_direct(g, call);
   }
 
-  /// Executes all `functions` in order, writes their results, if any, to `results`, and returns the end of the output.
-  /// They travel together: operations of others run between them only after every `batch`. If some throw, all are still
-  /// executed, and the first exception is rethrown.
+  /// Executes all `functions` in order, after the requests that the caller has posted and submitted. Writes their
+  /// results, if any, to `results`, and returns the end of the output. They form batches: operations of other threads
+  /// run between them only after every `batch`. If some throw, all are still executed, and the first exception is
+  /// rethrown. If there is no memory, none is executed.
   template <class F, class OutputIt>
   OutputIt apply_batch(std::span<F> functions, OutputIt results) {
     using call = detail::call<State, std::conditional_t<std::is_invocable_v<const F&, State&>, const F&, F&>>;
     list_.refuse_nested();
     group& g = own_group();
     const detail::stay here(g);
-    std::deque<call> calls;  // they must not move
+    // Memory is allocated here and for the first batch, which each batch gives back to the next: no exception comes
+    // between them.
+    std::vector<std::optional<call>> calls(std::min<std::size_t>(functions.size(), batch_));
+    if (g.open != nullptr && g.open->posted + g.open->tickets != 0) publish_and_leave(g, *g.open);
     std::exception_ptr first;
     while (!functions.empty()) {
       const std::size_t many = std::min<std::size_t>(functions.size(), batch_);
-      fat& b = *take_fat(g);
+      batch_buffer& b = *take_buffer(g);
       b.count = static_cast<unsigned>(many);
       b.posted = b.count - 1;  // the results are fetched together
       b.tickets = 1;           // this call has a stay of its own
       b.published = b.taken = false;
-      for (std::size_t i = 0; i < many; ++i) calls.emplace_back(functions[i]).record(b.requests[i].ref());
+      for (std::size_t i = 0; i < many; ++i) calls[i].emplace(functions[i]).record(b.requests[i].write_ref());
       publish(g, b);
       await(b);
       const reading last{g, b};
       for (unsigned i = 0; i < b.count; ++i) {
         try {
           if constexpr (std::is_void_v<typename call::result>) {
-            calls[i].fetch(result_row(b, i).ref());
+            calls[i]->take_result(result_row(b, i).write_ref());
           } else {
-            *results++ = calls[i].fetch(result_row(b, i).ref());
+            *results++ = calls[i]->take_result(result_row(b, i).write_ref());
           }
         } catch (...) {
           if (first == nullptr) first = std::current_exception();
         }
       }
-      calls.clear();
       functions = functions.subspan(many);
     }
     if (first != nullptr) std::rethrow_exception(first);
@@ -136,7 +143,7 @@ class osci {
     call one(function);
     group& g = own_group();
     const detail::stay here(g);
-    fat& b = record_detached(g, one);
+    batch_buffer& b = record_detached(g, one);
     ++b.tickets;
     ticket<typename call::result> made(*this, &g, &b, &call::fetch_small);
     if (b.count == batch_) publish_and_leave(g, b);
@@ -152,13 +159,17 @@ class osci {
     call one(function);
     group& g = own_group();
     const detail::stay here(g);
-    fat& b = record_detached(g, one);
+    batch_buffer& b = record_detached(g, one);
     ++b.posted;
     if (b.count == batch_) publish_and_leave(g, b);
   }
 
   /// Announces the requests that this thread has submitted and posted.
-  void flush() { flush_open(*this, own_group()); }
+  void flush() {
+    group& g = own_group();
+    const detail::stay here(g);
+    if (g.open != nullptr && !g.open->directed) publish_and_leave(g, *g.open);
+  }
 
   /// Checks the invariants. Call only while no thread is inside an operation.
   void check() const {
@@ -166,38 +177,39 @@ class osci {
                  "osci: destroyed or checked while a thread is inside an operation; join its users first");
     groups_.for_each([](const group& g) {
       std::size_t at_rest = g.open != nullptr ? 1 : 0;
-      for (const fat* b : {g.free, g.unread})
+      for (const batch_buffer* b : {g.free, g.unread})
         for (; b != nullptr; b = b->next) ++at_rest;
-      MUSTER_CHECK(at_rest == g.fats.size(), "osci: a batch is lost; this is a bug in muster");
+      MUSTER_CHECK(at_rest == g.buffers.size(), "osci: a batch is lost; this is a bug in muster");
       MUSTER_CHECK(g.recent == nullptr && (g.open == nullptr || g.open->count == g.open->posted),
                    "osci: destroyed or checked while a ticket is open; get() it first");
     });
   }
 
  private:
+  friend detail::object_end;
   using list = detail::request_list<State, Wait>;
   using node = typename list::node;
   using row = typename list::row;
 
   /// Requests of one thread that travel together. Only that thread touches it, except for the requests while they
   /// travel.
-  struct fat {
+  struct batch_buffer {
     std::unique_ptr<row[]> requests;
     row* rows = nullptr;  // the requests while they travel: here, in `kept`, or in the node
     // If the state eliminates: the remaining requests, and for each request its index among them or
-    // departing::answered.
+    // outgoing_batch::eliminated.
     std::unique_ptr<row[]> kept;
     std::unique_ptr<std::uint32_t[]> places;
     node* own = nullptr;  // a spare until published, then the node of the announcement, which is the next spare
     unsigned count = 0;
-    unsigned posted = 0;    // of `count`: results that no call will fetch
+    unsigned posted = 0;    // of `count`: results that no call will take
     unsigned tickets = 0;   // of `count`: for tickets that have not fetched their results
     unsigned readers = 0;   // since publication: calls of apply() that have not fetched their results
     bool directed = false;  // a fiber will publish it
     bool published = false;
-    bool eliminated = false;  // some requests have answered each other
+    bool eliminated = false;  // some requests have eliminated each other
     bool taken = false;       // the role was taken, or cannot be: no fiber waited at publication
-    fat* next = nullptr;
+    batch_buffer* next = nullptr;
   };
   struct group;
   /// Announces a thread's requests when it ends, unless the object has already been destroyed.
@@ -207,7 +219,8 @@ class osci {
       const std::lock_guard lock(mutex);
       if (of == nullptr) return;
       in.ends_with_flush = false;
-      flush_open(*of, in);
+      const detail::stay here(in);
+      if (in.open != nullptr && !in.open->directed) of->publish_and_leave(in, *in.open, true);
     }
     void end() noexcept {
       const std::lock_guard lock(mutex);
@@ -220,19 +233,19 @@ class osci {
     group& in;
   };
   struct group : detail::thread_part {
-    fat* open = nullptr;    // requests are being recorded in it
-    fat* recent = nullptr;  // the last one published, while a fiber waits for it
-    fat* free = nullptr;
-    fat* unread = nullptr;  // published, with no results left to fetch
-    node* spare = nullptr;  // for a request that travels alone
-    std::vector<std::unique_ptr<fat>> fats;
+    batch_buffer* open = nullptr;    // requests are being recorded in it
+    batch_buffer* recent = nullptr;  // the last one published, while a fiber waits for it
+    batch_buffer* free = nullptr;
+    batch_buffer* unread = nullptr;  // published, with no results left to take
+    node* spare = nullptr;           // for a request without a batch
+    std::vector<std::unique_ptr<batch_buffer>> buffers;
     std::vector<std::unique_ptr<node>> nodes;  // made here; nodes move between threads
     std::shared_ptr<last_flush> at_end;        // made with the first detached request
     bool ends_with_flush = false;              // registered to run when the thread ends
   };
   struct reading {
     group& in;
-    fat& from;
+    batch_buffer& from;
     ~reading() {
       if (--from.tickets == 0 && from.readers == 0) give_back(in, &from);
     }
@@ -241,13 +254,15 @@ class osci {
   /// until the last of these.
   struct applying {
     group& in;
-    fat& from;
+    batch_buffer& from;
     MUSTER_HOT ~applying() {
       if (--from.readers != 0) return;
       if (from.tickets == 0) give_back(in, &from);
       in.leave();
     }
   };
+
+  void await_free() const noexcept { list_.await_free(); }
 
   // -------------------------------------------------------------------------------------------------------- memory
 
@@ -264,46 +279,46 @@ class osci {
     return g.nodes.back().get();
   }
 
-  fat* make_fat(group& g) {
-    auto made = std::make_unique<fat>();
+  batch_buffer* make_buffer(group& g) {
+    auto made = std::make_unique<batch_buffer>();
     made->requests = std::make_unique<row[]>(batch_);
     if constexpr (detail::eliminating<State>) {
       made->kept = std::make_unique<row[]>(batch_);
       made->places = std::make_unique<std::uint32_t[]>(batch_);
     }
     made->own = make_node(g);
-    g.fats.push_back(std::move(made));
-    return g.fats.back().get();
+    g.buffers.push_back(std::move(made));
+    return g.buffers.back().get();
   }
 
   // No batch is free: returns a served one with no readers, or a new one.
-  MUSTER_COLD fat* find_fat(group& g) {
-    for (fat** at = &g.unread; *at != nullptr; at = &(*at)->next) {
-      fat* const b = *at;
+  MUSTER_COLD batch_buffer* find_buffer(group& g) {
+    for (batch_buffer** at = &g.unread; *at != nullptr; at = &(*at)->next) {
+      batch_buffer* const b = *at;
       if (list_.look(b->own) != list::done) continue;
       *at = b->next;
       return b;
     }
-    return make_fat(g);
+    return make_buffer(g);
   }
 
-  MUSTER_HOT fat* take_fat(group& g) {
-    fat* const b = g.free;
+  MUSTER_HOT batch_buffer* take_buffer(group& g) {
+    batch_buffer* const b = g.free;
     if (b == nullptr) [[unlikely]]
-      return find_fat(g);
+      return find_buffer(g);
     g.free = b->next;
     return b;
   }
 
-  static void give_back(group& g, fat* b) noexcept {
+  static void give_back(group& g, batch_buffer* b) noexcept {
     if (g.recent == b) g.recent = nullptr;
     b->next = g.free;
     g.free = b;
   }
 
-  fat& open_fat(group& g) {
+  batch_buffer& open_batch(group& g) {
     if (g.open == nullptr) {
-      fat* const b = take_fat(g);
+      batch_buffer* const b = take_buffer(g);
       b->count = b->posted = b->tickets = 0;
       b->directed = b->published = b->taken = false;
       list_.prepare(b->own);  // fibers that record here look at it before it is announced
@@ -321,8 +336,8 @@ class osci {
     node* const own = g.spare = list_.announce(spare);
     if (list_.look(own) != list::yours) [[unlikely]] {
       const detail::stay here(g);
-      call.record(own->in_node[0].ref());
-      if (list_.served(own, spare)) return call.fetch(own->in_node[0].ref());
+      call.record(own->in_node[0].write_ref());
+      if (list_.served(own, spare)) return call.take_result(own->in_node[0].write_ref());
     }
     return list_.run_and_serve(call, spare, g);
   }
@@ -334,16 +349,16 @@ class osci {
     // That may have executed operations that wait, during which the batch was published.
     if (g.open == nullptr || !g.open->directed) [[unlikely]]
       return apply_and_direct(g, call);
-    fat& b = *g.open;
+    batch_buffer& b = *g.open;
     const unsigned place = b.count++;
-    call.record(b.requests[place].ref());
+    call.record(b.requests[place].write_ref());
     if (b.count == batch_) [[unlikely]]
       publish(g, b);
     list_.yield();
     if (list_.look(b.own) != list::done) [[unlikely]]
       await_published(b);
     const applying last{g, b};
-    return call.fetch(result_row(b, place).ref());
+    return call.take_result(result_row(b, place).write_ref());
   }
 
   template <class Call>
@@ -352,17 +367,17 @@ class osci {
     call.record(request);
     const auto [batch, place] = direct(g, request);
     const applying last{g, *batch};
-    return call.fetch(result_row(*batch, place).ref());
+    return call.take_result(result_row(*batch, place).write_ref());
   }
 
   // Records a request, publishes the batch once the thread's other fibers have recorded theirs, and waits for it.
   // Returns the batch and the request's index in it.
-  MUSTER_COLD std::pair<fat*, unsigned> direct(group& g, detail::request<State> first) {
+  MUSTER_COLD std::pair<batch_buffer*, unsigned> direct(group& g, detail::request<State> first) {
     if (g.recent != nullptr) look_after(*g.recent, g);
-    fat& b = open_fat(g);
+    batch_buffer& b = open_batch(g);
     b.directed = true;
     const unsigned place = b.count++;
-    b.requests[place].ref() = first;
+    b.requests[place].write_ref() = first;
     if (b.count < batch_) list_.yield();
     if (!b.published) publish(g, b);
     await(b);
@@ -370,19 +385,19 @@ class osci {
   }
 
   // The first fiber to get here takes the role, even if it does not wait for the batch: until then no request proceeds.
-  void look_after(fat& b, group& g) noexcept {
+  void look_after(batch_buffer& b, group& g) noexcept {
     const std::uint32_t state = list_.look(b.own);
     if (is_ours(b, state)) [[unlikely]]
       take_role(b);
     else if (state == list::done) g.recent = nullptr;
   }
 
-  MUSTER_COLD void await_published(fat& b) noexcept {
+  MUSTER_COLD void await_published(batch_buffer& b) noexcept {
     while (!b.published) list_.yield();  // until its directing fiber has a turn
     await(b);
   }
 
-  MUSTER_HOT void await(fat& b) noexcept {
+  MUSTER_HOT void await(batch_buffer& b) noexcept {
     for (;;) {
       const std::uint32_t state = list_.look(b.own);
       if (state == list::done) return;
@@ -395,16 +410,16 @@ class osci {
     }
   }
 
-  bool is_ours(const fat& b, std::uint32_t state) const noexcept { return state == list::yours && !b.taken; }
-  void take_role(fat& b) noexcept {
+  bool is_ours(const batch_buffer& b, std::uint32_t state) const noexcept { return state == list::yours && !b.taken; }
+  void take_role(batch_buffer& b) noexcept {
     b.taken = true;
     list_.serve(b.own);
   }
 
   // ------------------------------------------------------------------------------------------------------- publish
 
-  /// Returns false if all requests have answered each other.
-  bool publish(group& g, fat& b) noexcept {
+  /// Returns false if all requests have eliminated each other.
+  bool publish(group& g, batch_buffer& b) noexcept {
     if (g.open == &b) g.open = nullptr;
     b.readers = b.count - b.posted - b.tickets;
     if (b.readers != 0) g.enter();
@@ -423,32 +438,33 @@ class osci {
     node* const own = list_.announce(spare);
     b.own = own;
     if (many <= list::few) {
-      for (unsigned i = 0; i < many; ++i) own->in_node[i].ref() = b.rows[i].get();
+      for (unsigned i = 0; i < many; ++i) own->in_node[i].write_ref() = b.rows[i].read_ref();
       b.rows = own->in_node;
     }
-    own->held.ref() = {b.rows, many};
+    own->held.write_ref() = {b.rows, many};
     list_.link(own, spare);
     return true;
   }
 
   /// Returns how many requests remain unanswered; they are then at b.rows.
-  MUSTER_COLD std::uint32_t eliminate(fat& b) noexcept
+  MUSTER_COLD std::uint32_t eliminate(batch_buffer& b) noexcept
     requires detail::eliminating<State>
   {
-    using all = departing<State>;
-    static_assert(noexcept(State::eliminate(all(nullptr, 0), std::span<std::uint32_t>())),
-                  "State::eliminate(departing, notes) must be noexcept: after an exception, the answered requests are "
-                  "unknown");
+    using all = outgoing_batch<State>;
+    static_assert(
+        noexcept(State::eliminate(all(nullptr, 0), std::span<std::uint32_t>())),
+        "State::eliminate(outgoing_batch, notes) must be noexcept: after an exception, the eliminated requests are "
+        "unknown");
     b.eliminated = false;
     if (b.count < 2) return b.count;
     const std::span places(b.places.get(), b.count);
     State::eliminate(all(b.requests.get(), b.count), places);
-    if (std::find(places.begin(), places.end(), all::answered) == places.end()) return b.count;
+    if (std::find(places.begin(), places.end(), all::eliminated) == places.end()) return b.count;
     b.eliminated = true;
     std::uint32_t kept = 0;
     for (unsigned i = 0; i < b.count; ++i) {
-      if (places[i] == all::answered) continue;
-      b.kept[kept].ref() = b.requests[i].get();
+      if (places[i] == all::eliminated) continue;
+      b.kept[kept].write_ref() = b.requests[i].read_ref();
       places[i] = kept++;
     }
     b.rows = b.kept.get();
@@ -456,11 +472,11 @@ class osci {
   }
 
   /// The request that holds the result.
-  static row& result_row(const fat& b, unsigned place) noexcept {
+  static row& result_row(const batch_buffer& b, unsigned place) noexcept {
     if constexpr (detail::eliminating<State>)
       if (b.eliminated) {
         const std::uint32_t to = b.places[place];
-        return to == departing<State>::answered ? b.requests[place] : b.rows[to];
+        return to == outgoing_batch<State>::eliminated ? b.requests[place] : b.rows[to];
       }
     return b.rows[place];
   }
@@ -468,7 +484,7 @@ class osci {
   // ------------------------------------------------------------------------------------------------------ detached
 
   template <class Call>
-  fat& record_detached(group& g, Call& call) {
+  batch_buffer& record_detached(group& g, Call& call) {
     static_assert(
         Call::is_small,
         "osci::submit, osci::post: callable and result must be trivially copyable and have at most eight bytes each; "
@@ -479,12 +495,12 @@ class osci {
     list_.refuse_nested();
     if (!g.ends_with_flush) [[unlikely]]
       flush_at_thread_end(g);
-    fat& b = open_fat(g);
-    call.record(b.requests[b.count++].ref());
+    batch_buffer& b = open_batch(g);
+    call.record(b.requests[b.count++].write_ref());
     return b;
   }
 
-  void publish_and_leave(group& g, fat& b) noexcept {
+  void publish_and_leave(group& g, batch_buffer& b, bool at_thread_end = false) noexcept {
     const bool is_announced = publish(g, b);
     if (b.directed) return;
     // Before serving: if that executes operations that wait, other fibers may finish the batch.
@@ -496,18 +512,18 @@ class osci {
     g.recent = nullptr;
     b.taken = true;
     node* const own = b.own;
-    if (!list_.leave(own)) list_.serve(own);
+    if (list_.leave(own)) return;
+    if (at_thread_end) {
+      list_.serve_alone(own);
+    } else {
+      list_.serve(own);
+    }
   }
 
   MUSTER_COLD void flush_at_thread_end(group& g) {
     if (g.at_end == nullptr) g.at_end = std::make_shared<last_flush>(*this, g);
     sync::before_thread_end(g.at_end);
     g.ends_with_flush = true;
-  }
-
-  static void flush_open(osci& object, group& g) noexcept {
-    const detail::stay here(g);
-    if (g.open != nullptr && !g.open->directed) object.publish_and_leave(g, *g.open);
   }
 
   const unsigned batch_;
@@ -520,7 +536,7 @@ class osci {
 
 /// The result of a submitted request, possibly not yet executed. It belongs to the submitting thread and must not
 /// outlive the object. The destructor waits and discards the result. Destroying it or calling ready() on another thread
-/// ends the program with a message.
+/// ends the program with a message, as does destroying it where get() throws std::logic_error.
 template <class State, class Wait>
 template <class R>
 class osci<State, Wait>::ticket {
@@ -530,7 +546,7 @@ class osci<State, Wait>::ticket {
         group_(other.group_),
         in_(other.in_),
         place_(other.place_),
-        fetch_(other.fetch_) {}
+        take_result_(other.take_result_) {}
   ticket& operator=(ticket&& other) noexcept {
     ticket(std::move(other)).swap(*this);
     return *this;
@@ -538,6 +554,9 @@ class osci<State, Wait>::ticket {
   ~ticket() {
     if (!valid()) return;
     check_thread();
+    MUSTER_CHECK(
+        ready() || !object_->list_.is_refused(),
+        "osci::ticket: destroyed within an operation of its object, for which its own waits; get() it earlier");
     try {
       static_cast<void>(get());
     } catch (...) {
@@ -551,29 +570,31 @@ class osci<State, Wait>::ticket {
     check_thread();
     return in_->published && object_->list_.look(in_->own) == list::done;
   }
-  /// Waits for the result; call once. Throws the function's exception, and std::logic_error on another thread, without
-  /// any effect.
+  /// Waits for the result; call once. Throws the function's exception. Throws std::logic_error, without any effect, on
+  /// another thread, and within an operation of the same object unless ready().
   R get() {
     MUSTER_CHECK(valid(), "osci::ticket::get: the ticket has been used or moved from; test valid() first");
     if (!object_->groups_.is_own(*group_))
       throw std::logic_error("osci::ticket::get: called on another thread than submit(); pass on the result instead");
+    if (sync::innermost() != nullptr && !ready()) [[unlikely]]
+      object_->list_.refuse_nested();
     const detail::stay here(*group_);
     await();
     const reading last{*group_, *in_};
-    return fetch_(osci::result_row(*in_, place_).ref());
+    return take_result_(osci::result_row(*in_, place_).write_ref());
   }
 
  private:
   friend osci;
-  using fetch = R (*)(detail::request<State>&);
-  ticket(osci& object, group* g, fat* in, fetch f) noexcept
-      : object_(&object), group_(g), in_(in), place_(in->count - 1), fetch_(f) {}
+  using take_result = R (*)(detail::request<State>&);
+  ticket(osci& object, group* g, batch_buffer* in, take_result f) noexcept
+      : object_(&object), group_(g), in_(in), place_(in->count - 1), take_result_(f) {}
   void swap(ticket& other) noexcept {
     std::swap(object_, other.object_);
     std::swap(group_, other.group_);
     std::swap(in_, other.in_);
     std::swap(place_, other.place_);
-    std::swap(fetch_, other.fetch_);
+    std::swap(take_result_, other.take_result_);
   }
   void check_thread() const noexcept {
     MUSTER_CHECK(object_->groups_.is_own(*group_),
@@ -589,9 +610,9 @@ class osci<State, Wait>::ticket {
 
   osci* object_;
   group* group_;
-  fat* in_;
+  batch_buffer* in_;
   unsigned place_;
-  fetch fetch_;
+  take_result take_result_;
 };
 
 }  // namespace muster::inline MUSTER_ABI

@@ -18,8 +18,9 @@
 //            processor to fill its batch; that took seven times as long as a mutex.
 #pragma once
 
-#include <muster/base/brief_wait.hpp>              // brief_wait
+#include <muster/base/detail/brief_wait.hpp>       // brief_wait
 #include <muster/base/parallelism.hpp>             // available_parallelism
+#include <muster/base/wait.hpp>                    // wait::spin_then_park
 #include <muster/combine/detail/request_list.hpp>  // request_list
 #include <muster/combine/options.hpp>              // combine_options
 
@@ -59,15 +60,15 @@ class osci_shared {
     list_.refuse_nested();
     detail::call<State, F> call(function);
     group& g = groups_[sync::thread_index() % groups_.size()];
-    fat* b = nullptr;
+    batch_buffer* b = nullptr;
     unsigned place = 0;
     {
       const passage here(*this, g);
-      b = &open_fat(g);
-      place = b->count.ref()++;
+      b = &open_batch(g);
+      place = b->count.write_ref()++;
       b->readers.fetch_add(1, std::memory_order_relaxed);
-      call.record(b->requests[place].ref());
-      if (place + 1 == batch_) g.open.ref() = nullptr;
+      call.record(b->requests[place].write_ref());
+      if (place + 1 == batch_) g.open.write_ref() = nullptr;
     }
     const reading last{*this, g, *b};
     if (place == 0) {  // this thread directs the batch
@@ -77,7 +78,7 @@ class osci_shared {
       publish(g, *b);
     }
     await(*b);
-    return call.fetch(b->rows[place].ref());
+    return call.take_result(b->rows[place].write_ref());
   }
 
   /// Checks the invariants. Call only while no thread is inside an operation.
@@ -85,46 +86,47 @@ class osci_shared {
     bool empty = list_.quiescent();
     for (const group& g : groups_) {
       std::size_t free = 0;
-      for (const fat* b = g.free.get(); b != nullptr; b = b->next.get()) ++free;
-      empty &= g.open.get() == nullptr && free == g.fats.size();
+      for (const batch_buffer* b = g.free.read_ref(); b != nullptr; b = b->next.read_ref()) ++free;
+      empty &= g.open.read_ref() == nullptr && free == g.buffers.size();
     }
     MUSTER_CHECK(empty,
                  "osci_shared: destroyed or checked while a thread is inside an operation; join its users first");
   }
 
  private:
+  friend detail::object_end;
   using list = detail::request_list<State, Wait>;
   using node = typename list::node;
   using row = typename list::row;
 
   /// Requests of one group that travel together.
-  struct alignas(line_size) fat {
-    fat(unsigned batch, node* first, std::uint32_t key_in)
+  struct alignas(line_size) batch_buffer {
+    batch_buffer(unsigned batch, node* first, std::uint32_t key_in)
         : requests(std::make_unique<row[]>(batch)), spare(first), key(key_in) {}
 
     const std::unique_ptr<row[]> requests;
-    row* rows = nullptr;                     // the requests while they travel; set before `announced`
-    node* spare;                             // before publication, and after the batch is served
-    const std::uint32_t key;                 // of the threads that wait for publication
-    sync::cell<unsigned> count{0U};          // under the door
-    sync::cell<fat*> next{nullptr};          // under the door
-    sync::atomic<node*> announced{nullptr};  // not null: published in this node
-    sync::atomic<unsigned> readers{0};       // threads that have recorded and not fetched
+    row* rows = nullptr;                      // the requests while they travel; set before `announced`
+    node* spare;                              // before publication, and after the batch is served
+    const std::uint32_t key;                  // of the threads that wait for publication
+    sync::cell<unsigned> count{0U};           // under the door
+    sync::cell<batch_buffer*> next{nullptr};  // under the door
+    sync::atomic<node*> announced{nullptr};   // not null: published in this node
+    sync::atomic<unsigned> readers{0};        // threads that have recorded and not fetched
   };
 
   struct alignas(isolation_size) group {
     // 1: a thread is inside. It guards the open batch, the free ones, and the lists of all.
     sync::atomic<std::uint32_t> door{0};
-    sync::cell<fat*> open{nullptr};
-    sync::cell<fat*> free{nullptr};
+    sync::cell<batch_buffer*> open{nullptr};
+    sync::cell<batch_buffer*> free{nullptr};
     sync::atomic<std::uint32_t> in_use{0};  // batches that are not free; changed under the door
-    std::vector<std::unique_ptr<fat>> fats;
+    std::vector<std::unique_ptr<batch_buffer>> buffers;
     std::vector<std::unique_ptr<node>> nodes;
   };
   struct reading {
     osci_shared& object;
     group& in;
-    fat& from;
+    batch_buffer& from;
     ~reading() { object.leave(in, from); }
   };
   struct passage {
@@ -137,6 +139,7 @@ class osci_shared {
     }
   };
 
+  void await_free() const noexcept { list_.await_free(); }
   // The last step of an operation is to return its batch, or before that to count itself out of it.
   void await_idle() noexcept {
     MUSTER_CHECK(!list_.is_executing(), "osci_shared: destroyed by one of its own operations; destroy it elsewhere");
@@ -156,46 +159,46 @@ class osci_shared {
   }
 
   // Call behind the door.
-  fat& open_fat(group& g) {
-    if (g.open.get() != nullptr) return *g.open.get();
-    fat* b = g.free.get();
+  batch_buffer& open_batch(group& g) {
+    if (g.open.read_ref() != nullptr) return *g.open.read_ref();
+    batch_buffer* b = g.free.read_ref();
     if (b != nullptr) {
-      g.free.ref() = b->next.get();
+      g.free.write_ref() = b->next.read_ref();
     } else {
       const auto new_key = [this] { return next_key_.fetch_add(1, std::memory_order_relaxed); };
       g.nodes.push_back(std::make_unique<node>(new_key()));
-      g.fats.push_back(std::make_unique<fat>(batch_, g.nodes.back().get(), new_key()));
-      b = g.fats.back().get();
+      g.buffers.push_back(std::make_unique<batch_buffer>(batch_, g.nodes.back().get(), new_key()));
+      b = g.buffers.back().get();
     }
-    b->count.ref() = 0;
+    b->count.write_ref() = 0;
     g.in_use.store(g.in_use.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     // Relaxed: threads that record in it pass the door.
     b->announced.store(nullptr, std::memory_order_relaxed);
-    g.open.ref() = b;
+    g.open.write_ref() = b;
     return *b;
   }
 
-  void publish(group& g, fat& b) noexcept {
+  void publish(group& g, batch_buffer& b) noexcept {
     unsigned count = 0;
     {
       const passage here(*this, g);
-      if (g.open.get() == &b) g.open.ref() = nullptr;
-      count = b.count.get();
+      if (g.open.read_ref() == &b) g.open.write_ref() = nullptr;
+      count = b.count.read_ref();
     }
     node* const own = list_.announce(b.spare);
     b.rows = b.requests.get();
     if (count <= list::few) {
-      for (unsigned i = 0; i < count; ++i) own->in_node[i].ref() = b.requests[i].get();
+      for (unsigned i = 0; i < count; ++i) own->in_node[i].write_ref() = b.requests[i].read_ref();
       b.rows = own->in_node;
     }
-    own->held.ref() = {b.rows, count};
+    own->held.write_ref() = {b.rows, count};
     list_.link(own, std::exchange(b.spare, own));
     // (3) release: pairs with (4). The batch's other threads see the node and the location of their requests.
     b.announced.store(own, std::memory_order_release);
-    list_.happened(b.key);
+    list_.notify(b.key);
   }
 
-  void await(fat& b) noexcept {
+  void await(batch_buffer& b) noexcept {
     node* own = nullptr;
     list_.await(b.key, [&] {
       // (4) acquire: pairs with (3).
@@ -213,12 +216,12 @@ class osci_shared {
     }
   }
 
-  void leave(group& g, fat& b) noexcept {
+  void leave(group& g, batch_buffer& b) noexcept {
     // (5) acq_rel: pairs with (5). The last to leave comes after all others have fetched their results.
     if (b.readers.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const passage here(*this, g);
-    b.next.ref() = g.free.get();
-    g.free.ref() = &b;
+    b.next.write_ref() = g.free.read_ref();
+    g.free.write_ref() = &b;
     g.in_use.store(g.in_use.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
 

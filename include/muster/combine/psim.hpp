@@ -78,6 +78,16 @@ struct psim_call<F, State, Workspace> {
   static constexpr bool is_nothrow = std::is_nothrow_invocable_v<const F&, State&, Workspace&>;
   using result = std::invoke_result<const F&, State&, Workspace&>;
 };
+/// Returns options.threads. Throws std::invalid_argument.
+inline unsigned checked_psim_threads(const combine_options& options) {
+  constexpr unsigned most_threads = 1U << 16;
+  if (options.threads > most_threads)
+    throw std::invalid_argument("psim: combine_options::threads is " + std::to_string(options.threads) +
+                                "; it must be at most 65536");
+  if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; it must be at least 1");
+  return options.threads;
+}
+
 template <class F, class State, class Workspace>
 using psim_answer = typename psim_call<std::decay_t<F>, State, Workspace>::result::type;
 
@@ -168,7 +178,7 @@ class psim {
   template <class... Args>
     requires std::constructible_from<State, Args...>
   psim(const combine_options& options, const psim_options& more, Args&&... args)
-      : threads_(checked_threads(options)),
+      : threads_(detail::checked_psim_threads(options)),
         batch_(options.batch),
         options_(more),
         row_(std::max(2 * batch_, state_words)),
@@ -182,7 +192,7 @@ class psim {
     image words;
     put_state(State(std::forward<Args>(args)...), words.data());
     for (unsigned i = 0; i < state_words; ++i) first_[i].store(words[i], std::memory_order_relaxed);
-    places_[threads_].ref().records[0] = first_.get();
+    places_[threads_].write_ref().records[0] = first_.get();
   }
   /// Waits for operations that have taken effect but not yet returned; no other operation may have begun.
   ~psim() {
@@ -234,8 +244,8 @@ class psim {
         const detail::stay here(me);
         record_request(me, 0, f);
         const results there = announce(me, 1);
-        if constexpr (!std::is_void_v<result>) mine.result[0] = there.first->get();
-        if constexpr (has_two_words) mine.result[1] = there.second->get();
+        if constexpr (!std::is_void_v<result>) mine.result[0] = there.first->read_ref();
+        if constexpr (has_two_words) mine.result[1] = there.second->read_ref();
       }
     }
     if constexpr (!std::is_void_v<result>) return detail::value_in<result>(mine.result.data());
@@ -253,7 +263,7 @@ class psim {
     me.announced[0].run.store({&run_load}, std::memory_order_release);  // (8)
     const results there = announce(me, 1);
     image words;
-    for (unsigned i = 0; i < state_words; ++i) words[i] = there.first[i].get();
+    for (unsigned i = 0; i < state_words; ++i) words[i] = there.first[i].read_ref();
     return state_in(words.data());
   }
 
@@ -393,7 +403,6 @@ class psim {
   // that executed that batch and has its results.
   static constexpr unsigned state_words = (sizeof(State) + 7) / 8;
   static constexpr unsigned block_words = 17;
-  static constexpr unsigned most_threads = 1U << 16;
   static constexpr unsigned vain = 64;  // operations announced at once after one failed alone
   using image = std::array<std::uint64_t, state_words>;
 
@@ -418,26 +427,18 @@ class psim {
   }
   word* record(std::uint64_t head) const noexcept {
     const std::uint64_t index = head & ((std::uint64_t{1} << index_bits_) - 1);
-    return places_[index / 2].get().records[index % 2];
+    return places_[index / 2].read_ref().records[index % 2];
   }
 
   results row(unsigned by, unsigned of) const noexcept {
-    result_cell* const first = places_[by].get().results + std::size_t{of} * row_;
+    result_cell* const first = places_[by].read_ref().results + std::size_t{of} * row_;
     return {first, first + batch_};
-  }
-
-  static unsigned checked_threads(const combine_options& options) {
-    if (options.threads > most_threads)
-      throw std::invalid_argument("psim: combine_options::threads is " + std::to_string(options.threads) +
-                                  "; it must be at most 65536");
-    if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; it must be at least 1");
-    return options.threads;
   }
 
   group& own_group() {
     group& own = groups_.own([this](unsigned index) {
       auto made = std::make_unique<group>(index, *this);
-      places_[made->index].ref() = {
+      places_[made->index].write_ref() = {
           {made->records[0].get(), made->records[1].get()}, made->announced.get(), made->results.get()};
       unsigned extent = extent_.load(std::memory_order_relaxed);
       // (9) seq_cst: pairs with (10). It precedes this thread's first toggle (3), so a thread that sees the toggle sees
@@ -486,8 +487,8 @@ class psim {
         call(f, now, workspace);
       } else {
         const auto words = detail::as_words(call(f, now, workspace));
-        to.first[i].ref() = words[0];
-        if constexpr (words.size() == 2) to.second[i].ref() = words[1];
+        to.first[i].write_ref() = words[0];
+        if constexpr (words.size() == 2) to.second[i].write_ref() = words[1];
       }
     }
     state = now;
@@ -497,7 +498,7 @@ class psim {
   static void run_load(State& state, worker, const request*, std::size_t, results to) noexcept {
     image words;
     put_state(state, words.data());
-    for (unsigned i = 0; i < state_words; ++i) to.first[i].ref() = words[i];
+    for (unsigned i = 0; i < state_words; ++i) to.first[i].write_ref() = words[i];
   }
 
   /// Runs neighbours of one kind in one loop, where the compiler sees the callable.
@@ -528,8 +529,8 @@ class psim {
     const results there = done ? own : announce(me, count);
     for (unsigned i = 0; i < count; ++i) {
       pending& p = *me.recorded[i];
-      p.result[0] = there.first[i].get();
-      if (p.has_two_words) p.result[1] = there.second[i].get();
+      p.result[0] = there.first[i].read_ref();
+      if (p.has_two_words) p.result[1] = there.second[i].read_ref();
       p.done = true;
     }
   }
@@ -566,14 +567,14 @@ class psim {
     s.head = head_.load(std::memory_order_seq_cst);
     // (10) seq_cst: pairs with (9).
     s.extent = extent_.load(std::memory_order_seq_cst);
-    if (s.head == me.copied.get()) return true;  // words beyond those copied are zero in both
+    if (s.head == me.copied.read_ref()) return true;  // words beyond those copied are zero in both
     const unsigned used = words_for(s.extent);
     const word* const from = record(s.head);
     std::uint64_t* const copy = me.copy.get();
     // (5) acquire: pairs with (6). See case (2).
     for (unsigned i = 0; i < used; ++i) copy[i] = from[i].load(std::memory_order_acquire);
     const bool is_whole = is_current(s.head);
-    me.copied.ref() = is_whole ? s.head : 0;
+    me.copied.write_ref() = is_whole ? s.head : 0;
     return is_whole;
   }
 
@@ -602,7 +603,7 @@ class psim {
   }
 
   MUSTER_COLD bool execute_batch(group& me, const sight& s, State& state, unsigned of) noexcept {
-    const spot* const announced = places_[of].get().announced;
+    const spot* const announced = places_[of].read_ref().announced;
     request* const gathered = me.gathered.get();
     unsigned count = 0;
     for (; count < batch_; ++count) {
@@ -644,7 +645,7 @@ class psim {
       return false;
     }
     if constexpr (works) me.workspace.commit();
-    me.copied.ref() = head;
+    me.copied.write_ref() = head;
     me.filling ^= 1;
     return true;
   }

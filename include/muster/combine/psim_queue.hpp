@@ -47,7 +47,9 @@ class psim_queue {
   using value_type = T;
 
   explicit psim_queue(const combine_options& options = {}, const psim_options& more = {})
-      : nodes_(options.threads, more.chain), pushes_(options, more, first_.get()), pops_(options, more, first_.get()) {
+      : nodes_(detail::checked_psim_threads(options), more.chain),
+        pushes_(options, more, first_.get()),
+        pops_(options, more, first_.get()) {
     first_->link.store(first_end, std::memory_order_relaxed);
   }
   /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.

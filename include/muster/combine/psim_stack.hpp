@@ -40,7 +40,7 @@ class psim_stack {
   using value_type = T;
 
   explicit psim_stack(const combine_options& options = {}, const psim_options& more = {})
-      : nodes_(options.threads, more.chain), top_(options, more) {}
+      : nodes_(detail::checked_psim_threads(options), more.chain), top_(options, more) {}
   /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
   ~psim_stack();
   psim_stack(const psim_stack&) = delete;

@@ -6,10 +6,10 @@
 // A box belongs to the operation that has its word. The thread that empties a box reuses it.
 #pragma once
 
-#include <muster/base/slot.hpp>                  // slot
-#include <muster/base/sync.hpp>                  // sync::cell
-#include <muster/combine/detail/per_thread.hpp>  // per_thread
-#include <muster/combine/detail/words.hpp>       // as_word, value_in
+#include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
+#include <muster/base/sync.hpp>                    // sync::cell
+#include <muster/combine/detail/per_thread.hpp>    // per_thread
+#include <muster/combine/detail/words.hpp>         // as_word, value_in
 
 #include <bit>          // std::bit_cast
 #include <cstddef>      // std::size_t
@@ -65,7 +65,7 @@ class node_pool {
 template <class T>
 class item_words {
   struct box {
-    sync::cell<slot<T>> item;
+    sync::cell<manual_lifetime<T>> item;
   };
 
  public:
@@ -91,22 +91,29 @@ class item_words {
   template <class Send, class... Args>
   MUSTER_HOT void send(Send send, Args&&... args) {
     if constexpr (in_place) {
-      slot<T> item;
+      manual_lifetime<T> item;
       item.construct(std::forward<Args>(args)...);
       send(as_word(item.value));
     } else {
       std::unique_ptr<box> made = boxes_.take();
-      made->item.ref().construct(std::forward<Args>(args)...);
+      made->item.write_ref().construct(std::forward<Args>(args)...);
       try {
         send(std::bit_cast<word>(made.get()));
       } catch (...) {
-        made->item.ref().destroy();
+        made->item.write_ref().destroy();
         throw;
       }
       static_cast<void>(made.release());
     }
   }
 
+  /// Destroys the item of a word that the caller owns. No thread uses the boxes any more.
+  static void drop(word bits) noexcept
+    requires(!in_place)
+  {
+    const std::unique_ptr<box> last(std::bit_cast<box*>(bits));
+    last->item.write_ref().destroy();
+  }
   /// Returns the item of a word that the caller owns. Empties the box even if the item's move throws.
   MUSTER_HOT T receive(word bits) {
     if constexpr (in_place) {
@@ -116,12 +123,12 @@ class item_words {
         item_words& words;
         std::unique_ptr<box> from;
         ~opened() {
-          from->item.ref().destroy();
+          from->item.write_ref().destroy();
           words.boxes_.give_back(std::move(from));
         }
       };
       const opened last{*this, std::unique_ptr<box>(std::bit_cast<box*>(bits))};
-      return std::move(last.from->item.ref().value);
+      return std::move(last.from->item.write_ref().value);
     }
   }
 

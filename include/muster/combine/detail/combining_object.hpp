@@ -37,6 +37,7 @@ namespace muster::inline MUSTER_ABI::detail {
 /// refuse_nested(), is_executing()
 ///                       of how it waits (fiber_wait.hpp).
 /// quiescent()           returns true if no operation is in progress.
+/// await_free()          optional: see object_end.
 template <class State, class Technique>
 class combining_object {
  public:
@@ -70,7 +71,7 @@ class combining_object {
       call.record(Technique::request_in(*turn.own));
       if (technique_.served(turn, mine)) {
         const typename nodes::gives_back last{mine, turn.own};
-        return call.fetch(Technique::request_in(*turn.own));
+        return call.take_result(Technique::request_in(*turn.own));
       }
     }
     return technique_.run_and_serve(call, turn, mine);
@@ -83,6 +84,13 @@ class combining_object {
   }
 
  private:
+  friend object_end;
+  void await_free() const noexcept
+    requires requires(const Technique& technique) { technique.await_free(); }
+  {
+    technique_.await_free();
+  }
+
   using nodes = thread_nodes<typename Technique::node>;
   using group = typename nodes::group;
 

@@ -3,9 +3,9 @@
 //
 // per_thread.hpp: one T for each kernel thread that uses an object, created at the thread's first use.
 //
-// A T belongs to the thread's number (base/thread.hpp), not to the thread: the next thread with the same number reuses
-// it. Once the object has its maximum number of Ts, a new thread takes over the T of any thread that has ended. So
-// threads come and go, and nothing is freed while another thread may read it.
+// A T belongs to the thread's number (base/detail/thread_state.hpp), not to the thread: the next thread with the same
+// number reuses it. Once the object has its maximum number of Ts, a new thread takes over the T of any thread that has
+// ended. So threads come and go, and nothing is freed while another thread may read it.
 //
 // The object's end: an operation may take effect before it returns, and a thread that sees the effect may destroy the
 // object. So an operation's last access to the object is the one that lets others proceed. Otherwise it counts itself
@@ -13,9 +13,9 @@
 // operations do the former, which costs nothing.
 #pragma once
 
-#include <muster/base/brief_wait.hpp>  // brief_wait
-#include <muster/base/sync.hpp>        // sync::cell, sync::own_tenure
-#include <muster/fiber/fiber.hpp>      // this_fiber
+#include <muster/base/detail/brief_wait.hpp>  // brief_wait
+#include <muster/base/sync.hpp>               // sync::cell, sync::own_tenure
+#include <muster/fiber/fiber.hpp>             // this_fiber
 
 #include <atomic>     // std::memory_order
 #include <cstdint>    // std::uint64_t
@@ -59,6 +59,20 @@ class stay {
   thread_part& own_;
 };
 
+/// For the destructors of structures built on any combining object.
+struct object_end {
+  /// Waits until no thread executes operations of the object. All that have begun must be known to have had their
+  /// effect. An object of another library has only apply(), in which the caller counts as a user.
+  template <class Object>
+  static void await_free(Object& object) {
+    if constexpr (requires { object.await_free(); }) {
+      object.await_free();
+    } else {
+      object.apply([](auto&) noexcept {});
+    }
+  }
+};
+
 /// The part of per_thread that does not depend on T, compiled once.
 class thread_places {
  public:
@@ -80,7 +94,7 @@ class thread_places {
   ~thread_places() {
     // Relaxed: the thread that may destroy the object knows of every thread that has come.
     for (place* at = last_.load(std::memory_order_relaxed); at != nullptr;) {
-      if (thread_part* const part = at->part.get(); part != nullptr) destroy_(part);
+      if (thread_part* const part = at->part.read_ref(); part != nullptr) destroy_(part);
       delete std::exchange(at, at->next);
     }
     for (block* at = blocks_.load(std::memory_order_relaxed); at != nullptr;)
@@ -94,14 +108,17 @@ class thread_places {
     if (place* const there = find(); there != nullptr) return *there;
     const sync::thread_tenure tenure = sync::own_tenure();
     place& found = make_or_take_over(word_of(tenure));
-    place_of_number(tenure.number).ref() = &found;
+    place_of_number(tenure.number).write_ref() = &found;
     return found;
   }
 
   /// Returns null if neither the calling thread nor an earlier one with its number has a place.
   MUSTER_COLD place* find() {
+    MUSTER_CHECK(copy_ == sync::copy_of_library(),
+                 "combine: a library with a copy of muster of its own, in which threads have other numbers, uses the "
+                 "object; compile it without -fvisibility=hidden, or use the object where it was made");
     const sync::thread_tenure tenure = sync::own_tenure();
-    place* const there = place_of_number(tenure.number).get();
+    place* const there = place_of_number(tenure.number).read_ref();
     if (there == nullptr) return nullptr;
     const std::uint64_t me = word_of(tenure);
     // Relaxed: a thread sees everything that earlier threads with its number did. Another thread may have taken the
@@ -118,7 +135,7 @@ class thread_places {
   template <class Visit>
   void for_each(Visit visit) const {
     for (const place* at = last_.load(std::memory_order_relaxed); at != nullptr; at = at->next)
-      if (thread_part* const part = at->part.get(); part != nullptr) visit(part);
+      if (thread_part* const part = at->part.read_ref(); part != nullptr) visit(part);
   }
 
  private:
@@ -182,6 +199,7 @@ class thread_places {
                             ", and more threads use the object at once; raise it");
   }
 
+  const void* const copy_ = sync::copy_of_library();
   const unsigned threads_;
   const destroyer destroy_;
   sync::atomic<unsigned> made_{0};        // places
@@ -203,16 +221,16 @@ class per_thread {
   template <class Make>
   MUSTER_HOT T& own(Make make) {
     // The thread's cached pointer is read directly, not at the end of a chain of loads.
-    if (void* const kept = sync::kept_part_of(identity_); kept != nullptr) [[likely]]
+    if (void* const kept = sync::cached_part(identity_); kept != nullptr) [[likely]]
       return *static_cast<T*>(kept);
     return find(make);
   }
 
   /// Returns true if it is the calling thread's.
   bool is_own(const T& part) {
-    if (sync::kept_part_of(identity_) == &part) return true;
+    if (sync::cached_part(identity_) == &part) return true;
     thread_places::place* const place = places_.find();
-    return place != nullptr && place->part.get() == &part;
+    return place != nullptr && place->part.read_ref() == &part;
   }
 
   /// Call only while no thread uses the object.
@@ -232,13 +250,13 @@ class per_thread {
   template <class Make>
   MUSTER_COLD T& find(Make& make) {
     thread_places::place& place = places_.own();
-    if (place.part.get() == nullptr) place.part.ref() = make(place.index);
-    T* const there = static_cast<T*>(place.part.get());
-    sync::keep_part_of(identity_, there);
+    if (place.part.read_ref() == nullptr) place.part.write_ref() = make(place.index);
+    T* const there = static_cast<T*>(place.part.read_ref());
+    sync::cache_part(identity_, there);
     return *there;
   }
 
-  const std::uint64_t identity_ = sync::new_identity();
+  const std::uint64_t identity_ = sync::new_object_id();
   thread_places places_;
 };
 

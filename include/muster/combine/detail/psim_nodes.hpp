@@ -96,17 +96,17 @@ class psim_store : public thread_part {
 inline psim_node* psim_store::take() noexcept {
   if (free_ == nullptr && !refill()) return nullptr;
   psim_node* const node = free_;
-  free_ = node->next.get();
+  free_ = node->next.read_ref();
   if (taken_ == nullptr) first_taken_ = node;
-  node->next.ref() = std::exchange(taken_, node);
+  node->next.write_ref() = std::exchange(taken_, node);
   ++taken_count_;
   return node;
 }
 
 inline void psim_store::put_back() noexcept {
   psim_node* const node = taken_;
-  taken_ = node->next.get();
-  node->next.ref() = std::exchange(free_, node);
+  taken_ = node->next.read_ref();
+  node->next.write_ref() = std::exchange(free_, node);
   --taken_count_;
 }
 
@@ -118,7 +118,7 @@ inline void psim_store::commit() noexcept {
 
 inline void psim_store::abort() noexcept {
   if (taken_ == nullptr) return;
-  first_taken_->next.ref() = free_;
+  first_taken_->next.write_ref() = free_;
   free_ = std::exchange(taken_, nullptr);
   taken_count_ = 0;
 }
@@ -130,7 +130,7 @@ inline void psim_store::give(psim_node* node) noexcept {
     reserve_ = std::exchange(free_, nullptr);
     count_ = 0;
   }
-  node->next.ref() = std::exchange(free_, node);
+  node->next.write_ref() = std::exchange(free_, node);
   ++count_;
 }
 
@@ -138,7 +138,7 @@ inline void psim_store::offer(psim_node* chain) noexcept {
   sync::atomic<psim_node*>& own = market_.offers[thread_];
   psim_node* others = own.load(std::memory_order_relaxed);
   do {
-    chain->offer.ref() = others;
+    chain->offer.write_ref() = others;
     // (1) release: pairs with (2). The chain is complete. It fails at most once, when another thread has taken all.
   } while (!own.compare_exchange_strong(others, chain, std::memory_order_release, std::memory_order_relaxed));
 }
@@ -161,7 +161,8 @@ MUSTER_COLD inline bool psim_store::refill() noexcept {
     found_at_ = at;
     // This thread needs one chain and offers the others. It offers nothing else, because it looked there first.
     // (3) release: pairs with (2). The chains are complete.
-    if (psim_node* const others = chain->offer.get(); others != nullptr) own.store(others, std::memory_order_release);
+    if (psim_node* const others = chain->offer.read_ref(); others != nullptr)
+      own.store(others, std::memory_order_release);
     free_ = chain;
     count_ += market_.chain;
     return true;
@@ -176,7 +177,8 @@ inline bool psim_store::make() noexcept {
     return false;
   }
   psim_node* const first = made_.back().get();
-  for (unsigned i = 0; i < market_.chain; ++i) first[i].next.ref() = i + 1 == market_.chain ? nullptr : first + i + 1;
+  for (unsigned i = 0; i < market_.chain; ++i)
+    first[i].next.write_ref() = i + 1 == market_.chain ? nullptr : first + i + 1;
   free_ = first;
   count_ += market_.chain;
   return true;
@@ -184,14 +186,14 @@ inline bool psim_store::make() noexcept {
 
 inline std::size_t psim_store::length(const psim_node* list) noexcept {
   std::size_t n = 0;
-  for (; list != nullptr; list = list->next.get()) ++n;
+  for (; list != nullptr; list = list->next.read_ref()) ++n;
   return n;
 }
 
 inline std::size_t psim_store::free() const noexcept {
   std::size_t n = length(free_) + length(reserve_);
   for (const psim_node* chain = market_.offers[thread_].load(std::memory_order_relaxed); chain != nullptr;
-       chain = chain->offer.get())
+       chain = chain->offer.read_ref())
     n += length(chain);
   return n;
 }

@@ -10,10 +10,10 @@
 // `execute(batch)` for that kind gets them at once (batch.hpp).
 #pragma once
 
-#include <muster/base/caught.hpp>    // caught
-#include <muster/base/slot.hpp>      // slot
-#include <muster/base/sync.hpp>      // sync::cell
-#include <muster/combine/batch.hpp>  // batch, executes
+#include <muster/base/detail/exception.hpp>        // capture_exception, forced_unwind
+#include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
+#include <muster/base/sync.hpp>                    // sync::cell
+#include <muster/combine/batch.hpp>                // batch, executes
 
 #include <array>        // bytes of a result
 #include <bit>          // std::bit_cast
@@ -30,7 +30,7 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 template <class T>
-concept travels =
+concept fits_in_request =
     std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T> && sizeof(T) <= 8 && alignof(T) <= 8;
 
 template <class T>
@@ -39,9 +39,10 @@ template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
 template <class T>
-struct travels_back : std::bool_constant<std::is_void_v<T> || std::is_reference_v<T> || travels<T>> {};
+struct result_fits_in_request : std::bool_constant<std::is_void_v<T> || std::is_reference_v<T> || fits_in_request<T>> {
+};
 template <class T>
-struct travels_back<std::optional<T>> : std::bool_constant<travels<T>> {};
+struct result_fits_in_request<std::optional<T>> : std::bool_constant<fits_in_request<T>> {};
 
 template <class State>
 struct request {
@@ -68,7 +69,11 @@ struct request {
   }
   template <class T>
   void put(const T& value) noexcept {
-    std::construct_at(reinterpret_cast<T*>(room), value);
+    if constexpr (std::is_copy_constructible_v<T>) {
+      std::construct_at(reinterpret_cast<T*>(room), value);
+    } else {
+      std::memcpy(room, static_cast<const void*>(std::addressof(value)), sizeof(T));  // its move is trivial
+    }
   }
 
   // Results are stored as a word of a type that few states contain. So the compiler knows that writing one leaves a
@@ -106,7 +111,7 @@ struct request {
 /// Runs all requests of a row.
 template <class State>
 void run_requests(State& state, sync::cell<request<State>>* first, sync::cell<request<State>>* last) {
-  while (first != last) first = first->ref().run(state, first, last);
+  while (first != last) first = first->write_ref().run(state, first, last);
 }
 
 /// Running a copy of the callable is indistinguishable: the original is about to end, cannot change, or is empty.
@@ -114,6 +119,11 @@ template <class Forwarded>
 concept is_not_changed =
     !std::is_lvalue_reference_v<Forwarded> || std::is_const_v<std::remove_reference_t<Forwarded>> ||
     std::is_empty_v<std::remove_reference_t<Forwarded>>;
+
+/// A callable that cannot be copied is moved only if its owner gave it away.
+template <class F, class Forwarded>
+concept may_travel =
+    std::is_copy_constructible_v<F> || (std::is_move_constructible_v<F> && !std::is_lvalue_reference_v<Forwarded>);
 
 /// One call of `apply`: lives in its frame, fills a request, and fetches the result. `Forwarded` is the type that apply
 /// received: a callable passed by reference that may change itself is not copied.
@@ -125,10 +135,14 @@ class call {
 
  public:
   using result = std::invoke_result_t<F&, State&>;
+  static_assert(std::is_void_v<result> || std::is_reference_v<result> || std::is_move_constructible_v<result>,
+                "apply: the operation's result must be movable or copyable, because another thread may execute the "
+                "operation; return a std::unique_ptr to it, or a reference");
   static constexpr bool throws = !std::is_nothrow_invocable_v<F&, State&>;
   /// True if no part of it is in the owner's frame.
-  static constexpr bool is_small =
-      travels<std::remove_const_t<F>> && is_not_changed<Forwarded> && travels_back<result>::value;
+  static constexpr bool is_small = fits_in_request<std::remove_const_t<F>> && is_not_changed<Forwarded> &&
+                                   may_travel<std::remove_const_t<F>, Forwarded> &&
+                                   result_fits_in_request<result>::value;
 
   explicit call(F& f) noexcept : function_(std::addressof(f)) {}
   call(const call&) = delete;
@@ -156,7 +170,7 @@ class call {
   }
 
   /// After the request has run: returns its result or rethrows its exception.
-  result fetch(request_type& from) noexcept(!throws) {
+  result take_result(request_type& from) noexcept(!throws && moves_safely) {
     if constexpr (is_small) {
       return fetch_small(from);
     } else {
@@ -166,7 +180,7 @@ class call {
         return static_cast<result>(*outcome_.returned.value);
       } else if constexpr (!std::is_void_v<result>) {
         const ended last{outcome_.returned};
-        return std::move(outcome_.returned.value);
+        return std::move(outcome_.returned.value);  // the only move, and on the owner's thread
       }
     }
   }
@@ -197,8 +211,10 @@ class call {
   using stored =
       std::conditional_t<std::is_void_v<result>, char,
                          std::conditional_t<std::is_reference_v<result>, std::remove_reference_t<result>*, result>>;
+  static constexpr bool moves_safely =
+      std::is_void_v<result> || std::is_reference_v<result> || std::is_nothrow_move_constructible_v<result>;
   struct ended {
-    slot<stored>& kept;
+    manual_lifetime<stored>& kept;
     ~ended() { kept.destroy(); }
   };
 
@@ -207,7 +223,7 @@ class call {
       static_assert(noexcept(state.execute(batch<State, std::remove_const_t<F>, result>(first, last))),
                     "State::execute(batch) must be noexcept: after an exception, the executed requests are unknown");
       row* end = first + 1;
-      while (end != last && end->ref().run == &run) ++end;
+      while (end != last && end->write_ref().run == &run) ++end;
       state.execute(batch<State, std::remove_const_t<F>, result>(first, end));
       return end;
     } else {
@@ -217,16 +233,16 @@ class call {
 
   MUSTER_HOT static row* run_all(State& state, row* first, row* last) {
     do {
-      run_one(state, first->ref());
+      run_one(state, first->write_ref());
       ++first;
-    } while (first != last && first->ref().run == &run);
+    } while (first != last && first->write_ref().run == &run);
     return first;
   }
 
   /// Call inside a handler.
   static void keep_error(request_type& one) noexcept {
     static_assert(sizeof(std::exception_ptr) <= sizeof one.room);
-    std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), caught());
+    std::construct_at(reinterpret_cast<std::exception_ptr*>(one.room), capture_exception());
     one.run = &request_type::has_thrown;
   }
 
@@ -236,11 +252,16 @@ class call {
     } else {
       try {
         run_one_or_throw(state, one);
+      } catch (const forced_unwind&) {
+        fail_check(
+            "apply: an operation ended the thread that executed it for another (pthread_exit, or cancellation); return "
+            "from the operation first",
+            __FILE__, __LINE__);
       } catch (...) {
         if constexpr (is_small) {
           keep_error(one);
         } else {
-          one.template as<call*>()->outcome_.error = caught();
+          one.template as<call*>()->outcome_.error = capture_exception();
         }
       }
     }
@@ -265,14 +286,16 @@ class call {
         auto&& there = std::invoke(*owner.function_, state);
         owner.outcome_.returned.construct(std::addressof(there));
       } else {
-        owner.outcome_.returned.construct(std::invoke(*owner.function_, state));
+        // In place: a move could throw where the operation cannot.
+        auto* const place = const_cast<std::remove_const_t<stored>*>(std::addressof(owner.outcome_.returned.value));
+        ::new (static_cast<void*>(place)) stored(std::invoke(*owner.function_, state));
       }
     }
   }
 
   /// Extra storage of the owner of a large request.
   struct outcome {
-    slot<stored> returned;
+    manual_lifetime<stored> returned;
     std::exception_ptr error;
   };
   struct none {};

@@ -12,11 +12,13 @@
 #pragma once
 
 #include <muster/base/arch.hpp>                  // line_size, prefetch_for_write
-#include <muster/base/inside.hpp>                // inside
+#include <muster/base/detail/brief_wait.hpp>     // brief_wait
+#include <muster/base/detail/reentrancy.hpp>     // reentrancy_scope
 #include <muster/base/sync.hpp>                  // sync::atomic, sync::cell
 #include <muster/combine/detail/fiber_wait.hpp>  // waiting
 #include <muster/combine/detail/per_thread.hpp>  // stay, thread_part
 #include <muster/combine/detail/request.hpp>     // request, run_requests
+#include <muster/fiber/fiber.hpp>                // this_fiber
 
 #include <cstdint>  // std::uint32_t
 #include <utility>  // std::forward
@@ -80,7 +82,7 @@ class request_list {
   /// Announces the first request in `own` and waits. Returns true once it has been served, false if the caller is the
   /// combiner and must run it.
   MUSTER_COLD bool served(node* own, node* spare) {
-    own->held.ref() = {own->in_node, 1};
+    own->held.write_ref() = {own->in_node, 1};
     link(own, spare);
     waiting_.await(own->key, [&] { return look(own) != waiting_for_turn; });
     return look(own) == done;
@@ -102,61 +104,76 @@ class request_list {
   }
   template <class Ready>
   MUSTER_HOT void await(const node* own, Ready ready) {
+    waiting_.check_joined(ready);
     waiting_.await(own->key, ready);
   }
   template <class Ready>
   void await(std::uint32_t key, Ready ready) {
+    waiting_.check_joined(ready);
     waiting_.await(key, ready);
   }
   /// Call after an event that a thread may wait for with this key.
-  MUSTER_HOT void happened(std::uint32_t key) noexcept { waiting_.happened(key); }
+  MUSTER_HOT void notify(std::uint32_t key) noexcept { waiting_.notify(key); }
 
   /// Call before announcing a request; see fiber_wait.hpp.
   MUSTER_HOT void refuse_nested() const { waiting_.refuse_nested(); }
+  /// Returns true if refuse_nested() would throw.
+  bool is_refused() const noexcept { return waiting_.is_refused(); }
   MUSTER_HOT void yield() const noexcept { waiting_.yield(); }
   bool is_executing() const noexcept { return waiting_.is_executing(); }
 
   /// For the combiner: runs requests from `at` on, then hands the role on. `at` must be the combiner's own, or not yet
   /// announced by its owner. A served thread may end the object, unless the caller stays.
-  void serve(node* at) {
-    const inside here = waiting_.executing();
-    State& state = state_.ref();
-    for (unsigned served = 0;;) {
-      // (3) acquire: pairs with (2).
-      node* const next = at->next.load(std::memory_order_acquire);
-      if (next == nullptr || served >= help_) {
-        if (hand_on(at)) return;
-        served = 0;
-        continue;
-      }
-      muster::prefetch_for_write(next);
-      const contents now = at->held.get();
-      run_requests(state, now.first, now.first + now.count);
-      served += now.count;
-      const std::uint32_t key = at->key;
-      // (5) release: pairs with (4). The owner sees the results, and may reuse the node at once.
-      at->state.store(done, std::memory_order_release);
-      waiting_.happened(key);
-      at = next;
-    }
-  }
+  void serve(node* at) { serve_some<false>(at); }
+  /// The same, but hands the role on as soon as possible: runs only the requests in `at`, and those behind them that no
+  /// thread waits for.
+  void serve_alone(node* at) { serve_some<true>(at); }
 
   /// The same, after running the caller's own request, which no other thread needs to see. The caller's node was
   /// `yours`, and `spare` is the one after it.
   template <class Call>
   MUSTER_HOT typename Call::result run_and_serve(Call& call, node* spare, thread_part& mine) {
     const hands_on_at_end last{*this, spare, mine};
-    const inside here = waiting_.executing();
-    return call.run_here(state_.ref());
+    const reentrancy_scope here = waiting_.executing();
+    return call.run_here(state_.write_ref());
   }
 
+  /// Waits until no thread has the role, which the last node then offers. No operation may begin.
+  void await_free() const noexcept {
+    // Relaxed: the caller knows of all announcements.
+    for (brief_wait wait; look(tail_.load(std::memory_order_relaxed)) != yours; wait.pause()) this_fiber::yield();
+  }
   /// Returns true if all requests have been served. Call only while no thread uses the list.
   bool quiescent() const noexcept {
     return tail_.load(std::memory_order_relaxed)->state.load(std::memory_order_relaxed) == yours;
   }
-  State& state() noexcept { return state_.ref(); }
+  State& state() noexcept { return state_.write_ref(); }
 
  private:
+  template <bool Alone>
+  MUSTER_HOT void serve_some(node* at) {
+    const reentrancy_scope here = waiting_.executing();
+    State& state = state_.write_ref();
+    for (unsigned served = 0;;) {
+      // (3) acquire: pairs with (2).
+      node* const next = at->next.load(std::memory_order_acquire);
+      if (next == nullptr || served >= (Alone ? 1 : help_)) {
+        if (hand_on(at)) return;
+        served = 0;
+        continue;
+      }
+      muster::prefetch_for_write(next);
+      const contents now = at->held.read_ref();
+      run_requests(state, now.first, now.first + now.count);
+      served += now.count;
+      const std::uint32_t key = at->key;
+      // (5) release: pairs with (4). The owner sees the results, and may reuse the node at once.
+      at->state.store(done, std::memory_order_release);
+      waiting_.notify(key);
+      at = next;
+    }
+  }
+
   MUSTER_COLD void stay_and_serve(node* at, thread_part& mine) {
     const stay here(mine);
     serve(at);
@@ -185,7 +202,7 @@ class request_list {
       if (!at->state.compare_exchange_strong(seen, yours, std::memory_order_release, std::memory_order_relaxed))
         return false;
     }
-    events.happened(key);
+    events.notify(key);
     return true;
   }
 

@@ -8,7 +8,7 @@
 // ends while others may still read it.
 #pragma once
 
-#include <muster/base/wait.hpp>                  // event_mask
+#include <muster/base/detail/eventcount.hpp>     // eventcount
 #include <muster/combine/detail/per_thread.hpp>  // per_thread
 
 #include <cstdint>  // std::uint32_t
@@ -86,7 +86,7 @@ class thread_nodes {
  private:
   std::uint32_t new_key() noexcept { return 1 + groups_made_.fetch_add(1, std::memory_order_relaxed) % (keys - 1); }
 
-  static constexpr std::uint32_t keys = event_mask::keys;
+  static constexpr std::uint32_t keys = eventcount::keys;
   sync::atomic<std::uint32_t> groups_made_{0};
   per_thread<group> groups_;
 };
