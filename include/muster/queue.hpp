@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // queue.hpp: the queues of one process. Each of the headers below can be included by itself, and so can
-// queue/shared.hpp, the queue between processes.
+// queue/shared.hpp and queue/shared_bytes.hpp, the queues between processes. queue/select.hpp waits for several queues,
+// queue/notify_fd.hpp is for event loops, queue/async.hpp for coroutines.
 #pragma once
 
 #include <muster/queue/lanes.hpp>  // IWYU pragma: export

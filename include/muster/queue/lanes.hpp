@@ -5,22 +5,23 @@
 //
 // Order      FIFO for each producer_handle, and within a lane over its successive handles. None between lanes. Each
 //            lane is linearizable; an operation on all lanes is a sequence of one operation on each.
-// Progress   try_push is wait-free. push waits only while its lane is full, or stopped consumers hold so many of its
-//            cells that spmc_queue's push would wait. try_pop is lock-free. pop waits while it finds no item, and holds
-//            no claim meanwhile.
+// Progress   try_push is wait-free. push waits only while its lane is full, or while stopped consumers hold too
+//            many cells of the lane, as in spmc_queue. try_pop is lock-free. pop waits while it finds no item, and
+//            holds no claim meanwhile.
 // Preempted  a producer stopped in push delays only its own items. A consumer stopped after its claim holds the items
 //            it claimed and their cells; the lane continues, as in spmc_queue.
 // Killed     a producer's lane stays taken, and an item it was pushing is lost. A consumer's claimed items are lost; if
 //            it had just been woken for an item, that item may wait for the next pop or push.
 // Memory     for each lane, capacity + threads cells, rounded up to a power of two; after construction only a thread's
 //            first pop without a handle allocates.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc; producer() throws std::length_error.
-//            Exceptions of T's constructor or move: as in spmc_queue.
-// Use it     when many threads push and no order between them is needed: no push meets another. Strict order over all
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws; producer()
+//            throws std::length_error. Exceptions of T's constructor or move, or of the f of consume(f): as in
+//            spmc_queue.
+// Use it     when many threads push and no order between them is needed: pushes never contend. Strict order over all
 //            producers: mpmc_queue. One producer: spmc_queue.
-// Source     the FFQ paper's own use of FFQ^s (see spmc.hpp), a queue per producer, combined into one queue: consumers
-//            stay with a lane; a set of lanes that may have items; one event, one close; lanes can be released and
-//            reused.
+// Source     the FFQ paper uses one FFQ^s (see spmc.hpp) for each producer. New here: one interface to all of them,
+//            with one event to sleep for and one close; consumers that stay with a lane; a bitmap of lanes that may
+//            have items; and lanes that can be released and reused.
 //
 // Wake-ups: consumers sleep for one event, an item in any lane, under 16 keys. A push that finds sleepers wakes those
 // of one key, and tries the next key if no thread was asleep under it (its consumer was leaving, or will check again).
@@ -34,26 +35,28 @@
 //   1. the lane of its cursor, as long as the quota lasts;
 //   2. one further lane if that is unmarked, a different one each time: see visit_unmarked();
 //   3. the marked lanes after the cursor's, and that lane last;
-//   4. all lanes, exactly; only then it reports that there is no item, or waits.
+//   4. all lanes, reading their ends and not their marks; only then it reports that there is no item, or waits.
 // An item pushed before the call is found in step 4 at the latest, unless it is taken: marks may lag, the lanes do not.
 #pragma once
 
-#include <muster/base/arch.hpp>                 // isolation_size
-#include <muster/base/finally.hpp>              // finally
-#include <muster/queue/detail/lane_bitmap.hpp>  // lane_bitmap
-#include <muster/queue/detail/operations.hpp>   // push_face, pop_face
-#include <muster/queue/options.hpp>             // queue_options, layout
-#include <muster/queue/spmc.hpp>                // spmc_queue, a lane
+#include <muster/base/arch.hpp>                  // isolation_size
+#include <muster/base/detail/eventcount.hpp>     // eventcount
+#include <muster/base/detail/heap_array.hpp>     // heap_array
+#include <muster/base/detail/scope_exit.hpp>     // scope_exit
+#include <muster/base/detail/temporal_slip.hpp>  // temporal_slip
+#include <muster/base/detail/utilities.hpp>      // std::min
+#include <muster/base/wait.hpp>                  // wait::spin_then_park
+#include <muster/queue/detail/lane_bitmap.hpp>   // lane_bitmap
+#include <muster/queue/detail/operations.hpp>    // push_operations, pop_operations
+#include <muster/queue/options.hpp>              // queue_options, layout
+#include <muster/queue/spmc.hpp>                 // spmc_queue, a lane
 
-#include <algorithm>  // std::min
 #include <cstddef>    // std::size_t
 #include <cstdint>    // std::uint32_t
-#include <memory>     // std::unique_ptr
 #include <optional>   // try_producer
 #include <stdexcept>  // std::length_error
 #include <string>     // messages
 #include <utility>    // std::exchange
-#include <vector>     // the lanes
 
 namespace muster::inline MUSTER_ABI {
 
@@ -69,25 +72,24 @@ struct lanes_options {
 };
 
 template <class T, class Layout = layout::packed, class Wait = wait::spin_then_park>
-class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
-  using face = pop_face<lanes, T>;
-  friend face;
+class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_operations<lanes<T, Layout, Wait>, T> {
+  using operations = pop_operations<lanes, T>;
+  friend operations;
+  friend consume_operations<lanes, T>;
+  friend detail::watch_access;
   using lane_queue = spmc_queue<T, Layout, Wait>;
 
  public:
   class producer_handle;
   class consumer_handle;
 
-  /// Each lane holds up to `capacity` items. Throws std::invalid_argument, whose message names a valid value.
-  explicit lanes(std::size_t capacity, lanes_options options = {})
-      : seats_(std::clamp<std::size_t>(options.threads, 1, 256)),
+  /// Each lane holds up to `capacity` items. `memory`: an allocator of any type, or a std::pmr::memory_resource*.
+  /// Throws std::invalid_argument, whose message names a valid value.
+  explicit lanes(std::size_t capacity, lanes_options options = {}, const memory_source& memory = {})
+      : lanes_(memory, lanes_for(options.producers), capacity, of_each(capacity, options), memory),
+        seats_(memory, std::min<std::size_t>(std::max<std::size_t>(options.threads, 1), 256)),
         slip_(std::min<std::size_t>(capacity / 4, 1024)),
-        marked_(lanes_for(options.producers)) {
-    const queue_options each{.threads = options.threads, .cells = options.cells, .first_rank = options.first_rank};
-    detail::ring_cells("lanes", capacity, each, each.threads,
-                       ring<typename lane_queue::cell, Layout>::cell_size);  // so that the message names lanes
-    lanes_.reserve(options.producers);
-    for (std::size_t i = 0; i < options.producers; ++i) lanes_.push_back(std::make_unique<lane>(capacity, each));
+        marked_(memory, lanes_.size()) {
     for (std::size_t i = 0; i < seats_.size(); ++i)
       seats_[i].word.store(seated::pack({nullptr, static_cast<std::uint32_t>(i), 0, static_cast<std::uint32_t>(i)}),
                            std::memory_order_relaxed);
@@ -107,8 +109,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   std::optional<producer_handle> try_producer() {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       // (1) acquire: pairs with (2). The new producer sees the lane as the last one left it.
-      if (lanes_[i]->taken.load(std::memory_order_relaxed) ||
-          lanes_[i]->taken.exchange(true, std::memory_order_acquire))
+      if (lanes_[i].taken.load(std::memory_order_relaxed) || lanes_[i].taken.exchange(true, std::memory_order_acquire))
         continue;
       std::size_t used = used_.load(std::memory_order_relaxed);
       while (used <= i && !used_.compare_exchange_strong(used, i + 1, std::memory_order_relaxed)) {
@@ -118,18 +119,24 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     return std::nullopt;
   }
 
-  /// Returns a consumer that stays with a lane while that pays. Any number may exist; each serves one thread at a time.
+  /// Returns a consumer, which pops several items from a lane before it turns to another. Any number may exist; each
+  /// serves one thread at a time.
   consumer_handle consumer() {
     const unsigned number = consumers_.fetch_add(1, std::memory_order_relaxed);
     return consumer_handle(*this, {nullptr, number, 0, number}, number);
   }
 
-  using face::pop;  // and pop_for, pop_until: see detail/operations.hpp
+  using operations::pop;  // and pop_for, pop_until, consume and its other forms: see detail/operations.hpp
 
   /// Pops without a handle, for any thread: as a consumer_handle, with a cursor chosen by the calling thread's number.
   /// A thread's first call may throw std::bad_alloc.
   queue_result<T> pop() { return pop_within(wait_limit{}); }
   queue_result<T> try_pop() { return seated(*this).try_pop(); }
+  /// As consume, if there is an item: see consumer_handle.
+  template <class F>
+  queue_status try_consume(F&& f) {
+    return seated(*this).try_consume(f);
+  }
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     return seated(*this).pop_n(std::move(out), count);
@@ -145,20 +152,20 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   // Every call closes every lane itself, so that of two concurrent calls neither returns before all pushes are refused.
   void close() {
     events_.raise(closing);
-    for (const std::unique_ptr<lane>& each : lanes_) each->queue.close();
+    for (lane& each : lanes_) each.queue.close();
     events_.raise(closed);
   }
 
   /// Returns true if a close() has begun. Until it reaches a lane, pushes into that lane succeed.
   bool is_closed() const noexcept { return (events_.flags() & closing) != 0; }
   /// The maximum number of items in each lane.
-  std::size_t capacity() const noexcept { return lanes_.front()->queue.capacity(); }
+  std::size_t capacity() const noexcept { return lanes_[0].queue.capacity(); }
   /// The maximum number of producers at once.
   std::size_t producers() const noexcept { return lanes_.size(); }
   /// The number of items in all lanes, each at some recent moment.
   std::size_t size_approx() const noexcept {
     std::size_t items = 0;
-    for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) items += lanes_[i]->queue.size_approx();
+    for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) items += lanes_[i].queue.size_approx();
     return items;
   }
 
@@ -166,17 +173,18 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   void check() const {
     const std::size_t used = used_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      lanes_[i]->queue.check();
-      const bool has_items = lanes_[i]->queue.size_approx() != 0;
+      lanes_[i].queue.check();
+      const bool has_items = lanes_[i].queue.size_approx() != 0;
       MUSTER_CHECK(!has_items || marked_.next(i, i + 1) == i, "lanes: a lane has items, but is not marked");
-      MUSTER_CHECK(i < used || !(has_items || lanes_[i]->taken.load(std::memory_order_relaxed)),
+      MUSTER_CHECK(i < used || !(has_items || lanes_[i].taken.load(std::memory_order_relaxed)),
                    "lanes: a lane is in use that consumers do not scan");
     }
   }
 
  private:
   struct lane {
-    explicit lane(std::size_t capacity, const queue_options& options) : queue(capacity, options) {}
+    lane(std::size_t capacity, const queue_options& options, const memory_source& memory)
+        : queue(capacity, options, memory) {}
     lane_queue queue;
     sync::atomic<bool> taken{false};  // by a producer_handle
   };
@@ -193,8 +201,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   };
   class seated;
 
-  static constexpr std::uint32_t closing = event_mask::flag(0);  // close() has begun
-  static constexpr std::uint32_t closed = event_mask::flag(1);   // every lane has been closed
+  static constexpr std::uint32_t closing = eventcount::flag(0);  // close() has begun
+  static constexpr std::uint32_t closed = eventcount::flag(1);   // every lane has been closed
   static constexpr std::uint32_t quota = 256;                    // pops from a lane before other lanes are visited
 
   // Returns `producers`, or throws std::invalid_argument.
@@ -211,17 +219,17 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   // producers
 
   MUSTER_HOT void after_push(detail::lane_bitmap::place mark, std::size_t items) noexcept {
-    detail::lane_bitmap::put_in(mark);
+    detail::lane_bitmap::mark(mark);
     if constexpr (Wait::parks)
-      if (const std::uint32_t word = events_.after_event(); (word & event_mask::all_keys) != 0) [[unlikely]]
+      if (const std::uint32_t word = events_.waiters_after_event(); (word & eventcount::all_keys) != 0) [[unlikely]]
         wake(word, items);
   }
 
   // Wakes one key per item; all sleepers if close() has begun, as this may be the last event.
   MUSTER_COLD void wake(std::uint32_t word, std::size_t items) noexcept {
     if ((word & closing) != 0) return events_.wake_all();
-    for (std::uint32_t key = 0; key < event_mask::keys && items != 0; ++key)
-      if (event_mask::wakes(word, key) && events_.wake(key)) --items;
+    for (std::uint32_t key = 0; key < eventcount::keys && items != 0; ++key)
+      if (eventcount::wakes(word, key) && events_.wake(key)) --items;
   }
 
   // -----------------------------------------------------------------------------------------------------------
@@ -252,8 +260,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     const std::size_t i = at.unmarked < used ? at.unmarked : 0;
     at.unmarked = static_cast<std::uint32_t>(i + 1);
     if (marked_.next(i, i + 1) == i) return false;
-    if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) return false;
-    marked_.put_in(i);
+    if (attempt(lanes_[i].queue, std::false_type{}) != queue_status::success) return false;
+    marked_.mark(i);
     at.left = 0;  // the lane is now visited in turn with the marked ones
     return true;
   }
@@ -265,7 +273,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     const std::size_t from = (at.number + 1U) % used;
     const auto look_in = [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = marked_.next(begin, end); i != end; i = marked_.next(i + 1, end)) {
-        if (attempt(lanes_[i]->queue, std::false_type{}) != queue_status::success) continue;
+        if (attempt(lanes_[i].queue, std::false_type{}) != queue_status::success) continue;
         at = stay_in(i, at.unmarked);
         return true;
       }
@@ -276,7 +284,7 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
 
   // Returns the cursor after a pop from that lane.
   cursor stay_in(std::size_t number, std::uint32_t unmarked) const noexcept {
-    return {&lanes_[number]->queue, static_cast<std::uint32_t>(number), quota - 1, unmarked};
+    return {&lanes_[number].queue, static_cast<std::uint32_t>(number), quota - 1, unmarked};
   }
 
   template <class Attempt>
@@ -288,9 +296,9 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
     bool busy = false;
     for (std::size_t n = 1; n <= used; ++n) {
       const std::size_t i = (at.number + n) % used;
-      switch (attempt(lanes_[i]->queue, std::true_type{})) {
+      switch (attempt(lanes_[i].queue, std::true_type{})) {
         case queue_status::success:
-          marked_.put_in(i);  // a consumer that cleared the mark may have stopped
+          marked_.mark(i);  // a consumer that cleared the mark may have stopped
           at = stay_in(i, at.unmarked);
           return queue_status::success;
         case queue_status::closed: ++drained; break;
@@ -303,8 +311,8 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   }
 
   bool has_item(std::size_t number) const noexcept {
-    const auto seen = lanes_[number]->queue.look_at_head();
-    return seen == lane_queue::outlook::ready || seen == lane_queue::outlook::gap;
+    const auto seen = lanes_[number].queue.look_at_head();
+    return seen == lane_queue::rank_state::ready || seen == lane_queue::rank_state::skipped;
   }
 
   // Returns true if a pop would find something in its cursor's lane or in a marked one, or if the queue is drained.
@@ -317,12 +325,12 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   }
 
   // As seems_ready, for all lanes, marking lanes with items. Called after the heavy fence that follows
-  // marked_.keep_out().
+  // marked_.clear_empty().
   bool is_ready() noexcept {
     bool found = false;
     for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) {
       if (!has_item(i)) continue;
-      marked_.put_in(i);
+      marked_.mark(i);
       found = true;
     }
     return found || is_drained();
@@ -331,19 +339,46 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   bool is_drained() const noexcept {
     if ((events_.flags() & closed) == 0) return false;
     for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i)
-      if (lanes_[i]->queue.look_at_head() != lane_queue::outlook::over) return false;
+      if (lanes_[i].queue.look_at_head() != lane_queue::rank_state::end) return false;
     return true;
   }
 
-  // Waits until some lane has an item or all are drained. Returns false if the limit expired first.
+  // How a consumer waits until some lane has an item or all are drained.
+  class watch {
+   public:
+    using policy = Wait;
+    /// If it never sleeps, before_sleep() never checks all lanes, so that ready() must.
+    watch(lanes& owner, const cursor& at, unsigned number, bool sleeps = Wait::parks) noexcept
+        : owner_(owner), at_(at), number_(number), exactly_(!sleeps) {}
+    bool ready() const noexcept { return exactly_ ? owner_.is_ready() : owner_.seems_ready(at_); }
+    void before_sleep() noexcept {
+      exactly_ = true;
+      owner_.marked_.clear_empty([this](std::size_t i) { return !owner_.has_item(i); });
+    }
+    std::uint32_t key() const noexcept { return number_; }
+    std::uint32_t listen_bits() const noexcept { return eventcount::bit(number_); }
+    eventcount& events() const noexcept { return owner_.events_; }
+    static eventcount& events_of(lanes& owner) noexcept { return owner.events_; }
+
+   private:
+    lanes& owner_;
+    const cursor& at_;
+    const unsigned number_;
+    bool exactly_;
+  };
+  class pop_watch : public watch {
+   public:
+    pop_watch(lanes& owner, bool sleeps) : watch(owner, nowhere, sync::thread_index(), sleeps) {}
+
+   private:
+    static constexpr cursor nowhere{};
+  };
+
+  // Returns false if the limit expired first.
   MUSTER_COLD bool await_item(const cursor& at, unsigned number, const wait_limit& limit) {
-    bool exactly = !Wait::parks;  // without sleeping, before_sleep never checks all lanes
-    const auto ready = [&] { return exactly ? is_ready() : seems_ready(at); };
-    const auto before_sleep = [&] {
-      exactly = true;
-      marked_.keep_out([this](std::size_t i) { return !has_item(i); });
-    };
-    if (!limit.template await<Wait>(events_, number, ready, before_sleep)) return false;
+    watch one(*this, at, number);
+    const auto ready = [&] { return one.ready(); };
+    if (!limit.template await<Wait>(one.events(), number, ready, [&] { one.before_sleep(); })) return false;
     slip_state_.after_wait(slip_, [this] { return size_approx(); });
     return true;
   }
@@ -358,28 +393,40 @@ class lanes : public pop_face<lanes<T, Layout, Wait>, T> {
   // handle
 
   queue_result<T> pop_within(const wait_limit& limit) { return seated(*this).pop_within(limit); }
+  template <class F>
+  queue_status consume_within(const wait_limit& limit, F& f) {
+    return seated(*this).consume_within(limit, f);
+  }
+
+  // The options of each lane. Throws std::invalid_argument, whose message names lanes.
+  static queue_options of_each(std::size_t capacity, const lanes_options& options) {
+    const queue_options each{.threads = options.threads, .cells = options.cells, .first_rank = options.first_rank};
+    detail::ring_cells("lanes", capacity, each, each.threads, ring<typename lane_queue::cell, Layout>::cell_size);
+    return each;
+  }
 
   // Read-only after construction.
-  std::vector<std::unique_ptr<lane>> lanes_;
-  std::vector<seat> seats_;
-  const std::size_t slip_;  // see slipping
+  detail::heap_array<lane> lanes_;
+  detail::heap_array<seat> seats_;
+  const std::size_t slip_;  // see temporal_slip
 
   // Written rarely. used_: the lanes from this number on have never had a producer; consumers_: the next handle's
   // number.
-  alignas(isolation_size) event_mask events_;  // consumers sleep here, for an item in any lane
+  alignas(isolation_size) eventcount events_;  // consumers sleep here, for an item in any lane
   sync::atomic<std::size_t> used_{0};
   sync::atomic<unsigned> consumers_{0};
   detail::lane_bitmap marked_;
-  alignas(isolation_size) slipping slip_state_;  // after a wait
-  slipping dry_slip_;                            // before one
+  alignas(isolation_size) temporal_slip slip_state_;  // after a wait
+  temporal_slip dry_slip_;                            // before one
 };
 
 /// The right to push into one lane, for one thread at a time. Its destructor releases the lane; remaining items stay.
 /// A moved-from handle may only be destroyed or assigned to.
 template <class T, class Layout, class Wait>
-class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle, T> {
-  friend push_face<producer_handle, T>;
+class lanes<T, Layout, Wait>::producer_handle : public push_operations<producer_handle, T> {
+  friend push_operations<producer_handle, T>;
   friend lanes;
+  friend detail::watch_access;
 
  public:
   producer_handle(producer_handle&& other) noexcept
@@ -404,7 +451,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
     // Even if the push fails or throws: in a queue that is being closed, a rank without an item is an event.
-    const detail::finally told([this] { owner_->after_push(mark_, 1); });
+    const detail::scope_exit told([this] { owner_->after_push(mark_, 1); });
     return queue().try_emplace(std::forward<Args>(args)...);
   }
 
@@ -423,8 +470,14 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
 
  private:
   producer_handle(lanes& owner, std::size_t number) noexcept
-      : owner_(&owner), lane_(owner.lanes_[number].get()), mark_(owner.marked_.of(number)), number_(number) {}
+      : owner_(&owner), lane_(&owner.lanes_[number]), mark_(owner.marked_.of(number)), number_(number) {}
   lane_queue& queue() noexcept { return lane_->queue; }
+  struct push_watch : lane_queue::push_watch {
+    explicit push_watch(producer_handle& one) noexcept : lane_queue::push_watch(one.queue()) {}
+    static eventcount& events_of(producer_handle& one) noexcept {
+      return lane_queue::push_watch::events_of(one.queue());
+    }
+  };
 
   void leave() noexcept {
     // (2) release: pairs with (1).
@@ -433,7 +486,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
 
   template <class... Args>
   MUSTER_HOT queue_status emplace_within(const wait_limit& limit, Args&&... args) {
-    const detail::finally told([this] { owner_->after_push(mark_, 1); });
+    const detail::scope_exit told([this] { owner_->after_push(mark_, 1); });
     return queue().emplace_within(limit, std::forward<Args>(args)...);
   }
 
@@ -444,7 +497,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
       const rank_t tail = queue().tail_.load(std::memory_order_relaxed);
       owner_->after_push(mark_, static_cast<std::size_t>(tail - std::exchange(told, tail)));
     };
-    const detail::finally told_at_the_end(tell);
+    const detail::scope_exit told_at_the_end(tell);
     return queue().push_up_to(std::move(first), count, waits, tell);
   }
 
@@ -456,13 +509,16 @@ class lanes<T, Layout, Wait>::producer_handle : public push_face<producer_handle
 
 /// A consumer, for one thread at a time. It holds no items between two operations.
 template <class T, class Layout, class Wait>
-class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle, T> {
-  using face = pop_face<consumer_handle, T>;
-  friend face;
+class lanes<T, Layout, Wait>::consumer_handle : public pop_operations<consumer_handle, T>,
+                                                public consume_operations<consumer_handle, T> {
+  using operations = pop_operations<consumer_handle, T>;
+  friend operations;
+  friend consume_operations<consumer_handle, T>;
   friend lanes;
+  friend detail::watch_access;
 
  public:
-  using face::pop;  // and pop_for, pop_until: see detail/operations.hpp
+  using operations::pop;  // and pop_for, pop_until, consume and its other forms: see detail/operations.hpp
 
   /// Takes an item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
@@ -472,6 +528,18 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
     if (rank_t rank = 0; claim_here(rank)) [[likely]]
       return at_.here->take(rank);
     return try_pop_anywhere();
+  }
+
+  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, but for f. While f
+  /// runs, the item takes no place in its lane, and its cell counts as held by a stopped consumer. f may use this
+  /// handle and the queue.
+  template <class F>
+  MUSTER_HOT queue_status try_consume(F&& f) {
+    lane_queue* from = nullptr;
+    rank_t rank = 0;
+    if (const queue_status claim = claim_item(from, rank); claim != queue_status::success) return claim;
+    from->use(rank, f);
+    return queue_status::success;
   }
 
   /// Takes 1 to `count` consecutive items of one lane, waiting for the first. Returns 0 only when closed and drained.
@@ -498,6 +566,10 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
 
  private:
   consumer_handle(lanes& owner, cursor at, unsigned number) noexcept : owner_(&owner), at_(at), number_(number) {}
+  struct pop_watch : lanes::watch {
+    pop_watch(consumer_handle& one, bool sleeps) noexcept : lanes::watch(*one.owner_, one.at_, one.number_, sleeps) {}
+    static eventcount& events_of(consumer_handle& one) noexcept { return one.owner_->events_; }
+  };
   bool has_run_dry() const noexcept { return at_.left != 0 && !at_.here->has_first(); }
 
   // The first step of visit().
@@ -507,14 +579,25 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
     return true;
   }
 
-  MUSTER_COLD queue_result<T> try_pop_anywhere() {
-    lane_queue* from = nullptr;
-    rank_t rank = 0;
-    const queue_status found = owner_->visit(at_, [&]<bool Exact>(lane_queue& queue, std::bool_constant<Exact>) {
+  MUSTER_COLD queue_status claim_anywhere(lane_queue*& from, rank_t& rank) {
+    return owner_->visit(at_, [&]<bool Exact>(lane_queue& queue, std::bool_constant<Exact>) {
       from = &queue;
       return queue.template claim_item<Exact>(rank);
     });
-    if (found != queue_status::success) return found;
+  }
+
+  // Claims an item of a lane. Returns success, empty, closed or busy.
+  MUSTER_HOT queue_status claim_item(lane_queue*& from, rank_t& rank) {
+    from = at_.here;
+    if (claim_here(rank)) [[likely]]
+      return queue_status::success;
+    return claim_anywhere(from, rank);
+  }
+
+  MUSTER_COLD queue_result<T> try_pop_anywhere() {
+    lane_queue* from = nullptr;
+    rank_t rank = 0;
+    if (const queue_status claim = claim_anywhere(from, rank); claim != queue_status::success) return claim;
     return from->take(rank);
   }
 
@@ -525,12 +608,30 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_face<consumer_handle,
   }
 
   MUSTER_COLD queue_result<T> await_and_pop(wait_limit limit) {
+    lane_queue* from = nullptr;
+    rank_t rank = 0;
+    if (const queue_status claim = await_claim(limit, from, rank); claim != queue_status::success) return claim;
+    return from->take(rank);
+  }
+
+  // Called after claim_here() failed. Returns success, or why there is no item.
+  MUSTER_COLD queue_status await_claim(const wait_limit& limit, lane_queue*& from, rank_t& rank) {
     if (limit.none() && has_run_dry()) owner_->slip_when_dry();
     for (;;) {
-      queue_result<T> result = try_pop_anywhere();
-      if (result || result.status() == queue_status::closed) return result;
-      if (limit.over() || !owner_->await_item(at_, number_, limit)) return result;
+      const queue_status claim = claim_anywhere(from, rank);
+      if (claim == queue_status::success || claim == queue_status::closed) return claim;
+      if (limit.over() || !owner_->await_item(at_, number_, limit)) return claim;
     }
+  }
+
+  template <class F>
+  MUSTER_HOT queue_status consume_within(const wait_limit& limit, F& f) {
+    lane_queue* from = at_.here;
+    rank_t rank = 0;
+    if (!claim_here(rank)) [[unlikely]]
+      if (const queue_status claim = await_claim(limit, from, rank); claim != queue_status::success) return claim;
+    from->use(rank, f);
+    return queue_status::success;
   }
 
   template <class OutputIt>
@@ -571,7 +672,7 @@ class lanes<T, Layout, Wait>::seated : public consumer_handle {
       : consumer_handle(owner, unpack(owner, own.word.load(std::memory_order_relaxed)), number), seat_(own) {}
   static cursor unpack(const lanes& owner, std::uint64_t word) noexcept {
     const auto number = static_cast<std::uint32_t>(word), left = static_cast<std::uint32_t>(word >> 32) & 255;
-    return {left != 0 ? &owner.lanes_[number]->queue : nullptr, number, left, static_cast<std::uint32_t>(word >> 40)};
+    return {left != 0 ? &owner.lanes_[number].queue : nullptr, number, left, static_cast<std::uint32_t>(word >> 40)};
   }
 
   seat& seat_;

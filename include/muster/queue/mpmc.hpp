@@ -14,8 +14,9 @@
 // Killed     as preempted, permanently: one cell is lost, and with a producer also the pop that waits for its item.
 // Memory     capacity + threads cells, rounded up to a power of two, and up to 64 words; nothing is allocated after
 //            construction.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc. An exception of T's constructor leaves push,
-//            and no item is added; an exception of T's move leaves pop, and that item is lost.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws. An exception of
+//            T's constructor leaves push, and no item is added; an exception of T's move leaves pop, and one of f
+//            leaves consume(f); that item is lost.
 // Use it     when one strict order over several producers matters. One producer: spmc_queue is faster.
 // Source     FFQ^m: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
 //            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons below): the
@@ -49,27 +50,34 @@
 // rank a gap. A rank that a push keeps is before the end, and every rank before the end is resolved.
 #pragma once
 
-#include <muster/base/slot.hpp>                 // slot
-#include <muster/queue/detail/item_access.hpp>  // take
-#include <muster/queue/detail/operations.hpp>   // queue_face, wait_limit
-#include <muster/queue/detail/ring.hpp>         // ring, rank_t
-#include <muster/queue/options.hpp>             // queue_options, layout
+#include <muster/base/detail/eventcount.hpp>       // eventcount
+#include <muster/base/detail/heap_array.hpp>       // heap_array
+#include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
+#include <muster/base/detail/temporal_slip.hpp>    // temporal_slip
+#include <muster/base/wait.hpp>                    // wait::spin_then_park
+#include <muster/queue/detail/item_access.hpp>     // take
+#include <muster/queue/detail/operations.hpp>      // queue_operations, wait_limit
+#include <muster/queue/detail/ring.hpp>            // ring, rank_t
+#include <muster/queue/options.hpp>                // queue_options, layout
 
 #include <cstddef>  // std::size_t
-#include <memory>   // std::unique_ptr
 
 namespace muster::inline MUSTER_ABI {
 
 template <class T, class Layout = layout::packed, class Wait = wait::spin_then_park>
-class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
-  using face = queue_face<mpmc_queue, T>;
-  friend push_face<mpmc_queue, T>;
-  friend pop_face<mpmc_queue, T>;
+class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
+  using operations = queue_operations<mpmc_queue, T>;
+  friend push_operations<mpmc_queue, T>;
+  friend pop_operations<mpmc_queue, T>;
+  friend consume_operations<mpmc_queue, T>;
+  friend detail::watch_access;
 
  public:
-  /// Holds up to `capacity` items. Throws std::invalid_argument, whose message names a valid value.
-  explicit mpmc_queue(std::size_t capacity, queue_options options = {})
-      : cells_(detail::ring_cells("mpmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
+  /// Holds up to `capacity` items. `memory`: an allocator of any type, or a std::pmr::memory_resource*. Throws
+  /// std::invalid_argument, whose message names a valid value.
+  explicit mpmc_queue(std::size_t capacity, queue_options options = {}, const memory_source& memory = {})
+      : cells_(memory,
+               detail::ring_cells("mpmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
         capacity_(capacity),
         slip_(std::min<std::size_t>(capacity / 4, 1024)),
         spare_(step * options.threads),
@@ -79,7 +87,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
         head_seen_(options.first_rank * step),
         tight_(capacity <= options.threads),
         gap_count_(std::min<std::size_t>(cells_.cells() - capacity, 64)),
-        gaps_(std::make_unique<sync::atomic<rank_t>[]>(gap_count_)),
+        gaps_(memory, gap_count_),
         gaps_end_(options.first_rank * step),
         end_(options.first_rank * step) {
     // As if the ranks of the previous lap had been pushed and popped.
@@ -97,11 +105,11 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     for (std::size_t i = 0; i < cells_.cells(); ++i) {
       cell& c = cells_.at(i);
       const rank_t word = c.word.load(std::memory_order_relaxed);
-      if (word == published(rank_of(word))) c.item.ref().destroy();
+      if (word == published(rank_of(word))) c.item.write_ref().destroy();
     }
   }
 
-  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until and others: see detail/operations.hpp
+  using operations::pop;  // and push, emplace, push_for, pop_for, consume and others: see detail/operations.hpp
 
   /// Constructs an item at the end if there is room now. Returns success, full or closed; busy if stopped threads hold
   /// every cell. Places taken by pushes in progress count as items. Lock-free.
@@ -115,28 +123,28 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() {
-    // (10) release: pairs with (11). The item's visibility is (4).
-    const rank_t rank = head_.fetch_add(step, std::memory_order_release);
-    claimed(1);
-    // (4)
-    if (at(rank).word.load(std::memory_order_acquire) == published(rank)) [[likely]]
+    const rank_t rank = take_ticket();
+    if (is_there(rank)) [[likely]]
       return take(rank);
-    return await_ticket(rank);
+    return pop_ticket(rank);
   }
 
   /// Takes the first item if there is one. Returns the item, empty or closed; busy while the first item is being
   /// written, or while close() or a push that it refuses is in progress. Lock-free.
   MUSTER_HOT queue_result<T> try_pop() {
-    const rank_t rank = head_.load(std::memory_order_relaxed);
-    rank_t head = rank;
-    // (4), (10)
-    if (at(rank).word.load(std::memory_order_acquire) == published(rank) &&
-        head_.compare_exchange_strong(head, rank + step, std::memory_order_release, std::memory_order_relaxed))
-        [[likely]] {
-      claimed(1);
+    if (rank_t rank = 0; claim_at_once(rank)) [[likely]]
       return take(rank);
-    }
     return try_pop_first();
+  }
+
+  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, but for f. While f
+  /// runs, the item takes no place, and its cell counts as held by a stopped consumer. f may use this queue.
+  template <class F>
+  MUSTER_HOT queue_status try_consume(F&& f) {
+    rank_t rank = 0;
+    if (const queue_status claim = try_claim(rank); claim != queue_status::success) return claim;
+    use(rank, f);
+    return queue_status::success;
   }
 
   /// Takes 1 to `count` consecutive items, waiting for the first. Returns 0 only when closed and drained. If
@@ -164,7 +172,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   /// number of times.
   void close() {
     if (!consumers_.raise(closing)) return;
-    producers_.wake_all();
+    if (producers_.waiters_after_event() != 0) producers_.wake_all();
     // Relaxed: raise() has made the ranks of pushes that missed the flag visible.
     end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     consumers_.raise(closed);
@@ -179,11 +187,11 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   void check() const {
     rank_t rank = head_.load(std::memory_order_relaxed);
     std::size_t items = 0;
-    outlook seen = look(rank);
-    for (; is_resolved(seen); rank += step, seen = look(rank)) items += seen == outlook::ready;
-    MUSTER_CHECK(
-        seen == outlook::over || (seen == outlook::unclaimed && !before(rank, tail_.load(std::memory_order_relaxed))),
-        "mpmc_queue: a rank is taken and never resolved");
+    rank_state seen = look(rank);
+    for (; is_resolved(seen); rank += step, seen = look(rank)) items += seen == rank_state::ready;
+    MUSTER_CHECK(seen == rank_state::end ||
+                     (seen == rank_state::unclaimed && !before(rank, tail_.load(std::memory_order_relaxed))),
+                 "mpmc_queue: a rank is taken and never resolved");
     MUSTER_CHECK(items <= capacity_, "mpmc_queue: more items than the capacity");
     std::size_t full = 0;
     for (std::size_t i = 0; i < cells_.cells(); ++i) {
@@ -207,16 +215,16 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   struct cell {
     sync::atomic<rank_t> word{0};
     sync::atomic<rank_t> gap{0};
-    sync::cell<slot<T>> item;
+    sync::cell<manual_lifetime<T>> item;
   };
 
-  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may keep a rank
-  static constexpr std::uint32_t closed = event_mask::flag(1);   // and end_ holds the end
+  static constexpr std::uint32_t closing = eventcount::flag(0);  // no push may keep a rank
+  static constexpr std::uint32_t closed = eventcount::flag(1);   // and end_ holds the end
   static constexpr std::uint32_t room_key = 0;                   // producers sleep for room
   static constexpr std::uint32_t cell_key = 1;                   // never signalled; see await_cell()
   static constexpr std::uint32_t own_key = 2;                    // a producer with a rank sleeps for its room
   // Consumers without a claim sleep for this key: ranks can be published in any order, so any may be the next.
-  static constexpr std::uint32_t head_key = event_mask::keys - 1;
+  static constexpr std::uint32_t head_key = eventcount::keys - 1;
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank / step); }
 
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
@@ -227,9 +235,11 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     rank_t rank;
   };
 
-  enum class outlook { ready, gap, over, written, unclaimed };
-  static bool is_resolved(outlook seen) noexcept { return seen == outlook::ready || seen == outlook::gap; }
-  static bool must_wait(outlook seen) noexcept { return seen == outlook::written || seen == outlook::unclaimed; }
+  enum class rank_state { ready, skipped, end, writing, unclaimed };
+  static bool is_resolved(rank_state seen) noexcept { return seen == rank_state::ready || seen == rank_state::skipped; }
+  static bool must_wait(rank_state seen) noexcept {
+    return seen == rank_state::writing || seen == rank_state::unclaimed;
+  }
 
   // --------------------------------------------------------------------------------------------------------- producers
 
@@ -326,7 +336,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   // Returns true if a claimed rank may have an item. Returns false if close() has begun; the rank is then a gap.
   MUSTER_HOT bool may_keep(rank_t rank) noexcept {
-    if (consumers_.after_event(closing) == 0) [[likely]]
+    if (consumers_.waiters_after_event(closing) == 0) [[likely]]
       return true;
     make_gap(rank);
     give_back(rank);
@@ -336,9 +346,9 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   // Signals that there may be room now.
   void signal_room() noexcept {
     if constexpr (Wait::parks)
-      if (const std::uint32_t sleepers = producers_.after_event(); sleepers != 0) [[unlikely]] {
-        if (event_mask::wakes(sleepers, room_key)) producers_.wake_one(room_key);
-        if (event_mask::wakes(sleepers, own_key)) producers_.wake(own_key);
+      if (const std::uint32_t sleepers = producers_.waiters_after_event(); sleepers != 0) [[unlikely]] {
+        if (eventcount::wakes(sleepers, room_key)) producers_.wake_one(room_key);
+        if (eventcount::wakes(sleepers, own_key)) producers_.wake(own_key);
       }
   }
 
@@ -353,7 +363,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     if (knows_room(rank)) return true;
     rank_t head = head_.load(std::memory_order_relaxed);
     // Perhaps no consumer ever claims the gaps at the front, so a producer that finds no room does.
-    while (!before(rank, room_end(head)) && look(head) == outlook::gap)
+    while (!before(rank, room_end(head)) && look(head) == rank_state::skipped)
       if (head_.compare_exchange_strong(head, head + step, std::memory_order_relaxed)) {
         claimed(1);
         head += step;
@@ -370,6 +380,23 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     const rank_t end = room_end(head);
     return before(tail, end) ? static_cast<std::size_t>((end - tail) / step) : 0;
   }
+
+  // How a producer waits for room, or for close().
+  class push_watch {
+   public:
+    using policy = Wait;
+    explicit push_watch(mpmc_queue& queue) noexcept : queue_(queue) {}
+    bool ready() const noexcept {
+      return queue_.has_room(queue_.tail_.load(std::memory_order_relaxed)) || queue_.is_closed();
+    }
+    void before_sleep() noexcept {}
+    std::uint32_t listen_bits() const noexcept { return eventcount::bit(room_key); }
+    eventcount& events() const noexcept { return events_of(queue_); }
+    static eventcount& events_of(mpmc_queue& queue) noexcept { return queue.producers_; }
+
+   private:
+    mpmc_queue& queue_;
+  };
 
   // Waits for room or for close(). Returns false if the limit expired first.
   MUSTER_COLD bool await_room(wait_limit limit) {
@@ -418,10 +445,10 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT void publish(rank_t rank, Args&&... args) {
     cell& c = at(rank);
     if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
-      c.item.ref().construct(std::forward<Args>(args)...);
+      c.item.write_ref().construct(std::forward<Args>(args)...);
     } else {
       try {
-        c.item.ref().construct(std::forward<Args>(args)...);
+        c.item.write_ref().construct(std::forward<Args>(args)...);
       } catch (...) {
         make_gap(rank);
         give_back(rank);
@@ -435,13 +462,13 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
 
   MUSTER_HOT void signal_rank(rank_t rank) noexcept {
     if constexpr (Wait::parks)
-      if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]]
+      if (const std::uint32_t sleepers = consumers_.waiters_after_event(); sleepers != 0) [[unlikely]]
         wake_for(rank, sleepers);
   }
 
   MUSTER_COLD void wake_for(rank_t rank, std::uint32_t sleepers) noexcept {
-    if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
-    if (event_mask::wakes(sleepers, head_key)) consumers_.wake(head_key);
+    if (eventcount::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
+    if (eventcount::wakes(sleepers, head_key)) consumers_.wake(head_key);
   }
 
   // ----------------------------------------------------------------------------------------------------------------
@@ -487,26 +514,27 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   // -----------------------------------------------------------------------------------------------------------
   // consumers
 
-  outlook look(rank_t rank) const noexcept {
+  rank_state look(rank_t rank) const noexcept {
     const cell& c = at(rank);
     // (4) acquire: pairs with (7).
     rank_t word = c.word.load(std::memory_order_acquire);
-    if (word == published(rank)) return outlook::ready;
+    if (word == published(rank)) return rank_state::ready;
     // (5) seq_cst: pairs with (2).
     if (!before(c.gap.load(std::memory_order_seq_cst), rank)) {
       // (6) seq_cst: pairs with (1). An acquire is not enough: see the top.
       word = c.word.load(std::memory_order_seq_cst);
-      if (word == published(rank)) return outlook::ready;
-      return word == written(rank) ? outlook::written : outlook::gap;
+      if (word == published(rank)) return rank_state::ready;
+      return word == written(rank) ? rank_state::writing : rank_state::skipped;
     }
-    if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
-    return before(rank_of(word), rank) ? outlook::unclaimed : outlook::written;
+    if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed)))
+      return rank_state::end;
+    return before(rank_of(word), rank) ? rank_state::unclaimed : rank_state::writing;
   }
 
   // Called after head_ has moved by `ranks`: that many producers have room and may be asleep.
   MUSTER_HOT void claimed(std::size_t ranks) noexcept {
     if constexpr (Wait::parks)
-      for (; ranks != 0 && producers_.after_event() != 0; --ranks) [[unlikely]]
+      for (; ranks != 0 && producers_.waiters_after_event() != 0; --ranks) [[unlikely]]
         signal_room();
   }
 
@@ -516,18 +544,37 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     return before(head, tail) ? static_cast<std::size_t>((tail - head) / step) : 0;
   }
 
-  // Waits until `rank` is resolved, passes over gaps, and takes the item.
-  MUSTER_COLD queue_result<T> await_ticket(rank_t rank) {
+  // Claims the next rank, whatever its state.
+  MUSTER_HOT rank_t take_ticket() noexcept {
+    // (10) release: pairs with (11). The item's visibility is (4).
+    const rank_t rank = head_.fetch_add(step, std::memory_order_release);
+    claimed(1);
+    return rank;
+  }
+
+  // Returns true if the item of `rank` is there.
+  MUSTER_HOT bool is_there(rank_t rank) const noexcept {
+    // (4)
+    return at(rank).word.load(std::memory_order_acquire) == published(rank);
+  }
+
+  MUSTER_COLD queue_result<T> pop_ticket(rank_t rank) {
+    if (const queue_status status = await_ticket(rank); status != queue_status::success) return status;
+    return take(rank);
+  }
+
+  // Waits until `rank` is resolved, and passes over gaps. Returns success, with the rank of an item, or closed.
+  MUSTER_COLD queue_status await_ticket(rank_t& rank) {
     for (;;) {
       switch (look(rank)) {
-        case outlook::ready: return take(rank);
-        case outlook::over: return queue_status::closed;
-        case outlook::gap:
+        case rank_state::ready: return queue_status::success;
+        case rank_state::end: return queue_status::closed;
+        case rank_state::skipped:
           rank = head_.fetch_add(step, std::memory_order_relaxed);  // continues the release sequence of (10)
           claimed(1);
           break;
-        case outlook::written:
-        case outlook::unclaimed:
+        case rank_state::writing:
+        case rank_state::unclaimed:
           tell_of_head();
           consumers_.await<Wait>(key(rank), [&] { return !must_wait(look(rank)); }, no_deadline);
           consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
@@ -539,13 +586,20 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   // been published already, and then no push signals it.
   void tell_of_head() noexcept {
     if constexpr (Wait::parks)
-      if (consumers_.after_event(event_mask::bit(head_key)) != 0) consumers_.wake(head_key);
+      if (consumers_.waiters_after_event(eventcount::bit(head_key)) != 0) consumers_.wake(head_key);
   }
 
   MUSTER_HOT queue_result<T> take(rank_t rank) {
     cell& c = at(rank);
     // (8) release: pairs with (1).
     return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
+  }
+
+  template <class F>
+  MUSTER_HOT void use(rank_t rank, F& f) {
+    cell& c = at(rank);
+    // (8)
+    detail::use_in_place(c.item, f, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
   }
 
   // Claims 1 to `most` consecutive resolved ranks from head_ on, including gaps. Returns success, or why there are
@@ -555,8 +609,8 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
       // (11) acquire: pairs with (10). If the last item was taken after close(), no thread finds the queue empty and
       // open.
       rank_t head = head_.load(std::memory_order_acquire);
-      const outlook first_look = look(head);
-      if (first_look == outlook::over) return queue_status::closed;
+      const rank_state first_look = look(head);
+      if (first_look == rank_state::end) return queue_status::closed;
       if (must_wait(first_look)) {
         // If no push has taken this rank and close() has not begun, the queue is empty.
         const bool taken = before(head, tail_.load(std::memory_order_relaxed));
@@ -582,15 +636,41 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  MUSTER_COLD queue_result<T> try_pop_first() {
+  // Claims the first rank if its item is there and no other consumer claims it first.
+  MUSTER_HOT bool claim_at_once(rank_t& rank) noexcept {
+    const rank_t first = head_.load(std::memory_order_relaxed);
+    rank_t head = first;
+    // (10)
+    if (!is_there(first) ||
+        !head_.compare_exchange_strong(head, first + step, std::memory_order_release, std::memory_order_relaxed))
+      return false;
+    claimed(1);
+    rank = first;
+    return true;
+  }
+
+  // Claims the first rank with an item. Returns success, empty, closed or busy.
+  MUSTER_COLD queue_status claim_item(rank_t& rank) noexcept {
     for (;;) {
-      rank_t rank = 0;
       std::size_t count = 0;
       const queue_status claim = claim_up_to(1, rank, count);
-      if (claim != queue_status::success) return claim;
       // A claimed rank without an item is a gap. Relaxed: look() made the resolved rank visible before the claim.
-      if (at(rank).word.load(std::memory_order_relaxed) == published(rank)) return take(rank);
+      if (claim != queue_status::success || at(rank).word.load(std::memory_order_relaxed) == published(rank))
+        return claim;
     }
+  }
+
+  // The same, without a call if nothing is in the way.
+  MUSTER_HOT queue_status try_claim(rank_t& rank) noexcept {
+    if (claim_at_once(rank)) [[likely]]
+      return queue_status::success;
+    return claim_item(rank);
+  }
+
+  MUSTER_COLD queue_result<T> try_pop_first() {
+    rank_t rank = 0;
+    if (const queue_status claim = claim_item(rank); claim != queue_status::success) return claim;
+    return take(rank);
   }
 
   queue_result<T> pop_within(const wait_limit& limit) {
@@ -601,13 +681,56 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  // Waits until the rank at head_ is resolved, or claimed by another thread. Returns false if the limit expired first.
-  MUSTER_COLD bool await_head(wait_limit limit) {
-    const rank_t head = head_.load(std::memory_order_relaxed);
+  template <class F>
+  MUSTER_HOT queue_status consume_within(const wait_limit& limit, F& f) {
+    rank_t rank = 0;
+    queue_status claim = queue_status::success;
+    if (limit.none()) {
+      rank = take_ticket();
+      if (!is_there(rank)) [[unlikely]]
+        claim = await_ticket(rank);
+    } else {
+      claim = claim_within(limit, rank);
+    }
+    if (claim == queue_status::success) [[likely]]
+      use(rank, f);
+    return claim;
+  }
+
+  queue_status claim_within(const wait_limit& limit, rank_t& rank) {
+    for (;;) {
+      const queue_status claim = try_claim(rank);
+      if (claim == queue_status::success || claim == queue_status::closed) return claim;
+      if (limit.over() || !await_head(limit)) return claim;
+    }
+  }
+
+  // How a consumer without a ticket waits: until the rank at head_ is resolved, or claimed by another thread.
+  class pop_watch {
+   public:
+    using policy = Wait;
+    explicit pop_watch(mpmc_queue& queue, bool /*sleeps*/ = true) noexcept
+        : queue_(queue), head_(queue.head_.load(std::memory_order_relaxed)) {}
     // look() comes first: if the rank's item has been taken, the load that sees the freed cell also makes the new head_
     // visible.
-    const auto ready = [&] { return !must_wait(look(head)) || head_.load(std::memory_order_relaxed) != head; };
-    if (!limit.template await<Wait>(consumers_, head_key, ready)) return false;
+    bool ready() const noexcept {
+      return !must_wait(queue_.look(head_)) || queue_.head_.load(std::memory_order_relaxed) != head_;
+    }
+    void before_sleep() noexcept {}
+    std::uint32_t key() const noexcept { return head_key; }
+    std::uint32_t listen_bits() const noexcept { return eventcount::bit(head_key); }
+    eventcount& events() const noexcept { return events_of(queue_); }
+    static eventcount& events_of(mpmc_queue& queue) noexcept { return queue.consumers_; }
+
+   private:
+    mpmc_queue& queue_;
+    const rank_t head_;
+  };
+
+  // Returns false if the limit expired first.
+  MUSTER_COLD bool await_head(wait_limit limit) {
+    const pop_watch watch(*this);
+    if (!limit.template await<Wait>(watch.events(), watch.key(), [&] { return watch.ready(); })) return false;
     consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
     return true;
   }
@@ -615,7 +738,7 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   template <class OutputIt>
   std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
     constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
-    auto&& to = detail::in_hand(out);
+    auto&& to = detail::local_copy(out);
     std::size_t taken = 0;
     while (taken < (safe ? 1 : count)) {
       rank_t first = 0;
@@ -624,27 +747,27 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
       if (status != queue_status::success) break;
       for (rank_t rank = first; rank != first + run * step; rank += step) {
         cell& c = at(rank);
-        // As in try_pop_first.
+        // As in claim_item.
         if (c.word.load(std::memory_order_relaxed) != published(rank)) continue;
         // (8)
         detail::take_to(c.item, to, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });
         ++taken;
       }
     }
-    detail::hand_back(to, out);
+    detail::store_back(to, out);
     return taken;
   }
 
   // Read-only after construction.
   const ring<cell, Layout> cells_;
   const std::size_t capacity_;
-  const std::size_t slip_;  // see slipping
+  const std::size_t slip_;  // see temporal_slip
   const rank_t spare_;      // ranks for all threads
   const rank_t loose_;      // room required for taking ranks by fetch-add
 
   // The consumers' line: the next rank to claim.
   alignas(isolation_size) sync::atomic<rank_t> head_;
-  slipping consumer_slip_;
+  temporal_slip consumer_slip_;
 
   // The producers' line: the next rank to take. Every earlier rank belongs to a producer or is resolved.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
@@ -653,17 +776,17 @@ class mpmc_queue : public queue_face<mpmc_queue<T, Layout, Wait>, T> {
   // all threads. If it is wrongly false, a push takes a rank and waits for the room.
   alignas(isolation_size) sync::atomic<rank_t> head_seen_;
   sync::atomic<bool> tight_;
-  slipping producer_slip_;
+  temporal_slip producer_slip_;
 
   // gaps_: the latest gaps, each rank once. gaps_end_: is after every gap made. Gaps beyond gap_count_ take room.
   const std::size_t gap_count_;
-  const std::unique_ptr<sync::atomic<rank_t>[]> gaps_;
+  const detail::heap_array<sync::atomic<rank_t>> gaps_;
   sync::atomic<std::size_t> gaps_made_{0};
   sync::atomic<rank_t> gaps_end_;
 
   // Written rarely: the sleepers, and the rank after the last.
-  alignas(isolation_size) event_mask consumers_;
-  event_mask producers_;
+  alignas(isolation_size) eventcount consumers_;
+  eventcount producers_;
   sync::atomic<rank_t> end_;
 };
 

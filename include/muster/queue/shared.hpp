@@ -10,19 +10,21 @@
 //            for an item. try_pop returns busy while the first item is being written.
 // Preempted  a consumer stopped in a pop holds one cell, which producers skip. A producer stopped in a push delays the
 //            pops that must not pass its item.
-// Killed     at any moment, by any cause: each claim names the seat of its owner. Consumers blocked by a dead producer
-//            recover after waiting or trying for 50 ms; its unfinished push becomes a gap. An item that a dead consumer
-//            had claimed and not returned stays, blocking no thread, until recover() delivers it; with shape spsc the
-//            next consumer pops it first. The only item that may be lost is the one that a pop had returned or was
-//            about to return; info().participants gives its rank. A recovering process may be killed, too.
-// Memory     cells of 16 bytes beside the item: capacity + ports + 1 of them, rounded up to a power of two, at least
-//            16; with shape lanes, for each lane. Also 128 bytes for each port, 384 for each lane, 640 for the queue.
+// Killed     a process may be killed at any moment: each claim names the seat of its owner, so that others can undo it.
+//            Consumers blocked by a dead producer recover after waiting or trying for 50 ms; its unfinished push
+//            becomes a gap. If a consumer dies after it has claimed an item, the item stays in the queue and blocks no
+//            thread until recover() delivers it; with shape spsc the next consumer pops it first. The only item that
+//            may be lost is the one that a pop had returned or was about to return; info().participants gives its rank.
+//            A recovering process may be killed, too.
+// Memory     capacity + ports + 1 cells, rounded up to a power of two, at least 16; with shape lanes, for each lane. A
+//            cell is an item and 16 bytes. Also 128 bytes for each port, 384 for each lane, 640 for the queue.
 //            create() allocates all of it; each port needs a few more bytes in its own process.
 // Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; errors
-//            of the system are std::system_error. Each message says what to do.
-// Trust      processes that share a queue trust each other. No content of the memory makes an index leave it; but a
-//            process that writes nonsense corrupts the others' items, or keeps them busy. Truncating the file while it
-//            is in use kills its users by SIGBUS, as with any mapped file; unnamed memory cannot be truncated.
+//            of the system are std::system_error. Each message says what to do. consume(f) rethrows what f throws, and
+//            that item is gone.
+// Trust      processes that share a queue trust each other. Wrong contents never lead to an access outside the memory;
+//            but a process that writes nonsense corrupts the others' items, or keeps them busy. Truncating the file
+//            while it is in use kills its users by SIGBUS, as with any mapped file; unnamed memory cannot be truncated.
 // Filters    after opening the queue, a process may enter a seccomp filter that allows futex(2). Without membarrier(2)
 //            its sleepers poll every millisecond, and close() throws. Without getpgid(2), kill(2) and /proc it detects
 //            no death: its pops wait until another process recovers, and recover() throws.
@@ -30,11 +32,14 @@
 // Source     FFQ^m (see mpmc.hpp). New: claims that name their owner, in the word that they change; seats; recovery.
 #pragma once
 
-#include <muster/base/mapping.hpp>              // mapping
-#include <muster/base/process.hpp>              // is_alive
-#include <muster/queue/detail/operations.hpp>   // push_face, pop_face
-#include <muster/queue/detail/shared_ring.hpp>  // the rings
-#include <muster/queue/shared_info.hpp>         // shared_queue_info, shared_queue_error
+#include <muster/base/detail/mapped_region.hpp>  // mapped_region
+#include <muster/base/detail/process.hpp>        // is_alive
+#include <muster/base/detail/scope_exit.hpp>     // scope_exit
+#include <muster/base/detail/temporal_slip.hpp>  // temporal_slip
+#include <muster/base/wait.hpp>                  // wait::spin_then_park
+#include <muster/queue/detail/operations.hpp>    // push_operations, pop_operations
+#include <muster/queue/detail/shared_ring.hpp>   // the rings
+#include <muster/queue/shared_info.hpp>          // shared_queue_info, shared_queue_error
 
 #include <array>        // the digest of the tag
 #include <cstdint>      // std::uint64_t
@@ -83,22 +88,28 @@ struct shared_queue_options {
 
 namespace detail {
 
-struct real_life {
+struct process_liveness {
   static constexpr bool mortal = true;
   static std::uint64_t self() { return this_process(); }
   static bool alive(std::uint64_t process) { return is_alive(process); }
+  static std::uint64_t ended(std::uint64_t process) { return identity_of_none(process); }
 };
 
 }  // namespace detail
+
+template <class Shape, class Wait>
+class shared_bytes;
 
 template <class T, class Shape = shape::mpmc, class Wait = wait::spin_then_park>
 class shared_queue {
   static_assert(std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T>,
                 "shared_queue<T>: T must be trivially copyable, because items are copied between processes as bytes");
   static_assert(alignof(T) <= isolation_size, "shared_queue<T>: T must not be aligned to more than isolation_size");
-  using engine = detail::shared_ring<T, Shape, Wait, detail::real_life>;
-  using claimed = detail::shared_claim<T>;
+  using engine = detail::shared_ring<T, Shape, Wait, detail::process_liveness>;
+  using claimed = detail::claim_result<T>;
   struct state;
+  template <class, class>
+  friend class shared_bytes;  // is a queue of places in an arena
 
  public:
   class producer_port;
@@ -108,27 +119,23 @@ class shared_queue {
   /// /dev/shm it is never written to disk. The file stays until it is deleted.
   static shared_queue create(const std::filesystem::path& path, std::size_t capacity,
                              const shared_queue_options& options = {}) {
-    const detail::shared_facts f = plan(capacity, options);
-    return shared_queue(std::make_shared<state>(
-        mapping::make_file(path, f.size, [&](unsigned char* at) { engine::construct(at, f, options.first_rank); }), f));
+    return make_file(path, plan(capacity, options), options.first_rank);
   }
 
   /// Creates a queue in unnamed memory, which exists as long as any process has its descriptor or a mapping.
   static shared_queue create_anonymous(std::size_t capacity, const shared_queue_options& options = {}) {
-    const detail::shared_facts f = plan(capacity, options);
-    return shared_queue(std::make_shared<state>(
-        mapping::make_anonymous(f.size, [&](unsigned char* at) { engine::construct(at, f, options.first_rank); }), f));
+    return make_anonymous(plan(capacity, options), options.first_rank);
   }
 
   /// Opens an existing queue. Item, shape and tag must be those it was created with. Only the item's size and alignment
   /// are compared: use tags to distinguish item types of the same size.
   static shared_queue open(const std::filesystem::path& path, const std::string& tag = {}) {
-    return adopt(mapping::open_file(path), path.string(), tag);
+    return adopt(mapped_region::open_file(path), path.string(), tag);
   }
 
   /// As open(), by a descriptor that was inherited or received over a socket. The caller still owns it.
   static shared_queue attach(int descriptor, const std::string& tag = {}) {
-    return adopt(mapping::open_descriptor(descriptor), "descriptor " + std::to_string(descriptor), tag);
+    return adopt(mapped_region::open_descriptor(descriptor), "descriptor " + std::to_string(descriptor), tag);
   }
 
   /// The descriptor to pass to other processes.
@@ -151,14 +158,14 @@ class shared_queue {
     engine& rings = state_->rings;
     const std::uint64_t self = state_->process();
     if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
-    auto slip = std::make_unique<slipping>();  // may throw, so before a seat is taken
-    const unsigned seat = rings.take_seat(self, detail::producer_role);
+    auto slip = std::make_unique<temporal_slip>();  // may throw, so before a seat is taken
+    const unsigned seat = rings.acquire_seat(self, detail::producer_role);
     if (seat == 0) return std::nullopt;
     for (unsigned ring = 0; ring < rings.facts().rings; ++ring)
       if (!Shape::one_producer || rings.own(rings.ends(ring).producer, seat, self, detail::leave_items{})) {
         return producer_port(state_, seat, ring, std::move(slip));
       }
-    rings.stand_up(seat);
+    rings.release_seat(seat);
     return std::nullopt;
   }
 
@@ -166,12 +173,12 @@ class shared_queue {
     engine& rings = state_->rings;
     const std::uint64_t self = state_->process();
     if (rings.header().consumers.asymmetric()) static_cast<void>(sync::asymmetric_fences(futex_scope::shared));
-    auto slip = std::make_unique<slipping>();  // as above
-    const unsigned seat = rings.take_seat(self, detail::consumer_role);
+    auto slip = std::make_unique<temporal_slip>();  // as above
+    const unsigned seat = rings.acquire_seat(self, detail::consumer_role);
     if (seat == 0) return std::nullopt;
     if constexpr (Shape::one_consumer) {
       if (!rings.own(rings.ends(0).consumer, seat, self, detail::hand_over{})) {
-        rings.stand_up(seat);
+        rings.release_seat(seat);
         return std::nullopt;
       }
     }
@@ -180,27 +187,20 @@ class shared_queue {
 
   /// Recovers from every process that has died: closes its ports, and calls give(const T&) for each item that a pop had
   /// claimed and not returned, except items that a later spsc consumer has inherited. Returns the number of ports
-  /// closed. If this process dies here, or give throws, the next recover() gives the remaining items, including that
-  /// one. Any process may call it at any time. If a filter hides whether another process is alive, it recovers what it
-  /// can, then throws.
+  /// closed. If give throws, or this process dies in this call, the next recover() gives the remaining items, and that
+  /// one again. Any process may call it at any time. If a filter hides whether another process is alive, it
+  /// recovers what it can, then throws.
   template <class Give>
   std::size_t recover(Give give) {
-    const std::uint64_t self = state_->process();
-    std::size_t ports = 0;
-    for (unsigned s = 1; s < state_->rings.facts().seats; ++s)
-      ports += state_->rings.clear_up(s, self, [&](const T& item) { give(item); }) == detail::cleared::done;
-    for (const shared_queue_participant& p : info().participants)
-      if (p.hidden && p.process != number_of(self))
-        throw shared_queue_error("shared_queue::recover: a filter prevents this process from seeing if process " +
-                                 std::to_string(p.process) + " is alive (" + std::to_string(ports) +
-                                 " ports recovered); call recover() in another process, or allow getpgid(2)");
-    return ports;
+    return recover_ports([&](const T& item) { give(item); });
   }
+  /// As above, but leaves such items where they are, with the ports that had claimed them, for a later recover().
+  std::size_t recover() { return recover_ports(detail::leave_items{}); }
 
   /// Refuses further pushes and wakes all waiters. Remaining items can still be popped. Any process may call it, any
-  /// number of times. If it dies here, the queue is either closed or not. Throws if a filter has forbidden
-  /// membarrier(2) since the queue was opened: pushes are refused, but another process must call close() or pop to find
-  /// the end.
+  /// number of times. If the process dies in this call, the queue is either closed or not. Throws if a filter has
+  /// forbidden membarrier(2) since the queue was opened: pushes are refused, but another process must call close() or
+  /// pop to find the end.
   void close() {
     if (!state_->rings.close())
       throw shared_queue_error(
@@ -222,35 +222,60 @@ class shared_queue {
 
  private:
   struct state {
-    state(mapping m, const detail::shared_facts& f) : memory(std::move(m)), rings(memory.start(), f) {}
+    state(mapped_region m, const detail::shared_metadata& f) : memory(std::move(m)), rings(memory.start(), f) {}
 
     /// Returns the calling process; throws if it may not share the queue. The process that made this object was checked
-    /// then, and a filter may since forbid checking again. A forked child is checked now.
+    /// then, and a filter may since forbid checking again. A forked child is checked now. It may have the maker's
+    /// number: in another PID namespace, or once the maker has ended.
     std::uint64_t process() const {
-      const pid_t now = ::getpid();
-      if (now == number_of(made_by_) || (now < 0 && generation_ == process_generation())) return made_by_;
+      const pid_t now = ::getpid();  // fails behind a filter
+      if (generation_ == process_generation() && (now == number_of(made_by_) || now < 0)) return made_by_;
       require_own(rings.facts());
-      return detail::real_life::self();
+      return detail::process_liveness::self();
     }
 
-    mapping memory;
+    mapped_region memory;
     engine rings;
 
    private:
-    const std::uint64_t made_by_ = detail::real_life::self();
+    const std::uint64_t made_by_ = detail::process_liveness::self();
     const unsigned generation_ = process_generation();
   };
 
   explicit shared_queue(std::shared_ptr<state> s) : state_(std::move(s)) {}
 
+  template <class Give>
+  std::size_t recover_ports(Give give) {
+    const std::uint64_t self = state_->process();
+    std::size_t ports = 0;
+    for (unsigned s = 1; s < state_->rings.facts().seats; ++s)
+      ports += state_->rings.clear_up(s, self, give) == detail::recovery::done;
+    for (const shared_queue_participant& p : info().participants)
+      if (p.hidden && p.process != number_of(self))
+        throw shared_queue_error("shared_queue::recover: a filter prevents this process from seeing if process " +
+                                 std::to_string(p.process) + " is alive (" + std::to_string(ports) +
+                                 " ports recovered); call recover() in another process, or allow getpgid(2)");
+    return ports;
+  }
+
   // Called before a process joins: a child may be in another namespace than the queue.
-  static void require_own(const detail::shared_facts& f) {
+  static void require_own(const detail::shared_metadata& f) {
     if (const std::string why = detail::why_foreign(f); !why.empty()) throw shared_queue_error("shared_queue: " + why);
   }
 
-  static detail::shared_facts plan(std::size_t capacity, const shared_queue_options& options) {
-    static constexpr const char* here = "shared_queue";
-    detail::shared_facts f;
+  static shared_queue make_file(const std::filesystem::path& path, const detail::shared_metadata& f, rank_t first) {
+    return shared_queue(std::make_shared<state>(
+        mapped_region::make_file(path, f.size, [&](unsigned char* at) { engine::construct(at, f, first); }), f));
+  }
+  static shared_queue make_anonymous(const detail::shared_metadata& f, rank_t first) {
+    return shared_queue(std::make_shared<state>(
+        mapped_region::make_anonymous(f.size, [&](unsigned char* at) { engine::construct(at, f, first); }), f));
+  }
+
+  // `arena`: bytes beside each ring, for shared_bytes.
+  static detail::shared_metadata plan(std::size_t capacity, const shared_queue_options& options, std::size_t arena = 0,
+                                      const char* here = "shared_queue", const char* shape = Shape::name) {
+    detail::shared_metadata f;
     if (options.ports == 0 || options.ports >= detail::shared_word::most_seats)
       detail::refuse(here, "ports is " + std::to_string(options.ports) + "; it must be between 1 and " +
                                std::to_string(detail::shared_word::most_seats - 1));
@@ -263,7 +288,8 @@ class shared_queue {
     f.capacity = capacity;
     f.cells =
         detail::ring_cells(here, capacity, {.threads = f.seats}, f.seats, sizeof(detail::shared_cell<T>) * f.rings);
-    detail::copy_text(Shape::name, f.shape);
+    f.arena = arena;
+    detail::copy_text(shape, f.shape);
     detail::copy_text(options.tag, f.tag);
     f.boot = boot_identity();
     f.name_space = process_name_space();
@@ -271,11 +297,12 @@ class shared_queue {
     return detail::lay_out<T>(f);
   }
 
-  static shared_queue adopt(mapping memory, const std::string& name, const std::string& tag) {
+  static shared_queue adopt(mapped_region memory, const std::string& name, const std::string& tag,
+                            const char* shape = Shape::name) {
     if (!detail::is_tag(tag)) throw shared_queue_error(name + ": " + detail::no_tag(tag));
-    const detail::shared_facts f = detail::read_facts(memory, name);
-    detail::shared_facts wanted = f;
-    detail::copy_text(Shape::name, wanted.shape);
+    const detail::shared_metadata f = detail::read_facts(memory, name);
+    detail::shared_metadata wanted = f;
+    detail::copy_text(shape, wanted.shape);
     detail::copy_text(tag, wanted.tag);
     if (!Shape::many_rings) wanted.rings = 1;
     detail::compare_facts(f, detail::lay_out<T>(wanted), name);
@@ -319,15 +346,17 @@ class shared_queue {
 /// Pushes: push, try_push, emplace, push_for, push_until, push(stop_token), push_n, try_push_n: see
 /// detail/operations.hpp. One thread at a time.
 template <class T, class Shape, class Wait>
-class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_port, T> {
-  friend push_face<producer_port, T>;
+class shared_queue<T, Shape, Wait>::producer_port : public push_operations<producer_port, T> {
+  friend push_operations<producer_port, T>;
   friend shared_queue;
+  template <class, class>
+  friend class shared_bytes;
 
  public:
   producer_port(producer_port&&) noexcept = default;
   producer_port& operator=(producer_port&&) = delete;
   ~producer_port() {
-    if (state_) state_->rings.stand_up(seat_);
+    if (state_) state_->rings.release_seat(seat_);
   }
 
   /// Returns success, full or closed; busy if stopped processes hold every cell. Lock-free.
@@ -345,7 +374,7 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
   }
 
  private:
-  producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring, std::unique_ptr<slipping> slip) noexcept
+  producer_port(std::shared_ptr<state> s, unsigned seat, unsigned ring, std::unique_ptr<temporal_slip> slip) noexcept
       : state_(std::move(s)), seat_(seat), ring_(ring), seen_(state_->rings.view_of(ring)), slip_(std::move(slip)) {}
 
   template <class... Args>
@@ -379,23 +408,28 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_face<producer_po
   unsigned seat_;
   unsigned ring_;
   typename engine::view seen_;
-  std::unique_ptr<slipping> slip_;
+  std::unique_ptr<temporal_slip> slip_;
 };
 
-/// Pops: pop_for, pop_until, pop(stop_token), pop_n, try_pop_n: see detail/operations.hpp. One thread at a time.
+/// Pops: pop_for, pop_until, pop(stop_token), pop_n, try_pop_n, consume and its other forms: see
+/// detail/operations.hpp. One thread at a time.
 template <class T, class Shape, class Wait>
-class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_port, T> {
-  friend pop_face<consumer_port, T>;
+class shared_queue<T, Shape, Wait>::consumer_port : public pop_operations<consumer_port, T>,
+                                                    public consume_operations<consumer_port, T> {
+  friend pop_operations<consumer_port, T>;
+  friend consume_operations<consumer_port, T>;
   friend shared_queue;
+  template <class, class>
+  friend class shared_bytes;
 
  public:
   consumer_port(consumer_port&&) noexcept = default;
   consumer_port& operator=(consumer_port&&) = delete;
   ~consumer_port() {
-    if (state_) state_->rings.stand_up(seat_);
+    if (state_) state_->rings.release_seat(seat_);
   }
 
-  using pop_face<consumer_port, T>::pop;
+  using pop_operations<consumer_port, T>::pop;
   /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
 
@@ -407,9 +441,20 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
       return at.status();
     return state_->rings.take(seat_, at);
   }
+  /// As consume, if there is an item: calls f(item) with a const T& into the queue's memory. Returns success, empty,
+  /// closed or busy, as try_pop. f may use the port. If the process is killed in f, the item stays, as one that a pop
+  /// had claimed.
+  template <class F>
+  MUSTER_HOT queue_status try_consume(F&& f) {
+    const claimed at = claim_item();
+    if (!at) [[unlikely]]
+      return at.status();
+    use(at, f);
+    return queue_status::success;
+  }
 
  private:
-  consumer_port(std::shared_ptr<state> s, unsigned seat, std::unique_ptr<slipping> slip) noexcept
+  consumer_port(std::shared_ptr<state> s, unsigned seat, std::unique_ptr<temporal_slip> slip) noexcept
       : state_(std::move(s)), seat_(seat), slip_(std::move(slip)) {
     if (Shape::many_rings) ring_ = static_cast<unsigned>(seat % state_->rings.facts().rings);
     inherits_ = Shape::one_consumer && state_->rings.inherited_item();
@@ -422,6 +467,28 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
       if (!at) return at.status();
     }
     return state_->rings.take(seat_, at);
+  }
+
+  template <class F>
+  MUSTER_HOT queue_status consume_within(const wait_limit& limit, F& f) {
+    claimed at = claim_item();
+    if (!at) [[unlikely]] {
+      at = await_item(limit, at);
+      if (!at) return at.status();
+    }
+    use(at, f);
+    return queue_status::success;
+  }
+
+  template <class F>
+  MUSTER_HOT void use(const claimed& at, F& f) {
+    static_assert(
+        requires(const T& one) { f(one); }, "consume takes a function that can be called with an item, const T&");
+    engine& rings = state_->rings;
+    if (Shape::one_consumer && inherits_) [[unlikely]]
+      rings.adopt(seat_, at);
+    const detail::scope_exit used([&rings, seat = seat_, &at, ring = ring_] { rings.release(seat, at, ring); });
+    static_cast<void>(f(at.place().item.read_ref().value));
   }
 
   MUSTER_HOT claimed claim_item() {
@@ -491,7 +558,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
 
   void help() {
     engine& rings = state_->rings;
-    const std::uint64_t self = detail::real_life::self();
+    const std::uint64_t self = detail::process_liveness::self();
     for (unsigned ring = 0; ring < rings.facts().rings; ++ring) rings.help(ring, self);
     help_at_ = no_deadline;
   }
@@ -503,7 +570,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_face<consumer_por
   unsigned ring_ = 0;
   unsigned in_a_row_ = 0;
   bool inherits_;  // spsc: there may be items of consumers that have died
-  std::unique_ptr<slipping> slip_;
+  std::unique_ptr<temporal_slip> slip_;
   deadline help_at_ = no_deadline;  // when a busy try looks for dead processes
 };
 

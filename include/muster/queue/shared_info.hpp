@@ -5,8 +5,8 @@
 // queue's memory, writes nothing and never waits. The queue: shared.hpp.
 #pragma once
 
-#include <muster/base/mapping.hpp>                // mapping
-#include <muster/base/process.hpp>                // pid_t
+#include <muster/base/detail/mapped_region.hpp>   // mapped_region
+#include <muster/base/detail/process.hpp>         // pid_t
 #include <muster/queue/detail/shared_layout.hpp>  // the memory layout
 
 #include <algorithm>    // std::min
@@ -45,6 +45,7 @@ struct shared_queue_info {
   std::size_t item_size = 0;
   std::size_t capacity = 0;  // of each lane
   std::size_t lanes = 0;
+  std::size_t bytes = 0;  // of shared_bytes: for the messages of each lane
   std::size_t items = 0;  // including gaps and pushes in progress
   bool closed = false;
   std::uint64_t deaths = 0;  // ports of dead processes recovered; counts twice if a recovery was interrupted
@@ -62,7 +63,7 @@ void copy_text(std::string_view text, std::array<char, Size>& into) {
 }
 
 inline bool is_tag(const std::string& tag) {
-  return tag.size() < sizeof(shared_facts::tag) && tag.find('\0') == std::string::npos;
+  return tag.size() < sizeof(shared_metadata::tag) && tag.find('\0') == std::string::npos;
 }
 inline std::string no_tag(const std::string& tag) {
   return std::string("the tag '") + tag.c_str() + "' is longer than 31 bytes or contains a 0 byte; choose another";
@@ -74,7 +75,7 @@ std::string text_of(const std::array<char, Size>& text) {
 }
 
 /// Returns why this process cannot tell if the other users of a queue are alive; empty if it can.
-inline std::string why_foreign(const shared_facts& f) {
+inline std::string why_foreign(const shared_metadata& f) {
   const std::uint64_t boot = boot_identity(), name_space = process_name_space();
   if ((boot == 0 && f.boot != 0) || (name_space == 0 && f.name_space != 0))
     return "this process cannot read /proc, which shows the processes that are alive; mount it, allow reading it, or "
@@ -92,9 +93,9 @@ inline std::string why_foreign(const shared_facts& f) {
 }
 
 /// Returns the facts of a region after checking that this process can use it; throws otherwise.
-inline shared_facts read_facts(const mapping& memory, const std::string& name) {
+inline shared_metadata read_facts(const mapped_region& memory, const std::string& name) {
   const auto refuse = [&](const std::string& why) { throw shared_queue_error(name + ": " + why); };
-  shared_facts f;
+  shared_metadata f;
   if (memory.size() < sizeof(shared_header))
     refuse(std::to_string(memory.size()) + " bytes are too few for a queue; it was truncated, or is another file");
   std::memcpy(&f, memory.start(), sizeof(f));
@@ -105,18 +106,19 @@ inline shared_facts read_facts(const mapping& memory, const std::string& name) {
   if (f.size != memory.size())
     refuse("the queue has " + std::to_string(f.size) + " bytes, and the file " + std::to_string(memory.size()) +
            "; it was truncated: delete it and create another");
-  const shared_facts own = lay_out(f);
+  const shared_metadata own = lay_out(f);
   if (!std::has_single_bit(f.cells) || f.capacity == 0 || f.capacity > f.cells || f.cells > f.size / 16 ||
       f.rings == 0 || f.rings >= f.seats || f.seats > shared_word::most_seats || f.item_size == 0 ||
-      f.item_size > f.size || f.rings > f.size / f.cells / (f.item_size + 16) || f.seats_at != own.seats_at ||
-      f.ends_at != own.ends_at || f.cells_at != own.cells_at || f.cells_at > f.size)
+      f.item_size > f.size || f.rings > f.size / f.cells / (f.item_size + 16) || f.arena > f.size / f.rings ||
+      f.arena % isolation_size != 0 || f.seats_at != own.seats_at || f.ends_at != own.ends_at ||
+      f.arenas_at != own.arenas_at || f.cells_at != own.cells_at || f.cells_at > f.size)
     refuse("the queue's header is damaged; delete it and create another");
   if (const std::string why = why_foreign(f); !why.empty()) refuse(why);
   return f;
 }
 
 /// Throws unless the queue's facts are those expected.
-inline void compare_facts(const shared_facts& there, const shared_facts& wanted, const std::string& name) {
+inline void compare_facts(const shared_metadata& there, const shared_metadata& wanted, const std::string& name) {
   const auto compare = [&](const char* what, const auto& have, const auto& want) {
     if (have != want)
       throw shared_queue_error(name + ": the queue's " + what + " is " + have + ", and this program's " + want +
@@ -132,7 +134,7 @@ inline void compare_facts(const shared_facts& there, const shared_facts& wanted,
   compare("size", std::to_string(there.size), std::to_string(wanted.size));
 }
 
-inline shared_queue_info describe(const unsigned char* region, const shared_facts& f) {
+inline shared_queue_info describe(const unsigned char* region, const shared_metadata& f) {
   const auto& header = *reinterpret_cast<const shared_header*>(region);
   shared_queue_info info;
   info.shape = text_of(f.shape);
@@ -140,6 +142,7 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
   info.item_size = f.item_size;
   info.capacity = f.capacity;
   info.lanes = f.rings;
+  info.bytes = f.arena;
   info.closed = header.consumers.flags() != 0;
   info.deaths = header.deaths.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < f.rings; ++i) {
@@ -170,14 +173,14 @@ inline shared_queue_info describe(const unsigned char* region, const shared_fact
 
 /// Reads a queue's file without changing it or disturbing its users. Throws as open() does.
 inline shared_queue_info inspect_shared_queue(const std::filesystem::path& path) {
-  const mapping memory = mapping::open_file(path, false);
-  const detail::shared_facts f = detail::read_facts(memory, path.string());
+  const mapped_region memory = mapped_region::open_file(path, false);
+  const detail::shared_metadata f = detail::read_facts(memory, path.string());
   return detail::describe(memory.start(), f);
 }
 /// As above, for a descriptor, which may be read-only. The caller still owns it.
 inline shared_queue_info inspect_shared_queue(int descriptor) {
-  const mapping memory = mapping::open_descriptor(descriptor, false);
-  const detail::shared_facts f = detail::read_facts(memory, "descriptor " + std::to_string(descriptor));
+  const mapped_region memory = mapped_region::open_descriptor(descriptor, false);
+  const detail::shared_metadata f = detail::read_facts(memory, "descriptor " + std::to_string(descriptor));
   return detail::describe(memory.start(), f);
 }
 

@@ -13,8 +13,9 @@
 //            empty queue does.
 // Killed     as preempted, permanently: one item and one cell are lost.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc. An exception of T's constructor leaves push
-//            with the queue unchanged; an exception of T's move leaves pop, and that item is lost.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws. An exception of
+//            T's constructor leaves push with the queue unchanged; an exception of T's move leaves pop, and one of f
+//            leaves consume(f); that item is lost.
 // Use it     to feed workers from one thread. Many producers: mpmc_queue. One consumer: spsc_queue.
 // Source     FFQ^s: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
 //            Queue", IPDPS 2017, Algorithm 1, with the authors' erratum. Changed: one gap word for all cells instead of
@@ -37,46 +38,53 @@
 // rank a gap.
 #pragma once
 
-#include <muster/base/slot.hpp>                   // slot
-#include <muster/queue/detail/exclusive_use.hpp>  // one_at_a_time
-#include <muster/queue/detail/item_access.hpp>    // take
-#include <muster/queue/detail/operations.hpp>     // queue_face, wait_limit
-#include <muster/queue/detail/ring.hpp>           // ring, rank_t
-#include <muster/queue/options.hpp>               // queue_options, layout
+#include <muster/base/detail/eventcount.hpp>       // eventcount
+#include <muster/base/detail/heap_array.hpp>       // heap_array
+#include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
+#include <muster/base/detail/temporal_slip.hpp>    // temporal_slip
+#include <muster/base/wait.hpp>                    // wait::spin_then_park
+#include <muster/queue/detail/exclusive_use.hpp>   // exclusive_use_check
+#include <muster/queue/detail/item_access.hpp>     // take
+#include <muster/queue/detail/operations.hpp>      // queue_operations, wait_limit
+#include <muster/queue/detail/ring.hpp>            // ring, rank_t
+#include <muster/queue/options.hpp>                // queue_options, layout
 
 #include <cstddef>  // std::size_t
-#include <memory>   // std::unique_ptr
 
 namespace muster::inline MUSTER_ABI {
 
 template <class T, class Layout = layout::packed, class Wait = wait::spin_then_park>
-class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
-  using face = queue_face<spmc_queue, T>;
-  friend push_face<spmc_queue, T>;
-  friend pop_face<spmc_queue, T>;
+class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
+  using operations = queue_operations<spmc_queue, T>;
+  friend push_operations<spmc_queue, T>;
+  friend pop_operations<spmc_queue, T>;
+  friend consume_operations<spmc_queue, T>;
+  friend detail::watch_access;
   template <class, class, class>
   friend class lanes;
 
  public:
-  /// Holds up to `capacity` items. Throws std::invalid_argument, whose message names a valid value.
-  explicit spmc_queue(std::size_t capacity, queue_options options = {})
-      : cells_(detail::ring_cells("spmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
+  /// Holds up to `capacity` items. `memory`: an allocator of any type, or a std::pmr::memory_resource*. Throws
+  /// std::invalid_argument, whose message names a valid value.
+  explicit spmc_queue(std::size_t capacity, queue_options options = {}, const memory_source& memory = {})
+      : cells_(memory,
+               detail::ring_cells("spmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
         capacity_(capacity),
         slip_(std::min<std::size_t>(capacity / 4, 1024)),
         head_(options.first_rank),
         tail_(options.first_rank),
         head_seen_(options.first_rank),
         limit_(options.first_rank + capacity),
-        gaps_(std::make_unique_for_overwrite<rank_t[]>(cells_.cells())),
+        gaps_(memory, cells_.cells()),
         gap_(options.first_rank - 1),
         end_(options.first_rank) {}
   /// Destroys the remaining items. No thread may be inside an operation.
   ~spmc_queue() {
     for (std::size_t i = 0; i < cells_.cells(); ++i)
-      if (cell& c = cells_.at(i); c.word.load(std::memory_order_relaxed) != 0) c.item.ref().destroy();
+      if (cell& c = cells_.at(i); c.word.load(std::memory_order_relaxed) != 0) c.item.write_ref().destroy();
   }
 
-  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see detail/operations.hpp
+  using operations::pop;  // and push, emplace, push_for, pop_for, consume and others: see detail/operations.hpp
 
   /// Producer only. Constructs an item at the end if there is room now. Returns success, full or closed; busy if there
   /// is room but stopped consumers hold every cell. Wait-free.
@@ -109,13 +117,10 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
   /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() {
-    // (9) release: pairs with (8). The item's visibility is (5).
-    const rank_t rank = head_.fetch_add(1, std::memory_order_release);
-    claimed();
-    // (5)
-    if (cells_[rank].word.load(std::memory_order_acquire) == published(rank)) [[likely]]
+    const rank_t rank = take_ticket();
+    if (is_there(rank)) [[likely]]
       return take(rank);
-    return await_ticket(rank);
+    return pop_ticket(rank);
   }
 
   /// Takes the first item if there is one. Returns the item, empty or closed; busy while close() or a push that it
@@ -124,6 +129,16 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     if (rank_t rank = 0; claim_at_once(rank)) [[likely]]
       return take(rank);
     return try_pop_first();
+  }
+
+  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, but for f. While f
+  /// runs, the item takes no place, and its cell counts as held by a stopped consumer. f may use this queue.
+  template <class F>
+  MUSTER_HOT queue_status try_consume(F&& f) {
+    rank_t rank = 0;
+    if (const queue_status claim = try_claim(rank); claim != queue_status::success) return claim;
+    use(rank, f);
+    return queue_status::success;
   }
 
   /// Takes 1 to `count` consecutive items, waiting for the first. Returns 0 only when closed and drained. If
@@ -154,7 +169,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     // Every announcement that missed the flag is visible here, see announce().
     end_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     consumers_.raise(closed);
-    producers_.wake_all();
+    if (producers_.waiters_after_event() != 0) producers_.wake_all();
   }
 
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
@@ -185,13 +200,13 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   // published(r); the consumer that claimed r changes it back to 0. The thread entitled to the next change owns `item`.
   struct cell {
     sync::atomic<rank_t> word{0};
-    sync::cell<slot<T>> item;
+    sync::cell<manual_lifetime<T>> item;
   };
   // Never 0, and different for any two ranks of one cell, whose low bits are equal.
   static constexpr rank_t published(rank_t rank) noexcept { return rank | 1; }
 
-  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may begin
-  static constexpr std::uint32_t closed = event_mask::flag(1);   // and end_ holds the end
+  static constexpr std::uint32_t closing = eventcount::flag(0);  // no push may begin
+  static constexpr std::uint32_t closed = eventcount::flag(1);   // and end_ holds the end
   static constexpr std::uint32_t room_key = 0;                   // the only event the producer sleeps for
 
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank); }
@@ -205,7 +220,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     cell* at;
   };
 
-  enum class outlook { ready, gap, over, unknown };  // cases 1 to 4 at the top
+  enum class rank_state { ready, skipped, end, unknown };  // cases 1 to 4 at the top
   MUSTER_HOT bool has_first() const noexcept { return is_there(head_.load(std::memory_order_relaxed)); }
 
   // ---------------------------------------------------------------------------------------------------------- producer
@@ -257,6 +272,21 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
       if (limit.over() || !await_room(limit)) return room;
     }
   }
+
+  // How a producer waits for room, or for close().
+  class push_watch {
+   public:
+    using policy = Wait;
+    explicit push_watch(spmc_queue& queue) noexcept : queue_(queue) {}
+    bool ready() const noexcept { return queue_.look_for_room() || queue_.is_closed(); }
+    void before_sleep() noexcept {}
+    std::uint32_t listen_bits() const noexcept { return eventcount::bit(room_key); }
+    eventcount& events() const noexcept { return events_of(queue_); }
+    static eventcount& events_of(spmc_queue& queue) noexcept { return queue.producers_; }
+
+   private:
+    spmc_queue& queue_;
+  };
 
   // Called after reserve() failed: waits for a claim or for close(). If there is room but stopped consumers hold every
   // cell, polls, because freeing a cell signals no event. Returns false if the limit expired first.
@@ -325,10 +355,10 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     if (!announce(rank, rank + 1)) [[unlikely]]
       return queue_status::closed;
     if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
-      c.item.ref().construct(std::forward<Args>(args)...);
+      c.item.write_ref().construct(std::forward<Args>(args)...);
     } else {
       try {
-        c.item.ref().construct(std::forward<Args>(args)...);
+        c.item.write_ref().construct(std::forward<Args>(args)...);
       } catch (...) {
         announce(rank + 1, rank);
         throw;
@@ -344,7 +374,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   // between them become gaps.
   MUSTER_HOT bool announce(rank_t from, rank_t to) {
     tail_.store(to, std::memory_order_relaxed);
-    if (consumers_.after_event(closing) == 0) [[likely]]
+    if (consumers_.waiters_after_event(closing) == 0) [[likely]]
       return true;
     withdraw(std::max(from, to, before));
     return false;
@@ -353,13 +383,13 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   MUSTER_COLD void withdraw(rank_t end) noexcept {
     pass_over(end - 1);
     if constexpr (Wait::parks)
-      if (consumers_.after_event(event_mask::all_keys) != 0) consumers_.wake_all();
+      if (consumers_.waiters_after_event(eventcount::all_keys) != 0) consumers_.wake_all();
   }
 
   MUSTER_HOT void signal_rank(rank_t rank) noexcept {
     if constexpr (Wait::parks)
-      if (const std::uint32_t sleepers = consumers_.after_event(); sleepers != 0) [[unlikely]]
-        if (event_mask::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
+      if (const std::uint32_t sleepers = consumers_.waiters_after_event(); sleepers != 0) [[unlikely]]
+        if (eventcount::wakes(sleepers, key(rank))) consumers_.wake(key(rank));
   }
 
   // Calls after_run() after each batch of items, before waiting for room.
@@ -386,12 +416,12 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   // wait or throw.
   template <class InputIt>
   std::size_t publish_some(InputIt& first, std::size_t count, bool again) {
-    if constexpr (detail::passes_again<InputIt>) {
+    if constexpr (detail::is_multipass<InputIt>) {
       return publish_run(first, count, again);
     } else {
-      // So no item is read and then dropped. after_event() also orders reserve()'s gaps, which may not have been
-      // announced yet: a close() that is not seen here sees them.
-      if (consumers_.after_event(closing) != 0) return 0;
+      // So no item is read and then dropped. waiters_after_event() also orders reserve()'s gaps, which may not have
+      // been announced yet: a close() that is not seen here sees them.
+      if (consumers_.waiters_after_event(closing) != 0) return 0;
       if (again) ++first;
       return publish(next_place(), *first) == queue_status::success ? 1 : 0;
     }
@@ -401,13 +431,14 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   template <class ForwardIt>
   std::size_t publish_run(ForwardIt& first, std::size_t count, bool again) {
     const rank_t begin = tail_.load(std::memory_order_relaxed);
-    const rank_t most = begin + std::min<rank_t>({count, limit_ - begin, cells_.cells(), longest_run});
+    const rank_t most =
+        begin + std::min(std::min<rank_t>(count, limit_ - begin), std::min<rank_t>(cells_.cells(), longest_run));
     ForwardIt item = std::move(first);  // a local copy stays in a register; before announce(), as this may throw
     if (!announce(begin, most)) [[unlikely]]
       return 0;
     rank_t end = begin;
     const auto finish = [&] {
-      if (consumers_.after_event() != 0) [[unlikely]]
+      if (consumers_.waiters_after_event() != 0) [[unlikely]]
         for (rank_t rank = begin; rank != end; ++rank) signal_rank(rank);
       if (end != most) announce(most, end);
     };
@@ -417,7 +448,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
         if (c.word.load(std::memory_order_acquire) != 0) break;  // (1)
         if (again) ++item;
         again = true;
-        c.item.ref().construct(*item);
+        c.item.write_ref().construct(*item);
         c.word.store(published(end), std::memory_order_release);  // (3)
         ++end;
       }
@@ -433,39 +464,53 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   // -----------------------------------------------------------------------------------------------------------
   // consumers
 
-  outlook look(rank_t rank) const noexcept {
+  rank_state look(rank_t rank) const noexcept {
     const cell& c = cells_[rank];
     // (5) acquire: pairs with (3).
-    if (c.word.load(std::memory_order_acquire) == published(rank)) return outlook::ready;
-    if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed))) return outlook::over;
+    if (c.word.load(std::memory_order_acquire) == published(rank)) return rank_state::ready;
+    if ((consumers_.flags() & closed) != 0 && !before(rank, end_.load(std::memory_order_relaxed)))
+      return rank_state::end;
     // (6) acquire: pairs with (2).
     if (!before(gap_.load(std::memory_order_acquire), rank)) {
       // Relaxed: everything published before the gap is visible by (6).
-      return c.word.load(std::memory_order_relaxed) == published(rank) ? outlook::ready : outlook::gap;
+      return c.word.load(std::memory_order_relaxed) == published(rank) ? rank_state::ready : rank_state::skipped;
     }
-    return outlook::unknown;
+    return rank_state::unknown;
   }
 
   // Called after head_ has moved: wakes a producer that sleeps because the queue was full. It comes before taking the
   // item, so a consumer stopped while taking it delays no other thread.
   MUSTER_HOT void claimed() noexcept {
     if constexpr (Wait::parks)
-      if (producers_.after_event() != 0) [[unlikely]]
+      if (producers_.waiters_after_event() != 0) [[unlikely]]
         producers_.wake(room_key);
   }
 
-  // Waits until `rank` is resolved, passes over gaps, and takes the item.
-  MUSTER_COLD queue_result<T> await_ticket(rank_t rank) {
+  // Claims the next rank, whatever its state.
+  MUSTER_HOT rank_t take_ticket() noexcept {
+    // (9) release: pairs with (8). The item's visibility is (5).
+    const rank_t rank = head_.fetch_add(1, std::memory_order_release);
+    claimed();
+    return rank;
+  }
+
+  MUSTER_COLD queue_result<T> pop_ticket(rank_t rank) {
+    if (const queue_status status = await_ticket(rank); status != queue_status::success) return status;
+    return take(rank);
+  }
+
+  // Waits until `rank` is resolved, and passes over gaps. Returns success, with the rank of an item, or closed.
+  MUSTER_COLD queue_status await_ticket(rank_t& rank) {
     for (;;) {
       switch (look(rank)) {
-        case outlook::ready: return take(rank);
-        case outlook::over: return queue_status::closed;
-        case outlook::gap:
+        case rank_state::ready: return queue_status::success;
+        case rank_state::end: return queue_status::closed;
+        case rank_state::skipped:
           rank = head_.fetch_add(1, std::memory_order_relaxed);  // continues the release sequence of (9)
           claimed();
           break;
-        case outlook::unknown:
-          consumers_.await<Wait>(key(rank), [&] { return look(rank) != outlook::unknown; }, no_deadline);
+        case rank_state::unknown:
+          consumers_.await<Wait>(key(rank), [&] { return look(rank) != rank_state::unknown; }, no_deadline);
           consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
       }
     }
@@ -483,14 +528,20 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return detail::take(c.item, [&c] { c.word.store(0, std::memory_order_release); });
   }
 
+  template <class F>
+  MUSTER_HOT void use(rank_t rank, F& f) {
+    cell& c = cells_[rank];
+    detail::use_in_place(c.item, f, [&c] { c.word.store(0, std::memory_order_release); });  // (4)
+  }
+
   // Claims 1 to `most` consecutive resolved ranks from head_ on, including gaps. Returns success, closed, or empty if
   // rank `first` was not resolved.
   MUSTER_COLD queue_status claim_resolved(std::size_t most, rank_t& first, std::size_t& count) noexcept {
     for (;;) {
       first = head_.load(std::memory_order_relaxed);
-      const outlook first_look = look(first);
-      if (first_look == outlook::over) return queue_status::closed;
-      if (first_look == outlook::unknown) return queue_status::empty;
+      const rank_state first_look = look(first);
+      if (first_look == rank_state::end) return queue_status::closed;
+      if (first_look == rank_state::unknown) return queue_status::empty;
       // The producer resolves ranks in order: if a rank is resolved, so are all before it.
       count = std::min(most, cells_.cells());
       while (count > 1 && !resolved(first + count - 1)) count /= 2;
@@ -515,7 +566,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
       // If close() has begun, either end_ is set and this rank is before it, or end_ is about to be set.
       const bool is_closing = (consumers_.flags() & closing) != 0;
       // If head_ has not moved, the queue had no item at the moment of the look.
-      if (look(first) != outlook::unknown || head_.load(std::memory_order_relaxed) != first) continue;
+      if (look(first) != rank_state::unknown || head_.load(std::memory_order_relaxed) != first) continue;
       return is_closing ? queue_status::busy : queue_status::empty;
     }
   }
@@ -570,6 +621,13 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     return claim_at_once(1, rank, count);
   }
 
+  // Claims the first item. Returns success, empty, closed or busy.
+  MUSTER_HOT queue_status try_claim(rank_t& rank) noexcept {
+    if (claim_at_once(rank)) [[likely]]
+      return queue_status::success;
+    return claim_item<true>(rank);
+  }
+
   MUSTER_COLD queue_result<T> try_pop_first() {
     rank_t rank = 0;
     const queue_status status = claim_item<true>(rank);
@@ -579,11 +637,11 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
 
   // Returns the state of the first unclaimed rank. An item pushed before the call is not missed: a thread that sees
   // the cell of a claimed rank freed by (4) also sees that head_ has moved.
-  outlook look_at_head() const noexcept {
+  rank_state look_at_head() const noexcept {
     for (;;) {
       const rank_t head = head_.load(std::memory_order_relaxed);
-      const outlook seen = look(head);
-      if (seen != outlook::unknown || head_.load(std::memory_order_relaxed) == head) return seen;
+      const rank_state seen = look(head);
+      if (seen != rank_state::unknown || head_.load(std::memory_order_relaxed) == head) return seen;
     }
   }
 
@@ -595,13 +653,57 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  // Waits until the rank at head_ is resolved, or claimed by another thread. Returns false if the limit expired first.
-  MUSTER_COLD bool await_head(wait_limit limit) {
-    const rank_t head = head_.load(std::memory_order_relaxed);
+  template <class F>
+  MUSTER_HOT queue_status consume_within(const wait_limit& limit, F& f) {
+    rank_t rank = 0;
+    queue_status claim = queue_status::success;
+    if (limit.none()) {
+      rank = take_ticket();
+      if (!is_there(rank)) [[unlikely]]
+        claim = await_ticket(rank);
+    } else {
+      claim = claim_within(limit, rank);
+    }
+    if (claim == queue_status::success) [[likely]]
+      use(rank, f);
+    return claim;
+  }
+
+  queue_status claim_within(const wait_limit& limit, rank_t& rank) {
+    for (;;) {
+      const queue_status claim = try_claim(rank);
+      if (claim == queue_status::success || claim == queue_status::closed) return claim;
+      if (limit.over() || !await_head(limit)) return claim;
+    }
+  }
+
+  // How a consumer without a ticket waits: until the rank at head_ is resolved, or claimed by another thread.
+  class pop_watch {
+   public:
+    using policy = Wait;
+    explicit pop_watch(spmc_queue& queue, bool /*sleeps*/ = true) noexcept
+        : queue_(queue), head_(queue.head_.load(std::memory_order_relaxed)) {}
     // look() comes first: if the rank's item has been taken, the load that sees the freed cell also makes the new head_
     // visible.
-    const auto ready = [&] { return look(head) != outlook::unknown || head_.load(std::memory_order_relaxed) != head; };
-    if (!limit.template await<Wait>(consumers_, key(head), ready)) return false;
+    bool ready() const noexcept {
+      return queue_.look(head_) != rank_state::unknown || queue_.head_.load(std::memory_order_relaxed) != head_;
+    }
+    void before_sleep() noexcept {}
+    std::uint32_t key() const noexcept { return spmc_queue::key(head_); }
+    // A listener stays while head_ moves.
+    std::uint32_t listen_bits() const noexcept { return eventcount::all_keys; }
+    eventcount& events() const noexcept { return events_of(queue_); }
+    static eventcount& events_of(spmc_queue& queue) noexcept { return queue.consumers_; }
+
+   private:
+    spmc_queue& queue_;
+    const rank_t head_;
+  };
+
+  // Returns false if the limit expired first.
+  MUSTER_COLD bool await_head(wait_limit limit) {
+    const pop_watch watch(*this);
+    if (!limit.template await<Wait>(watch.events(), watch.key(), [&] { return watch.ready(); })) return false;
     consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
     return true;
   }
@@ -609,7 +711,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   template <bool Exact, class OutputIt>
   std::size_t take_up_to(OutputIt& out, std::size_t count, queue_status& status) {
     constexpr bool safe = detail::takes_without_throwing<T, OutputIt>;
-    auto&& to = detail::in_hand(out);
+    auto&& to = detail::local_copy(out);
     std::size_t taken = 0;
     while (taken < (safe ? 1 : count)) {
       rank_t first = 0;
@@ -619,7 +721,7 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
         if (status = claim<Exact>(most, first, run); status != queue_status::success) break;
       taken += take_run(to, first, run);
     }
-    detail::hand_back(to, out);
+    detail::store_back(to, out);
     return taken;
   }
 
@@ -640,27 +742,27 @@ class spmc_queue : public queue_face<spmc_queue<T, Layout, Wait>, T> {
   // Read-only after construction.
   const ring<cell, Layout> cells_;
   const std::size_t capacity_;
-  const std::size_t slip_;  // see slipping
+  const std::size_t slip_;  // see temporal_slip
 
   // The consumers' line: the next rank to claim. Changed by fetch-add and by compare-exchange.
   alignas(isolation_size) sync::atomic<rank_t> head_;
-  slipping consumer_slip_;
+  temporal_slip consumer_slip_;
 
   // The producer's lines.
   // tail_: one past the last rank the producer began; ranks before it are or will be resolved. Other threads only read
   // it.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
-  rank_t head_seen_;                // the last head_ seen
-  rank_t limit_;                    // ranks before it fit: head_seen_ + capacity_ + the gaps after head_seen_
-  std::unique_ptr<rank_t[]> gaps_;  // those gaps, oldest first: gap_first_ … gap_last_ − 1, modulo the ring's size
+  rank_t head_seen_;                 // the last head_ seen
+  rank_t limit_;                     // ranks before it fit: head_seen_ + capacity_ + the gaps after head_seen_
+  detail::heap_array<rank_t> gaps_;  // those gaps, oldest first: gap_first_ … gap_last_ − 1, modulo the ring's size
   std::size_t gap_first_ = 0;
   std::size_t gap_last_ = 0;
-  slipping producer_slip_;
-  detail::one_at_a_time producer_;
+  temporal_slip producer_slip_;
+  detail::exclusive_use_check producer_;
 
   // Written rarely. consumers_, producers_: the sleepers; gap_: the last rank skipped; end_: the rank after the last.
-  alignas(isolation_size) event_mask consumers_;
-  event_mask producers_;
+  alignas(isolation_size) eventcount consumers_;
+  eventcount producers_;
   sync::atomic<rank_t> gap_;
   sync::atomic<rank_t> end_;
 };

@@ -8,13 +8,14 @@
 // Preempted  a stopped side blocks the other only once the queue is full or empty.
 // Killed     as preempted; an item that was being written or read is lost with its thread.
 // Memory     capacity cells, rounded up to a power of two; nothing is allocated after construction.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc. An exception of T's constructor leaves push
-//            with the queue unchanged; an exception of T's move leaves pop, and that item is lost.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws. If T's
+//            constructor throws, push rethrows and the queue is unchanged. If T's move throws, pop rethrows and that
+//            item is lost; consume(f) if f throws.
 // Use it     between two threads. More consumers: spmc_queue. More producers: mpmc_queue.
 // Source     Lamport, "Specifying Concurrent Program Modules", TOPLAS 1983, with the bounds cached by both sides
 //            (MCRingBuffer: Lee, Bu, Chandranmenon, IPDPS 2010). With one consumer, FFQ needs neither gaps nor ranks in
-//            the cells: a slow consumer is always at the head, so head alone says which cells are free.
-//            bench/baselines has FFQ^s as printed; both are in queue/one-to-one.
+//            the cells: a slow consumer is always at the head, so head alone determines which cells are free.
+//            bench/baselines has FFQ^s as printed; the experiment queue/one-to-one measures both.
 //
 // When close() overlaps a push: the push announces its rank in begun_, then checks the flag `closing`; close() raises
 // that flag, then reads begun_, then raises `closed`. So either the push sees the flag and withdraws its announcement,
@@ -22,29 +23,36 @@
 // is announced.
 #pragma once
 
-#include <muster/base/arch.hpp>                   // prefetch_for_write
-#include <muster/base/finally.hpp>                // finally
-#include <muster/base/slot.hpp>                   // slot
-#include <muster/queue/detail/exclusive_use.hpp>  // one_at_a_time
-#include <muster/queue/detail/item_access.hpp>    // take
-#include <muster/queue/detail/operations.hpp>     // queue_face, wait_limit
-#include <muster/queue/detail/ring.hpp>           // ring, rank_t
-#include <muster/queue/options.hpp>               // queue_options, layout
+#include <muster/base/arch.hpp>                    // prefetch_for_write
+#include <muster/base/detail/eventcount.hpp>       // eventcount
+#include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
+#include <muster/base/detail/scope_exit.hpp>       // scope_exit
+#include <muster/base/detail/temporal_slip.hpp>    // temporal_slip
+#include <muster/base/wait.hpp>                    // wait::spin_then_park
+#include <muster/queue/detail/exclusive_use.hpp>   // exclusive_use_check
+#include <muster/queue/detail/item_access.hpp>     // take
+#include <muster/queue/detail/operations.hpp>      // queue_operations, wait_limit
+#include <muster/queue/detail/ring.hpp>            // ring, rank_t
+#include <muster/queue/options.hpp>                // queue_options, layout
 
 #include <cstddef>  // std::size_t
 
 namespace muster::inline MUSTER_ABI {
 
 template <class T, class Layout = layout::packed, class Wait = wait::spin_then_park>
-class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
-  using face = queue_face<spsc_queue, T>;
-  friend push_face<spsc_queue, T>;
-  friend pop_face<spsc_queue, T>;
+class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
+  using operations = queue_operations<spsc_queue, T>;
+  friend push_operations<spsc_queue, T>;
+  friend pop_operations<spsc_queue, T>;
+  friend consume_operations<spsc_queue, T>;
+  friend detail::watch_access;
 
  public:
-  /// Holds up to `capacity` items. Throws std::invalid_argument, whose message names a valid value.
-  explicit spsc_queue(std::size_t capacity, queue_options options = {})
-      : cells_(detail::ring_cells("spsc_queue", capacity, options, 0, ring<sync::cell<slot<T>>, Layout>::cell_size)),
+  /// Holds up to `capacity` items. `memory`: an allocator of any type, or a std::pmr::memory_resource*. Throws
+  /// std::invalid_argument, whose message names a valid value.
+  explicit spsc_queue(std::size_t capacity, queue_options options = {}, const memory_source& memory = {})
+      : cells_(memory, detail::ring_cells("spsc_queue", capacity, options, 0,
+                                          ring<sync::cell<manual_lifetime<T>>, Layout>::cell_size)),
         capacity_(capacity),
         slip_(std::min<std::size_t>(capacity / 4, 1024)),
         tail_(options.first_rank),
@@ -55,10 +63,10 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   /// Destroys the remaining items. No thread may be inside an operation.
   ~spsc_queue() {
     const rank_t tail = tail_.load(std::memory_order_relaxed);
-    for (rank_t rank = head_.load(std::memory_order_relaxed); rank != tail; ++rank) cells_[rank].ref().destroy();
+    for (rank_t rank = head_.load(std::memory_order_relaxed); rank != tail; ++rank) cells_[rank].write_ref().destroy();
   }
 
-  using face::pop;  // and push, emplace, push_for, push_until, pop_for, pop_until: see detail/operations.hpp
+  using operations::pop;  // and push, emplace, push_for, pop_for, consume and others: see detail/operations.hpp
 
   /// Producer only. Constructs an item at the end if there is room now. Returns success, full or closed. Wait-free.
   template <class... Args>
@@ -103,14 +111,35 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   /// Consumer only. Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
-  /// Consumer only. Takes the first item if there is one. Returns the item, empty or closed; busy while close() or a
-  /// push that it overlaps is in progress. Wait-free.
+  /// Consumer only. Takes the first item if there is one. Returns the item, empty or closed; or busy while a close() is
+  /// in progress, or a push that a close() overlapped. Wait-free.
   MUSTER_HOT queue_result<T> try_pop() {
     const auto inside = consumer_entry_.enter(second_consumer);
     const rank_t rank = first();
     if (rank == tail_seen_) [[unlikely]]
       if (const queue_status item = find_item(); item != queue_status::success) return item;
     return take(rank);
+  }
+
+  /// Consumer only. Returns the first item, which stays in the queue, or null if there is none now. The item is the
+  /// caller's to read and to change until it is popped or consumed. Wait-free.
+  MUSTER_HOT T* front() {
+    const auto inside = consumer_entry_.enter(second_consumer);
+    const rank_t rank = first();
+    if (rank == tail_seen_) [[unlikely]]
+      if (find_item() != queue_status::success) return nullptr;
+    return std::addressof(cells_[rank].write_ref().value);
+  }
+  /// Consumer only. As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Wait-free, but
+  /// for f. The item takes its place until f has returned, and f must not pop from or consume this queue.
+  template <class F>
+  MUSTER_HOT queue_status try_consume(F&& f) {
+    const auto inside = consumer_entry_.enter(second_consumer);
+    const rank_t rank = first();
+    if (rank == tail_seen_) [[unlikely]]
+      if (const queue_status item = find_item(); item != queue_status::success) return item;
+    use(rank, f);
+    return queue_status::success;
   }
 
   /// Consumer only. Takes 1 to `count` items, waiting for the first. Returns 0 only when closed and drained.
@@ -139,7 +168,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     // Makes an announcement that missed the flag visible to every thread that sees `closed`.
     static_cast<void>(begun_.load(std::memory_order_relaxed));
     consumer_.raise(closed);
-    producer_.wake_all();
+    if (producer_.waiters_after_event() != 0) producer_.wake_all();
   }
 
   bool is_closed() const noexcept { return (consumer_.flags() & closing) != 0; }
@@ -162,20 +191,20 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   }
 
  private:
-  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may begin
-  static constexpr std::uint32_t closed = event_mask::flag(1);   // and begun_ has been read
+  static constexpr std::uint32_t closing = eventcount::flag(0);  // no push may begin
+  static constexpr std::uint32_t closed = eventcount::flag(1);   // and begun_ has been read
   static constexpr std::uint32_t only_key = 0;                   // one sleeper on each side
   static constexpr std::size_t longest_run = 256;                // items that push_n writes before it shows them
   // Prefetch distance; the first rank of a line fetches. The producer's stores retire in order, so a line that is still
   // in the consumer's cache delays all later stores. Prefetching it makes a push twice as fast.
-  static constexpr rank_t per_line = ring<sync::cell<slot<T>>, Layout>::ranks_per_line;
+  static constexpr rank_t per_line = ring<sync::cell<manual_lifetime<T>>, Layout>::ranks_per_line;
   static constexpr rank_t ahead = 4 * per_line;
   static constexpr const char* second_producer =
       "spsc_queue: a second thread pushes while one is inside push; use mpmc_queue, or one queue per producer";
   static constexpr const char* second_consumer =
       "spsc_queue: a second thread pops while one is inside pop; use spmc_queue";
 
-  enum class outlook { ready, over, busy, unknown };
+  enum class rank_state { ready, end, busy, unknown };
   rank_t first() const noexcept { return head_.load(std::memory_order_relaxed); }  // for the consumer
   rank_t next() const noexcept { return tail_.load(std::memory_order_relaxed); }   // for the producer
 
@@ -189,6 +218,21 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
       if (const queue_status room = await_room(limit); room != queue_status::success) return room;
     return publish(rank, std::forward<Args>(args)...);
   }
+
+  // How a producer waits for room, or for close().
+  class push_watch {
+   public:
+    using policy = Wait;
+    explicit push_watch(spsc_queue& queue) noexcept : queue_(queue) {}
+    bool ready() const noexcept { return queue_.has_room(queue_.next()) || queue_.is_closed(); }
+    void before_sleep() noexcept {}
+    std::uint32_t listen_bits() const noexcept { return eventcount::bit(only_key); }
+    eventcount& events() const noexcept { return events_of(queue_); }
+    static eventcount& events_of(spsc_queue& queue) noexcept { return queue.producer_; }
+
+   private:
+    spsc_queue& queue_;
+  };
 
   // Waits for room: success, full if the limit expired first, or closed.
   MUSTER_COLD queue_status await_room(wait_limit limit) {
@@ -228,10 +272,10 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     if (!announce(rank + 1)) [[unlikely]]
       return queue_status::closed;
     if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
-      cells_[rank].ref().construct(std::forward<Args>(args)...);
+      cells_[rank].write_ref().construct(std::forward<Args>(args)...);
     } else {
       try {
-        cells_[rank].ref().construct(std::forward<Args>(args)...);
+        cells_[rank].write_ref().construct(std::forward<Args>(args)...);
       } catch (...) {
         withdraw(rank);
         throw;
@@ -244,7 +288,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   // Announces that the ranks before `end` will be shown. Returns false, with nothing announced, if close() has begun.
   MUSTER_HOT bool announce(rank_t end) noexcept {
     begun_.store(end, std::memory_order_relaxed);
-    if (consumer_.after_event(closing) == 0) [[likely]]
+    if (consumer_.waiters_after_event(closing) == 0) [[likely]]
       return true;
     withdraw(next());
     return false;
@@ -253,7 +297,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   // Withdraws the announcement of the ranks from `end` on. A consumer may be waiting for that.
   MUSTER_COLD void withdraw(rank_t end) noexcept {
     begun_.store(end, std::memory_order_relaxed);
-    if (consumer_.after_event(event_mask::all_keys) != 0) consumer_.wake_all();
+    if (consumer_.waiters_after_event(eventcount::all_keys) != 0) consumer_.wake_all();
   }
 
   // Makes the ranks before `end` visible to the consumer.
@@ -261,7 +305,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     // (2) release: pairs with (3). The items are complete before the consumer can see them.
     tail_.store(end, std::memory_order_release);
     if constexpr (Wait::parks)
-      if (consumer_.after_event() != 0) [[unlikely]]
+      if (consumer_.waiters_after_event() != 0) [[unlikely]]
         consumer_.wake(only_key);
   }
 
@@ -269,7 +313,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   // next call (`again`), before anything is announced, because the increment may wait or throw.
   template <class InputIt>
   std::size_t publish_some(InputIt& first, std::size_t count, bool again) {
-    if constexpr (detail::passes_again<InputIt>) {
+    if constexpr (detail::is_multipass<InputIt>) {
       return publish_run(first, count, again);
     } else {
       if (is_closed()) return 0;  // so no item is read and then dropped
@@ -282,7 +326,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   template <class ForwardIt>
   std::size_t publish_run(ForwardIt& first, std::size_t count, bool again) {
     const rank_t begin = next();
-    const rank_t end = begin + std::min<rank_t>({count, limit_ - begin, longest_run});
+    const rank_t end = begin + std::min<rank_t>(std::min<rank_t>(count, limit_ - begin), longest_run);
     ForwardIt item = std::move(first);  // a local copy stays in a register; before announce(), as this may throw
     if (!announce(end)) [[unlikely]]
       return 0;
@@ -292,7 +336,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
         if (filled % per_line == 0) muster::prefetch_for_write(&cells_[filled + ahead]);
         if (again) ++item;
         again = true;
-        cells_[filled].ref().construct(*item);
+        cells_[filled].write_ref().construct(*item);
         ++filled;
       }
     } catch (...) {
@@ -322,15 +366,15 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return static_cast<std::size_t>(tail_seen_ - first());
   }
 
-  outlook look() noexcept {
+  rank_state look() noexcept {
     if (has_item(first())) [[likely]]
-      return outlook::ready;
+      return rank_state::ready;
     const std::uint32_t flags = consumer_.flags();
-    if (flags == 0) return outlook::unknown;
-    if ((flags & closed) == 0) return outlook::busy;
+    if (flags == 0) return rank_state::unknown;
+    if ((flags & closed) == 0) return rank_state::busy;
     // Later announcements will be withdrawn. Earlier ones are visible here: either they were taken or withdrawn, or
     // begun_ differs from tail_seen_.
-    return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;
+    return begun_.load(std::memory_order_relaxed) == tail_seen_ ? rank_state::end : rank_state::busy;
   }
 
   MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit) {
@@ -341,32 +385,70 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     return take(rank);
   }
 
+  template <class F>
+  MUSTER_HOT queue_status consume_within(const wait_limit& limit, F& f) {
+    const auto inside = consumer_entry_.enter(second_consumer);
+    const rank_t rank = first();
+    if (!has_item(rank)) [[unlikely]]
+      if (const queue_status item = await_item(limit); item != queue_status::success) return item;
+    use(rank, f);
+    return queue_status::success;
+  }
+
   // Waits for an item: success, empty or busy if the limit expired first, or closed.
   MUSTER_COLD queue_status await_item(wait_limit limit) {
-    outlook seen = outlook::unknown;
-    const auto ready = [&] { return (seen = look()) == outlook::ready || seen == outlook::over; };
+    rank_state seen = rank_state::unknown;
+    const auto ready = [&] { return (seen = look()) == rank_state::ready || seen == rank_state::end; };
     if (!limit.template await<Wait>(consumer_, only_key, ready)) return find_item();
-    if (seen == outlook::over) return queue_status::closed;
+    if (seen == rank_state::end) return queue_status::closed;
     consumer_slip_.after_wait(slip_, [this] { return refresh_items(); });
     return queue_status::success;
   }
 
+  // How select() waits for an item or the end.
+  class pop_watch {
+   public:
+    using policy = Wait;
+    explicit pop_watch(spsc_queue& queue, bool /*sleeps*/ = true) noexcept : queue_(queue) {}
+    bool ready() noexcept {
+      const rank_state seen = queue_.look();
+      return seen == rank_state::ready || seen == rank_state::end;
+    }
+    void before_sleep() noexcept {}
+    std::uint32_t key() const noexcept { return only_key; }
+    std::uint32_t listen_bits() const noexcept { return eventcount::bit(only_key); }
+    eventcount& events() const noexcept { return events_of(queue_); }
+    static eventcount& events_of(spsc_queue& queue) noexcept { return queue.consumer_; }
+
+   private:
+    spsc_queue& queue_;
+  };
+
   // Returns success if there is an item, else empty, busy or closed.
   MUSTER_COLD queue_status find_item() noexcept {
-    outlook seen = look();
-    if (seen == outlook::unknown) {
+    rank_state seen = look();
+    if (seen == rank_state::unknown) {
       // (6) full_fence: pairs with (5).
       sync::full_fence();
       seen = look();
     }
-    if (seen == outlook::ready) return queue_status::success;
-    if (seen == outlook::over) return queue_status::closed;
-    return seen == outlook::busy ? queue_status::busy : queue_status::empty;
+    if (seen == rank_state::ready) return queue_status::success;
+    if (seen == rank_state::end) return queue_status::closed;
+    return seen == rank_state::busy ? queue_status::busy : queue_status::empty;
   }
 
   MUSTER_HOT queue_result<T> take(rank_t rank) {
     fetch_ahead(rank);
     return detail::take(cells_[rank], [this, rank] {
+      leave(rank);
+      give_back(rank + 1);
+    });
+  }
+
+  template <class F>
+  MUSTER_HOT void use(rank_t rank, F& f) {
+    fetch_ahead(rank);
+    detail::use_in_place(cells_[rank], f, [this, rank] {
       leave(rank);
       give_back(rank + 1);
     });
@@ -379,7 +461,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
 
   // Called after the item has been moved out. Writes to the last cell of each line.
   MUSTER_HOT void leave(rank_t rank) noexcept {
-    if ((rank + 1) % per_line == 0) leave_modified(&cells_[rank].ref(), 1);
+    if ((rank + 1) % per_line == 0) leave_modified(&cells_[rank].write_ref(), 1);
   }
 
   // Frees the cells of the ranks before `end`.
@@ -387,7 +469,7 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     // (4) release: pairs with (1). The items have been moved out before the producer can overwrite them.
     head_.store(end, std::memory_order_release);
     if constexpr (Wait::parks)
-      if (producer_.after_event() != 0) [[unlikely]]
+      if (producer_.waiters_after_event() != 0) [[unlikely]]
         producer_.wake(only_key);
   }
 
@@ -397,20 +479,20 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
     const rank_t begin = first();
     const rank_t end = begin + std::min<rank_t>(count, tail_seen_ - begin);
     rank_t emptied = begin;
-    const detail::finally done([&] { give_back(emptied); });
-    auto&& to = detail::in_hand(out);
+    const detail::scope_exit done([&] { give_back(emptied); });
+    auto&& to = detail::local_copy(out);
     while (emptied != end) {
       fetch_ahead(emptied);
       detail::take_to(cells_[emptied], to, [&] { leave(emptied++); });
     }
-    detail::hand_back(to, out);
+    detail::store_back(to, out);
     return static_cast<std::size_t>(end - begin);
   }
 
   // The cells of ranks head_ … tail_ − 1 belong to the consumer, the others to the producer.
-  const ring<sync::cell<slot<T>>, Layout> cells_;
+  const ring<sync::cell<manual_lifetime<T>>, Layout> cells_;
   const std::size_t capacity_;
-  const std::size_t slip_;  // see slipping
+  const std::size_t slip_;  // see temporal_slip
 
   alignas(isolation_size) sync::atomic<rank_t> tail_;
   alignas(isolation_size) sync::atomic<rank_t> head_;
@@ -420,15 +502,15 @@ class spsc_queue : public queue_face<spsc_queue<T, Layout, Wait>, T> {
   // waiting consumer would take that line away between the stores to the two.
   alignas(isolation_size) rank_t limit_;  // ranks before it fit: the last head_ seen + capacity_
   sync::atomic<rank_t> begun_;
-  slipping producer_slip_;
-  detail::one_at_a_time producer_entry_;
+  temporal_slip producer_slip_;
+  detail::exclusive_use_check producer_entry_;
   alignas(isolation_size) rank_t tail_seen_;  // ranks before it are published: the last tail_ seen
-  slipping consumer_slip_;
-  detail::one_at_a_time consumer_entry_;
+  temporal_slip consumer_slip_;
+  detail::exclusive_use_check consumer_entry_;
 
   // Written rarely: the sleepers, and whether the queue is closed.
-  alignas(isolation_size) event_mask consumer_;
-  event_mask producer_;
+  alignas(isolation_size) eventcount consumer_;
+  eventcount producer_;
 };
 
 }  // namespace muster::inline MUSTER_ABI

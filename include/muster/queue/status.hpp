@@ -4,9 +4,9 @@
 // status.hpp: results of queue operations, named as in the ISO C++ proposal P0260, "C++ Concurrent Queues".
 #pragma once
 
-#include <muster/base/config.hpp>  // MUSTER_ABI
+#include <muster/base/config.hpp>            // MUSTER_ABI
+#include <muster/base/detail/utilities.hpp>  // std::addressof
 
-#include <memory>     // std::addressof
 #include <optional>   // the value of a result
 #include <stdexcept>  // std::logic_error
 #include <string>     // the message of bad_queue_access
@@ -63,11 +63,13 @@ class queue_result {
   /// The same, under the name that std::expected uses.
   queue_status error() const noexcept { return status_; }
 
+  // NOLINTBEGIN(bugprone-unchecked-optional-access): as with std::optional, the caller has looked
   T& operator*() & noexcept { return *value_; }
   const T& operator*() const& noexcept { return *value_; }
   T&& operator*() && noexcept { return *std::move(value_); }
   T* operator->() noexcept { return std::addressof(*value_); }
   const T* operator->() const noexcept { return std::addressof(*value_); }
+  // NOLINTEND(bugprone-unchecked-optional-access)
 
   T& value() & { return require(), *value_; }
   const T& value() const& { return require(), *value_; }

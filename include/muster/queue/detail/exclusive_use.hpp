@@ -10,11 +10,11 @@ namespace muster::inline MUSTER_ABI::detail {
 
 /// In debug builds, aborts with a clear message if a second thread enters while one is inside. In release builds it is
 /// one unused byte.
-class one_at_a_time {
+class exclusive_use_check {
  public:
   class visit {
    public:
-    visit(one_at_a_time& door, const char* complaint) noexcept : door_(door) {
+    visit(exclusive_use_check& door, const char* complaint) noexcept : door_(door) {
       if constexpr (debug_checks)
         if (door_.taken_.exchange(true, std::memory_order_relaxed)) fail_check(complaint, __FILE__, __LINE__);
     }
@@ -25,7 +25,7 @@ class one_at_a_time {
     }
 
    private:
-    one_at_a_time& door_;
+    exclusive_use_check& door_;
   };
 
   visit enter(const char* complaint) noexcept { return visit(*this, complaint); }

@@ -5,24 +5,25 @@
 //
 // While a lane has items no thread writes its bit: the producer sets it only if it is clear, and only consumers about
 // to sleep clear it. A set bit may belong to an empty lane. A clear bit may belong to a lane with items only until the
-// consumer that cleared it has checked again, as keep_out() requires, and sets it.
+// consumer that cleared it has checked again, as clear_empty() requires, and sets it.
 #pragma once
 
-#include <muster/base/arch.hpp>  // isolation_size
-#include <muster/base/sync.hpp>  // sync::atomic
+#include <muster/base/arch.hpp>               // isolation_size
+#include <muster/base/detail/heap_array.hpp>  // heap_array
+#include <muster/base/detail/utilities.hpp>   // std::min
+#include <muster/base/sync.hpp>               // sync::atomic
 
 #include <bit>      // std::countr_zero
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uint64_t
-#include <vector>   // the words
 
 namespace muster::inline MUSTER_ABI::detail {
 
 class lane_bitmap {
  public:
-  /// An empty set for this many lanes. Throws std::bad_alloc.
-  explicit lane_bitmap(std::size_t lanes)
-      : asymmetric_(sync::asymmetric_fences()), words_((lanes + lanes_per_word - 1) / lanes_per_word) {}
+  /// An empty set for this many lanes. Throws what the source of memory throws.
+  lane_bitmap(const memory_source& memory, std::size_t lanes)
+      : asymmetric_(sync::asymmetric_fences()), words_(memory, (lanes + lanes_per_word - 1) / lanes_per_word) {}
 
   /// The location of a lane's bit.
   struct place {
@@ -32,20 +33,20 @@ class lane_bitmap {
   place of(std::size_t lane) noexcept { return {&words_[lane / lanes_per_word].bits, bit(lane)}; }
 
   /// Called after an item has been published in the lane.
-  void put_in(std::size_t lane) noexcept { put_in(of(lane)); }
-  MUSTER_HOT static void put_in(place lane) noexcept {
-    // (1) light_fence: alone. Its other side is the heavy fence that keep_out() requires: either this thread sees the
-    // cleared bit, or the check after that fence sees the item.
+  void mark(std::size_t lane) noexcept { mark(of(lane)); }
+  MUSTER_HOT static void mark(place lane) noexcept {
+    // (1) light_fence: alone. Its other side is the heavy fence that clear_empty() requires: either this thread sees
+    // the cleared bit, or the check after that fence sees the item.
     sync::light_fence();
     if ((lane.bits->load(std::memory_order_relaxed) & lane.bit) == 0) [[unlikely]]
       lane.bits->fetch_or(lane.bit, std::memory_order_relaxed);
   }
 
   /// Clears the bits of lanes for which empty(lane) is true. Afterwards the caller must execute a heavy fence, check
-  /// all lanes, and put_in() each that has an item after all. Without asymmetric fences it does nothing: bits stay set,
+  /// all lanes, and mark() each that has an item after all. Without asymmetric fences it does nothing: bits stay set,
   /// and consumers visit empty lanes.
   template <class Empty>
-  void keep_out(Empty empty) noexcept {
+  void clear_empty(Empty empty) noexcept {
     if (!asymmetric_) return;
     for (std::size_t w = 0; w < words_.size(); ++w) {
       std::uint64_t out = 0;
@@ -76,7 +77,7 @@ class lane_bitmap {
   };
 
   const bool asymmetric_;
-  std::vector<word> words_;
+  heap_array<word> words_;
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

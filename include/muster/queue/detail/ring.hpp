@@ -7,16 +7,15 @@
 // to 292 years apart at 10^9 items a second, if ranks advance by one.
 #pragma once
 
-#include <muster/base/arch.hpp>      // line_size
-#include <muster/queue/options.hpp>  // queue_options, rank_t
+#include <muster/base/arch.hpp>               // line_size
+#include <muster/base/detail/heap_array.hpp>  // heap_array
+#include <muster/base/detail/utilities.hpp>   // std::max
+#include <muster/queue/options.hpp>           // queue_options, rank_t
 
-#include <algorithm>    // std::max
 #include <bit>          // std::bit_ceil
 #include <cstddef>      // std::size_t
 #include <cstdint>      // std::uint64_t
 #include <limits>       // the largest request
-#include <memory>       // std::construct_at
-#include <new>          // aligned allocation
 #include <stdexcept>    // std::invalid_argument
 #include <string>       // messages
 #include <type_traits>  // std::conditional_t
@@ -28,7 +27,7 @@ constexpr bool before(rank_t a, rank_t b) noexcept { return static_cast<std::int
 
 namespace detail {
 
-// The default minimum: rotation needs some bits, and sleepers' keys repeat every event_mask::keys ranks.
+// The default minimum: rotation needs some bits, and sleepers' keys repeat every eventcount::keys ranks.
 inline constexpr std::size_t least_cells = 16;
 
 [[noreturn]] inline void refuse(const char* queue, const std::string& why) {
@@ -63,20 +62,12 @@ inline std::size_t ring_cells(const char* queue, std::size_t capacity, const que
 template <class Cell, class Layout>
 class ring {
  public:
-  /// `cells` is a power of two. Throws std::bad_alloc.
-  explicit ring(std::size_t cells)
-      : cells_(static_cast<place*>(::operator new(cells * sizeof(place), alignment))),
+  /// `cells` is a power of two. Throws what the source of memory throws.
+  ring(const memory_source& memory, std::size_t cells)
+      : cells_(memory, cells),
         mask_(cells - 1),
         low_bits_(std::min(4, std::countr_zero(cells) / 2)),
-        high_bits_(std::countr_zero(cells) - low_bits_) {
-    for (std::size_t i = 0; i < cells; ++i) std::construct_at(&cells_[i]);
-  }
-  ~ring() {
-    for (std::size_t i = 0; i <= mask_; ++i) std::destroy_at(&cells_[i]);
-    ::operator delete(cells_, alignment);
-  }
-  ring(const ring&) = delete;
-  ring& operator=(const ring&) = delete;
+        high_bits_(std::countr_zero(cells) - low_bits_) {}
 
   std::size_t cells() const noexcept { return mask_ + 1; }
 
@@ -89,7 +80,7 @@ class ring {
   struct plain {
     Cell cell;
   };
-  struct alignas(line_size) lined {
+  struct alignas(Cell) alignas(line_size) lined {
     Cell cell;
   };
   using place = std::conditional_t<Layout::own_line, lined, plain>;
@@ -101,8 +92,6 @@ class ring {
       Layout::own_line || Layout::rotates ? 1 : std::bit_floor(std::max<std::size_t>(1, line_size / cell_size));
 
  private:
-  static constexpr std::align_val_t alignment{std::max(alignof(place), isolation_size)};
-
   std::size_t index(rank_t rank) const noexcept {
     const std::size_t i = static_cast<std::size_t>(rank) & mask_;
     if constexpr (!Layout::rotates) return i;
@@ -110,7 +99,7 @@ class ring {
     return ((i << low_bits_) & mask_) | (i >> high_bits_);
   }
 
-  place* const cells_;
+  const detail::heap_array<place, std::max(alignof(place), isolation_size)> cells_;
   const std::size_t mask_;
   const int low_bits_;
   const int high_bits_;

@@ -19,8 +19,8 @@
 //   c.word of an earlier rank, c.gap >= r: no item will have rank r.
 //   c.word of an earlier rank, c.gap < r: neither r nor any later rank has been claimed.
 //
-// One keeper at a time recovers a seat: the recovering process stores its identity in seat.keeper. If it dies, another
-// takes over, so recovery has ended before the seat is reused. Each step may be done twice:
+// One recoverer at a time recovers a seat: the recovering process stores its identity in seat.recoverer. If it dies,
+// another takes over, so recovery has ended before the seat is reused. Each step may be done twice:
 //   a cell written by the dead     its rank becomes a gap, then the cell is freed
 //   a cell taken by the dead       its item, which no pop has returned, is given to the caller; then the cell is freed.
 //                                  With an only consumer, the item may instead pass to the present or next holder of
@@ -29,7 +29,8 @@
 // seat themselves (help()).
 #pragma once
 
-#include <muster/base/finally.hpp>                // finally
+#include <muster/base/detail/eventcount.hpp>      // eventcount
+#include <muster/base/detail/scope_exit.hpp>      // scope_exit
 #include <muster/queue/detail/shared_layout.hpp>  // the memory layout
 #include <muster/queue/detail/wait_limit.hpp>     // wait_limit
 
@@ -40,7 +41,7 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// The result of recovering a seat. left: items that a dead consumer had claimed were left in place.
-enum class cleared : unsigned char { none_dead, done, left, by_another };
+enum class recovery : unsigned char { none_dead, done, left, done_by_other };
 /// For clear_up(): such items stay in place.
 struct leave_items {};
 /// For clear_up(): such items pass to the holder of the only consumer's place.
@@ -51,12 +52,12 @@ template <class T, class Shape, class Wait, class Life>
 class shared_ring {
   using word = shared_word;
   using cell = shared_cell<T>;
-  using claimed = shared_claim<T>;
+  using claimed = claim_result<T>;
   static constexpr rank_t step = word::step;
 
  public:
-  static constexpr std::uint32_t closing = event_mask::flag(0);  // no push may claim a rank and keep it
-  static constexpr std::uint32_t closed = event_mask::flag(1);   // and every ring's end is known
+  static constexpr std::uint32_t closing = eventcount::flag(0);  // no push may claim a rank and keep it
+  static constexpr std::uint32_t closed = eventcount::flag(1);   // and every ring's end is known
   static constexpr std::chrono::milliseconds patience{50};       // before a waiting thread looks for dead processes
 
   /// A port's private record of a ring, from its last look.
@@ -64,7 +65,7 @@ class shared_ring {
     rank_t head = 0;  // a value that head has had
   };
 
-  shared_ring(unsigned char* region, const shared_facts& f) noexcept
+  shared_ring(unsigned char* region, const shared_metadata& f) noexcept
       : facts_(f),
         header_(reinterpret_cast<shared_header*>(region)),
         seats_(reinterpret_cast<shared_seat*>(region + f.seats_at)),
@@ -72,7 +73,7 @@ class shared_ring {
         ring_bytes_((f.size - f.cells_at) / f.rings),
         cells_(region + f.cells_at) {}
 
-  static void construct(unsigned char* region, const shared_facts& f, rank_t first) {
+  static void construct(unsigned char* region, const shared_metadata& f, rank_t first) {
     std::construct_at(reinterpret_cast<shared_header*>(region))->facts = f;
     for (std::size_t s = 0; s < f.seats; ++s)
       std::construct_at(reinterpret_cast<shared_seat*>(region + f.seats_at) + s);
@@ -93,7 +94,7 @@ class shared_ring {
     }
   }
 
-  const shared_facts& facts() const noexcept { return facts_; }
+  const shared_metadata& facts() const noexcept { return facts_; }
   shared_header& header() const noexcept { return *header_; }
   shared_seat& seat(unsigned s) const noexcept { return seats_[s]; }
   shared_ends& ends(unsigned ring) const noexcept { return ends_[ring]; }
@@ -120,7 +121,7 @@ class shared_ring {
       if (claim(c, ring, rank, first.now, me)) [[likely]] {
         // (10) release: pairs with (9). A late store can move the hint back; producers then walk the ranks between.
         e.tail.store(rank + step, std::memory_order_release);
-        if (header_->consumers.after_event(closing) == 0) [[likely]]
+        if (header_->consumers.waiters_after_event(closing) == 0) [[likely]]
           return {rank, c};
         make_gap(c, rank);
         give_back(ring, rank);
@@ -132,7 +133,7 @@ class shared_ring {
   }
 
   MUSTER_HOT void publish(unsigned me, const claimed& at, const T& item) noexcept {
-    at.place().item.ref().construct(item);
+    at.place().item.write_ref().construct(item);
     // (7) release: pairs with (4). The item is complete before its consumer can see it.
     at.place().word.store(word::make(at.rank(), word::published), std::memory_order_release);
     seats_[me].items.store(seats_[me].items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -161,15 +162,15 @@ class shared_ring {
     rank_t rank = e.head.load(std::memory_order_acquire);  // (18) acquire: pairs with (19) and (21).
     for (;;) {
       switch (walk(ring, rank)) {
-        case outlook::passed: break;  // walk() never returns it
-        case outlook::written: return queue_status::busy;
-        case outlook::over: return queue_status::closed;
-        case outlook::unclaimed:
+        case rank_state::skipped: break;  // walk() never returns it
+        case rank_state::writing: return queue_status::busy;
+        case rank_state::end: return queue_status::closed;
+        case rank_state::unclaimed:
           if (!is_closed()) return queue_status::empty;
           // The closing process may have died meanwhile, or be unable to finish.
           if ((header_->consumers.flags() & closed) == 0 && !help_to_close()) return queue_status::busy;
           break;
-        case outlook::ready: {
+        case rank_state::ready: {
           cell& c = at(ring, rank);
           if (!claim_item_of(c, rank, me)) break;
           // (19) release: pairs with (18), for the same reason. A late store can move the hint back; consumers then
@@ -185,13 +186,75 @@ class shared_ring {
   MUSTER_HOT queue_result<T> take(unsigned me, const claimed& at) noexcept {
     cell& c = at.place();
     shared_seat& s = seats_[me];
-    queue_result<T> item(std::in_place, c.item.get().value);
+    queue_result<T> item(std::in_place, c.item.read_ref().value);
     // Must not change the item: if this process is killed now, its successor pops it.
-    if constexpr (sizeof(c) > line_size) leave_modified(&c.item.ref(), sizeof(T));
+    if constexpr (sizeof(c) > line_size) leave_modified(&c.item.write_ref(), sizeof(T));
     s.last.store(at.rank(), std::memory_order_relaxed);
     s.items.store(s.items.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    c.word.store(at.rank(), std::memory_order_release);  // (8) release: pairs with (11).
+    c.word.store(at.rank(), std::memory_order_release);  // (8) release: pairs with (11), (22).
     return item;
+  }
+
+  // ------------------------------------------------------------------- items whose consumer uses them in their place
+  // Ends the use of an item that claim_item() has claimed. An only consumer names itself first (adopt), so that its
+  // next claim does not find the same inherited item.
+  void release(unsigned me, const claimed& at, unsigned ring) noexcept {
+    shared_seat& s = seats_[me];
+    s.last.store(at.rank(), std::memory_order_relaxed);
+    s.items.fetch_add(1, std::memory_order_relaxed);  // items may be released in other threads than the port's
+    at.place().word.store(at.rank(), std::memory_order_release);  // (8)
+    signal_room(ring);
+  }
+  void adopt(unsigned me, const claimed& at) noexcept {
+    at.place().word.store(word::make(at.rank(), word::taken, me), std::memory_order_relaxed);
+  }
+
+  /// How far a rank that was published is.
+  MUSTER_HOT item_use use_of(unsigned ring, rank_t rank) const noexcept {
+    // (22) acquire: pairs with (8). The consumer has read the item before its bytes are written again.
+    const rank_t now = at(ring, rank).word.load(std::memory_order_acquire);
+    if (word::rank_of(now) != rank || word::state_of(now) == word::free) return item_use::finished;
+    return word::state_of(now) == word::taken ? item_use::claimed : item_use::unclaimed;
+  }
+
+  /// For the only producer of a ring: calls visit(rank, item) for each item that is not finished.
+  template <class Visit>
+  void unfinished(unsigned ring, Visit visit) const {
+    for (std::size_t i = 0; i < facts_.cells; ++i) {
+      const cell& c = cells_of(ring)[i];
+      // The bytes of a finished item are free now. The earlier producer's stores came before (14), or before its death.
+      const rank_t now = c.word.load(std::memory_order_acquire);  // (22)
+      if (word::state_of(now) == word::published || word::state_of(now) == word::taken)
+        visit(word::rank_of(now), c.item.read_ref().value);
+    }
+  }
+
+  /// For the only producer of a ring: finds the rank that it would claim, and makes gaps of those before it, the cells
+  /// of which are held. Returns success, full, busy or closed. After success, claim_place() fails only if the queue has
+  /// been closed: no other thread makes a cell less free.
+  MUSTER_HOT queue_status find_place(unsigned ring, view& seen) noexcept {
+    const rank_t tail = ends_[ring].tail.load(std::memory_order_relaxed);
+    for (rank_t rank = tail;; rank += step) {
+      candidate first{rank, at(ring, rank).word.load(std::memory_order_relaxed)};  // claim_place() looks again
+      if (!first.is_free() || !fits(rank, seen)) [[unlikely]] {
+        first = search_place(ring, seen, first);
+        if (first.status != queue_status::success) return first.status;
+        rank = first.rank;
+      }
+      // Otherwise a predecessor has made a gap of it, and died.
+      if (before(at(ring, rank).gap.load(std::memory_order_relaxed), rank)) [[likely]] {
+        // Relaxed: the next to claim from this hint is this producer, or one that follows it by (14).
+        if (rank != tail) [[unlikely]]
+          ends_[ring].tail.store(rank, std::memory_order_relaxed);
+        return queue_status::success;
+      }
+    }
+  }
+
+  /// Waits for ready(), which release() of this ring or close() makes true. Returns false if the limit expired first.
+  template <class Ready>
+  bool await_release(const wait_limit& limit, unsigned ring, Ready ready) {
+    return await(limit, header_->producers, room_key(ring), ready);
   }
 
   template <class Ready>
@@ -206,11 +269,11 @@ class shared_ring {
     for (unsigned ring = 0; ring < facts_.rings; ++ring) {
       rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
       switch (walk(ring, rank)) {
-        case outlook::ready:
-        case outlook::passed: return true;
-        case outlook::over: ended = true; break;
-        case outlook::unclaimed: ended |= is_closed(); break;
-        case outlook::written: held = true; break;
+        case rank_state::ready:
+        case rank_state::skipped: return true;
+        case rank_state::end: ended = true; break;
+        case rank_state::unclaimed: ended |= is_closed(); break;
+        case rank_state::writing: held = true; break;
       }
     }
     return ended && !held;
@@ -261,14 +324,14 @@ class shared_ring {
     return before(tail, end) ? static_cast<std::size_t>((end - tail) / step) : 0;
   }
 
-  std::size_t slip() const noexcept { return std::min<std::size_t>(facts_.capacity / 4, 1024); }  // see slipping
+  std::size_t slip() const noexcept { return std::min<std::size_t>(facts_.capacity / 4, 1024); }  // see temporal_slip
   void check() const {
     for (unsigned ring = 0; ring < facts_.rings; ++ring) {
       std::size_t items = 0, full = 0;
       rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
-      outlook seen = walk(ring, rank);
-      for (; seen == outlook::ready; seen = walk(ring, rank)) ++items, rank += step;
-      MUSTER_CHECK(seen != outlook::written, "shared_queue: a rank is claimed and never published");
+      rank_state seen = walk(ring, rank);
+      for (; seen == rank_state::ready; seen = walk(ring, rank)) ++items, rank += step;
+      MUSTER_CHECK(seen != rank_state::writing, "shared_queue: a rank is claimed and never published");
       MUSTER_CHECK(items <= facts_.capacity, "shared_queue: more items than the capacity");
       for (std::size_t i = 0; i < facts_.cells; ++i)
         full += word::state_of(cells_of(ring)[i].word.load(std::memory_order_relaxed)) == word::published;
@@ -278,7 +341,7 @@ class shared_ring {
 
   // ------------------------------------------------------------------------------------------------------- recovery
   // Takes a free seat for `process`. Returns 0 if there is none.
-  unsigned take_seat(std::uint64_t process, std::uint32_t role) {
+  unsigned acquire_seat(std::uint64_t process, std::uint32_t role) {
     for (unsigned s = 1; s < facts_.seats; ++s) {
       std::uint64_t unheld = 0;
       // (12) acquire: pairs with (13).
@@ -299,8 +362,8 @@ class shared_ring {
       std::uint32_t owner = 0;
       // (14) acquire: pairs with (15). The new owner continues where the last one stopped.
       if (place.compare_exchange_strong(owner, me, std::memory_order_acquire, std::memory_order_relaxed)) return true;
-      const cleared before_us = clear_up(owner, process, give);
-      if (before_us != cleared::done && place.load(std::memory_order_relaxed) == owner) return false;
+      const recovery before_us = clear_up(owner, process, give);
+      if (before_us != recovery::done && place.load(std::memory_order_relaxed) == owner) return false;
     }
   }
 
@@ -316,7 +379,7 @@ class shared_ring {
     return first;
   }
 
-  void stand_up(unsigned me) {
+  void release_seat(unsigned me) {
     for (unsigned ring = 0; ring < facts_.rings; ++ring)
       for (sync::atomic<std::uint32_t>* place : {&ends_[ring].producer, &ends_[ring].consumer}) {
         std::uint32_t owner = me;
@@ -330,23 +393,36 @@ class shared_ring {
     seats_[me].holder.store(0, std::memory_order_release);  // (13) release: pairs with (12), and shared_info.hpp (1).
   }
 
+  // Leaves seat `me` as if its process had died, so that others recover what it has claimed.
+  void abandon_seat(unsigned me) noexcept {
+    shared_seat& seat = seats_[me];
+    const std::uint64_t self = seat.holder.load(std::memory_order_relaxed);
+    std::uint64_t none = 0;
+    // As a recoverer: the next one comes after this thread, and sees what its claims have seen.
+    seat.recoverer.compare_exchange_strong(none, self, std::memory_order_relaxed, std::memory_order_relaxed);
+    seat.holder.store(Life::ended(self), std::memory_order_release);  // (13)
+    seat.recoverer.store(0, std::memory_order_release);               // (17)
+  }
+
   // Recovers seat `s` if its holder is dead. Calls `give(item)` for each item that it had claimed.
   template <class Give>
-  cleared clear_up(unsigned s, std::uint64_t process, Give give) {
-    if (s >= facts_.seats) return cleared::none_dead;  // nonsense written by a process
+  recovery clear_up(unsigned s, std::uint64_t process, Give give) {
+    if (s >= facts_.seats) return recovery::none_dead;  // nonsense written by a process
     shared_seat& seat = seats_[s];
     const auto is_dead = [&] {
       const std::uint64_t holder = seat.holder.load(std::memory_order_relaxed);
       return holder != 0 && !Life::alive(holder);
     };
-    if (!is_dead()) return cleared::none_dead;
-    std::uint64_t keeper = seat.keeper.load(std::memory_order_relaxed);
-    if (keeper != 0 && Life::alive(keeper)) return cleared::by_another;
-    // (16) acquire: pairs with (17). The previous keeper has finished, or is dead.
-    if (!seat.keeper.compare_exchange_strong(keeper, process, std::memory_order_acquire, std::memory_order_relaxed))
-      return cleared::by_another;
-    const finally done([&] { seat.keeper.store(0, std::memory_order_release); });  // (17) release: pairs with (16).
-    if (!is_dead()) return cleared::none_dead;
+    if (!is_dead()) return recovery::none_dead;
+    std::uint64_t recoverer = seat.recoverer.load(std::memory_order_relaxed);
+    if (recoverer != 0 && Life::alive(recoverer)) return recovery::done_by_other;
+    // (16) acquire: pairs with (17). The previous recoverer has finished, or is dead.
+    if (!seat.recoverer.compare_exchange_strong(recoverer, process, std::memory_order_acquire,
+                                                std::memory_order_relaxed))
+      return recovery::done_by_other;
+    const scope_exit done(
+        [&] { seat.recoverer.store(0, std::memory_order_release); });  // (17) release: pairs with (16).
+    if (!is_dead()) return recovery::none_dead;
 
     bool left = false;
     for (unsigned ring = 0; ring < facts_.rings; ++ring)
@@ -363,14 +439,14 @@ class shared_ring {
         } else if constexpr (std::is_same_v<Give, hand_over>) {
           c.word.store(word::make(word::rank_of(now), word::taken), std::memory_order_relaxed);
         } else {
-          give(c.item.get().value);
+          give(c.item.read_ref().value);
           give_back(ring, word::rank_of(now));
         }
       }
-    if (left) return cleared::left;
+    if (left) return recovery::left;
     header_->deaths.fetch_add(1, std::memory_order_relaxed);  // first: counting twice is better than never
-    stand_up(s);
-    return cleared::done;
+    release_seat(s);
+    return recovery::done;
   }
 
   // Called after a wait without result: recovers every dead producer that blocks consumers. A process may have died
@@ -378,9 +454,9 @@ class shared_ring {
   void help(unsigned ring, std::uint64_t process) {
     for (std::size_t most = facts_.seats; most != 0; --most) {
       rank_t rank = ends_[ring].head.load(std::memory_order_relaxed);
-      if (walk(ring, rank) != outlook::written) return;
+      if (walk(ring, rank) != rank_state::writing) return;
       const unsigned owner = word::seat_of(at(ring, rank).word.load(std::memory_order_relaxed));
-      if (owner == 0 || clear_up(owner, process, leave_items{}) != cleared::done) return;
+      if (owner == 0 || clear_up(owner, process, leave_items{}) != recovery::done) return;
     }
   }
 
@@ -404,7 +480,7 @@ class shared_ring {
     return before(rank + step, lap) ? lap : rank + step;
   }
 
-  enum class outlook { ready, passed, written, over, unclaimed };
+  enum class rank_state { ready, skipped, writing, end, unclaimed };
   // A rank that can be claimed, and its cell's word; or why there is none.
   struct candidate {
     rank_t rank;
@@ -479,7 +555,7 @@ class shared_ring {
   // Waits for ready(), but only for a while if the process that should signal it can die. Returns false if the limit
   // expired first.
   template <class Ready>
-  static bool await(const wait_limit& limit, event_mask& events, std::uint32_t key, Ready ready) {
+  static bool await(const wait_limit& limit, eventcount& events, std::uint32_t key, Ready ready) {
     if constexpr (Life::mortal) return limit.template poll<Wait>(events, key, ready, patience);
     return limit.template await<Wait>(events, key, ready);
   }
@@ -496,12 +572,12 @@ class shared_ring {
 
   // Always checks for sleepers: other programs may use the queue with another Wait.
   void signal_item() noexcept {
-    if (header_->consumers.after_event(event_mask::bit(item_key)) != 0) [[unlikely]]
+    if (header_->consumers.waiters_after_event(eventcount::bit(item_key)) != 0) [[unlikely]]
       header_->consumers.wake(item_key);
   }
 
   void signal_room(unsigned ring) noexcept {
-    if (header_->producers.after_event(event_mask::bit(room_key(ring))) == 0) [[likely]]
+    if (header_->producers.waiters_after_event(eventcount::bit(room_key(ring))) == 0) [[likely]]
       return;
     // Producers of other rings may have the same key and cannot use this room.
     if constexpr (Shape::many_rings) header_->producers.wake(room_key(ring));
@@ -512,36 +588,36 @@ class shared_ring {
   // consumers
 
   // Advances `rank` to the first one that is not finished.
-  MUSTER_HOT outlook walk(unsigned ring, rank_t& rank) const noexcept {
+  MUSTER_HOT rank_state walk(unsigned ring, rank_t& rank) const noexcept {
     for (rank_t next = 0;; rank = next) {
       // (4) acquire: pairs with (7) and (20).
       const rank_t now = at(ring, rank).word.load(std::memory_order_acquire);
       if (now == word::make(rank, word::published)) [[likely]]
-        return outlook::ready;
-      if (const outlook seen = look_closer(ring, rank, now, next); seen != outlook::passed) return seen;
+        return rank_state::ready;
+      if (const rank_state seen = look_closer(ring, rank, now, next); seen != rank_state::skipped) return seen;
     }
   }
 
   // Returns the state of `rank`, whose cell's word was `now`. If it is finished, `next` is the rank to check next.
-  MUSTER_COLD outlook look_closer(unsigned ring, rank_t rank, rank_t now, rank_t& next) const noexcept {
+  MUSTER_COLD rank_state look_closer(unsigned ring, rank_t rank, rank_t now, rank_t& next) const noexcept {
     if (before(word::rank_of(now), rank)) {
       const cell& c = at(ring, rank);
       // (5) seq_cst: pairs with (2).
       if (before(c.gap.load(std::memory_order_seq_cst), rank)) {
         const bool over = (header_->consumers.flags() & closed) != 0 &&
                           !before(rank, ends_[ring].end.load(std::memory_order_relaxed));
-        return over ? outlook::over : outlook::unclaimed;
+        return over ? rank_state::end : rank_state::unclaimed;
       }
       // (6) seq_cst: pairs with (1). An acquire is not enough: see mpmc.hpp.
       now = c.word.load(std::memory_order_seq_cst);
-      if (before(word::rank_of(now), rank)) return next = rank + step, outlook::passed;
+      if (before(word::rank_of(now), rank)) return next = rank + step, rank_state::skipped;
     }
     if (word::rank_of(now) == rank) {
-      if (word::state_of(now) == word::published) return outlook::ready;
-      if (word::state_of(now) == word::written) return outlook::written;
+      if (word::state_of(now) == word::published) return rank_state::ready;
+      if (word::state_of(now) == word::written) return rank_state::writing;
     }
     next = after(rank, word::rank_of(now));
-    return outlook::passed;
+    return rank_state::skipped;
   }
 
   // Claims the item of a published rank. Returns false if another consumer claimed it first.
@@ -557,7 +633,7 @@ class shared_ring {
     return c.word.compare_exchange_strong(known, mine, std::memory_order_release, std::memory_order_relaxed);
   }
 
-  const shared_facts facts_;  // a copy that no other process can change
+  const shared_metadata facts_;  // a copy that no other process can change
   shared_header* header_;
   shared_seat* seats_;
   shared_ends* ends_;
