@@ -8,13 +8,14 @@
 //            Depth.
 // Depth      asyncs may start asyncs to any depth. Once nested asyncs use 64 KiB of the stack, further ones are queued
 //            and run after the stack has unwound.
-// Memory     an async that runs immediately allocates nothing. A thread mostly has up to 8 queued asyncs, 64 while
-//            other workers ask, and a thousand at the ends of deep chains; more once the stack is used up.
+// Memory     an async that runs immediately allocates nothing. A thread has at most 8 queued asyncs, or 64 while other
+//            workers request work, or about a thousand at the ends of deep chains. There is no limit once its stack is
+//            nearly used up.
 // Nesting    asyncs may start asyncs, in the same scope or in scopes of their own.
-// Exceptions all asyncs run, even if some throw. The scope then rethrows one exception, the leftmost: that of the async
-//            that the body started first (or of any async started by this one), or the body's own if everything started
-//            before succeeded. If another worker executes the second half of a fork, the asyncs that this half starts
-//            count as started by the body at that time.
+// Exceptions all asyncs run, even if some throw. The scope then rethrows the leftmost exception: the first in the order
+//            in which the body started the asyncs. An async counts together with all asyncs that it starts, and the
+//            body's own exception counts after everything that the body had started. If another worker executes the
+//            second half of a fork, the asyncs that this half starts count as started by the body at that time.
 // Stopping   once a stop is requested, asyncs that have not begun are dropped.
 // Waiting    the scope's end, and wait(), execute only its own asyncs, their forks, and the asyncs of scopes opened in
 //            them.
@@ -22,10 +23,10 @@
 //            "Work-First and Help-First Scheduling Policies" (IPDPS 2009), here decided for each async.
 #pragma once
 
-#include <muster/base/caught.hpp>       // caught
-#include <muster/base/finally.hpp>      // finally
-#include <muster/fork/detail/task.hpp>  // completion_count, task
-#include <muster/fork/fork2.hpp>        // call_as, pool
+#include <muster/base/detail/exception.hpp>   // capture_exception
+#include <muster/base/detail/scope_exit.hpp>  // scope_exit
+#include <muster/fork/detail/task.hpp>        // completion_count, task
+#include <muster/fork/fork2.hpp>              // call_as, pool
 
 #include <concepts>     // std::invocable
 #include <cstdint>      // std::uint64_t
@@ -43,9 +44,22 @@ namespace muster::inline MUSTER_ABI {
 
 class async_scope;
 
+namespace detail {
+template <class Body>
+struct finished_body {  // a mistake, which finish() reports
+  using result = void;
+};
+template <std::invocable<async_scope&> Body>
+struct finished_body<Body> {
+  using result = std::invoke_result_t<Body, async_scope&>;
+};
+template <class Body>
+using finish_result = typename finished_body<Body&>::result;
+}  // namespace detail
+
 /// Calls body(scope), waits until all asyncs of the scope have ended, and returns the body's result.
 template <class Body>
-std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop = {});
+detail::finish_result<Body> finish(Body&& body, std::stop_token stop = {});
 
 /// The scope that finish() passes to its body. Only the body and the scope's asyncs may use it.
 class async_scope : detail::scope_node {
@@ -79,15 +93,15 @@ class async_scope : detail::scope_node {
     if (stop_.stop_requested()) return;
     detail::worker* const self = detail::worker::current();
     const detail::async_index index = place_of(self);
-    if (self != nullptr && &self->pool == &owner_.pool && (self->wants_stock() || self->is_deep())) [[unlikely]]
+    if (self != nullptr && &self->pool == &owner_.pool && (self->should_queue() || self->is_deep())) [[unlikely]]
       if (keep(*self, index, std::forward<F>(function))) return;
     run(self, index, function);
   }
 
   template <class Body>
-  friend std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop);
+  friend detail::finish_result<Body> finish(Body&& body, std::stop_token stop);
 
-  static constexpr detail::async_index nobody{std::numeric_limits<std::uint64_t>::max(), 0};
+  static constexpr detail::async_index no_error{std::numeric_limits<std::uint64_t>::max(), 0};
 
   async_scope(detail::worker& owner, std::stop_token stop) noexcept
       : scope_node{owner.forks.tasks().newest_theft()}, owner_(owner), outside_(owner.within), stop_(std::move(stop)) {}
@@ -95,7 +109,7 @@ class async_scope : detail::scope_node {
   /// The index of the async that this call is part of, or a new one.
   detail::async_index place_of(const detail::worker* self) noexcept {
     if (self != nullptr)
-      for (const detail::async_place* at = self->within; at != nullptr && at != outside_; at = at->outer)
+      for (const detail::running_async* at = self->within; at != nullptr && at != outside_; at = at->outer)
         if (at->scope == this) return at->index;
     const std::uint64_t begun = begun_.load(std::memory_order_relaxed);
     if (self != &owner_) return {begun, elsewhere_.fetch_add(1, std::memory_order_relaxed) + 1};
@@ -113,7 +127,7 @@ class async_scope : detail::scope_node {
 
   template <class F>
   void run(detail::worker* self, detail::async_index index, F& function) noexcept {
-    const detail::async_place here{this, index, self == nullptr ? nullptr : self->within};
+    const detail::running_async here{this, index, self == nullptr ? nullptr : self->within};
     if (self != nullptr) self->within = &here;
     try {
       if (self != nullptr) {
@@ -124,7 +138,7 @@ class async_scope : detail::scope_node {
         static_cast<void>(function());  // needs no pool, and so cannot fail to enter one
       }
     } catch (...) {
-      keep_error(index, detail::caught());
+      keep_error(index, detail::capture_exception());
     }
     if (self != nullptr) self->within = here.outer;
   }
@@ -165,40 +179,44 @@ class async_scope : detail::scope_node {
   }
 
   detail::worker& owner_;
-  const detail::async_place* const outside_;
+  const detail::running_async* const outside_;
   const std::stop_token stop_;
   sync::atomic<std::uint64_t> begun_{0};         // asyncs that the body started; written by its thread
   sync::atomic<std::uint64_t> elsewhere_{0};     // started on other threads, outside any async of this scope
   detail::completion_count open_{owner_.place};  // queued asyncs
   detail::spin_lock lock_;
-  detail::async_index error_index_ = nobody;  // under the lock
+  detail::async_index error_index_ = no_error;  // under the lock
   std::exception_ptr error_;
 };
 
 template <class Body>
-std::invoke_result_t<Body&, async_scope&> finish(Body&& body, std::stop_token stop) {
-  using result = std::invoke_result_t<Body&, async_scope&>;
-  detail::worker* const self = detail::worker::current();
-  if (self == nullptr) return pool::shared().run([&] { return finish(body, stop); });
-  async_scope scope(*self, std::move(stop));
-  const std::uintptr_t outer_floor = self->allow_depth();
-  const detail::finally restored([&]() noexcept { self->floor = outer_floor; });
-  std::optional<detail::result_or_nothing<result>> value;
-  detail::async_index end{};
-  try {
-    const detail::finally ended([&]() noexcept { end = scope.end_body(); });
-    if constexpr (std::is_void_v<result>) {
-      body(scope);
-    } else {
-      value.emplace(body(scope));
+detail::finish_result<Body> finish(Body&& body, std::stop_token stop) {
+  using result = detail::finish_result<Body>;
+  constexpr bool fits = std::invocable<Body&, async_scope&>;
+  static_assert(fits, "finish takes a function of a muster::async_scope&, with which it begins asyncs");
+  if constexpr (fits) {
+    detail::worker* const self = detail::worker::current();
+    if (self == nullptr) return pool::shared().run([&] { return finish(body, stop); });
+    async_scope scope(*self, std::move(stop));
+    const std::uintptr_t outer_floor = self->allow_depth();
+    const detail::scope_exit restored([&]() noexcept { self->floor = outer_floor; });
+    std::optional<detail::result_or_nothing<result>> value;
+    detail::async_index end{};
+    try {
+      const detail::scope_exit ended([&]() noexcept { end = scope.end_body(); });
+      if constexpr (std::is_void_v<result>) {
+        body(scope);
+      } else {
+        value.emplace(body(scope));
+      }
+    } catch (...) {
+      if (std::current_exception() == nullptr)
+        throw;  // not a C++ exception: the thread is cancelled, or the exception is of another language
+      scope.keep_error(end, std::current_exception());
     }
-  } catch (...) {
-    if (std::current_exception() == nullptr)
-      throw;  // not a C++ exception: the thread is cancelled, or the exception is of another language
-    scope.keep_error(end, std::current_exception());
+    if (scope.error_ != nullptr) std::rethrow_exception(std::exchange(scope.error_, nullptr));
+    if constexpr (!std::is_void_v<result>) return std::move(*value);
   }
-  if (scope.error_ != nullptr) std::rethrow_exception(std::exchange(scope.error_, nullptr));
-  if constexpr (!std::is_void_v<result>) return std::move(*value);
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -5,7 +5,7 @@
 //
 // Order      the first runs immediately, on this thread; the second runs after it, or at the same time on another
 //            worker. With one worker, that is the order of two plain calls.
-// Cost       a few stores and two compares, while no thief asks for work.
+// Cost       a few stores and two compares, while no thief requests work.
 // Exceptions if the first throws, the second is dropped, or awaited if it has begun, and its exception is lost.
 //            Otherwise the second's exception is rethrown here. So the caller sees the exception of a serial program.
 // Threads    the caller stays on its own thread, with its locks and its thread-local data. While it waits, it executes
@@ -14,7 +14,7 @@
 #pragma once
 
 #include <muster/fork/detail/barrier/join.hpp>  // fork_on
-#include <muster/fork/detail/call.hpp>          // borrowed, call_half, context
+#include <muster/fork/detail/call.hpp>          // captured, call_branch, context
 #include <muster/fork/pool.hpp>                 // run_outside_pool
 
 #include <cstddef>      // std::size_t
@@ -48,13 +48,13 @@ concept one_register = requires {
 /// function(arguments...). If these are small, so is it, and it can stay in registers; a std::tuple cannot.
 template <std::size_t Index, class A>
 struct bound_argument {
-  borrowed<A> value;
+  captured<A> value;
 };
 template <class Indices, class F, class... A>
 struct bound_arguments;
 template <std::size_t... Index, class F, class... A>
 struct bound_arguments<std::index_sequence<Index...>, F, A...> : bound_argument<Index, A>... {
-  bound_arguments(borrowed<F> f, borrowed<A>... a) noexcept : bound_argument<Index, A>{a}..., function(f) {}
+  bound_arguments(captured<F> f, captured<A>... a) noexcept : bound_argument<Index, A>{a}..., function(f) {}
   decltype(auto) operator()() {
     return function.get()(std::forward<A>(static_cast<bound_argument<Index, A>&>(*this).value.get())...);
   }
@@ -65,7 +65,7 @@ struct bound_arguments<std::index_sequence<Index...>, F, A...> : bound_argument<
     return +function.get();
   }
   auto plain_argument() { return (static_cast<bound_argument<Index, A>&>(*this).value.get(), ...); }
-  borrowed<F> function;
+  captured<F> function;
 };
 template <class F, class... A>
 using bound_call = bound_arguments<std::index_sequence_for<A...>, F, A...>;
@@ -79,7 +79,7 @@ MUSTER_HOT auto fork_call(F&& function, Rest&&... rest) {
   return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
     using call = bound_call<F, std::tuple_element_t<Index, types>...>;
     return fork_anywhere(
-        call(borrowed<F>(function), borrowed<std::tuple_element_t<Index, types>>(std::get<Index>(all))...),
+        call(captured<F>(function), captured<std::tuple_element_t<Index, types>>(std::get<Index>(all))...),
         std::forward<std::tuple_element_t<last, types>>(std::get<last>(all)));
   }(std::make_index_sequence<last>());
 }
@@ -95,6 +95,11 @@ inline constexpr bool takes_all_but_last = []<std::size_t... Index>(std::index_s
 
 }  // namespace detail
 
+/// One function alone is a mistake.
+template <class F>
+void fork2(F&&) {
+  static_assert(std::is_void_v<F>, "fork2 takes two functions, and calls them at the same time if it can");
+}
 /// Calls f() and g(), possibly at the same time, and returns both results; std::monostate replaces void.
 template <class F, class G>
 MUSTER_HOT auto fork2(F&& f, G&& g) {
@@ -105,8 +110,8 @@ template <class F, class A, class B, class... More>
 MUSTER_HOT auto fork2(F&& function, A&& argument, B&& second, More&&... more) {
   constexpr bool fits = detail::takes_all_but_last<F, A, B, More...>;
   static_assert(fits,
-                "fork2 takes a function, what it is called with, and a second function of no arguments; to call more "
-                "than two functions use parallel_invoke");
+                "fork2 takes a function, its arguments, and a second function of no arguments; for more than two "
+                "functions use parallel_invoke");
   if constexpr (fits)
     return detail::fork_call(std::forward<F>(function), std::forward<A>(argument), std::forward<B>(second),
                              std::forward<More>(more)...);
@@ -118,7 +123,7 @@ template <class F, class... More>
 auto parallel_invoke(F&& first, More&&... more) {
   if constexpr (sizeof...(More) == 0) {
     using result = std::tuple<detail::result_or_nothing<detail::result_of<F>>>;
-    const auto alone = [&](detail::worker& self) { return result(detail::call_half(self, first)); };
+    const auto alone = [&](detail::worker& self) { return result(detail::call_branch(self, first)); };
     if (detail::worker* const self = detail::worker::current()) return alone(*self);
     return detail::run_outside_pool([&] { return alone(*detail::worker::current()); });
   } else {

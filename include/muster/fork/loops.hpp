@@ -3,7 +3,7 @@
 //
 // loops.hpp: loops whose turns may be executed at the same time: parallel_for, parallel_reduce.
 //
-// Splitting  when a thief asks for work, the loop offers the second half of the remaining turns. While none asks, it is
+// Splitting  when a thief requests work, the loop offers the second half of the remaining turns. While none does, it is
 //            a serial loop that reads one word every few microseconds, after 64 turns at the latest; if the function
 //            takes whole pieces, between pieces. The size of a piece is measured, so that it takes microseconds, or
 //            given as `grain`: then the loop checks only between pieces. While a piece runs, a thief can steal the
@@ -20,8 +20,9 @@
 // Source     lazy splitting: Tzannes et al., "Lazy Binary-Splitting" (PPoPP 2010).
 #pragma once
 
-#include <muster/base/arch.hpp>   // cycles
-#include <muster/fork/fork2.hpp>  // fork_on
+#include <muster/base/arch.hpp>             // cycles
+#include <muster/fork/detail/elements.hpp>  // shares_memory
+#include <muster/fork/fork2.hpp>            // fork_on
 
 #include <algorithm>    // std::min
 #include <concepts>     // std::integral
@@ -31,8 +32,10 @@
 #include <iterator>     // std::random_access_iterator
 #include <optional>     // a sum of nothing
 #include <ranges>       // ranges
+#include <stdexcept>    // std::invalid_argument
 #include <stop_token>   // std::stop_token
-#include <type_traits>  // std::is_class_v
+#include <string>       // the wrong step
+#include <type_traits>  // std::common_type_t
 #include <utility>      // std::exchange, std::move
 
 namespace muster::inline MUSTER_ABI {
@@ -55,9 +58,10 @@ inline constinit const no_options defaults;
 
 }  // namespace detail
 
-/// The counter of a loop: an integer, or a random access iterator.
+/// The counter of a loop: an integer of at most 64 bits, or a random access iterator.
 template <class Counter>
-concept loop_counter = std::integral<Counter> || std::random_access_iterator<Counter>;
+concept loop_counter =
+    (std::integral<Counter> && sizeof(Counter) <= sizeof(std::uint64_t)) || std::random_access_iterator<Counter>;
 
 namespace detail {
 
@@ -77,6 +81,29 @@ Counter turns_after(Counter first, std::size_t turns) noexcept {
     return first + static_cast<std::iter_difference_t<Counter>>(turns);
   }
 }
+/// A type that is meant as a counter; loop_counter is one that can be.
+template <class Counter>
+concept like_a_counter = std::is_arithmetic_v<Counter> || std::input_or_output_iterator<Counter>;
+template <class Counter>
+constexpr bool can_count() {
+  if constexpr (std::is_arithmetic_v<Counter>) {
+    static_assert(std::integral<Counter>,
+                  "the counter of a loop must be an integer or an iterator: compute a floating-point number from it");
+    return std::integral<Counter>;
+  } else {
+    return can_be_divided<Counter>();
+  }
+}
+
+/// An integer as a counter of another type.
+template <std::integral Counter, std::integral From>
+constexpr Counter as_counter(From from) {
+  if (std::is_signed_v<From> && std::is_unsigned_v<Counter> && from < From{})
+    throw std::invalid_argument("a loop: one counter is " + std::to_string(from) +
+                                " and the other has an unsigned type, so the loop would not end where it says; convert "
+                                "the other counter to a signed type");
+  return static_cast<Counter>(from);
+}
 template <loop_counter Counter>
 MUSTER_HOT decltype(auto) turn(Counter at) {
   if constexpr (std::integral<Counter>) {
@@ -86,11 +113,12 @@ MUSTER_HOT decltype(auto) turn(Counter at) {
   }
 }
 
-/// Calls body(i) for [first, last) and returns the first counter that it has not executed. It checks asked() now and
-/// then, since turns may suddenly take longer, and stops early if that is true. body is called in one place only, so
-/// that an inlined body occupies the stack once.
-template <class Counter, class Asked, class Body>
-MUSTER_HOT Counter turns_until_asked(Counter first, const Counter last, const Asked& asked, const Body& body) {
+/// Calls body(i) for [first, last) and returns the first counter that it has not executed. It checks requested() now
+/// and then, since turns may suddenly take longer, and stops early if that is true. body is called in one place only,
+/// so that an inlined body occupies the stack once.
+template <class Counter, class Requested, class Body>
+MUSTER_HOT Counter turns_until_request(Counter first, const Counter last, const Requested& requested,
+                                       const Body& body) {
   constexpr std::size_t look_after = 64;
   while (first != last) {
     const std::size_t left = detail::turns_between(first, last);
@@ -98,7 +126,7 @@ MUSTER_HOT Counter turns_until_asked(Counter first, const Counter last, const As
     do {
       body(first);
     } while (++first != pause);
-    if (left <= look_after || asked()) break;
+    if (left <= look_after || requested()) break;
   }
   return first;
 }
@@ -109,7 +137,7 @@ class loop_pace {
  public:
   explicit loop_pace(std::size_t grain) noexcept : turns_(grain == 0 ? 1 : grain), unmeasured_(grain == 0 ? few : 0) {}
   std::size_t turns() const noexcept { return turns_; }
-  /// True if a piece may stop early when a thief asks.
+  /// True if a piece may stop early when a thief requests work.
   bool measured() const noexcept { return unmeasured_ != 0 || last_ != 0; }
   void after_turns() noexcept {
     if (unmeasured_ != 0) {
@@ -142,9 +170,9 @@ class loop_pace {
 /// Turns that one worker executes; `state` accumulates them from left to right. Loops may nest thousands deep and each
 /// has one of these on the stack, so it is small, and rarely called functions are not inlined. A Body defines a turn:
 ///   stop                              the stop token: once requested, no further piece begins
-///   step(state, first, last, asked)   executes turns and returns the first one left; stops early once asked() is true
-///   state                             the type of the accumulator; turns on other workers begin with an empty one
-///   merge(state, right)               appends `right` to `state`
+///   step(state, first, last, requested)   executes turns and returns the first one left; stops early once requested()
+///   is true state                             the type of the accumulator; turns on other workers begin with an empty
+///   one merge(state, right)               appends `right` to `state`
 template <class Counter, class Body>
 class loop_part {
   using State = typename Body::state;
@@ -220,19 +248,26 @@ class loop_part {
   bool taken_ = false;  // the rest was stolen; written by its thief
 };
 
+/// True if reduce(sum, transform(turn)) is a new sum.
+template <class Reduce, class T, class Transform, class Counter>
+concept adds_up = requires(Reduce& reduce, T sum, Transform& transform, Counter i) {
+  { std::invoke(reduce, std::move(sum), std::invoke(transform, detail::turn(i))) } -> std::convertible_to<T>;
+};
+
 template <class F>
 struct for_body {
   using state = std::monostate;
   const std::stop_token& stop;
   F& f;
 
-  template <class Counter, class Asked>
-  MUSTER_HOT Counter step(state, Counter first, const Counter last, const Asked& asked) const {
+  template <class Counter, class Requested>
+  MUSTER_HOT Counter step(state, Counter first, const Counter last, const Requested& requested) const {
     if constexpr (std::invocable<F&, Counter, Counter>) {
       detail::invoke(f, first, last);
       return last;
     } else {
-      return detail::turns_until_asked(first, last, asked, [&](Counter at) { detail::invoke(f, detail::turn(at)); });
+      return detail::turns_until_request(first, last, requested,
+                                         [&](Counter at) { detail::invoke(f, detail::turn(at)); });
     }
   }
   static void merge(state, state) noexcept {}
@@ -245,15 +280,15 @@ struct reduce_body {
   [[no_unique_address]] Reduce reduce;
   [[no_unique_address]] Transform transform;
 
-  template <class Counter, class Asked>
-  MUSTER_HOT Counter step(state& sum, Counter first, const Counter last, const Asked& asked) {
+  template <class Counter, class Requested>
+  MUSTER_HOT Counter step(state& sum, Counter first, const Counter last, const Requested& requested) {
     if (first == last) return first;
     if (!sum.has_value()) {
       sum.emplace(only(first));
       ++first;
     }
     T all = std::move(*sum);
-    first = detail::turns_until_asked(first, last, asked, [&](Counter at) {
+    first = detail::turns_until_request(first, last, requested, [&](Counter at) {
       all = detail::invoke(reduce, std::move(all), detail::invoke(transform, detail::turn(at)));
     });
     sum = std::move(all);
@@ -307,70 +342,127 @@ void on_some_worker(const With& with) {
   run_outside_pool([&] { with(*worker::current()); });
 }
 
-/// True if elements share memory, like those of std::vector<bool>: several threads would write to the same bytes.
-template <class Counter>
-inline constexpr bool shares_memory = false;
-template <std::random_access_iterator Counter>
-inline constexpr bool shares_memory<Counter> =
-    std::is_same_v<std::iter_value_t<Counter>, bool> && std::is_class_v<std::iter_reference_t<Counter>>;
-
 }  // namespace detail
 
 /// Calls f(i) for the integers in [first, last), or f(*i) for iterators. If f takes two counters, it gets whole pieces:
-/// f(from, to). Both counters have the same type.
-template <loop_counter Counter, class F>
+/// f(from, to).
+template <detail::like_a_counter Counter, class F>
 void parallel_for(Counter first, Counter last, F&& f, const loop_options& options = detail::defaults.options) {
-  static_assert(
-      !detail::shares_memory<Counter>,
-      "parallel_for: the elements of a std::vector<bool> share memory, so turns that are executed at the same "
-      "time would lose each other's writes: use a std::vector<char>, or count over its indices to read it");
-  static_assert(std::invocable<F&, Counter, Counter> || std::invocable<F&, decltype(detail::turn(first))>,
-                "what a loop calls must be a function of a counter (of iterators: of an element), or of two counters");
-  detail::worker* const self = detail::worker::current();
-  if (self == nullptr) return detail::run_outside_pool([&] { muster::parallel_for(first, last, f, options); });
-  using body = detail::for_body<std::remove_reference_t<F>>;
-  body here{options.stop, f};
-  std::monostate none;
-  detail::loop_part<Counter, body>(*self, first, last, none, here, detail::loop_pace(options.grain)).run();
+  if constexpr (detail::can_count<Counter>()) {
+    static_assert(
+        !detail::shares_memory<Counter>,
+        "parallel_for: the elements of a std::vector<bool> share memory, so turns that are executed at the same "
+        "time would lose each other's writes: use a std::vector<char>, or count over its indices to read it");
+    static_assert(
+        std::invocable<F&, Counter, Counter> || std::invocable<F&, decltype(detail::turn(first))>,
+        "what a loop calls must be a function of a counter (of iterators: of an element), or of two counters");
+    detail::worker* const self = detail::worker::current();
+    if (self == nullptr) return detail::run_outside_pool([&] { muster::parallel_for(first, last, f, options); });
+    using body = detail::for_body<std::remove_reference_t<F>>;
+    body here{options.stop, f};
+    std::monostate none;
+    detail::loop_part<Counter, body>(*self, first, last, none, here, detail::loop_pace(options.grain)).run();
+  }
 }
 /// Calls f(element) for the elements of a range.
-template <std::ranges::random_access_range R, class F>
-void parallel_for(R&& range, F&& f, const loop_options& options = detail::defaults.options) {
-  const auto first = std::ranges::begin(range);
-  muster::parallel_for(first, first + std::ranges::distance(range), f, options);
+template <class Range, class F>
+void parallel_for(Range&& range, F&& f, const loop_options& options = detail::defaults.options) {
+  static_assert(std::ranges::range<Range>, "parallel_for takes a range, or two counters, before its function");
+  if constexpr (std::ranges::range<Range>)
+    muster::parallel_for(std::ranges::begin(range), detail::end_of(range), f, options);
+}
+/// The same with two types of integers, as in parallel_for(0, numbers.size(), f): f gets the common type.
+template <class First, class Last, class F>
+  requires(!std::is_same_v<First, Last> && !std::is_same_v<std::remove_cvref_t<F>, loop_options>)
+void parallel_for(First first, Last last, F&& f, const loop_options& options = detail::defaults.options) {
+  constexpr bool fits = std::integral<First> && std::integral<Last>;
+  static_assert(fits, "parallel_for: the two counters must have the same type, or be integers");
+  if constexpr (fits) {
+    using counter = std::common_type_t<First, Last>;
+    muster::parallel_for(detail::as_counter<counter>(first), detail::as_counter<counter>(last), f, options);
+  }
+}
+/// Calls f(first), f(first + step), f(first + 2 * step), ..., as long as the counter is less than last. Throws
+/// std::invalid_argument if the step is not positive.
+template <detail::like_a_counter First, detail::like_a_counter Last, class Step, class F>
+  requires std::is_arithmetic_v<Step>
+void parallel_for(First first, Last last, Step step, F&& f, const loop_options& options = detail::defaults.options) {
+  constexpr bool counts = std::integral<First> && std::integral<Last> && std::integral<Step>;
+  static_assert(counts, "parallel_for: a loop with a step needs integers as counters, and as its step");
+  if constexpr (counts) {
+    using counter = std::common_type_t<First, Last>;
+    constexpr bool fits = std::invocable<F&, counter>;
+    static_assert(fits, "what a loop with a step calls must be a function of a counter");
+    if (step <= 0)
+      throw std::invalid_argument("parallel_for: the step is " + std::to_string(step) + "; it must be at least 1");
+    const auto begin = detail::as_counter<counter>(first);
+    const auto stride = static_cast<std::size_t>(step);
+    const std::size_t between = detail::turns_between(begin, detail::as_counter<counter>(last));
+    if constexpr (fits)
+      muster::parallel_for(
+          std::size_t{0}, between / stride + (between % stride != 0 ? 1 : 0),
+          [&](std::size_t i) { detail::invoke(f, detail::turns_after(begin, i * stride)); }, options);
+  }
 }
 
 /// Returns init + t0 + t1 + ..., in this order, where + is reduce, and t is transform(i), or transform(*i) for
 /// iterators. reduce must be associative.
-template <loop_counter Counter, class T, class Reduce, class Transform>
-  requires requires(Counter i, T sum, Reduce reduce, Transform transform) {
-    { std::invoke(reduce, std::move(sum), std::invoke(transform, detail::turn(i))) } -> std::convertible_to<T>;
-  }
+template <detail::like_a_counter Counter, class T, class Reduce, class Transform>
+  requires(!std::is_same_v<Transform, loop_options>)
 T parallel_reduce(Counter first, Counter last, T init, Reduce reduce, Transform transform,
                   const loop_options& options = detail::defaults.options) {
-  detail::worker* const self = detail::worker::current();
-  if (self == nullptr) {
-    auto call = [first, last, init = std::move(init), reduce = std::move(reduce), transform = std::move(transform),
-                 &options]() mutable {
-      return muster::parallel_reduce(first, last, std::move(init), std::move(reduce), std::move(transform), options);
-    };
-    return detail::run_outside_pool(std::move(call));
+  constexpr bool counts = detail::can_count<Counter>();
+  constexpr bool fits = !counts || detail::adds_up<Reduce, T, Transform, Counter>;
+  static_assert(fits,
+                "parallel_reduce: a function of the sum and an element (of a transform's result, if there is one) must "
+                "return the new sum, and the sum must have the type of the initial value");
+  if constexpr (counts && fits) {
+    detail::worker* const self = detail::worker::current();
+    if (self == nullptr) {
+      auto call = [first, last, init = std::move(init), reduce = std::move(reduce), transform = std::move(transform),
+                   &options]() mutable {
+        return muster::parallel_reduce(first, last, std::move(init), std::move(reduce), std::move(transform), options);
+      };
+      return detail::run_outside_pool(std::move(call));
+    }
+    using body = detail::reduce_body<T, Reduce, Transform>;
+    body here{options.stop, std::move(reduce), std::move(transform)};
+    std::optional<T> sum(std::move(init));
+    if (options.fixed) {
+      detail::reduce_fixed(*self, first, last, options.grain, sum, here);
+    } else {
+      detail::loop_part<Counter, body>(*self, first, last, sum, here, detail::loop_pace(options.grain)).run();
+    }
+    return std::move(*sum);
   }
-  using body = detail::reduce_body<T, Reduce, Transform>;
-  body here{options.stop, std::move(reduce), std::move(transform)};
-  std::optional<T> sum(std::move(init));
-  if (options.fixed) {
-    detail::reduce_fixed(*self, first, last, options.grain, sum, here);
-  } else {
-    detail::loop_part<Counter, body>(*self, first, last, sum, here, detail::loop_pace(options.grain)).run();
-  }
-  return std::move(*sum);
 }
 /// The same without a transform: the elements themselves are combined.
-template <loop_counter Counter, class T, class Reduce>
+template <detail::like_a_counter Counter, class T, class Reduce>
 T parallel_reduce(Counter first, Counter last, T init, Reduce reduce,
                   const loop_options& options = detail::defaults.options) {
   return muster::parallel_reduce(first, last, std::move(init), std::move(reduce), std::identity(), options);
+}
+/// The elements of a range.
+template <std::ranges::range Range, class T, class Reduce>
+T parallel_reduce(Range&& range, T init, Reduce reduce, const loop_options& options = detail::defaults.options) {
+  return muster::parallel_reduce(std::ranges::begin(range), detail::end_of(range), std::move(init), std::move(reduce),
+                                 std::identity(), options);
+}
+template <std::ranges::range Range, class T, class Reduce, class Transform>
+  requires(!std::is_same_v<Transform, loop_options>)
+T parallel_reduce(Range&& range, T init, Reduce reduce, Transform transform,
+                  const loop_options& options = detail::defaults.options) {
+  return muster::parallel_reduce(std::ranges::begin(range), detail::end_of(range), std::move(init), std::move(reduce),
+                                 std::move(transform), options);
+}
+/// With two types of integers, as in parallel_for.
+template <std::integral First, std::integral Last, class T, class Reduce, class Transform>
+  requires(!std::is_same_v<First, Last>)
+T parallel_reduce(First first, Last last, T init, Reduce reduce, Transform transform,
+                  const loop_options& options = detail::defaults.options) {
+  using counter = std::common_type_t<First, Last>;
+  return muster::parallel_reduce(detail::as_counter<counter>(first), detail::as_counter<counter>(last), std::move(init),
+                                 std::move(reduce), std::move(transform), options);
 }
 
 }  // namespace muster::inline MUSTER_ABI

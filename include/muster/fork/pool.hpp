@@ -15,6 +15,7 @@
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
 //            A child forked inside run() may execute code that does not fork, until it calls exec or _exit. If it joins
 //            something that a thread of its parent has stolen, it ends with a message.
+// Observers  pool_options::on_start and on_end are called by the pool's own threads, inside the pool: they may fork.
 // Signals    fork_engine::barrier handles SIGURG and passes signals that it did not send to the previous handler. The
 //            other engine does not use it.
 // Errors     std::invalid_argument for no workers, for more than 960 substitutes, or for stacks below 64 KiB or too
@@ -22,18 +23,25 @@
 //            std::runtime_error for an engine that is not possible here; std::bad_alloc.
 #pragma once
 
-#include <muster/base/library.hpp>              // keep_library_of
-#include <muster/base/parallelism.hpp>          // available_parallelism
-#include <muster/fork/detail/barrier/join.hpp>  // barrier_hooks
-#include <muster/fork/detail/call.hpp>          // call_as
-#include <muster/fork/detail/scheduler.hpp>     // pool_core, worker
+#include <muster/base/detail/exception.hpp>      // capture_exception
+#include <muster/base/detail/reentrancy.hpp>     // reentrancy_scope
+#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
+#include <muster/base/parallelism.hpp>           // available_parallelism
+#include <muster/fork/detail/barrier/join.hpp>   // barrier_hooks
+#include <muster/fork/detail/call.hpp>           // call_as
+#include <muster/fork/detail/scheduler.hpp>      // pool_core, worker
 
+#include <concepts>      // std::integral
 #include <cstddef>       // std::size_t
 #include <cstdint>       // std::uint64_t
+#include <exception>     // std::exception_ptr
+#include <functional>    // pool_options
+#include <optional>      // worker_index
 #include <stdexcept>     // std::invalid_argument
 #include <string>        // what is not possible
 #include <system_error>  // no more threads
-#include <utility>       // std::forward
+#include <type_traits>   // std::decay_t
+#include <utility>       // std::in_range
 
 namespace muster::inline MUSTER_ABI {
 
@@ -41,7 +49,7 @@ namespace muster::inline MUSTER_ABI {
 enum class fork_engine {
   automatic,  ///< barrier, if the program is compiled with MUSTER_FORK_BARRIER and the system allows it
   watermark,  ///< records on the stack, linked into a list
-  barrier,    ///< a fork writes nothing: its return address is replaced when a thief asks
+  barrier,    ///< a fork writes nothing: its return address is replaced when a thief requests work
 };
 
 struct pool_options {
@@ -49,8 +57,15 @@ struct pool_options {
   std::size_t stack_bytes = std::size_t{256} << 20;  ///< of each thread; reserved, not touched
   bool publish_always = false;                       ///< every fork can be stolen immediately: slow, for tests
   fork_engine engine = fork_engine::automatic;
-  steal_share share = steal_share::half;  ///< how much a worker offers when asked; the other values are for comparison
-  unsigned substitutes = 0;               ///< extra threads that may replace workers that sleep in joins
+  steal_share share =
+      steal_share::half;     ///< how much a worker offers at a request; the other values are for comparison
+  unsigned substitutes = 0;  ///< extra threads that may replace workers that sleep in joins
+
+  // The pool's own threads. Threads that call run() are left as they are.
+  std::string name = {};  ///< their names: the first characters of this, '-' and the worker's index
+  bool pin = false;       ///< a thread stays on one processor; the next one has the next processor
+  std::function<void(unsigned index)> on_start = {};  ///< called by each when it begins; must not throw
+  std::function<void(unsigned index)> on_end = {};    ///< called by each before it ends; must not throw
 };
 
 /// Counts of a pool since its creation. Cycles are those of the processor's time-stamp counter, as in muster::cycles().
@@ -65,33 +80,64 @@ struct pool_statistics {
   std::uint64_t taking_cycles = 0;      ///< thieves' cycles from finding an offer to beginning to execute it
 };
 
+/// The exception of a function that was given to a pool and had not begun when the pool ended.
+class broken_promise : public std::runtime_error {
+ public:
+  broken_promise() : runtime_error("the pool has ended before it has begun this function") {}
+};
+
+template <class T>
+class future;
+namespace detail {
+/// result_of, or void for what is no function, which the functions that call it report.
+template <class F>
+struct called_function {
+  using result = void;
+};
+template <class F>
+  requires(std::invocable<F&> || std::invocable<F&, context&>)
+struct called_function<F> {
+  using result = result_of<F>;
+};
+/// Makes a coroutine continue in a pool, see schedule.hpp.
+struct no_stop {};
+template <class Stop>
+class schedule_operation;
+template <class F>
+using future_of = future<typename called_function<std::decay_t<F>>::result>;
+}  // namespace detail
+
 class pool {
  public:
+  /// This many workers, and otherwise the default options.
+  template <std::integral Count>
+  explicit pool(Count workers) : pool(pool_options{.workers = at_least_one(workers)}) {}
   explicit pool(const pool_options& options = {})
       : core_({.always = options.publish_always,
-               .apart = options.engine == fork_engine::watermark,
+               .force_watermark = options.engine == fork_engine::watermark,
                .share = options.share},
-              options.stack_bytes, options.substitutes) {
-    if (options.engine == fork_engine::barrier)  // no_barrier() takes the signal
-      if (const char* const why = no_barrier(); why != nullptr)
+              options.stack_bytes, options.substitutes,
+              {.name = options.name, .pin = options.pin, .on_start = options.on_start, .on_end = options.on_end}) {
+    if (options.engine == fork_engine::barrier)  // barrier_unavailable_reason() takes the signal
+      if (const char* const why = barrier_unavailable_reason(); why != nullptr)
         throw std::runtime_error(std::string("pool_options::engine: barrier is not possible: ") + why);
     if (options.workers == 0) throw std::invalid_argument("pool_options::workers is 0; a pool needs at least one");
     if (options.stack_bytes < std::size_t{64} << 10U)
       throw std::invalid_argument("pool_options::stack_bytes is less than 64 KiB, which is too little for a thread");
     if (constexpr unsigned most = detail::pool_core::most_threads; options.substitutes > most)
       throw std::invalid_argument("pool_options::substitutes is " + std::to_string(options.substitutes) +
-                                  "; a pool has at most " + std::to_string(most) + " threads: ask for no more");
+                                  "; it must be at most " + std::to_string(most) + ", the most threads of a pool");
     for (; workers_ < options.workers; ++workers_) try {
         core_.start();
       } catch (const std::system_error& error) {
         if (error.code() == std::errc::invalid_argument)
           throw std::invalid_argument(
-              "pool_options::stack_bytes is too little for a thread of this program: its thread-local data lie on the "
-              "stack as well; ask for more");
+              "pool_options::stack_bytes is too little for a thread of this program, whose thread-local data are on "
+              "the stack as well; ask for more");
         break;  // fewer workers
       }
   }
-  /// No thread may be inside run().
+  /// No thread may be inside run(). Submitted functions that have not begun are dropped, and their promises broken.
   ~pool() = default;
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
@@ -99,9 +145,20 @@ class pool {
   /// The number of workers. Smaller than pool_options::workers if the system could not create enough threads.
   unsigned workers() const noexcept { return workers_; }
 
+  /// The calling thread's index among the pool's workers; nothing if it is not directly inside the pool. The indices of
+  /// threads that are inside at the same time differ. They are less than workers(), plus the threads at a time that are
+  /// inside run() or wait for futures or groups, plus pool_options::substitutes. A thread of the pool keeps its
+  /// index; other threads get one when they enter.
+  std::optional<unsigned> worker_index() const noexcept {
+    const detail::worker* const now = detail::worker::current();
+    if (now == nullptr || &now->pool != &core_) return std::nullopt;
+    return now->number;
+  }
+
   /// The engine in use.
   fork_engine engine() const noexcept {
-    return core_.forks.apart || no_barrier() != nullptr ? fork_engine::watermark : fork_engine::barrier;
+    return core_.forks.force_watermark || barrier_unavailable_reason() != nullptr ? fork_engine::watermark
+                                                                                  : fork_engine::barrier;
   }
   /// The cost of stealing so far. Exact while no thread is inside run().
   pool_statistics statistics() const noexcept {
@@ -111,35 +168,131 @@ class pool {
   }
   /// Returns null, or the reason why fork_engine::barrier is not possible in this process. The first call asks the
   /// system and, if it is possible, installs a handler for SIGURG.
-  static const char* no_barrier() noexcept { return detail::worker::no_barrier(); }
+  static const char* barrier_unavailable_reason() noexcept { return detail::worker::barrier_unavailable_reason(); }
 
   /// Makes this thread a worker of the pool and calls function(), or function(context&) if it takes one. Returns its
   /// result; its exceptions propagate.
   template <class F>
-  detail::result_of<F> run(F&& function) {
+  typename detail::called_function<F>::result run(F&& function) {
+    constexpr bool fits = std::invocable<F&> || std::invocable<F&, context&>;
+    static_assert(
+        fits, "pool::run takes a function of no arguments, or of a muster::context: bind its arguments in a lambda");
     core_.refuse_in_child();
     if (detail::worker* const now = detail::worker::current(); now != nullptr && &now->pool == &core_)
-      return detail::call_as(*now, function);
+      if constexpr (fits) return detail::call_as(*now, function);
     const detail::entered_pool here(core_);
-    return detail::call_as(*here.self, function);
+    if constexpr (fits) return detail::call_as(*here.self, function);
   }
+
+  /// Calls function(index), or function(), once on each of the pool's threads, and once on this thread, which is a
+  /// worker meanwhile. Returns when all calls have ended, and rethrows the first exception. The index is that of
+  /// worker_index(). A thread that executes something calls the function afterwards, before it takes anything else.
+  /// Throws std::logic_error inside the pool, where a busy thread could wait for the caller.
+  template <class F>
+  void run_on_all(F&& function) {
+    constexpr bool fits = std::invocable<F&, unsigned> || std::invocable<F&>;
+    static_assert(fits, "pool::run_on_all takes a function of a worker's index, an unsigned, or of no arguments");
+    core_.refuse_in_child();
+    // Also with a run() of another pool in between, or in a fiber that a thread of the pool joins.
+    if (worker_index().has_value() || detail::reentrancy_scope::is_in(&core_))
+      throw std::logic_error(
+          "pool::run_on_all: called inside the pool, where a thread may wait for the caller and never answer; call it "
+          "outside");
+    if constexpr (fits) {
+      call_on_all<std::remove_reference_t<F>> one(function);
+      {
+        const detail::entered_pool here(core_);
+        core_.announce(one);
+        one.end(one.run(*here.self));
+      }
+      core_.await(one);
+      one.rethrow();
+    }
+  }
+
+  /// Gives function to the pool, and returns the future of its result without waiting. Include muster/fork/future.hpp.
+  template <class F>
+  detail::future_of<F> submit(F&& function);
+
+  /// For coroutines: `co_await pool.schedule();` continues on a thread of the pool. With a std::stop_token it gives
+  /// false if a stop was requested before. Include muster/fork/schedule.hpp.
+  detail::schedule_operation<detail::no_stop> schedule() noexcept;
+  template <class Stop>
+  detail::schedule_operation<Stop> schedule(Stop stop) noexcept;
 
   /// The default pool, for forks outside any pool. Created at first use, and again in a child process; never destroyed.
   static pool& shared() {
-    static sync::atomic<pool*> one{nullptr};
+    sync::atomic<pool*>& one = the_shared();
     // (1) acquire: pairs with (2).
     pool* now = one.load(std::memory_order_acquire);
     while (now == nullptr || !now->core_.is_ours()) {
-      auto* const made = new pool;
-      keep_library_of(reinterpret_cast<const void*>(&pool::shared));  // its threads never end
+      // (3) acquire: pairs with (4).
+      const pool_options* const options = shared_options().load(std::memory_order_acquire);
+      auto* const made = options == nullptr ? new pool : new pool(*options);
+      pin_shared_object(reinterpret_cast<const void*>(&pool::shared));  // its threads never end
       // (2) acq_rel, or acquire if another thread was first: pairs with (1).
       if (one.compare_exchange_strong(now, made, std::memory_order_acq_rel, std::memory_order_acquire)) return *made;
       delete made;
     }
     return *now;
   }
+  /// Chooses the options of the default pool. Call it once, before the first use of that pool; later it throws
+  /// std::logic_error. Wrong options are reported by the first use.
+  static void configure_shared(const pool_options& options) {
+    if (the_shared().load(std::memory_order_relaxed) != nullptr)
+      throw std::logic_error(
+          "pool::configure_shared: the default pool exists already; configure it before the first fork outside a pool");
+    const auto* const own = new pool_options(options);  // forever: a child process may need it again
+    const pool_options* none = nullptr;
+    // (4) release: pairs with (3).
+    if (shared_options().compare_exchange_strong(none, own, std::memory_order_release, std::memory_order_relaxed))
+      return;
+    delete own;
+    throw std::logic_error("pool::configure_shared: called a second time; one place of a program chooses the options");
+  }
 
  private:
+  template <class...>
+  friend class pipeline;
+  friend class task_graph;
+  friend class task_group;
+
+  template <class F>
+  class call_on_all : public detail::announcement {
+   public:
+    explicit call_on_all(F& function) noexcept : announcement(&call_here), function_(function) {}
+
+   private:
+    static std::exception_ptr call_here(announcement& one, detail::worker& on) noexcept {
+      try {
+        F& function = static_cast<call_on_all&>(one).function_;
+        if constexpr (std::invocable<F&, unsigned>) function(on.number);
+        else function();
+        return nullptr;
+      } catch (...) {
+        return detail::capture_exception();
+      }
+    }
+
+    F& function_;
+  };
+
+  template <class Count>
+  static unsigned at_least_one(Count workers) {
+    if (std::in_range<unsigned>(workers) && workers > 0) return static_cast<unsigned>(workers);
+    throw std::invalid_argument("a pool of " + std::to_string(workers) +
+                                " workers is not possible; ask for at least 1");
+  }
+
+  static sync::atomic<pool*>& the_shared() noexcept {
+    static sync::atomic<pool*> one{nullptr};
+    return one;
+  }
+  static sync::atomic<const pool_options*>& shared_options() noexcept {
+    static sync::atomic<const pool_options*> options{nullptr};
+    return options;
+  }
+
   static void add(pool_statistics& sum, const detail::steal_counts& more) noexcept {
     sum.thefts += more.thefts.load(std::memory_order_relaxed);
     sum.answers += more.answers.load(std::memory_order_relaxed);

@@ -3,7 +3,7 @@
 //
 // scan.hpp: prefix sums of a sequence: parallel_scan, parallel_exclusive_scan.
 //
-// Splitting  between pieces. While no thief asks for work it is the serial scan. For p workers, the remaining elements
+// Splitting  between pieces. While no thief requests work it is the serial scan. For p workers, the remaining elements
 //            are cut into p + 1 sections: the first is scanned while the next p - 1 are summed, and then the last p are
 //            scanned. So two workers need two thirds of the serial time, and every element is added at most twice.
 // Order      the operation must be associative; it need not be commutative.
@@ -19,6 +19,7 @@
 #include <functional>  // std::plus
 #include <iterator>    // std::random_access_iterator
 #include <optional>    // a sum of nothing
+#include <ranges>      // ranges
 #include <utility>     // std::move
 #include <vector>      // the sections' sums
 
@@ -115,32 +116,52 @@ class scan {
 
 template <class T, bool Inclusive, class In, class Out, class Op>
 Out scan_all(In first, In last, Out out, std::optional<T> sum, Op& op) {
-  static_assert(
-      !shares_memory<Out>,
-      "parallel_scan: the elements of a std::vector<bool> share memory, so pieces that are written at the same "
-      "time would lose each other's writes: write to a std::vector<char>");
-  const std::size_t many = detail::turns_between(first, last);
-  on_some_worker(
-      [&](worker& self) { scan<T, Inclusive, In, Out, Op>(first, out, op).run(self, 0, many, loop_pace(0), sum); });
-  return detail::turns_after(out, many);
+  if constexpr (can_be_divided<In>() && can_be_written<Out>()) {
+    constexpr bool fits = adds_up<Op, T, std::identity, In> && std::constructible_from<T, std::iter_reference_t<In>>;
+    static_assert(
+        fits,
+        "parallel_scan: a function of the sum and an element must return the new sum, and the sum must have the "
+        "type of the initial value, or of the elements");
+    const std::size_t many = detail::turns_between(first, last);
+    if constexpr (fits)
+      on_some_worker(
+          [&](worker& self) { scan<T, Inclusive, In, Out, Op>(first, out, op).run(self, 0, many, loop_pace(0), sum); });
+    return detail::turns_after(out, many);
+  }
 }
 
 }  // namespace detail
 
 /// Writes out[i] = first[0] + ... + first[i], where + is op. Returns the end of the output.
-template <std::random_access_iterator In, std::random_access_iterator Out, class Op = std::plus<>>
+template <std::input_or_output_iterator In, std::input_or_output_iterator Out, class Op = std::plus<>>
 Out parallel_scan(In first, In last, Out out, Op op = {}) {
   return detail::scan_all<std::iter_value_t<In>, true>(first, last, out, {}, op);
 }
 /// The same, with init added before the first element.
-template <std::random_access_iterator In, std::random_access_iterator Out, class Op, class T>
+template <std::input_or_output_iterator In, std::input_or_output_iterator Out, class Op, class T>
 Out parallel_scan(In first, In last, Out out, Op op, T init) {
   return detail::scan_all<T, true>(first, last, out, std::optional<T>(std::move(init)), op);
 }
 /// Writes out[i] = init + first[0] + ... + first[i - 1].
-template <std::random_access_iterator In, std::random_access_iterator Out, class T, class Op = std::plus<>>
+template <std::input_or_output_iterator In, std::input_or_output_iterator Out, class T, class Op = std::plus<>>
 Out parallel_exclusive_scan(In first, In last, Out out, T init, Op op = {}) {
   return detail::scan_all<T, false>(first, last, out, std::optional<T>(std::move(init)), op);
+}
+
+/// The same of ranges.
+template <std::ranges::range Range, std::input_or_output_iterator Out, class Op = std::plus<>>
+Out parallel_scan(Range&& range, Out out, Op op = {}) {
+  return muster::parallel_scan(std::ranges::begin(range), detail::end_of(range), std::move(out), std::move(op));
+}
+template <std::ranges::range Range, std::input_or_output_iterator Out, class Op, class T>
+Out parallel_scan(Range&& range, Out out, Op op, T init) {
+  return muster::parallel_scan(std::ranges::begin(range), detail::end_of(range), std::move(out), std::move(op),
+                               std::move(init));
+}
+template <std::ranges::range Range, std::input_or_output_iterator Out, class T, class Op = std::plus<>>
+Out parallel_exclusive_scan(Range&& range, Out out, T init, Op op = {}) {
+  return muster::parallel_exclusive_scan(std::ranges::begin(range), detail::end_of(range), std::move(out),
+                                         std::move(init), std::move(op));
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -5,7 +5,7 @@
 //
 // Order      as std::sort: not stable.
 // Cost       O(n log n) comparisons in total, for every input. In place. Elements are swapped and moved, not copied.
-// Parallel   the two sides of each partition are forked. While a thief asks for work, several workers partition large
+// Parallel   the two sides of each partition are forked. While a thief requests work, several workers partition large
 //            ranges together: each partitions a piece, and then misplaced elements are swapped.
 // Exceptions those of the comparison, the leftmost as in fork2. The range then holds all elements in an unspecified
 //            order; unlike with std::sort, none is lost, if moving does not throw.
@@ -14,14 +14,14 @@
 //            enhanced parallel QuickSort" (Parallel Computing 1992), but all misplaced stretches are swapped at once.
 #pragma once
 
-#include <muster/fork/scan.hpp>  // fork_each
+#include <muster/fork/detail/elements.hpp>  // order_of
+#include <muster/fork/scan.hpp>             // fork_each
 
 #include <algorithm>    // std::min
 #include <array>        // blocks
 #include <bit>          // std::bit_width
-#include <concepts>     // std::predicate
 #include <cstddef>      // std::size_t
-#include <functional>   // std::less
+#include <functional>   // std::identity, std::less
 #include <iterator>     // std::random_access_iterator
 #include <ranges>       // ranges
 #include <type_traits>  // std::is_reference_v
@@ -30,6 +30,36 @@
 
 namespace muster::inline MUSTER_ABI {
 namespace detail {
+
+/// Stable. Unlike the standard library's, it loses no element if a comparison throws.
+template <class Iterator, class Before>
+void insertion_sort(Iterator first, Iterator last, const Before& before) {
+  struct hole {
+    std::iter_value_t<Iterator> value;
+    Iterator at;
+    bool filled = false;
+    void fill() {
+      filled = true;
+      *at = std::move(value);
+    }
+    ~hole() {
+      if (!filled) try {
+          *at = std::move(value);
+        } catch (...) {
+          filled = true;  // the first exception is already propagating
+        }
+    }
+  };
+  for (Iterator next = first; next != last; ++next) {
+    if (next == first || !before(*next, *(next - 1))) continue;
+    hole here{std::move(*next), next};
+    do {
+      *here.at = std::move(*(here.at - 1));
+      --here.at;
+    } while (here.at != first && before(here.value, *(here.at - 1)));
+    here.fill();
+  }
+}
 
 template <class Iterator, class Less>
 class quicksort {
@@ -58,7 +88,7 @@ class quicksort {
       run(self, first, middle, bad);
       first = middle + 1;
     }
-    insertion_sort(first, last);
+    detail::insertion_sort(first, last, [this](auto& a, auto& b) { return this->before(a, b); });
   }
 
  private:
@@ -70,34 +100,7 @@ class quicksort {
     return static_cast<bool>(detail::invoke(less_, std::forward<A>(a), std::forward<B>(b)));
   }
 
-  /// Unlike the standard library's, this and heapsort lose no element if a comparison throws.
-  void insertion_sort(Iterator first, Iterator last) {
-    struct hole {
-      std::iter_value_t<Iterator> value;
-      Iterator at;
-      bool filled = false;
-      void fill() {
-        filled = true;
-        *at = std::move(value);
-      }
-      ~hole() {
-        if (!filled) try {
-            *at = std::move(value);
-          } catch (...) {
-            filled = true;  // the first exception is already propagating
-          }
-      }
-    };
-    for (Iterator next = first; next != last; ++next) {
-      if (next == first || !before(*next, *(next - 1))) continue;
-      hole here{std::move(*next), next};
-      do {
-        *here.at = std::move(*(here.at - 1));
-        --here.at;
-      } while (here.at != first && before(here.value, *(here.at - 1)));
-      here.fill();
-    }
-  }
+  /// Unlike the standard library's, it loses no element if a comparison throws.
   void heapsort(Iterator first, Iterator last) {
     const auto sift = [&](difference at, difference many) {
       for (difference child = 2 * at + 1; child < many; at = child, child = 2 * at + 1) {
@@ -216,26 +219,33 @@ class quicksort {
 
 }  // namespace detail
 
-/// Sorts [first, last) by less.
-template <std::random_access_iterator Iterator, class Less = std::less<>>
-void parallel_sort(Iterator first, Iterator last, Less less = {}) {
-  using element = std::iter_reference_t<Iterator>;
-  constexpr bool compares =
-      std::predicate<Less&, element, element> && std::predicate<Less&, std::iter_value_t<Iterator>&, element>;
+/// Sorts [first, last) by less(proj(a), proj(b)).
+template <std::input_or_output_iterator Iterator, class Less = std::less<>, class Proj = std::identity>
+void parallel_sort(Iterator first, Iterator last, Less less = {}, Proj proj = {}) {
+  constexpr bool divides = detail::can_be_divided<Iterator>();
+  constexpr bool compares = detail::relates_elements<Less, Proj, Iterator>;
   static_assert(compares,
                 "parallel_sort needs elements that can be compared by <, or, as its last argument, a function of two "
-                "elements that says whether the first comes before the second");
-  if constexpr (compares) {
-    const auto uneven = static_cast<unsigned>(std::bit_width(detail::turns_between(first, last)));
-    detail::on_some_worker(
-        [&](detail::worker& self) { detail::quicksort<Iterator, Less>(less).run(self, first, last, 2 * uneven); });
+                "elements that says whether the first comes before the second; if there is a projection, of two "
+                "projected elements");
+  if constexpr (divides && compares && detail::can_be_moved<Iterator>()) {
+    const auto sort_by = [&]<class Order>(Order& order) {
+      const auto uneven = static_cast<unsigned>(std::bit_width(detail::turns_between(first, last)));
+      detail::on_some_worker(
+          [&](detail::worker& self) { detail::quicksort<Iterator, Order>(order).run(self, first, last, 2 * uneven); });
+    };
+    if constexpr (std::is_same_v<Proj, std::identity>) {
+      sort_by(less);
+    } else {
+      auto order = detail::order_of<Iterator>(less, proj);
+      sort_by(order);
+    }
   }
 }
-/// Sorts a range by less.
-template <std::ranges::random_access_range R, class Less = std::less<>>
-void parallel_sort(R&& range, Less less = {}) {
-  const auto first = std::ranges::begin(range);
-  muster::parallel_sort(first, first + std::ranges::distance(range), std::move(less));
+/// Sorts a range.
+template <std::ranges::range Range, class Less = std::less<>, class Proj = std::identity>
+void parallel_sort(Range&& range, Less less = {}, Proj proj = {}) {
+  muster::parallel_sort(std::ranges::begin(range), detail::end_of(range), std::move(less), std::move(proj));
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -5,7 +5,7 @@
 // pushes a record for its second half, see watermark.hpp.
 #pragma once
 
-#include <muster/base/caught.hpp>            // caught
+#include <muster/base/detail/exception.hpp>  // capture_exception
 #include <muster/fork/detail/scheduler.hpp>  // worker
 #include <muster/fork/detail/task.hpp>       // task
 
@@ -43,10 +43,10 @@ MUSTER_HOT decltype(auto) invoke(F& f, Arguments&&... arguments) {
 /// A function or an argument that is needed while the caller of fork2 waits. T is its type, a reference if the caller
 /// passed an lvalue. Small rvalues are copied, so that they can stay in registers.
 template <class T>
-class borrowed {
+class captured {
  public:
   using value = std::remove_reference_t<T>;
-  explicit borrowed(value& from) noexcept : at_(std::addressof(from)) {}
+  explicit captured(value& from) noexcept : at_(std::addressof(from)) {}
   value& get() noexcept { return *at_; }
 
  private:
@@ -55,9 +55,9 @@ class borrowed {
 template <class T>
   requires(std::is_trivially_copy_constructible_v<T> && std::is_trivially_destructible_v<T> &&
            sizeof(T) <= 2 * sizeof(void*))
-class borrowed<T> {
+class captured<T> {
  public:
-  explicit borrowed(const T& from) noexcept : copy_(from) {}
+  explicit captured(const T& from) noexcept : copy_(from) {}
   T& get() noexcept { return copy_; }
 
  private:
@@ -71,12 +71,16 @@ using fork_results = std::pair<result_or_nothing<result_of<F>>, result_or_nothin
 template <class F>
 constexpr bool can_be_forked() {
   static_assert(std::invocable<F&> || std::invocable<F&, context&>,
-                "what is forked must be a function of no arguments, or of a muster::context");
+                "fork2, parallel_invoke and submit take functions of no arguments, or of a muster::context; bind their "
+                "arguments in "
+                "lambdas");
   if constexpr (std::invocable<F&> || std::invocable<F&, context&>) {
     using result = result_of<F>;
-    static_assert(!std::is_reference_v<result>, "what is forked returns a reference: return a pointer, or a value");
-    static_assert(std::is_void_v<result> || std::is_move_constructible_v<result>,
-                  "what is forked returns something that cannot be moved");
+    static_assert(!std::is_reference_v<result>,
+                  "the function given to fork2 or submit returns a reference: return a pointer or a value");
+    static_assert(
+        std::is_void_v<result> || std::is_move_constructible_v<result>,
+        "the function given to fork2 or submit returns a type that cannot be moved: return a std::unique_ptr to it");
   }
   return true;
 }
@@ -102,7 +106,9 @@ class context {
   MUSTER_HOT auto fork2(F&& f, G&& g) {
     static_assert(detail::can_be_forked<F>() && detail::can_be_forked<G>());
     if constexpr (debug_checks)
-      MUSTER_CHECK(self_ == detail::worker::current(), "a context is used by another thread than it was given to");
+      MUSTER_CHECK(
+          self_ == detail::worker::current(),
+          "context: used on another thread than the one that received it; let the function of each fork take its own");
     return detail::fork_on(*self_, std::forward<F>(f), std::forward<G>(g));
   }
 
@@ -124,7 +130,7 @@ MUSTER_HOT result_of<F> call_as(worker& self, F& f) {
 }
 
 template <class F>
-MUSTER_HOT result_or_nothing<result_of<F>> call_half(worker& self, F& f) {
+MUSTER_HOT result_or_nothing<result_of<F>> call_branch(worker& self, F& f) {
   if constexpr (std::is_void_v<result_of<F>>) {
     call_as(self, f);
     return {};
@@ -134,21 +140,21 @@ MUSTER_HOT result_or_nothing<result_of<F>> call_half(worker& self, F& f) {
 }
 
 template <class F, class G>
-MUSTER_COLD fork_results<F, G> fork_outside(borrowed<F> f, borrowed<G> g) {
+MUSTER_COLD fork_results<F, G> fork_outside(captured<F> f, captured<G> g) {
   return run_outside_pool([&] { return fork_on(*worker::current(), f.get(), g.get()); });
 }
 
 template <class G>
-struct second_half : task {
+struct second_branch : task {
   using result = result_or_nothing<result_of<G>>;
-  explicit second_half(std::remove_reference_t<G>& g) noexcept : function(g) {}
+  explicit second_branch(std::remove_reference_t<G>& g) noexcept : function(g) {}
 
   static completion_count* run_stolen(task& r) noexcept {
-    auto& here = static_cast<second_half&>(r);
+    auto& here = static_cast<second_branch&>(r);
     try {
-      here.value.construct(call_half(*worker::current(), here.function.get()));
+      here.value.construct(call_branch(*worker::current(), here.function.get()));
     } catch (...) {
-      here.error() = caught();
+      here.error() = capture_exception();
     }
     return nullptr;
   }
@@ -157,7 +163,7 @@ struct second_half : task {
     joined();
     if (thrown != nullptr) std::rethrow_exception(thrown);
     struct ended {
-      slot<result>& value;
+      manual_lifetime<result>& value;
       ~ended() { value.destroy(); }
     };
     const ended last{value};
@@ -168,21 +174,21 @@ struct second_half : task {
     joined();
   }
 
-  slot<result> value;  // only if stolen; a small one fits into the free half of the record's last word
-  borrowed<G> function;
+  manual_lifetime<result> value;  // only if stolen; a small one fits into the free half of the record's last word
+  captured<G> function;
 };
 
 /// Ends a fork whose first half has thrown.
 template <class G>
 struct unfinished_fork {
   worker& self;
-  second_half<G>& second;
+  second_branch<G>& second;
   bool finished = false;
   MUSTER_HOT ~unfinished_fork() {
     if (!finished) [[unlikely]]
       abandon(self, second);
   }
-  MUSTER_COLD static void abandon(worker& self, second_half<G>& second) noexcept {
+  MUSTER_COLD static void abandon(worker& self, second_branch<G>& second) noexcept {
     if (self.forks.pushed().pop(second) || self.forks.pushed().take_back(second)) return;
     self.await(second);
     second.drop();
@@ -191,21 +197,21 @@ struct unfinished_fork {
 
 /// The second half's result, after pop() has returned false.
 template <class G>
-MUSTER_COLD typename second_half<G>::result finish_fork(worker& self, second_half<G>& second) {
-  if (self.forks.pushed().take_back(second)) return call_half(self, second.function.get());
+MUSTER_COLD typename second_branch<G>::result finish_fork(worker& self, second_branch<G>& second) {
+  if (self.forks.pushed().take_back(second)) return call_branch(self, second.function.get());
   self.await(second);
   return second.take();
 }
 
 template <class F, class G>
-MUSTER_HOT fork_results<F, G> push_fork(worker& self, F&& f, G&& g) {
-  second_half<G> second(g);
-  self.forks.pushed().push(second, &second_half<G>::run_stolen);
+MUSTER_HOT fork_results<F, G> fork_on_watermark(worker& self, F&& f, G&& g) {
+  second_branch<G> second(g);
+  self.forks.pushed().push(second, &second_branch<G>::run_stolen);
   unfinished_fork<G> guard{self, second};
-  auto first = call_half(self, f);
+  auto first = call_branch(self, f);
   guard.finished = true;
   if (self.forks.pushed().pop(second)) [[likely]]
-    return {std::move(first), call_half(self, g)};
+    return {std::move(first), call_branch(self, g)};
   return {std::move(first), finish_fork(self, second)};
 }
 

@@ -25,10 +25,11 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-/// The forks of one worker. All but has_records() and answer_for_owner() are for the owner, the thread of that worker.
+/// The forks of one worker. All but may_have_more() and publish_for_owner() are called by the owner, that
+/// worker's thread.
 template <class E>
 concept worker_engine =
-    requires(E engine, const E seen, idle_workers& asleep, const deque_options& how, const void* frame, bool begins,
+    requires(E engine, const E seen, idle_workers& asleep, const engine_options& how, const void* frame, bool begins,
              task& async, task::runner run, const scope_node& scope) {
       { E(asleep, how) } noexcept;
       // The list through which it offers.
@@ -36,41 +37,41 @@ concept worker_engine =
       { seen.tasks() } noexcept -> std::same_as<const steal_list&>;
 
       // Null, or the reason why forks cannot be found on the stack in this process.
-      { E::obstacle() } noexcept -> std::same_as<const char*>;
+      { E::unavailable_reason() } noexcept -> std::same_as<const char*>;
       // True if this engine finds them there. Otherwise they are pushed, and pushed() is where.
-      { seen.by_frames() } noexcept -> std::same_as<bool>;
+      { seen.uses_stack_scan() } noexcept -> std::same_as<bool>;
       { engine.pushed() } noexcept -> std::same_as<watermark_engine&>;
-      // The word for real::pool_place::mark, which the frames of forks read.
-      { seen.mark() } noexcept -> std::same_as<const void*>;
+      // The word for native::worker_binding::poll_word, which the frames of forks read.
+      { seen.poll_word() } noexcept -> std::same_as<const void*>;
       // How deep the owner is now, for steal_list::enter(). Its later forks are deeper.
       { seen.depth() } noexcept -> std::same_as<std::uint64_t>;
 
       // From now on the owner's forks are below this frame.
-      { engine.begin_on_stack(frame) } noexcept;
+      { engine.begin(frame) } noexcept;
       // The owner is a thread of the pool.
       { engine.begin_thread() } noexcept;
       // The owner begins, or ends, to execute something that may fork.
-      { engine.runs(begins) } noexcept;
-      // The owner is in another pool, until go_on().
-      { engine.pause() } noexcept;
-      { engine.go_on() } noexcept;
+      { engine.set_running(begins) } noexcept;
+      // The owner is in another pool, until resume().
+      { engine.suspend() } noexcept;
+      { engine.resume() } noexcept;
       // Offers an async.
       { engine.offer(async, run, scope) } noexcept;
       // Offers all forks, before the owner sleeps.
       { engine.publish_all() } noexcept;
 
       // For thieves: true if the owner may have forks that it has not offered.
-      { seen.has_records() } noexcept -> std::same_as<bool>;
+      { seen.may_have_more() } noexcept -> std::same_as<bool>;
       // For thieves: offers them. Returns false if there may be others.
-      { engine.answer_for_owner() } noexcept -> std::same_as<bool>;
+      { engine.publish_for_owner() } noexcept -> std::same_as<bool>;
     };
 
 #if defined(MUSTER_BARRIER)
-using deque = barrier_engine<machine_stack>;
+using selected_engine = barrier_engine<machine_stack>;
 #else
-using deque = watermark_engine;
+using selected_engine = watermark_engine;
 #endif
 
-static_assert(worker_engine<watermark_engine> && worker_engine<deque>);
+static_assert(worker_engine<watermark_engine> && worker_engine<selected_engine>);
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -4,17 +4,40 @@
 // parking.hpp: where threads of a pool sleep until they get a token, and the workers that sleep for lack of work, which
 // are woken one by one.
 //
-// A sleeper announces itself, asks all workers, checks a last time, and sleeps. A worker that offers work reads the
-// count after a full fence. So either the sleeper's last check finds the work, or the worker finds the sleeper counted.
+// A sleeper announces itself, requests work of all workers, checks a last time, and sleeps. A worker that offers work
+// reads the count after a full fence. So either the sleeper's last check finds the work, or the worker finds the
+// sleeper counted.
 #pragma once
 
-#include <muster/base/brief_wait.hpp>  // brief_wait
-#include <muster/base/sync.hpp>        // sync::atomic, sync::futex_wait
-#include <muster/base/wait.hpp>        // siblings
+#include <muster/base/detail/brief_wait.hpp>  // brief_wait
+#include <muster/base/detail/siblings.hpp>    // siblings, waiter
+#include <muster/base/sync.hpp>               // sync::atomic, sync::futex_wait
+#include <muster/base/wait.hpp>               // wait::park
 
 #include <cstdint>  // std::uint32_t
 
 namespace muster::inline MUSTER_ABI::detail {
+
+/// Sleeps until the word does not hold `expected` any more and another thread wakes the sleepers; may return earlier.
+/// Returns false if the deadline has passed.
+inline bool sleep_on(sync::atomic<std::uint32_t>& word, std::uint32_t expected, deadline until) noexcept {
+  class fiber_waiter final : public waiter {
+   public:
+    fiber_waiter(sync::atomic<std::uint32_t>& at, std::uint32_t holds, deadline end) noexcept
+        : waiter(wait::park{}, end), at_(at), holds_(holds) {}
+    bool ready() noexcept override { return at_.load(std::memory_order_relaxed) != holds_; }
+    void announce(futex_words& words) noexcept override { words.add({&at_, holds_, ~0U, futex_scope::process}, false); }
+
+   private:
+    sync::atomic<std::uint32_t>& at_;
+    const std::uint32_t holds_;
+  };
+  if (siblings* const others = siblings::of_caller(); others != nullptr) {
+    fiber_waiter one(word, expected, until);
+    return others->wait(one);
+  }
+  return sync::futex_wait(word, expected, ~0U, until, futex_scope::process) != futex_reason::timed_out;
+}
 
 /// A thread sleeps here until another gives it a token. Outlives every thread that may give one.
 class parker {
@@ -24,14 +47,8 @@ class parker {
   /// The same, until a deadline. Returns true if it took a token.
   bool park_until(deadline until) noexcept {
     // (1) acquire: pairs with (2). The sleeper sees all writes before the token.
-    while (token_.exchange(0, std::memory_order_acquire) == 0) {
-      if (siblings* const others = siblings::of_caller(); others != nullptr) {
-        fiber_waiter one(*this, until);
-        if (!others->wait(one)) return false;
-      } else if (sync::futex_wait(token_, 0, ~0U, until, futex_scope::process) == futex_reason::timed_out) {
-        return false;
-      }
-    }
+    while (token_.exchange(0, std::memory_order_acquire) == 0)
+      if (!sleep_on(token_, 0, until)) return false;
     return true;
   }
   void unpark() noexcept {
@@ -42,17 +59,6 @@ class parker {
 
  private:
   friend class idle_workers;
-  class fiber_waiter final : public waiter {
-   public:
-    fiber_waiter(const parker& place, deadline end) noexcept : waiter(wait::park{}, end), place_(place) {}
-    bool ready() noexcept override { return place_.token_.load(std::memory_order_relaxed) != 0; }
-    void announce(futex_words& words) noexcept override {
-      words.add({&place_.token_, 0, ~0U, futex_scope::process}, false);
-    }
-
-   private:
-    const parker& place_;
-  };
   sync::atomic<std::uint32_t> token_{0};
   parker* next_ = nullptr;  // in the list of idle workers
 };
@@ -88,8 +94,8 @@ class idle_workers {
     first_ = &place;
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     lock_.unlock();
-    // (5) full_fence: pairs with steal_list.hpp (3), scheduler.hpp (4, 5). If a thread does not see the count, the last
-    // check sees that thread's work.
+    // (5) full_fence: pairs with steal_list.hpp (3), scheduler.hpp (4, 5, 11, 13). If a thread does not see the count,
+    // the last check sees that thread's work.
     sync::full_fence();
   }
   /// Ends the announcement, because there is work. Takes the token if one has been given meanwhile.

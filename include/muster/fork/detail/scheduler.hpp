@@ -12,6 +12,12 @@
 //            holds. After a fifth of a millisecond without such work it sleeps, and checks again after 1, 2, 4, 8, 8,
 //            ... ms. If the pool may have substitutes, another thread replaces it, and it sleeps until its wait is
 //            over.
+// Injected   a worker without work also takes functions that were given to the pool from anywhere. From the first of
+//            them on, the pool has one thread more, the standby. It is a worker while no thread is inside run();
+//            otherwise it leaves the forks to the others and only executes injected functions that no idle worker
+//            takes.
+// Announced  each thread of the pool executes an announcement once, when it next looks for work, before it takes
+//            anything else. Announcements wake all threads, retired ones included.
 // Workers    are created when a thread enters, and kept for reuse when it leaves.
 // Stacks     a thread's stack is reserved, not touched: it uses memory as deep as the program calls. A thread that has
 //            slept for a second returns it.
@@ -21,16 +27,20 @@
 //            thread-local data and its locks; a parked stack that another thread resumes would lose the latter two.
 #pragma once
 
-#include <muster/base/inside.hpp>          // inside
-#include <muster/base/kernel_thread.hpp>   // kernel_thread
-#include <muster/base/process.hpp>         // process_generation
-#include <muster/base/stack_bounds.hpp>    // current_stack
-#include <muster/base/stack_overflow.hpp>  // stack_overflow
-#include <muster/base/thread.hpp>          // own_place
-#include <muster/base/time.hpp>            // how long it has looked
-#include <muster/fork/detail/engine.hpp>   // deque
-#include <muster/fork/detail/parking.hpp>  // idle_workers, parker
-#include <muster/fork/detail/task.hpp>     // task, completion_count
+#include <muster/base/detail/os_thread.hpp>       // os_thread
+#include <muster/base/detail/process.hpp>         // process_generation
+#include <muster/base/detail/reentrancy.hpp>      // reentrancy_scope
+#include <muster/base/detail/stack_bounds.hpp>    // current_stack
+#include <muster/base/detail/stack_overflow.hpp>  // stack_overflow
+#include <muster/base/detail/thread_state.hpp>    // worker_slot
+#include <muster/base/detail/time.hpp>            // how long it has looked
+#include <muster/base/parallelism.hpp>            // pin_this_thread
+#include <muster/fork/detail/engine.hpp>          // selected_engine
+#include <muster/fork/detail/group_count.hpp>     // group_count
+#include <muster/fork/detail/injector.hpp>        // injector
+#include <muster/fork/detail/parking.hpp>         // idle_workers, parker
+#include <muster/fork/detail/task.hpp>            // task, completion_count
+#include <muster/fork/detail/trace.hpp>           // traced
 
 #include <algorithm>     // std::min
 #include <array>         // the workers
@@ -38,15 +48,26 @@
 #include <compare>       // async_index
 #include <cstddef>       // std::size_t
 #include <cstdint>       // std::uint64_t
+#include <exception>     // std::exception_ptr
+#include <functional>    // thread_life
 #include <mutex>         // making workers
 #include <stdexcept>     // std::length_error, std::logic_error
+#include <string>        // thread_life
 #include <system_error>  // std::system_error
-#include <utility>       // std::exchange
+#include <utility>       // std::exchange, std::move
 #include <vector>        // free workers
 
 namespace muster::inline MUSTER_ABI::detail {
 
 class pool_core;
+class worker;
+
+/// How the threads of a pool begin and end. The functions get the worker's index.
+struct thread_life {
+  std::string name;  // empty: that of the thread that creates them
+  bool pin = false;
+  std::function<void(unsigned)> on_start, on_end;  // may be empty
+};
 
 /// The position of an async in the order of its scope: the number that the scope's owner had started then, including
 /// this one; and, if another thread started it, the number that other threads had started.
@@ -57,26 +78,52 @@ struct async_index {
 };
 
 /// An async that is being executed, and its scope; a list on the stack, innermost first.
-struct async_place {
+struct running_async {
   const scope_node* scope;
   async_index index;
-  const async_place* outer;
+  const running_async* outer;
+};
+
+/// A function that each thread of a pool calls once.
+class announcement {
+ public:
+  /// Returns the exception that the function has thrown, or null.
+  using action = std::exception_ptr (*)(announcement&, worker&) noexcept;
+  explicit announcement(action to_run) noexcept : run_(to_run) {}
+  announcement(const announcement&) = delete;
+  announcement& operator=(const announcement&) = delete;
+
+  std::exception_ptr run(worker& on) noexcept { return run_(*this, on); }
+  /// The announcement may not exist afterwards. Called in the code of the thread, since the library of the function may
+  /// be unloaded then.
+  void end(std::exception_ptr error) noexcept { open_.end(std::move(error)); }
+  /// Rethrows the first exception, when all calls have ended.
+  void rethrow() {
+    if (const std::exception_ptr thrown = open_.take_error(); thrown != nullptr) std::rethrow_exception(thrown);
+  }
+
+ private:
+  friend class pool_core;
+  const action run_;
+  group_count open_;          // calls that have not ended
+  std::uint64_t number_ = 0;  // under the pool's lock, as everything below
+  announcement* next_ = nullptr;
 };
 
 class worker {
  public:
-  worker(pool_core& of, unsigned at, idle_workers& asleep, const deque_options& how) noexcept
+  worker(pool_core& of, unsigned at, idle_workers& asleep, const engine_options& how) noexcept
       : forks(asleep, how), pool(of), number(at), dice_(at * 0x9e3779b97f4a7c15ULL + 1) {}
 
   /// Returns null, or the reason why forks cannot be found on the stack.
-  static const char* no_barrier() noexcept { return deque::obstacle(); }
+  static const char* barrier_unavailable_reason() noexcept { return selected_engine::unavailable_reason(); }
   /// Returns the calling thread's worker, or null. Each fiber has its own.
-  static worker* current() noexcept { return static_cast<worker*>(real::own_place().worker); }
+  static worker* current() noexcept { return static_cast<worker*>(native::worker_slot().worker); }
 
   /// True if a thief requests work of this worker, so that its next fork will be published.
-  MUSTER_HOT bool work_requested() const noexcept { return forks.tasks().is_asked(); }
+  MUSTER_HOT bool work_requested() const noexcept { return forks.tasks().work_requested(); }
   /// Requests work of this worker. Called by thieves, and by its own loops.
-  void request_work() noexcept { forks.tasks().ask(); }
+  void request_work() noexcept { forks.tasks().request_work(); }
   bool has_offers() const noexcept { return forks.tasks().offers(); }
   /// The number of workers that the pool has had so far.
   inline unsigned pool_size() const noexcept;
@@ -85,10 +132,17 @@ class worker {
   MUSTER_COLD inline void await(task& r) noexcept;
   /// Waits until all asyncs of the scope have ended. Meanwhile executes asyncs offered for it, or for scopes within it.
   MUSTER_COLD inline void await(const scope_node& scope, completion_count& open) noexcept;
-  /// True if an async should be queued rather than run immediately: another worker asks, or would find few. A queued
-  /// async that this worker executes counts until it ends, so that the top of a recursion is queued.
-  bool wants_stock() const noexcept;
-  bool can_make_owners_answer() const noexcept;
+  /// Waits until target.is_over(). Meanwhile calls target.execute_some(this), which returns true if it has executed
+  /// something, and executes parts of the injected function target.executed(). Sleeps in target.sleep(deadline), which
+  /// may return early.
+  template <class Target>
+  void await_injected(Target& target);
+  /// Executes a function that the caller has taken from the pool's injector.
+  void execute_injected(injected& one) noexcept;
+  /// True if an async should be queued rather than run immediately: another worker requests work, or would find little.
+  /// A queued async that this worker executes counts until it ends, so that the top of a recursion is queued.
+  bool should_queue() const noexcept;
+  bool can_publish_for_owners() const noexcept;
   /// Lets nested asyncs run immediately for a further part of the stack, from here on. Returns the previous floor.
   MUSTER_HOT std::uintptr_t allow_depth() noexcept;
   /// True if the stack is so deep that an async should be queued rather than run immediately.
@@ -100,18 +154,22 @@ class worker {
   /// For a thread with nothing on its stack: sleeps until its place is given a token. After a second, returns the
   /// unused part of its stack to the system.
   void sleep_deeply() noexcept {
+    const traced slice(trace, slice_kind::sleep);
     if (place.park_until(clock::now() + std::chrono::seconds(1))) return;
     release_unused_stack();
     place.park();
   }
 
-  deque forks;
+  selected_engine forks;
   pool_core& pool;
   const unsigned number;
+  bool is_standby = false;
+  std::uint64_t heard = 0;  // of a thread of the pool: the number of the last announcement that it has executed
   parker place;
-  const async_place* within = nullptr;
+  const running_async* within = nullptr;
   std::uintptr_t floor = 0;         // an address in the stack: asyncs that run below it are deep
   std::uintptr_t lowest_floor = 0;  // three quarters of the stack are above it; 0 where the stack is not known
+  trace_track* trace = nullptr;     // null unless the program is traced
 
  private:
   using clock = std::chrono::steady_clock;
@@ -119,12 +177,27 @@ class worker {
 
   MUSTER_COLD inline bool is_too_deep() noexcept;
   template <class Steal>
-  bool execute(const deque& from, Steal steal) noexcept;
+  bool execute(const worker& from, Steal steal) noexcept;
+  template <class Run>
+  void execute_as(theft& now, Run run) noexcept;
+  bool execute_next_injected() noexcept;
+  void execute_announced() noexcept;
   template <class Steal>
   bool steal_and_execute(Steal steal) noexcept;
-  /// Answers for a random worker, which may not answer itself. Returns true if it offers something now.
-  bool answer_for_anybody() noexcept;
-  bool sleep_in_join(clock::duration nap) noexcept;
+  /// Publishes for a random worker, which may not do so itself. Returns true if it offers something now.
+  bool publish_for_any_owner() noexcept;
+  template <class Sleep>
+  bool sleep_in_join(clock::duration nap, Sleep sleep) noexcept;
+  /// For a task or a scope that gives the token when it ends. Returns true if it has ended.
+  template <class Awaited>
+  bool sleep_in_join_until_ended(clock::duration nap, Awaited& it) noexcept {
+    if (sleep_in_join(nap, [this](deadline until) noexcept { return place.park_until(until); })) return true;
+    if (it.withdraw()) return false;
+    place.park();
+    return true;
+  }
+  template <class IsOver, class ExecuteSome, class Sleep>
+  void await_by(IsOver is_over, ExecuteSome execute_some, Sleep sleep);
   bool sleep(clock::duration nap) noexcept;
   unsigned roll(unsigned sides) noexcept {
     dice_ ^= dice_ << 13U;
@@ -134,45 +207,162 @@ class worker {
   }
 
   std::uint64_t dice_;
-  unsigned own_stock_ = 0;  // queued asyncs of its own that it is executing
+  unsigned running_queued_ = 0;  // queued asyncs of its own that it is executing
 };
 
 class pool_core {
  public:
   static constexpr unsigned most_workers = 1024, most_threads = 960;  // the rest is for threads that call run()
 
-  pool_core(const deque_options& how, std::size_t stack_bytes, unsigned substitutes) noexcept
-      : forks(how), stack_bytes_(stack_bytes), most_substitutes_(substitutes) {
+  pool_core(const engine_options& how, std::size_t stack_bytes, unsigned substitutes, thread_life life)
+      : forks(how),
+        injected_functions(*new injector(this, made_in_)),
+        stack_bytes_(stack_bytes),
+        most_substitutes_(substitutes),
+        life_(std::move(life)),
+        trace_(pool_trace::make(life_.name).release()) {
     sync::asymmetric_fences();  // the first call takes milliseconds if there are threads already
   }
   pool_core(const pool_core&) = delete;
   pool_core& operator=(const pool_core&) = delete;
-  /// Ends the threads. No thread may be inside run().
+  /// Drops the injected functions that no thread has taken, and ends the threads. No thread may be inside run().
   ~pool_core() {
+    MUSTER_CHECK(
+        worker::current() == nullptr || &worker::current()->pool != this,
+        "pool::~pool: called by a thread inside the pool, which would wait for itself; end it on another thread");
     if (is_ours()) {
+      injected_functions.close();
+      while (injected* const one = injected_functions.take()) one->drop();
       // (3) release: pairs with (7).
       over.store(true, std::memory_order_release);
-      // (4) full_fence: pairs with parking.hpp (5). A worker that announces itself later sees that it is over.
+      // (4) full_fence: pairs with (10) and parking.hpp (5). A worker that announces itself later sees that it is over.
       sync::full_fence();
       while (asleep.anyone()) asleep.wake_one();
+      wake_standby();
       {
         const std::lock_guard lock(mutex_);
         for (parker* one : spare_) one->unpark();
       }
-      for (kernel_thread& one : threads_) one.join();
+      for (os_thread& one : threads_) one.join();
+      injected_functions.await_guests();
+      delete trace_;  // writes it; a child must not, and leaves it behind
     }
     for (unsigned i = 0; i < made(); ++i) delete &at(i);
+    injected_functions.release();
   }
 
+  /// Gives a function to the pool. Returns false if the pool is ending.
+  bool inject(injected& one, injected_group* group = nullptr, bool nested = false) noexcept {
+    if (!injected_functions.put(one, group, nested)) return false;
+    wake_for_injected();
+    return true;
+  }
+  /// The same for a function that the caller, a thread inside the pool, executes later if no other worker does. So the
+  /// standby is neither created nor woken while it is superfluous.
+  bool share(injected& one, injected_group& group) noexcept {
+    if (!injected_functions.put(one, &group, true)) return false;
+    wake_for_injected(false);
+    return true;
+  }
+  /// The same for several. One worker is woken, which wakes the next.
+  bool share(injected_chain& those) noexcept {
+    if (!injected_functions.put(those)) return false;
+    wake_for_injected(false);
+    return true;
+  }
+  /// Called after an injected function has been given to the pool, which has not ended yet. `needed`: the standby must
+  /// execute it if there is no other idle worker.
+  inline void wake_for_injected(bool needed = true) noexcept;
+  /// True if a thread may sleep that executes injected functions.
+  bool may_wake() const noexcept { return asleep.anyone() || standby_sleeps_.load(std::memory_order_relaxed); }
+  /// Announces a function to all threads that the pool has now. The caller, which is none of them, calls it as well.
+  void announce(announcement& one) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      one.number_ = announced_.load(std::memory_order_relaxed) + 1;
+      announcement** end = &announcements_;
+      while (*end != nullptr) end = &(*end)->next_;
+      *end = &one;
+      for (std::size_t calls = threads_.size() + 1; calls > 0; --calls) one.open_.begin();
+      announced_.store(one.number_, std::memory_order_relaxed);
+      for (; !spare_.empty(); spare_.pop_back()) {
+        spare_.back()->unpark();
+        surplus_.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+    // (13) full_fence: pairs with (10) and parking.hpp (5). A thread that is about to sleep sees the number, or we see
+    // the sleeper.
+    sync::full_fence();
+    while (asleep.anyone()) asleep.wake_one();
+    wake_standby();
+  }
+  /// Waits until all calls of it have ended.
+  void await(announcement& one) noexcept {
+    while (!one.open_.is_over()) one.open_.sleep(no_deadline, [] { return false; });
+    const std::lock_guard lock(mutex_);
+    announcement** at = &announcements_;
+    while (*at != &one) at = &(*at)->next_;
+    *at = one.next_;
+  }
+  /// True if there are announcements that a thread of the pool has not executed. Relaxed: the lock orders the rest.
+  bool has_announced(const worker& to) const noexcept { return announced_.load(std::memory_order_relaxed) != to.heard; }
+  /// Returns the next one for a thread of the pool, or null.
+  announcement* next_announced(worker& to) noexcept {
+    const std::lock_guard lock(mutex_);
+    announcement* one = announcements_;
+    while (one != nullptr && one->number_ <= to.heard) one = one->next_;
+    to.heard = one != nullptr ? one->number_ : announced_.load(std::memory_order_relaxed);
+    return one;
+  }
+
+  /// Called by a worker that has taken something: there may be more.
+  void wake_another() noexcept {
+    if (!anybody_offers()) return;
+    if (asleep.anyone()) asleep.wake_one();
+    else if (injected_functions.has_any()) wake_standby();
+  }
+  /// True for the standby while other threads are inside run().
+  bool is_superfluous(const worker& one) const noexcept {
+    return one.is_standby && callers_.load(std::memory_order_relaxed) != 0;
+  }
+  /// The superfluous standby sleeps until there is an injected function.
+  void stand_by(worker& one) noexcept {
+    wake_another();  // it may have been woken for what it leaves to others
+    // (8) release: pairs with (9).
+    standby_sleeps_.store(true, std::memory_order_release);
+    // (10) full_fence: pairs with (4), (11), (13).
+    sync::full_fence();
+    if (!injected_functions.has_any() && !over.load(std::memory_order_relaxed) && !has_announced(one))
+      return one.sleep_deeply();
+    if (!standby_sleeps_.exchange(false, std::memory_order_relaxed)) one.place.park();
+  }
+  /// Returns true if the standby slept.
+  bool wake_standby() noexcept {
+    // (9) acquire: pairs with (8).
+    const bool slept =
+        standby_sleeps_.load(std::memory_order_relaxed) && standby_sleeps_.exchange(false, std::memory_order_acquire);
+    if (slept) standby_->place.unpark();
+    return slept;
+  }
+  /// A thread enters or leaves run().
+  void count_caller(bool enters) noexcept { callers_.fetch_add(enters ? 1U : ~0U, std::memory_order_relaxed); }
+
   /// Starts a worker thread. Throws std::system_error if the system cannot create one.
-  void start() {
+  void start(bool as_standby = false) {
     worker* const one = made() < most_threads ? take() : nullptr;
-    if (one == nullptr) throw std::system_error(EAGAIN, std::generic_category(), "a pool has no more than 960 threads");
+    if (one == nullptr)
+      throw std::system_error(EAGAIN, std::generic_category(),
+                              "pool: it already has 960 threads, the most that it can have");
     try {
       const std::lock_guard lock(mutex_);
+      if (over.load(std::memory_order_relaxed)) throw std::system_error(EAGAIN, std::generic_category());
       threads_.reserve(threads_.size() + 1);
-      threads_.emplace_back(stack_bytes_, inheritance_, run_, one);
+      one->is_standby = as_standby;
+      one->heard = announced_.load(std::memory_order_relaxed);
+      if (as_standby) standby_ = one;
+      threads_.emplace_back(stack_bytes_, attributes_, run_, one);
     } catch (...) {
+      one->is_standby = false;
       give_back(*one);
       throw;
     }
@@ -192,10 +382,11 @@ class pool_core {
     free_.reserve(n + 1);   // so that give_back does not allocate
     spare_.reserve(n + 1);  // nor retire_surplus
     auto* const one = new worker(*this, n, asleep, forks);
+    if (trace_ != nullptr) one->trace = trace_->add_track(n);
     workers_[n] = one;
     // (1) release: pairs with (2). A thread that sees the number finds the worker.
     made_.store(n + 1, std::memory_order_release);
-    // (5) full_fence: pairs with parking.hpp (5). A worker that is about to sleep has not asked this one.
+    // (5) full_fence: pairs with parking.hpp (5). A worker that is about to sleep has requested no work of this one.
     sync::full_fence();
     if (asleep.anyone()) one->request_work();
     reenter_pool();
@@ -224,8 +415,8 @@ class pool_core {
   void end_child_that_waits() const noexcept {
     if (!is_ours())
       fail_check(
-          "a child process waits for a thread of its parent, which has taken half of a fork, or an async; a child that "
-          "is cloned inside pool::run must not return to where these end: let it call exec, or _exit",
+          "fork2: a child process joins a fork or an async that a thread of its parent executes, so the join would "
+          "never end; a process forked inside pool::run must call exec or _exit before it returns to a join",
           __FILE__, __LINE__);
   }
 
@@ -235,15 +426,15 @@ class pool_core {
   }
   worker& at(unsigned n) const noexcept { return *workers_[n]; }
 
-  /// Asks all workers but `one`, the caller.
-  void ask_others(const worker& one) noexcept {
+  /// Requests work of all workers but `one`, the caller.
+  void request_from_others(const worker& one) noexcept {
     for (unsigned i = 0; i < made(); ++i)
       if (&at(i) != &one) at(i).request_work();
   }
   bool anybody_offers() const noexcept {
     for (unsigned i = 0; i < made(); ++i)
       if (at(i).has_offers()) return true;
-    return false;
+    return injected_functions.has_any();
   }
 
   // --- Substitutes, if the pool may have any. A worker that sleeps in a join lets another thread use its processor.
@@ -279,10 +470,11 @@ class pool_core {
   void substitute_done() noexcept { surplus_.fetch_add(1, std::memory_order_relaxed); }
   /// Called by a worker that looks for work. If there are too many threads, sleeps until it is needed and returns true.
   bool retire_surplus(worker& one) noexcept {
-    if (surplus_.load(std::memory_order_relaxed) == 0) return false;
+    if (surplus_.load(std::memory_order_relaxed) == 0 || one.is_standby) return false;
     {
       const std::lock_guard lock(mutex_);
       if (surplus_.load(std::memory_order_relaxed) == 0 || over.load(std::memory_order_relaxed)) return false;
+      if (has_announced(one)) return false;
       surplus_.fetch_sub(1, std::memory_order_relaxed);
       spare_.push_back(&one.place);
     }
@@ -292,26 +484,37 @@ class pool_core {
     return true;
   }
 
-  const deque_options forks;  // how workers keep their forks
+  const unsigned made_in_ = process_generation();
+  const engine_options forks;  // how workers keep their forks
   idle_workers asleep;
   sync::atomic<bool> over{false};
+  injector& injected_functions;  // futures refer to it as well
 
  private:
+  inline void start_standby() noexcept;
+
   static void* run_thread(void* as) noexcept;
 
   // The function of the library that creates the pool. Another library that starts a thread may be unloaded earlier.
   void* (*const run_)(void* as) noexcept = &run_thread;
   const std::size_t stack_bytes_;
   const unsigned most_substitutes_;  // threads that may be created beyond the pool's own
-  const inheritance inheritance_;    // of the thread that creates the pool; all its threads get it
-  const unsigned made_in_ = process_generation();
+  const thread_life life_;
+  pool_trace* const trace_;             // null unless the program is traced
+  const thread_attributes attributes_;  // of the thread that creates the pool; all its threads get it
   std::mutex mutex_;
   std::vector<worker*> free_;
-  std::vector<parker*> spare_;         // of retired threads
-  unsigned substitutes_ = 0;           // created so far; under the lock
-  sync::atomic<unsigned> surplus_{0};  // decreases only under the lock
+  std::vector<parker*> spare_;                // of retired threads
+  announcement* announcements_ = nullptr;     // not ended, oldest first; under the lock
+  sync::atomic<std::uint64_t> announced_{0};  // the number of the last one; changed under the lock
+  unsigned substitutes_ = 0;                  // created so far; under the lock
+  sync::atomic<unsigned> surplus_{0};         // decreases only under the lock
+  worker* standby_ = nullptr;
+  sync::atomic<bool> has_standby_{false};  // it has been created, or cannot be
+  sync::atomic<bool> standby_sleeps_{false};
+  sync::atomic<unsigned> callers_{0};  // threads inside run()
   sync::atomic<unsigned> here_{0};     // workers whose thread exists and is not in another pool
-  std::vector<kernel_thread> threads_;
+  std::vector<os_thread> threads_;
   sync::atomic<unsigned> made_{0};
   std::array<worker*, most_workers> workers_{};
 };
@@ -319,9 +522,9 @@ class pool_core {
 /// While it lives, the calling thread is a worker of the pool.
 class entered_pool {
  public:
-  explicit entered_pool(worker& as) : self(&as), outer_(real::own_place()), inside_(&as.pool) {
-    self->forks.begin_on_stack(this);
-    real::own_place() = {self, self->forks.mark()};
+  explicit entered_pool(worker& as) : self(&as), outer_(native::worker_slot()), inside_(&as.pool) {
+    self->forks.begin(this);
+    native::worker_slot() = {self, self->forks.poll_word()};
     const stack_bounds stack = current_stack();
     const auto lowest = reinterpret_cast<std::uintptr_t>(stack.lowest);
     self->lowest_floor = lowest + (reinterpret_cast<std::uintptr_t>(stack.end) - lowest) / 4;
@@ -329,13 +532,19 @@ class entered_pool {
   }
   explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {
     runs_ = true;
-    self->forks.runs(true);
+    running_.begin(self->trace, slice_kind::run);
+    core.count_caller(true);
+    self->forks.set_running(true);
   }
   ~entered_pool() {
-    if (runs_) self->forks.runs(false);
-    real::own_place() = outer_;
+    running_.end();
+    if (runs_) {
+      self->forks.set_running(false);
+      self->pool.count_caller(false);
+    }
+    native::worker_slot() = outer_;
     if (worker* const outer = worker::current(); runs_ && outer != nullptr) {
-      outer->forks.go_on();
+      outer->forks.resume();
       outer->pool.reenter_pool();
     }
     self->pool.give_back(*self);
@@ -351,30 +560,36 @@ class entered_pool {
     worker* const self = core.take();
     if (self == nullptr)
       throw std::length_error(
-          "pool::run: the pool's 1024 places are taken, by its own threads and by calls of run(): let fewer be inside "
-          "at once, or use several pools");
+          "pool::run: all 1024 places of the pool are taken, by its own threads and by threads inside run(); let fewer "
+          "threads call run() at once, or use several pools");
     if (worker* const outer = worker::current()) {
-      outer->forks.pause();
+      outer->forks.suspend();
       outer->pool.leave_pool();
     }
     return *self;
   }
 
-  const real::pool_place outer_;
+  const native::worker_binding outer_;
   bool runs_ = false;
-  const inside inside_;  // makes fibers save and restore the place
+  traced running_;                 // if it runs
+  const reentrancy_scope inside_;  // makes fibers save and restore the place
 };
 
 inline void* pool_core::run_thread(void* as) noexcept {
   auto* const self = static_cast<worker*>(as);
-  self->pool.inheritance_.take();
+  self->pool.attributes_.take();
   stack_overflow::watch();
   stack_overflow::names() = []() noexcept -> const char* {
     return "that of a pool's thread; give it a larger one (pool_options::stack_bytes)";
   };
+  const thread_life& life = self->pool.life_;
+  if (!life.name.empty()) name_this_thread(life.name, self->number);
+  if (life.pin) pin_this_thread(self->number + 1);  // the first processor is for the thread that calls run()
   const entered_pool here(*self);
   here.self->forks.begin_thread();
+  if (life.on_start) life.on_start(self->number);
   here.self->work();
+  if (life.on_end) life.on_end(self->number);
   return nullptr;
 }
 
@@ -405,70 +620,148 @@ class waiting_time {
   unsigned looks_ = 0;
 };
 
+inline void pool_core::wake_for_injected(bool needed) noexcept {
+  // (11) full_fence: pairs with (10), (12), group_count.hpp (1) and parking.hpp (5). A thread that is about to sleep
+  // sees the function, or we see the sleeper.
+  sync::full_fence();
+  if (needed && !has_standby_.load(std::memory_order_relaxed)) [[unlikely]]
+    start_standby();
+  if (((needed && !asleep.anyone()) || callers_.load(std::memory_order_relaxed) == 0) && wake_standby()) return;
+  if (asleep.anyone()) asleep.wake_one();
+}
+
+/// If the pool has no thread at all, and the system cannot create one, the caller executes the functions.
+inline void pool_core::start_standby() noexcept {
+  if (has_standby_.exchange(true, std::memory_order_relaxed)) return;
+  try {
+    start(true);
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (threads_.size() > substitutes_) return;
+    }
+    has_standby_.store(false, std::memory_order_relaxed);
+    // (12) full_fence: pairs with (11). We find the functions of threads that have relied on this one.
+    sync::full_fence();
+    try {
+      if (worker* const now = worker::current(); now != nullptr && &now->pool == this) {
+        while (injected* const one = injected_functions.take()) now->execute_injected(*one);
+      } else {
+        const entered_pool here(*this);
+        while (injected* const one = injected_functions.take()) here.self->execute_injected(*one);
+      }
+    } catch (...) {
+      return;  // there is no place left: threads that wait for the functions execute them
+    }
+  }
+}
+
 /// `steal` takes a record from `from` and notes it, or returns null.
 template <class Steal>
-bool worker::execute(const deque& from, Steal steal) noexcept {
+bool worker::execute(const worker& from, Steal steal) noexcept {
   const std::uint64_t since = cycles();
   theft now;
   task* const r = steal(now);
   if (r == nullptr) return false;
-  forks.tasks().enter(now, forks.depth());
-  // This worker may just have been woken: there may be work for another sleeper.
-  if (pool.asleep.anyone() && pool.anybody_offers()) pool.asleep.wake_one();
-  const async_place* const here = std::exchange(within, nullptr);
-  if (&from != &forks) {
-    steal_counts::add(forks.tasks().counts.thefts, 1);
-    steal_counts::add(forks.tasks().counts.taking, cycles() - since);
-  }
-  forks.runs(true);
-  const std::uintptr_t outer_floor = allow_depth();
-  r->run();
-  floor = outer_floor;
-  forks.runs(false);
-  within = here;
-  forks.tasks().leave(now);
+  execute_as(now, [&] {
+    if (&from != this) {
+      steal_counts::add(forks.tasks().counts.thefts, 1);
+      steal_counts::add(forks.tasks().counts.taking, cycles() - since);
+    }
+    const traced slice(trace,
+                       now.of == r     ? slice_kind::stolen_fork
+                       : &from != this ? slice_kind::stolen_async
+                                       : slice_kind::queued_async,
+                       from.number);
+    r->run();
+  });
   return true;
 }
 
-/// Tries all workers, beginning with a random one. `steal` takes from a deque, as in execute().
+/// `run` executes what this worker has taken, as the theft `now`.
+template <class Run>
+void worker::execute_as(theft& now, Run run) noexcept {
+  forks.tasks().enter(now, forks.depth());
+  // This worker may just have been woken: there may be work for another sleeper.
+  if (pool.may_wake()) pool.wake_another();
+  const running_async* const here = std::exchange(within, nullptr);
+  forks.set_running(true);
+  const std::uintptr_t outer_floor = allow_depth();
+  run();
+  floor = outer_floor;
+  forks.set_running(false);
+  within = here;
+  forks.tasks().leave(now);
+}
+
+inline void worker::execute_injected(injected& one) noexcept {
+  theft now{.of = one.of(), .around = forks.tasks().newest_theft(), .level = forks.tasks().level()};
+  execute_as(now, [&] {
+    const traced slice(trace, slice_kind::task);
+    one.run();
+  });
+}
+
+inline bool worker::execute_next_injected() noexcept {
+  injected* const one = pool.injected_functions.take();
+  if (one != nullptr) execute_injected(*one);
+  return one != nullptr;
+}
+
+inline void worker::execute_announced() noexcept {
+  while (announcement* const one = pool.next_announced(*this)) {
+    theft now{.of = one};
+    std::exception_ptr error;
+    execute_as(now, [&] {
+      const traced slice(trace, slice_kind::call);
+      error = one->run(*this);
+    });
+    one->end(std::move(error));
+  }
+}
+
+/// Tries all workers, beginning with a random one. `steal` takes from an engine, as in execute().
 template <class Steal>
 bool worker::steal_and_execute(Steal steal) noexcept {
   const unsigned many = pool.made();
   const unsigned first = roll(many);
   for (unsigned i = 0; i < many; ++i) {
-    deque& victim = pool.at(first + i < many ? first + i : first + i - many).forks;
-    if (victim.tasks().offers() && execute(victim, [&](theft& noted) { return steal(victim, noted); })) return true;
+    worker& victim = pool.at(first + i < many ? first + i : first + i - many);
+    if (victim.has_offers() && execute(victim, [&](theft& noted) { return steal(victim.forks, noted); })) return true;
   }
   return false;
 }
 
-inline bool worker::answer_for_anybody() noexcept {
-  if (!can_make_owners_answer()) return false;
-  deque& victim = pool.at(roll(pool.made())).forks;
-  if (&victim != &forks && victim.has_records()) victim.answer_for_owner();
+inline bool worker::publish_for_any_owner() noexcept {
+  if (!can_publish_for_owners()) return false;
+  selected_engine& victim = pool.at(roll(pool.made())).forks;
+  if (&victim != &forks && victim.may_have_more()) victim.publish_for_owner();
   return victim.tasks().offers();
 }
 
-/// Sleeps until there is work, if no other worker has a record to steal. A worker that forks later sees that it is
-/// asked. (Without asymmetric fences, one that forks at this moment may see that only at its next fork or join.) If a
+/// Sleeps until there is work, if no other worker has a record to steal. A worker that forks later sees the
+/// request. (Without asymmetric fences, one that forks at this moment may see that only at its next fork or join.) If a
 /// worker may have unoffered records, because its stack cannot be walked now, sleeps for at most `nap` and returns
 /// false unless it was woken.
 inline bool worker::sleep(clock::duration nap) noexcept {
   pool.asleep.announce(place);
-  pool.ask_others(*this);
+  pool.request_from_others(*this);
   bool all = true;  // every record that could be stolen is offered
-  if (can_make_owners_answer()) {
-    // (6) heavy_fence: pairs with watermark.hpp (4). If we do not see a record, its worker sees that it is
-    // asked. Without asymmetric fences, time replaces the fence: stores made before the last nap are visible.
+  if (can_publish_for_owners()) {
+    // (6) heavy_fence: pairs with watermark.hpp (4). If we do not see a record, its worker sees the request.
+    // Without asymmetric fences, time replaces the fence: stores made before the last nap are visible.
     if (sync::asymmetric_fences()) sync::heavy_fence();
     else all = nap > first_nap;
     for (unsigned i = 0; i < pool.made(); ++i)
-      if (i != number && pool.at(i).forks.has_records()) all = pool.at(i).forks.answer_for_owner() && all;
+      if (i != number && pool.at(i).forks.may_have_more()) all = pool.at(i).forks.publish_for_owner() && all;
   }
   // (7) acquire: pairs with (3).
-  const bool needed = pool.anybody_offers() || pool.over.load(std::memory_order_acquire);
+  const bool needed = pool.anybody_offers() || pool.has_announced(*this) || pool.over.load(std::memory_order_acquire);
   if (!needed && all) return sleep_deeply(), true;
-  if (!needed && place.park_until(clock::now() + nap)) return true;
+  if (!needed) {
+    const traced slice(trace, slice_kind::sleep);
+    if (place.park_until(clock::now() + nap)) return true;
+  }
   pool.asleep.withdraw(place);
   return needed;
 }
@@ -476,12 +769,14 @@ inline bool worker::sleep(clock::duration nap) noexcept {
 inline void worker::work() noexcept {
   using namespace std::chrono_literals;
   auto hungry_since = clock::now();
-  auto asked = clock::time_point{};
+  auto requested_at = clock::time_point{};
   auto took_unanswered = hungry_since;
   auto interval = clock::duration::zero();
   clock::duration nap = first_nap;
   // (7)
   while (!pool.over.load(std::memory_order_acquire)) {
+    if (pool.has_announced(*this)) [[unlikely]]
+      execute_announced();
     if (pool.retire_surplus(*this)) {
       hungry_since = took_unanswered = clock::now();
       continue;
@@ -489,23 +784,42 @@ inline void worker::work() noexcept {
     if (siblings* const others = siblings::of_caller(); others != nullptr) [[unlikely]]
       others->run();  // fibers that a task has left behind
     const auto found = clock::now();
+    const bool injected_first = pool.injected_functions.has_any() && roll(2) == 0;  // neither starves
+    if (pool.is_superfluous(*this) || injected_first) {
+      if (execute_next_injected()) {
+        hungry_since = took_unanswered = clock::now();
+        nap = first_nap;
+        continue;
+      }
+      if (pool.is_superfluous(*this)) {
+        pool.stand_by(*this);
+        hungry_since = took_unanswered = clock::now();
+        continue;
+      }
+    }
     const auto anything = [](const task&) { return true; };
-    if (steal_and_execute([&](deque& of, theft& noted) { return of.tasks().steal(number, noted, anything); })) {
+    if (steal_and_execute(
+            [&](selected_engine& of, theft& noted) { return of.tasks().steal(number, noted, anything); })) {
       hungry_since = took_unanswered = clock::now();
       nap = first_nap;
       // A task of less than a microsecond does not pay for the steal.
       interval = hungry_since - found < 1us ? std::min<clock::duration>(2 * interval + 2us, 100us) : 0us;
-      asked = hungry_since;
+      requested_at = hungry_since;
       continue;
     }
-    if (found - asked >= interval) {
-      pool.ask_others(*this);
-      asked = found;
+    if (!injected_first && execute_next_injected()) {
+      hungry_since = took_unanswered = clock::now();
+      nap = first_nap;
+      continue;
+    }
+    if (found - requested_at >= interval) {
+      pool.request_from_others(*this);
+      requested_at = found;
       interval = std::max<clock::duration>(interval, 5us);
     }
     if (found - took_unanswered > 50us) {
       took_unanswered = found;
-      if (answer_for_anybody()) continue;
+      if (publish_for_any_owner()) continue;
     }
     if (found - hungry_since > 1ms) {
       if (sleep(nap)) {
@@ -523,83 +837,98 @@ inline void worker::work() noexcept {
 
 /// Sleeps until its place is given a token: for at most `nap`, to look for work again; or without limit if a substitute
 /// replaces it. It needs none while other workers sleep. Returns true if it has the token.
-inline bool worker::sleep_in_join(clock::duration nap) noexcept {
-  if (forks.by_frames() || !sync::asymmetric_fences()) forks.publish_all();
-  if (pool.asleep.anyone() || !pool.add_substitute()) return place.park_until(clock::now() + nap);
-  place.park();
+template <class Sleep>
+bool worker::sleep_in_join(clock::duration nap, Sleep sleep) noexcept {
+  if (forks.uses_stack_scan() || !sync::asymmetric_fences()) forks.publish_all();
+  const traced slice(trace, slice_kind::sleep);
+  if (pool.asleep.anyone() || !pool.add_substitute()) return sleep(clock::now() + nap);
+  sleep(no_deadline);
   pool.substitute_done();
   return true;
 }
 
-void worker::await(task& r) noexcept {
-  const timed waiting(forks.tasks().counts.waiting);
-  deque& thief = pool.at(r.thief()).forks;
-  const auto steal = [&, level = forks.tasks().level()](deque& of, theft& noted) {
-    return of.tasks().steal_part_of(&r, level, number, noted);
-  };
-  const auto steal_from_thief = [&](theft& noted) { return steal(thief, noted); };
+/// Waits until is_over(), or sleep(nap) returns true. Meanwhile calls execute_some(thoroughly), which returns true if
+/// it has executed something.
+template <class IsOver, class ExecuteSome, class Sleep>
+void worker::await_by(IsOver is_over, ExecuteSome execute_some, Sleep sleep) {
+  const traced slice(trace, slice_kind::join);
   waiting_time waited;
   clock::duration nap = first_nap;
-  for (unsigned looks = 0; !r.is_done(); ++looks) {
-    if (execute(thief, steal_from_thief) || (looks % 16 == 15 && steal_and_execute(steal))) {
+  while (!is_over()) {
+    if (execute_some(false)) {
       waited = {};
       nap = first_nap;
       continue;
     }
-    if (looks % 16 == 0) thief.tasks().ask();
     if (!waited.is_long()) continue;
     pool.end_child_that_waits();
-    pool.ask_others(*this);
-    if (can_make_owners_answer()) thief.answer_for_owner();
-    answer_for_anybody();
-    if (execute(thief, steal_from_thief) || steal_and_execute(steal)) {
+    pool.request_from_others(*this);
+    publish_for_any_owner();
+    if (execute_some(true)) {
       waited = {};
       nap = first_nap;
     } else if (waited.is_too_long()) {
-      if (!r.may_sleep(place) || sleep_in_join(nap)) return;
-      if (!r.withdraw()) return place.park();
+      if (sleep(nap)) return;
       nap = std::min(2 * nap, longest_nap);
     }
   }
 }
 
+void worker::await(task& r) noexcept {
+  const timed waiting(forks.tasks().counts.waiting);
+  worker& thief = pool.at(r.thief());
+  const auto steal = [&, level = forks.tasks().level()](selected_engine& of, theft& noted) {
+    return of.tasks().steal_part_of(&r, level, number, noted);
+  };
+  const auto steal_from_thief = [&](theft& noted) { return steal(thief.forks, noted); };
+  unsigned looks = 0;
+  const auto execute_some = [&](bool thoroughly) {
+    if (thoroughly) {
+      if (can_publish_for_owners()) thief.forks.publish_for_owner();
+      return execute(thief, steal_from_thief) || steal_and_execute(steal);
+    }
+    const unsigned turn = looks++ % 16;
+    if (execute(thief, steal_from_thief) || (turn == 15 && steal_and_execute(steal))) return true;
+    if (turn == 0) thief.request_work();
+    return false;
+  };
+  await_by([&] { return r.is_done(); }, execute_some,
+           [&](clock::duration nap) { return !r.may_sleep(place) || sleep_in_join_until_ended(nap, r); });
+}
+
 void worker::await(const scope_node& scope, completion_count& open) noexcept {
-  const auto steal = [&, level = forks.tasks().level()](deque& of, theft& noted) {
+  const auto steal = [&, level = forks.tasks().level()](selected_engine& of, theft& noted) {
     return of.tasks().steal_part_of(&scope, level, number, noted);
   };
-  const auto execute_some = [&] {
-    ++own_stock_;
-    const bool own = execute(forks, [&](theft& noted) { return steal(forks, noted); });
-    --own_stock_;
+  const auto execute_some = [&](bool) {
+    ++running_queued_;
+    const bool own = execute(*this, [&](theft& noted) { return steal(forks, noted); });
+    --running_queued_;
     return own || steal_and_execute(steal);
   };
-  waiting_time waited;
-  clock::duration nap = first_nap;
-  while (!open.all_ended()) {
-    if (execute_some()) {
-      waited = {};
-      nap = first_nap;
-      continue;
-    }
-    if (!waited.is_long()) continue;
-    pool.end_child_that_waits();
-    pool.ask_others(*this);
-    answer_for_anybody();
-    if (execute_some()) {
-      waited = {};
-      nap = first_nap;
-    } else if (waited.is_too_long()) {
-      if (!open.may_sleep() || sleep_in_join(nap)) return;
-      if (!open.withdraw()) return place.park();
-      nap = std::min(2 * nap, longest_nap);
-    }
-  }
+  await_by([&] { return open.all_ended(); }, execute_some,
+           [&](clock::duration nap) { return !open.may_sleep() || sleep_in_join_until_ended(nap, open); });
+}
+
+template <class Target>
+void worker::await_injected(Target& target) {
+  const auto steal = [&](selected_engine& of, theft& noted) {
+    return of.tasks().steal_part_of(target.executed(), theft::any_level, number, noted);
+  };
+  await_by([&] { return target.is_over(); },
+           [&](bool) { return target.execute_some(this) || steal_and_execute(steal); },
+           [&](clock::duration nap) {
+             sleep_in_join(nap, [&](deadline until) noexcept { return target.sleep(until), true; });
+             return false;
+           });
 }
 
 inline unsigned worker::pool_size() const noexcept { return pool.made(); }
 
 /// By a signal, or with an asymmetric fence.
-inline bool worker::can_make_owners_answer() const noexcept { return forks.by_frames() || sync::asymmetric_fences(); }
+inline bool worker::can_publish_for_owners() const noexcept {
+  return forks.uses_stack_scan() || sync::asymmetric_fences();
+}
 
 inline std::uintptr_t worker::allow_depth() noexcept {
   constexpr std::uintptr_t room = std::uintptr_t{64} << 10U;
@@ -614,9 +943,9 @@ bool worker::is_too_deep() noexcept {
   return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < lowest_floor || forks.tasks().offered() < many;
 }
 
-inline bool worker::wants_stock() const noexcept {
+inline bool worker::should_queue() const noexcept {
   constexpr unsigned little = 8, most = 64;
-  if (forks.tasks().offered() + own_stock_ < little) return pool.has_others();
+  if (forks.tasks().offered() + running_queued_ < little) return pool.has_others();
   return work_requested() && forks.tasks().offered() < most;
 }
 

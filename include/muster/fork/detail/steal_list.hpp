@@ -16,7 +16,7 @@
 #pragma once
 
 #include <muster/base/arch.hpp>            // cycles, isolation_size
-#include <muster/base/real.hpp>            // real::atomic
+#include <muster/base/detail/native.hpp>   // native::atomic
 #include <muster/base/sync.hpp>            // sync::atomic
 #include <muster/fork/detail/parking.hpp>  // idle_workers, spin_lock
 #include <muster/fork/detail/task.hpp>     // task, theft
@@ -26,7 +26,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-/// How many of its forks a worker offers when asked: the older half; all; or only the oldest, and then it waits until
+/// How many of its forks a worker offers at a request: the older half; all; or only the oldest, and then it waits until
 /// a thief has taken it, for at most some microseconds.
 enum class steal_share { half, all, one };
 
@@ -36,7 +36,7 @@ namespace detail {
 /// counts order nothing, and times would make every execution different.
 class steal_counts {
  public:
-  using count = real::atomic<std::uint64_t>;
+  using count = native::atomic<std::uint64_t>;
   count thefts{0}, answers{0}, offered{0}, returns{0}, publishing{0}, returning{0}, waiting{0}, taking{0};
 
   /// Called by one thread at a time.
@@ -59,9 +59,9 @@ class timed {
 };
 
 /// How a worker keeps its forks.
-struct deque_options {
-  bool always = false;  // every fork is published immediately, for tests
-  bool apart = false;   // forks are pushed and popped even if they could be found on the stack
+struct engine_options {
+  bool always = false;           // every fork is published immediately, for tests
+  bool force_watermark = false;  // forks are pushed and popped even if they could be found on the stack
   steal_share share = steal_share::half;
 
   /// The number of forks to offer, out of `many`.
@@ -74,10 +74,10 @@ struct deque_options {
 class alignas(isolation_size) steal_list {
  public:
   /// The value of the watermark while a thief requests work.
-  static constexpr std::uint64_t asked = ~std::uint64_t{0};
+  static constexpr std::uint64_t requested = ~std::uint64_t{0};
 
   /// `asleep`: the workers that may steal.
-  steal_list(idle_workers& asleep, const deque_options& options) noexcept : idle_(asleep), options_(options) {
+  steal_list(idle_workers& asleep, const engine_options& options) noexcept : idle_(asleep), options_(options) {
     clear_request(0);
   }
   steal_list(const steal_list&) = delete;
@@ -86,18 +86,18 @@ class alignas(isolation_size) steal_list {
   // --- The owner.
 
   /// True if a thief requests work. Loops, which can fork at any turn, poll this too.
-  MUSTER_HOT bool is_asked() const noexcept { return mark_.load(std::memory_order_relaxed) == asked; }
+  MUSTER_HOT bool work_requested() const noexcept { return watermark_.load(std::memory_order_relaxed) == requested; }
   /// True if no other thread knows a fork of this depth, and none is requested.
   MUSTER_HOT bool is_private(std::uint64_t depth) const noexcept {
     // (1) acquire: pairs with (2). A thief that walked over the record has finished with it.
-    return depth > mark_.load(std::memory_order_acquire);
+    return depth > watermark_.load(std::memory_order_acquire);
   }
   /// The watermark, for engines that poll or raise it themselves.
-  sync::atomic<std::uint64_t>& poll_word() noexcept { return mark_; }
-  const sync::atomic<std::uint64_t>& poll_word() const noexcept { return mark_; }
+  sync::atomic<std::uint64_t>& poll_word() noexcept { return watermark_; }
+  const sync::atomic<std::uint64_t>& poll_word() const noexcept { return watermark_; }
   /// The number of tasks offered.
   unsigned offered() const noexcept { return offers_.load(std::memory_order_relaxed); }
-  const deque_options& options() const noexcept { return options_; }
+  const engine_options& options() const noexcept { return options_; }
   /// Wakes a thief, if one sleeps; after clear_request().
   void wake_thief() noexcept {
     if (idle_.anyone()) idle_.wake_one();
@@ -120,17 +120,17 @@ class alignas(isolation_size) steal_list {
   /// Prepares a record for append(): the half of a fork, or an async of the scope `group`. `newer` is the next one to
   /// be appended, or null.
   static void prepare(task& r, const scope_node* group, task* newer) noexcept {
-    r.shared_.ref().construct();
-    task::published& at = r.shared_.ref().value;
+    r.shared_.write_ref().construct();
+    task::published& at = r.shared_.write_ref().value;
     at.group = group;
     at.newer = newer;
-    if (newer != nullptr) newer->shared_.ref().value.older = &r;
+    if (newer != nullptr) newer->shared_.write_ref().value.older = &r;
     r.state_.construct(task::offered);
   }
   /// Offers `many` prepared records, which are linked from the oldest to the newest.
   void append(task& oldest, task& newest, unsigned many) noexcept {
-    oldest.shared_.ref().value.older = newest_;
-    (newest_ == nullptr ? oldest_ : newest_->shared_.ref().value.newer) = &oldest;
+    oldest.shared_.write_ref().value.older = newest_;
+    (newest_ == nullptr ? oldest_ : newest_->shared_.write_ref().value.newer) = &oldest;
     newest_ = &newest;
     offers_.store(offers_.load(std::memory_order_relaxed) + many, std::memory_order_relaxed);
   }
@@ -143,20 +143,20 @@ class alignas(isolation_size) steal_list {
   /// Lowers the watermark, unless there is a new request.
   void clear_request(std::uint64_t watermark) noexcept {
     // (2) release: pairs with (1).
-    mark_.store(watermark, std::memory_order_release);
-    // (3) full_fence: pairs with parking.hpp (5). A sleeper announces itself, then asks all workers: either it asks
-    // after the store above, or the check below finds it announced.
+    watermark_.store(watermark, std::memory_order_release);
+    // (3) full_fence: pairs with parking.hpp (5). A sleeper announces itself, then requests work of all workers: either
+    // it does so after the store above, or the check below finds it announced.
     sync::full_fence();
-    if (idle_.anyone() || options_.always) mark_.store(asked, std::memory_order_relaxed);
+    if (idle_.anyone() || options_.always) watermark_.store(requested, std::memory_order_relaxed);
   }
 
   // --- Thieves.
 
   /// True if there may be something to steal.
   bool offers() const noexcept { return offered() != 0; }
-  /// Asks the owner to publish tasks at its next fork or join. Loops also ask their own worker.
-  void ask() noexcept {
-    if (!is_asked()) mark_.store(asked, std::memory_order_relaxed);
+  /// Makes the owner publish tasks at its next fork or join. Loops also call it for their own worker.
+  void request_work() noexcept {
+    if (!work_requested()) watermark_.store(requested, std::memory_order_relaxed);
   }
   /// Takes the oldest offered task for which wanted(record) is true; wanted is called under the lock. Fills `noted`;
   /// the thief runs the record. Returns null if there is none, or another thread holds the lock.
@@ -164,7 +164,7 @@ class alignas(isolation_size) steal_list {
   task* steal(unsigned thief, theft& noted, Wanted wanted) noexcept {
     if (!offers() || !lock_.try_lock()) return nullptr;
     task* r = oldest_;
-    while (r != nullptr && !wanted(std::as_const(*r))) r = r->shared_.get().value.newer;
+    while (r != nullptr && !wanted(std::as_const(*r))) r = r->shared_.read_ref().value.newer;
     if (r != nullptr) {
       unlink(*r);
       give(*r, thief, noted);
@@ -179,17 +179,17 @@ class alignas(isolation_size) steal_list {
   void enter(theft& now, std::uint64_t depth) noexcept {
     now.floor = depth;
     lock_.lock();
-    now.outer = newest_theft_.get();
-    newest_theft_.ref() = &now;
+    now.outer = newest_theft_.read_ref();
+    newest_theft_.write_ref() = &now;
     lock_.unlock();
   }
   void leave(const theft& now) noexcept {
     lock_.lock();
-    newest_theft_.ref() = now.outer;
+    newest_theft_.write_ref() = now.outer;
     lock_.unlock();
   }
   /// For the owner: the innermost theft that it executes, or null.
-  const theft* newest_theft() const noexcept { return newest_theft_.get(); }
+  const theft* newest_theft() const noexcept { return newest_theft_.read_ref(); }
   /// For the owner: the level of thefts that are part of newest_theft().
   unsigned level() const noexcept { return newest_theft() == nullptr ? 0 : newest_theft()->level + 1; }
   /// As steal(), but takes only parts of a stolen fork or of a scope; `level` is that of the fork's theft, or of thefts
@@ -213,7 +213,7 @@ class alignas(isolation_size) steal_list {
   /// steals.
   void check(unsigned forks) const {
     unsigned others = 0;
-    for (const task* r = oldest_; r != nullptr; r = r->shared_.get().value.newer) others += r->group() != nullptr;
+    for (const task* r = oldest_; r != nullptr; r = r->shared_.read_ref().value.newer) others += r->group() != nullptr;
     MUSTER_CHECK(forks + others == offered(), "something that is offered is lost");
   }
   static bool is_offered(const task& r) noexcept {
@@ -222,9 +222,9 @@ class alignas(isolation_size) steal_list {
 
  private:
   void unlink(task& r) noexcept {
-    const task::published& at = r.shared_.get().value;
-    (at.older == nullptr ? oldest_ : at.older->shared_.ref().value.newer) = at.newer;
-    (at.newer == nullptr ? newest_ : at.newer->shared_.ref().value.older) = at.older;
+    const task::published& at = r.shared_.read_ref().value;
+    (at.older == nullptr ? oldest_ : at.older->shared_.write_ref().value.newer) = at.newer;
+    (at.newer == nullptr ? newest_ : at.newer->shared_.write_ref().value.older) = at.older;
     offers_.store(offers_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
   /// The theft that the record is part of, or null.
@@ -238,20 +238,20 @@ class alignas(isolation_size) steal_list {
     noted.around = theft_around(r);
     noted.level = noted.around == nullptr ? 0 : noted.around->level + 1;
     noted.of = r.group();
-    r.shared_.ref().value.thief = thief;
+    r.shared_.write_ref().value.thief = thief;
     if (r.group() == nullptr) {
       noted.of = &r;
-      r.error_.ref().construct();
+      r.error_.write_ref().construct();
     }
     // Relaxed: the owner reads it under the lock.
     r.state_.value.store(task::taken, std::memory_order_relaxed);
   }
 
-  // The watermark: the depth of the owner's newest fork that other threads know, stored under the lock; or `asked`,
+  // The watermark: the depth of the owner's newest fork that other threads know, stored under the lock; or `requested`,
   // which any thread may store at any time: it only makes the owner take the slow path.
-  sync::atomic<std::uint64_t> mark_{0};
+  sync::atomic<std::uint64_t> watermark_{0};
   idle_workers& idle_;
-  const deque_options options_;
+  const engine_options options_;
   // Everything below is changed under the lock.
   alignas(isolation_size) spin_lock lock_;
   sync::atomic<unsigned> offers_{0};  // the length of the list, from oldest_ to newest_

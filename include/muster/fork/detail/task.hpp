@@ -5,9 +5,9 @@
 // it; and the count of a scope's asyncs. steal_list.hpp describes how a record is offered and taken.
 #pragma once
 
-#include <muster/base/slot.hpp>            // slot
-#include <muster/base/sync.hpp>            // sync::atomic, sync::cell
-#include <muster/fork/detail/parking.hpp>  // parker
+#include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
+#include <muster/base/sync.hpp>                    // sync::atomic, sync::cell
+#include <muster/fork/detail/parking.hpp>          // parker
 
 #include <cstdint>    // std::uint64_t
 #include <exception>  // std::exception_ptr
@@ -63,12 +63,15 @@ struct theft {
   const theft* outer = nullptr;   // the previous unfinished theft of the same worker
   std::uint64_t floor = 0;        // forks of the worker that are deeper are part of this
 
-  /// True if this is `what`, at that level, or part of it. The search is bounded and may miss a distant ancestor.
+  /// True if this is `what`, at that level (or any), or part of it. The search is bounded and may miss a distant
+  /// ancestor.
   bool is_part_of(const void* what, unsigned its_level) const noexcept {
     const theft* at = this;
-    for (unsigned steps = 64; at != nullptr && at->level > its_level && steps > 0; --steps) at = at->around;
+    const auto is_below = [&] { return its_level == any_level ? at->of != what : at->level > its_level; };
+    for (unsigned steps = 64; at != nullptr && is_below() && steps > 0; --steps) at = at->around;
     return at != nullptr && at->of == what;
   }
+  static constexpr unsigned any_level = ~0U;
 };
 
 /// A scope that waits for the asyncs started in it.
@@ -90,21 +93,21 @@ class task {
   /// For the thief. It wakes the waiting owner here, in its own code, and not in the runner: that is in the library
   /// that forks, which may be unloaded as soon as the owner continues.
   void run() noexcept {
-    if (completion_count* const scope = own_.get().value.run(*this)) return scope->end();
+    if (completion_count* const scope = own_.read_ref().value.run(*this)) return scope->end();
     done();
   }
   /// Its depth in the owner's list; records forked within it are deeper.
-  std::uint64_t depth() const noexcept { return own_.get().value.depth; }
+  std::uint64_t depth() const noexcept { return own_.read_ref().value.depth; }
   /// The scope it was offered for. Only under the lock, in steal()'s predicate.
-  const scope_node* group() const noexcept { return shared_.get().value.group; }
+  const scope_node* group() const noexcept { return shared_.read_ref().value.group; }
   /// The exception of the second half, stored by run().
-  std::exception_ptr& error() noexcept { return error_.ref().value; }
+  std::exception_ptr& error() noexcept { return error_.write_ref().value; }
   /// The thief's number. For the owner, once take_back() has returned false.
-  unsigned thief() const noexcept { return shared_.get().value.thief; }
+  unsigned thief() const noexcept { return shared_.read_ref().value.thief; }
   /// The caller must not access the record afterwards: its owner continues.
   void done() noexcept {
     // (2) acq_rel: pairs with (1), (3).
-    if (state_.value.exchange(finished, std::memory_order_acq_rel) == awaited) shared_.get().value.owner->unpark();
+    if (state_.value.exchange(finished, std::memory_order_acq_rel) == awaited) shared_.read_ref().value.owner->unpark();
   }
 
   /// For the owner: true if the thief has called done().
@@ -113,11 +116,11 @@ class task {
     return state_.value.load(std::memory_order_acquire) == finished;
   }
   /// For the owner, when it has finished with the record.
-  void joined() noexcept { error_.ref().destroy(); }
+  void joined() noexcept { error_.write_ref().destroy(); }
   /// For the owner: returns true if it may sleep until done() gives `place` a token; false if the record is done
   /// already.
   bool may_sleep(parker& place) noexcept {
-    shared_.ref().value.owner = &place;
+    shared_.write_ref().value.owner = &place;
     std::uint32_t state = taken;
     // (3) release, or acquire if it is done already: pairs with (2).
     return state_.value.compare_exchange_strong(state, awaited, std::memory_order_release, std::memory_order_acquire);
@@ -136,7 +139,7 @@ class task {
   template <class>
   friend class barrier_engine;
 
-  task* older() const noexcept { return own_.get().value.older; }
+  task* older() const noexcept { return own_.read_ref().value.older; }
 
   struct links {
     task* older;
@@ -154,11 +157,12 @@ class task {
   };
   static constexpr std::uint32_t offered = 0, taken = 1, awaited = 2, finished = 3;
 
-  sync::cell<slot<links>> own_;  // written before another thread can see the record
+  sync::cell<manual_lifetime<links>> own_;  // written before another thread can see the record
   // Only in records that have been published:
-  sync::cell<slot<published>> shared_;          // changed under the lock while the record is offered
-  sync::cell<slot<std::exception_ptr>> error_;  // the thief's, then the owner's
-  slot<sync::atomic<std::uint32_t>> state_;     // offered to taken under the lock; last, so that half a word stays free
+  sync::cell<manual_lifetime<published>> shared_;          // changed under the lock while the record is offered
+  sync::cell<manual_lifetime<std::exception_ptr>> error_;  // the thief's, then the owner's
+  manual_lifetime<sync::atomic<std::uint32_t>>
+      state_;  // offered to taken under the lock; last, so that half a word stays free
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail

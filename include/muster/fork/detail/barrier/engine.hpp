@@ -3,24 +3,24 @@
 //
 // engine.hpp: the forks of one thread: a deque that is the thread's stack.
 //
-// A thief that finds nothing to take asks, as in watermark.hpp. The thread's next fork sees that and walks its own
-// stack to find the frames of forks. The older half of them are offered: each gets a record, and the barrier's address
-// replaces its return address. A thief reads the second half from the frame and executes it on its own stack. When the
-// first half returns, it reaches the barrier. There the thread takes the second half back, or waits for it, and
-// continues in its frame, on its own stack, with its locks and its thread-local data.
+// A thief that finds nothing to take requests work, as in watermark.hpp. The thread's next fork sees that and walks its
+// own stack to find the frames of forks. The older half of them are offered: each gets a record, and the barrier's
+// address replaces its return address. A thief reads the second half from the frame and executes it on its own stack.
+// When the first half returns, it reaches the barrier. There the thread takes the second half back, or waits for it,
+// and continues in its frame, on its own stack, with its locks and its thread-local data.
 //
 // Order      the owner takes the newest, thieves the oldest.
 // Progress   without a request, a fork costs one load and one compare. A walk costs some nanoseconds per frame.
-// Signals    a thread that does not fork is asked by SIGURG, which interrupts it for one walk.
+// Signals    work is requested of a thread that does not fork by SIGURG, which interrupts it for one walk.
 // Memory     a record for each fork that was found; records are reused.
-// Needs      x86-64, no shadow stack, and unwind information; obstacle() names what is missing. While a function
-//            without unwind information is on the stack, its thread offers no further forks.
+// Needs      x86-64, no shadow stack, and unwind information; unavailable_reason() names what is missing. While a
+//            function without unwind information is on the stack, its thread offers no further forks.
 // Source     Kumar, Blackburn, Grove, "Friendly Barriers" (VEE 2014); Kumar, Frampton, Blackburn, Grove, Tardieu,
 //            "Work-Stealing Without The Baggage" (OOPSLA 2012).
 #pragma once
 
 #include <muster/base/arch.hpp>                    // isolation_size
-#include <muster/base/real.hpp>                    // real::pool_place
+#include <muster/base/detail/native.hpp>           // native::worker_binding
 #include <muster/base/sync.hpp>                    // sync::atomic, sync::light_fence
 #include <muster/fork/detail/barrier/records.hpp>  // found_forks
 #include <muster/fork/detail/watermark.hpp>        // watermark_engine
@@ -32,20 +32,20 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// A stack on which forks can be found, and caught when their first halves return: the processor's (machine_stack), or
-/// that of a test. A thread stops another by interrupting it at a `point`, where it calls answer_in_handler().
+/// that of a test. A thread stops another by interrupting it at a `point`, where it calls publish_in_handler().
 template <class S>
 concept scannable_stack =
     requires(S stack, typename S::thread one, const typename S::point* stopped, found_forks& found, stack_fork& r,
              task& stolen, std::uintptr_t place, void* engine, bool (*ready)()) {
       // Null, or the reason why this is not possible in this process.
-      { S::obstacle() } noexcept -> std::same_as<const char*>;
+      { S::unavailable_reason() } noexcept -> std::same_as<const char*>;
       // How deep the caller is; what it calls is deeper.
       { S::depth() } noexcept -> std::same_as<std::uint64_t>;
 
       { S::this_thread() } noexcept -> std::same_as<typename S::thread>;
       // Lets the caller, a thread of the pool, be stopped.
       { S::let_stop() } noexcept;
-      // Has an engine of that thread answer.
+      // Makes an engine of that thread publish.
       { S::stop(one, engine) } noexcept;
       // Waits until ready(). Returns false if that takes too long.
       { S::wait(ready) } noexcept -> std::same_as<bool>;
@@ -74,15 +74,15 @@ class barrier_engine {
   static_assert(scannable_stack<Stack>);
 
  public:
-  explicit barrier_engine(idle_workers& asleep, const deque_options& options = {}) noexcept
-      : pushed_(asleep, options), by_frames_(!options.apart && obstacle() == nullptr) {}
+  explicit barrier_engine(idle_workers& asleep, const engine_options& options = {}) noexcept
+      : pushed_(asleep, options), uses_stack_scan_(!options.force_watermark && unavailable_reason() == nullptr) {}
   barrier_engine(const barrier_engine&) = delete;
   barrier_engine& operator=(const barrier_engine&) = delete;
 
   /// Returns null, or the reason why this engine cannot be used in this process.
-  static const char* obstacle() noexcept { return Stack::obstacle(); }
+  static const char* unavailable_reason() noexcept { return Stack::unavailable_reason(); }
   /// True if forks are found on the stack. Otherwise they are pushed and popped.
-  bool by_frames() const noexcept { return by_frames_; }
+  bool uses_stack_scan() const noexcept { return uses_stack_scan_; }
 
   steal_list& tasks() noexcept { return pushed_.tasks(); }
   const steal_list& tasks() const noexcept { return pushed_.tasks(); }
@@ -92,38 +92,38 @@ class barrier_engine {
   // --- The owner.
 
   /// From now on the owner's forks are below `frame`, a frame of its own.
-  void begin_on_stack(const void* frame) noexcept {
-    if (!by_frames_) return;
+  void begin(const void* frame) noexcept {
+    if (!uses_stack_scan_) return;
     entry_ = reinterpret_cast<std::uintptr_t>(frame);
     thread_.store(Stack::this_thread(), std::memory_order_relaxed);
-    told_.store(nothing, std::memory_order_relaxed);
+    signal_.store(none, std::memory_order_relaxed);
     const busy now(*this);
     stock_.fill(Stack::records);
   }
   /// The owner is a thread of the pool, so the pool unblocks the signal for it.
   void begin_thread() noexcept {
-    if (by_frames_) Stack::let_stop();
+    if (uses_stack_scan_) Stack::let_stop();
   }
   /// The owner begins (true) or ends (false) to execute something that may fork.
-  void runs(bool now) noexcept {
+  void set_running(bool now) noexcept {
     running_.store(running_.load(std::memory_order_relaxed) + (now ? 1U : ~0U), std::memory_order_relaxed);
   }
-  /// The thread is in another pool until go_on() and cannot be asked.
-  MUSTER_COLD void pause() noexcept {
-    if (!by_frames_) return;
+  /// The thread is in another pool until resume(): no work can be requested of it.
+  MUSTER_COLD void suspend() noexcept {
+    if (!uses_stack_scan_) return;
     publish_all();
     away_.store(true, std::memory_order_relaxed);
   }
-  void go_on() noexcept { away_.store(false, std::memory_order_relaxed); }
+  void resume() noexcept { away_.store(false, std::memory_order_relaxed); }
 
   /// The word that the frames of the owner's forks read; a constant if forks are pushed and popped.
-  const void* mark() const noexcept {
-    static_assert(steal_list::asked > real::pool_place::nobodys_mark);
-    return by_frames_ ? static_cast<const void*>(&tasks().poll_word()) : &real::pool_place::nobodys_mark;
+  const void* poll_word() const noexcept {
+    static_assert(steal_list::requested > native::worker_binding::no_poll_word);
+    return uses_stack_scan_ ? static_cast<const void*>(&tasks().poll_word()) : &native::worker_binding::no_poll_word;
   }
-  std::uint64_t depth() const noexcept { return by_frames_ ? Stack::depth() : pushed_.depth(); }
-  /// Called in a fork that is asked.
-  MUSTER_COLD void answer_at_fork() noexcept {
+  std::uint64_t depth() const noexcept { return uses_stack_scan_ ? Stack::depth() : pushed_.depth(); }
+  /// Called in a fork of which a thief requests work.
+  MUSTER_COLD void publish_at_fork() noexcept {
     const busy now(*this);
     const timed publishing(tasks().counts.publishing);
     stock_.fill(2 * Stack::records);
@@ -140,7 +140,7 @@ class barrier_engine {
   }
   /// Offers everything, before the owner sleeps.
   MUSTER_COLD void publish_all() noexcept {
-    if (!by_frames_) return pushed_.publish_all();
+    if (!uses_stack_scan_) return pushed_.publish_all();
     const busy now(*this);
     stock_.fill(4 * Stack::records);
     Stack::make_ready();
@@ -148,7 +148,7 @@ class barrier_engine {
     if (tasks().offers()) tasks().wake_thief();
   }
   /// Called in the signal handler.
-  void answer_in_handler(const typename Stack::point& stopped) noexcept {
+  void publish_in_handler(const typename Stack::point& stopped) noexcept {
     bool answered = false;
     // (2) light_fence: pairs with (1).
     const bool is_busy = busy_.load(std::memory_order_relaxed);
@@ -168,10 +168,10 @@ class barrier_engine {
       // (4) release: pairs with (3). A thread that sees quiet_ also sees the offered forks. It may no longer wait for
       // this answer, and the handler wakes no sleeper.
       quiet_.store(true, std::memory_order_release);
-      tasks().poll_word().store(steal_list::asked, std::memory_order_relaxed);
+      tasks().poll_word().store(steal_list::requested, std::memory_order_relaxed);
     }
-    // Relaxed: the thread that asked reads quiet_ too.
-    told_.store(answered ? nothing : failed, std::memory_order_relaxed);
+    // Relaxed: the thread that sent the signal reads quiet_ too.
+    signal_.store(answered ? none : failed, std::memory_order_relaxed);
   }
 
   /// The newest fork whose return address is replaced, which returns to the barrier first; or null.
@@ -243,35 +243,35 @@ class barrier_engine {
   // --- Thieves.
 
   /// True if the owner may have forks that it has not offered.
-  bool has_records() const noexcept {
-    if (!by_frames_) return pushed_.has_records();
+  bool may_have_more() const noexcept {
+    if (!uses_stack_scan_) return pushed_.may_have_more();
     // (3) acquire: pairs with (4).
     return running_.load(std::memory_order_relaxed) != 0 && !away_.load(std::memory_order_relaxed) &&
            !quiet_.load(std::memory_order_acquire);
   }
-  /// Makes an owner that does not fork answer. Returns false if its forks could not be determined.
-  MUSTER_COLD bool answer_for_owner() noexcept {
-    if (!by_frames_) return pushed_.answer_for_owner();
-    for (unsigned tries = 0; has_records() && tries < 4; ++tries) {
-      if (unsigned spared = told_.load(std::memory_order_relaxed);
-          spared >= unheard && spared - unheard < Stack::spared) {
-        told_.compare_exchange_strong(spared, spared + 1, std::memory_order_relaxed);
+  /// Makes an owner that does not fork publish. Returns false if its forks could not be determined.
+  MUSTER_COLD bool publish_for_owner() noexcept {
+    if (!uses_stack_scan_) return pushed_.publish_for_owner();
+    for (unsigned tries = 0; may_have_more() && tries < 4; ++tries) {
+      if (unsigned spared = signal_.load(std::memory_order_relaxed);
+          spared >= unanswered && spared - unanswered < Stack::spared) {
+        signal_.compare_exchange_strong(spared, spared + 1, std::memory_order_relaxed);
         return false;
       }
       stock_.give();
-      if (told_.exchange(asked_by_signal, std::memory_order_relaxed) != asked_by_signal)
+      if (signal_.exchange(sent, std::memory_order_relaxed) != sent)
         Stack::stop(thread_.load(std::memory_order_relaxed), this);
-      if (Stack::wait([this] { return told_.load(std::memory_order_relaxed) != asked_by_signal; })) continue;
-      unsigned still = asked_by_signal;
-      told_.compare_exchange_strong(still, unheard, std::memory_order_relaxed);
+      if (Stack::wait([this] { return signal_.load(std::memory_order_relaxed) != sent; })) continue;
+      unsigned still = sent;
+      signal_.compare_exchange_strong(still, unanswered, std::memory_order_relaxed);
       return false;
     }
-    return !has_records();
+    return !may_have_more();
   }
 
   /// Asserts the invariants. Called only by the owner, while no thread steals.
   void check() const {
-    if (!by_frames_) return pushed_.check();
+    if (!uses_stack_scan_) return pushed_.check();
     unsigned many = 0;
     for (const stack_fork* r = newest(); r != nullptr; r = older(*r)) {
       MUSTER_CHECK(older(*r) == nullptr || older(*r)->slot_ > r->slot_, "a newer fork is above an older one");
@@ -325,31 +325,31 @@ class barrier_engine {
   }
   /// Under the lock. Called for the oldest fork first.
   [[gnu::visibility("hidden")]] void offer_found(stack_fork& r) noexcept {
-    r.own_.ref().value = {newest(), &Stack::run_stolen, ~r.slot_};
+    r.own_.write_ref().value = {newest(), &Stack::run_stolen, ~r.slot_};
     steal_list::prepare(r, nullptr, nullptr);
     tasks().append(r, r, 1);
     newest_.store(&r, std::memory_order_relaxed);
     Stack::replace(r);
   }
 
-  // `unheard` or more: a signal was sent, but no handler has answered for long. The thread may be suspended or block
-  // the signal, or it received it while this was not its worker. The value beyond `unheard` counts the requests spared
-  // since.
-  enum told : unsigned { nothing, asked_by_signal, failed, unheard };
+  // `unanswered` or more: a signal was sent, but no handler has answered for long. The thread may be suspended or block
+  // the signal, or it received it while this was not its worker. The value beyond `unanswered` counts the requests
+  // spared since.
+  enum signal_state : unsigned { none, sent, failed, unanswered };
 
   watermark_engine pushed_;
-  const bool by_frames_;
+  const bool uses_stack_scan_;
   std::uintptr_t entry_ = 0;
   sync::atomic<stack_fork*> newest_{nullptr};  // by the owner and its handler: the list of replaced forks
   sync::atomic<bool> busy_{false};
   frame_stock stock_;
   Stack stack_;
   alignas(isolation_size) sync::atomic<unsigned> running_{0};
-  // The signal handler has offered everything and set the mark so that the next fork answers. Cleared before the mark
-  // falls.
+  // The signal handler has offered everything and raised the watermark, so that the next fork publishes. Cleared
+  // before the watermark falls.
   sync::atomic<bool> quiet_{false};
   sync::atomic<bool> away_{false};
-  sync::atomic<unsigned> told_{nothing};
+  sync::atomic<unsigned> signal_{none};
   sync::atomic<typename Stack::thread> thread_{0};
 };
 

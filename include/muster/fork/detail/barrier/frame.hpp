@@ -15,7 +15,7 @@
 //            frame holds an address in its own code (fork_frame::unwound_to). Unwinding for an exception waits here
 //            until no other thread needs the frame above.
 // Symbols    hidden: each shared library has its own frames, and the linker keeps one of each function. Workers find
-//            the frames of all libraries that share own_place() with them. Other libraries have their own workers,
+//            the frames of all libraries that share worker_slot() with them. Other libraries have their own workers,
 //            perhaps on the same thread: two workers must not find the same frame.
 #pragma once
 
@@ -53,7 +53,7 @@
 #define MUSTER_REQUESTED_AT_FORK "muster_v0_requested_at_fork"
 
 /// The name of fork_owners in assembly. It is the mangled C++ name, so that linker scripts that export or hide
-/// own_place() treat it alike.
+/// worker_slot() treat it alike.
 #define MUSTER_FORK_OWNERS "_ZN6muster10v0_barrier6detail11fork_ownersE"
 
 /// The bytes that identify a frame; each layout has its own.
@@ -71,13 +71,14 @@ using word = std::uint64_t;
 using second_code = void (*)(stack_fork&, word) noexcept;
 
 /// The result of a frame: the first half's result, and the record if the second half was stolen. `stolen` is
-/// for_nobody() if both halves ran in another way: the thread is not a worker, or its forks are pushed and popped.
+/// ran_without_pool() if both halves ran in another way: the thread is not a worker, or its forks are pushed and
+/// popped.
 struct word_and_stolen {
   word first;          // rax
   stack_fork* stolen;  // rdx
 };
-inline stack_fork* for_nobody() noexcept { return std::bit_cast<stack_fork*>(std::uintptr_t{1}); }
-inline bool is_for_nobody(const stack_fork* stolen) noexcept { return reinterpret_cast<std::uintptr_t>(stolen) == 1; }
+inline stack_fork* ran_without_pool() noexcept { return std::bit_cast<stack_fork*>(std::uintptr_t{1}); }
+inline bool is_without_pool(const stack_fork* stolen) noexcept { return reinterpret_cast<std::uintptr_t>(stolen) == 1; }
 struct double_and_stolen {
   double first;        // xmm0
   stack_fork* stolen;  // rax
@@ -94,89 +95,90 @@ struct barrier_hooks {
   [[gnu::visibility("hidden"), gnu::used]] static _Unwind_Reason_Code unwinding_past_barrier(
       int, _Unwind_Action actions, _Unwind_Exception_Class, _Unwind_Exception*, _Unwind_Context* barrier) noexcept
       asm(MUSTER_UNWINDING_PAST_BARRIER);
-  /// Makes the calling worker answer. Called in a fork of which a thief requests work.
+  /// Makes the calling worker publish. Called in a fork of which a thief requests work.
   [[gnu::visibility("hidden"), gnu::used]] static void requested_at_fork() noexcept asm(MUSTER_REQUESTED_AT_FORK);
   /// A signal for the engine `of` has interrupted the calling thread at `context`, a ucontext_t.
   static void interrupted(const void* of, void* context) noexcept;
 };
 
-/// Its address identifies the workers that a fork belongs to. Like real::own_place(), libraries share it or have their
-/// own.
+/// Its address identifies the workers that a fork belongs to. Like native::worker_slot(), libraries share it or have
+/// their own.
 [[gnu::used]] inline constinit char fork_owners asm(MUSTER_FORK_OWNERS) = 0;
 
-// rdi: the argument of the first half; rsi: the second half; rdx: pool_place::mark. When the worker is asked, it
-// answers from a frame below, so that it finds this one too. If forks are not found on the stack, NOBODY executes both
-// halves instead of the frame. %0: second_code; MORE: how the other return passes `stolen`, which is in rdx.
-#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, NOBODY, ...)     \
-  asm volatile(                                                              \
-      "cmpq $-2, (%%rdx)\n\t"                                                \
-      "jae 3f\n\t"                                                           \
-      "pushq %%rsi\n\t"                                                      \
-      ".cfi_def_cfa_offset 16\n\t"                                           \
-      "callq " CALL                                                          \
-      "\n"                                                                   \
-      "1:\n\t"                                                               \
-      "popq %%rdx\n\t"                                                       \
-      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                             \
-      "\n\t"                                                                 \
-      "retq\n\t"                                                             \
-      ".cfi_def_cfa_offset 16\n\t" /* unwinders look up the byte before 2 */ \
-      ".ascii \"" MUSTER_FORK_NAME                                           \
-      "\"\n\t"            /* fork_frame::name */                             \
-      ".long %c0 - .\n\t" /* at fork_frame::code_at */                       \
-      ".long " MUSTER_FORK_OWNERS                                            \
-      "@GOTPCREL\n" /* at fork_frame::owners_at */                           \
-      "2:\n\t"      /* at fork_frame::other_return */                        \
-      "addq $8, %%rsp\n\t"                                                   \
-      ".cfi_def_cfa_offset 8\n\t" MORE                                       \
-      "retq\n"                                                               \
-      "3:\n\t"                                                               \
-      "je " NOBODY                                                           \
-      "\n\t"                                                                 \
-      "pushq %%rsi\n\t"                                                      \
-      ".cfi_def_cfa_offset 16\n\t"                                           \
-      "leaq 1b(%%rip), %%rax\n\t"                                            \
-      "pushq %%rax\n\t" /* as if it had called what follows */               \
-      ".cfi_def_cfa_offset 8\n\t"                                            \
-      "pushq %%rdi\n\t"                                                      \
-      ".cfi_def_cfa_offset 16\n\t"                                           \
-      "pushq %%rcx\n\t"                                                      \
-      ".cfi_def_cfa_offset 24\n\t"                                           \
-      "subq $8, %%rsp\n\t"                                                   \
-      ".cfi_def_cfa_offset 32\n\t"                                           \
-      "callq " MUSTER_REQUESTED_AT_FORK                                      \
-      "\n\t"                                                                 \
-      "addq $8, %%rsp\n\t"                                                   \
-      ".cfi_def_cfa_offset 24\n\t"                                           \
-      "popq %%rcx\n\t"                                                       \
-      ".cfi_def_cfa_offset 16\n\t"                                           \
-      "popq %%rdi\n\t"                                                       \
-      ".cfi_def_cfa_offset 8\n\t"                                            \
-      "jmp " JUMP "\n\t"                                                     \
-      :                                                                      \
+// rdi: the argument of the first half; rsi: the second half; rdx: worker_binding::poll_word. When a thief requests
+// work, the worker publishes from a frame below, so that it finds this one too. If forks are not found on the stack,
+// WITHOUT_POOL executes both halves instead of the frame. %0: second_code; MORE: how the other return passes `stolen`,
+// which is in rdx.
+#define MUSTER_FORK_FRAME(CALL, JUMP, NOTHING_STOLEN, MORE, WITHOUT_POOL, ...) \
+  asm volatile(                                                                \
+      "cmpq $-2, (%%rdx)\n\t"                                                  \
+      "jae 3f\n\t"                                                             \
+      "pushq %%rsi\n\t"                                                        \
+      ".cfi_def_cfa_offset 16\n\t"                                             \
+      "callq " CALL                                                            \
+      "\n"                                                                     \
+      "1:\n\t"                                                                 \
+      "popq %%rdx\n\t"                                                         \
+      ".cfi_def_cfa_offset 8\n\t" NOTHING_STOLEN                               \
+      "\n\t"                                                                   \
+      "retq\n\t"                                                               \
+      ".cfi_def_cfa_offset 16\n\t" /* unwinders look up the byte before 2 */   \
+      ".ascii \"" MUSTER_FORK_NAME                                             \
+      "\"\n\t"            /* fork_frame::name */                               \
+      ".long %c0 - .\n\t" /* at fork_frame::code_at */                         \
+      ".long " MUSTER_FORK_OWNERS                                              \
+      "@GOTPCREL\n" /* at fork_frame::owners_at */                             \
+      "2:\n\t"      /* at fork_frame::other_return */                          \
+      "addq $8, %%rsp\n\t"                                                     \
+      ".cfi_def_cfa_offset 8\n\t" MORE                                         \
+      "retq\n"                                                                 \
+      "3:\n\t"                                                                 \
+      "je " WITHOUT_POOL                                                       \
+      "\n\t"                                                                   \
+      "pushq %%rsi\n\t"                                                        \
+      ".cfi_def_cfa_offset 16\n\t"                                             \
+      "leaq 1b(%%rip), %%rax\n\t"                                              \
+      "pushq %%rax\n\t" /* as if it had called what follows */                 \
+      ".cfi_def_cfa_offset 8\n\t"                                              \
+      "pushq %%rdi\n\t"                                                        \
+      ".cfi_def_cfa_offset 16\n\t"                                             \
+      "pushq %%rcx\n\t"                                                        \
+      ".cfi_def_cfa_offset 24\n\t"                                             \
+      "subq $8, %%rsp\n\t"                                                     \
+      ".cfi_def_cfa_offset 32\n\t"                                             \
+      "callq " MUSTER_REQUESTED_AT_FORK                                        \
+      "\n\t"                                                                   \
+      "addq $8, %%rsp\n\t"                                                     \
+      ".cfi_def_cfa_offset 24\n\t"                                             \
+      "popq %%rcx\n\t"                                                         \
+      ".cfi_def_cfa_offset 16\n\t"                                             \
+      "popq %%rdi\n\t"                                                         \
+      ".cfi_def_cfa_offset 8\n\t"                                              \
+      "jmp " JUMP "\n\t"                                                       \
+      :                                                                        \
       : __VA_ARGS__ MUSTER_MAY_THROW)
 
 /// Calls Code(first), which returns a word.
-template <word (*Code)(word), second_code Second, word_and_stolen (*Nobody)(word, word, const void*)>
+template <word (*Code)(word), second_code Second, word_and_stolen (*WithoutPool)(word, word, const void*)>
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline word_and_stolen call_in_frame(word /*first*/, word /*second*/,
-                                                                                 const void* /*mark*/) {
+                                                                                 const void* /*poll_word*/) {
   MUSTER_SEEMS_TO_CALL
-  MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%edx, %%edx", "", "%P2", "i"(Second), "i"(Code), "i"(Nobody));
+  MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%edx, %%edx", "", "%P2", "i"(Second), "i"(Code), "i"(WithoutPool));
 }
-template <double (*Code)(word), second_code Second, double_and_stolen (*Nobody)(word, word, const void*)>
+template <double (*Code)(word), second_code Second, double_and_stolen (*WithoutPool)(word, word, const void*)>
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline double_and_stolen call_in_frame(word /*first*/, word /*second*/,
-                                                                                   const void* /*mark*/) {
+                                                                                   const void* /*poll_word*/) {
   MUSTER_SEEMS_TO_CALL
   MUSTER_FORK_FRAME("%P1", "%P1", "xorl %%eax, %%eax", "movq %%rdx, %%rax\n\t", "%P2", "i"(Second), "i"(Code),
-                    "i"(Nobody));
+                    "i"(WithoutPool));
 }
 /// Calls code(first), whose result fits into the register of a word.
-template <second_code Second, word_and_stolen (*Nobody)(word, word, const void*, void (*)())>
+template <second_code Second, word_and_stolen (*WithoutPool)(word, word, const void*, void (*)())>
 [[MUSTER_NAKED, gnu::visibility("hidden")]] inline word_and_stolen call_in_frame(word /*first*/, word /*second*/,
-                                                                                 const void* /*mark*/,
+                                                                                 const void* /*poll_word*/,
                                                                                  void (* /*code*/)()) {
   MUSTER_SEEMS_TO_CALL
-  MUSTER_FORK_FRAME("*%%rcx", "*%%rcx", "xorl %%edx, %%edx", "", "%P1", "i"(Second), "i"(Nobody));
+  MUSTER_FORK_FRAME("*%%rcx", "*%%rcx", "xorl %%edx, %%edx", "", "%P1", "i"(Second), "i"(WithoutPool));
 }
 
 /// Access to such a frame by its return address, or by the slot on the stack that holds it.

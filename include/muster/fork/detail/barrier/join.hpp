@@ -7,10 +7,10 @@
 #pragma once
 
 #include <muster/base/config.hpp>       // MUSTER_BARRIER
-#include <muster/fork/detail/call.hpp>  // push_fork
+#include <muster/fork/detail/call.hpp>  // fork_on_watermark
 
 #if defined(MUSTER_BARRIER)
-#include <muster/base/caught.hpp>                // caught
+#include <muster/base/detail/exception.hpp>      // capture_exception
 #include <muster/fork/detail/barrier/frame.hpp>  // call_in_frame
 
 #include <ucontext.h>  // ucontext_t
@@ -34,8 +34,8 @@ inline stack_fork& replaced_at(const worker* self, std::uintptr_t slot) noexcept
   stack_fork* const r = self == nullptr ? nullptr : self->forks.newest();
   MUSTER_CHECK(
       r != nullptr && r->slot() == slot,
-      "a fork ends that is not the newest of its thread: other code has gone past its frames (longjmp), or ends "
-      "it on another stack than it has begun on");
+      "fork2: a join is out of order: forks must join newest first, on the stack where they began; do not skip their "
+      "frames (longjmp), and do not move them to another stack");
   return *r;
 }
 
@@ -50,14 +50,14 @@ inline stack_fork* barrier_hooks::returned_to_barrier(std::uintptr_t slot) noexc
   return nullptr;
 }
 
-inline void barrier_hooks::requested_at_fork() noexcept { worker::current()->forks.answer_at_fork(); }
+inline void barrier_hooks::requested_at_fork() noexcept { worker::current()->forks.publish_at_fork(); }
 
 /// The frame and those above must stay until the thief, which uses them, is done.
 inline void exception_passes(std::uintptr_t slot) noexcept {
   worker* const self = worker::current();
   stack_fork& r = replaced_at(self, slot);
   if (!self->forks.take_back(r)) {
-    const deque::end_of_stack here(self->forks, __builtin_frame_address(0));
+    const selected_engine::end_of_stack here(self->forks, __builtin_frame_address(0));
     self->await(r);
     r.error() = nullptr;  // the first half's exception is thrown instead
     self->forks.end(r);
@@ -79,12 +79,12 @@ inline void barrier_hooks::interrupted(const void* of, void* context) noexcept {
   const auto in = [&](int name) {
     return static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[name]);
   };
-  self->forks.answer_in_handler(
+  self->forks.publish_in_handler(
       {{{in(REG_RBP), in(REG_RBX), in(REG_R12), in(REG_R13), in(REG_R14), in(REG_R15)}}, in(REG_RSP), in(REG_RIP)});
 }
 
 template <class F>
-using half_result = result_or_nothing<result_of<F>>;
+using branch_result = result_or_nothing<result_of<F>>;
 
 /// True if a function returns a T in one register. Only scalars: a structure may be packed, or hold vectors.
 template <class T>
@@ -115,27 +115,27 @@ MUSTER_HOT T from_word(word bits) noexcept {
 /// Calls a function through one word.
 template <class F>
 struct call_by_word {
-  static constexpr bool travels = sizeof(borrowed<F>) <= sizeof(word);
+  static constexpr bool fits_in_word = sizeof(captured<F>) <= sizeof(word);
   /// The inverse of closure().
-  static borrowed<F> of(word closure) noexcept {
-    if constexpr (travels) {
-      alignas(borrowed<F>) unsigned char copy[sizeof(borrowed<F>)];
+  static captured<F> of(word closure) noexcept {
+    if constexpr (fits_in_word) {
+      alignas(captured<F>) unsigned char copy[sizeof(captured<F>)];
       std::memcpy(copy, &closure, sizeof copy);
-      return *reinterpret_cast<borrowed<F>*>(copy);
+      return *reinterpret_cast<captured<F>*>(copy);
     } else {
-      return *from_word<borrowed<F>*>(closure);
+      return *from_word<captured<F>*>(closure);
     }
   }
   /// The word for `f`; valid as long as `f` lives.
-  MUSTER_HOT static word closure(borrowed<F>& f) noexcept {
-    if constexpr (travels) {
+  MUSTER_HOT static word closure(captured<F>& f) noexcept {
+    if constexpr (fits_in_word) {
       return to_word(f);
     } else {
       return to_word(&f);
     }
   }
   [[gnu::visibility("hidden")]] static auto first(word closure) {
-    if constexpr (is_real<half_result<F>>) {
+    if constexpr (is_real<branch_result<F>>) {
       return double{call(closure)};
     } else {
       return to_word(call(closure));
@@ -150,91 +150,93 @@ struct call_by_word {
         r.result() = to_word(run_outside_pool([&] { return call(closure); }));
       }
     } catch (...) {
-      r.error() = caught();
+      r.error() = capture_exception();
     }
   }
 
  private:
-  MUSTER_HOT static half_result<F> call(word closure) {
-    if constexpr (travels) {
-      borrowed<F> copy = of(closure);
-      return call_half(*worker::current(), copy.get());
+  MUSTER_HOT static branch_result<F> call(word closure) {
+    if constexpr (fits_in_word) {
+      captured<F> copy = of(closure);
+      return call_branch(*worker::current(), copy.get());
     } else {
-      return call_half(*worker::current(), from_word<borrowed<F>*>(closure)->get());
+      return call_branch(*worker::current(), from_word<captured<F>*>(closure)->get());
     }
   }
 };
 
 /// A fork of a thread whose forks cannot be found on the stack.
 template <class F, class G>
-MUSTER_COLD fork_results<F, G> fork_without_frame(borrowed<F> f, borrowed<G> g) {
+MUSTER_COLD fork_results<F, G> fork_without_frame(captured<F> f, captured<G> g) {
   worker* const self = worker::current();
   if (self == nullptr) return fork_outside<F, G>(f, g);
-  return push_fork(*self, f.get(), g.get());
+  return fork_on_watermark(*self, f.get(), g.get());
 }
 
-/// The second half's result, on its way from do_for_nobody() to finish_frame().
-inline constinit thread_local word nobodys_second = 0;
+/// The second half's result, on its way from do_without_pool() to finish_frame().
+inline constinit thread_local word second_without_pool = 0;
 
-/// NOBODY of the frame: executes both halves here, so that the frame's callers need not keep them across the call.
+/// WITHOUT_POOL of the frame: executes both halves here, so that the frame's callers need not keep them across the
+/// call.
 template <class F, class G>
-[[gnu::visibility("hidden")]] MUSTER_COLD auto do_for_nobody(word f, word g, const void* /*mark*/) {
+[[gnu::visibility("hidden")]] MUSTER_COLD auto do_without_pool(word f, word g, const void* /*poll_word*/) {
   auto [first, second] = fork_without_frame<F, G>(call_by_word<F>::of(f), call_by_word<G>::of(g));
-  nobodys_second = to_word(second);
-  if constexpr (is_real<half_result<F>>) {
-    return double_and_stolen{first, for_nobody()};
+  second_without_pool = to_word(second);
+  if constexpr (is_real<branch_result<F>>) {
+    return double_and_stolen{first, ran_without_pool()};
   } else {
-    return word_and_stolen{to_word(first), for_nobody()};
+    return word_and_stolen{to_word(first), ran_without_pool()};
   }
 }
 template <class G>
-[[gnu::visibility("hidden")]] MUSTER_COLD word_and_stolen do_call_for_nobody(word f, word g, const void* /*mark*/,
-                                                                             void (*code)()) {
+[[gnu::visibility("hidden")]] MUSTER_COLD word_and_stolen do_call_without_pool(word f, word g,
+                                                                               const void* /*poll_word*/,
+                                                                               void (*code)()) {
   auto call = [&] { return reinterpret_cast<word (*)(word)>(code)(f); };
   auto [first, second] =
-      fork_without_frame<decltype(call)&, G>(borrowed<decltype(call)&>(call), call_by_word<G>::of(g));
-  nobodys_second = to_word(second);
-  return {first, for_nobody()};
+      fork_without_frame<decltype(call)&, G>(captured<decltype(call)&>(call), call_by_word<G>::of(g));
+  second_without_pool = to_word(second);
+  return {first, ran_without_pool()};
 }
 
 /// The result of a second half that a thief has executed.
 template <class G>
-half_result<G> join_thief(stack_fork& r) {
-  deque& forks = worker::current()->forks;
+branch_result<G> join_thief(stack_fork& r) {
+  selected_engine& forks = worker::current()->forks;
   const std::exception_ptr thrown = std::exchange(r.error(), nullptr);
   const word result = r.result();
   forks.end(r);
   forks.recycle(r);
   if (thrown != nullptr) std::rethrow_exception(thrown);
-  return from_word<half_result<G>>(result);
+  return from_word<branch_result<G>>(result);
 }
 
 /// Calls the first half in a frame.
 template <class F, class G>
-MUSTER_HOT auto call_first_in_frame(borrowed<F>& f, borrowed<G>& g) {
+MUSTER_HOT auto call_first_in_frame(captured<F>& f, captured<G>& g) {
   using first_half = call_by_word<F>;
   constexpr second_code second = &call_by_word<G>::second;
   const word later = call_by_word<G>::closure(g);
-  const void* const mark = real::own_place().mark;
-  if constexpr (requires { f.get().plain_function(); } && !std::is_floating_point_v<half_result<F>>) {
+  const void* const poll_word = native::worker_slot().poll_word;
+  if constexpr (requires { f.get().plain_function(); } && !std::is_floating_point_v<branch_result<F>>) {
     const auto code = reinterpret_cast<void (*)()>(f.get().plain_function());
-    return call_in_frame<second, &do_call_for_nobody<G>>(to_word(f.get().plain_argument()), later, mark, code);
+    return call_in_frame<second, &do_call_without_pool<G>>(to_word(f.get().plain_argument()), later, poll_word, code);
   } else {
-    return call_in_frame<&first_half::first, second, &do_for_nobody<F, G>>(first_half::closure(f), later, mark);
+    return call_in_frame<&first_half::first, second, &do_without_pool<F, G>>(first_half::closure(f), later, poll_word);
   }
 }
 
 /// The result of the second half, if the caller of the frame has not executed it.
 template <class G>
-MUSTER_COLD half_result<G> finish_frame(stack_fork* stolen) {
-  if (is_for_nobody(stolen)) return from_word<half_result<G>>(nobodys_second);
+MUSTER_COLD branch_result<G> finish_frame(stack_fork* stolen) {
+  if (is_without_pool(stolen)) return from_word<branch_result<G>>(second_without_pool);
   return join_thief<G>(*stolen);
 }
 
 template <class F, class G>
-MUSTER_HOT fork_results<F, G> fork_in_frame(borrowed<F> f, borrowed<G> g) {
-  using first_type = half_result<F>;
-  using second_type = half_result<G>;
+MUSTER_HOT fork_results<F, G> fork_in_frame(captured<F> f, captured<G> g) {
+  using first_type = branch_result<F>;
+  using second_type = branch_result<G>;
   if constexpr (is_word<first_type> && is_word<second_type>) {
     const auto [result, stolen] = call_first_in_frame<F, G>(f, g);
     first_type first{};
@@ -245,15 +247,15 @@ MUSTER_HOT fork_results<F, G> fork_in_frame(borrowed<F> f, borrowed<G> g) {
     }
     if (stolen != nullptr) [[unlikely]]
       return {first, finish_frame<G>(stolen)};
-    return {first, call_half(*worker::current(), g.get())};
+    return {first, call_branch(*worker::current(), g.get())};
   } else {
     // The results are in the caller's frame.
     std::optional<first_type> first;
     std::optional<second_type> second;
-    auto f_into = [&] { first.emplace(call_half(*worker::current(), f.get())); };
-    auto g_into = [&] { second.emplace(call_half(*worker::current(), g.get())); };
-    fork_in_frame<decltype(f_into)&, decltype(g_into)&>(borrowed<decltype(f_into)&>(f_into),
-                                                        borrowed<decltype(g_into)&>(g_into));
+    auto f_into = [&] { first.emplace(call_branch(*worker::current(), f.get())); };
+    auto g_into = [&] { second.emplace(call_branch(*worker::current(), g.get())); };
+    fork_in_frame<decltype(f_into)&, decltype(g_into)&>(captured<decltype(f_into)&>(f_into),
+                                                        captured<decltype(g_into)&>(g_into));
     if (!first || !second) __builtin_unreachable();  // both have been called
     return {std::move(*first), std::move(*second)};
   }
@@ -261,25 +263,25 @@ MUSTER_HOT fork_results<F, G> fork_in_frame(borrowed<F> f, borrowed<G> g) {
 
 template <class F, class G>
 MUSTER_HOT fork_results<F, G> fork_on(worker&, F&& f, G&& g) {
-  return fork_in_frame<F, G>(borrowed<F>(f), borrowed<G>(g));
+  return fork_in_frame<F, G>(captured<F>(f), captured<G>(g));
 }
 template <class F, class G>
 MUSTER_HOT fork_results<F, G> fork_of_thread(F&& f, G&& g) {
-  return fork_in_frame<F, G>(borrowed<F>(f), borrowed<G>(g));
+  return fork_in_frame<F, G>(captured<F>(f), captured<G>(g));
 }
 
 #else
 
 template <class F, class G>
 MUSTER_HOT fork_results<F, G> fork_on(worker& self, F&& f, G&& g) {
-  return push_fork(self, std::forward<F>(f), std::forward<G>(g));
+  return fork_on_watermark(self, std::forward<F>(f), std::forward<G>(g));
 }
 template <class F, class G>
 MUSTER_HOT fork_results<F, G> fork_of_thread(F&& f, G&& g) {
   worker* const self = worker::current();
   if (self == nullptr) [[unlikely]]
-    return fork_outside<F, G>(borrowed<F>(f), borrowed<G>(g));
-  return push_fork(*self, std::forward<F>(f), std::forward<G>(g));
+    return fork_outside<F, G>(captured<F>(f), captured<G>(g));
+  return fork_on_watermark(*self, std::forward<F>(f), std::forward<G>(g));
 }
 
 #endif

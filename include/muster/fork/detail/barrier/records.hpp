@@ -59,7 +59,7 @@ class frame_stock {
   stack_fork* take() noexcept {
     stack_fork* const one = free_;
     if (one == nullptr) return nullptr;
-    free_ = one->next_free_.get();
+    free_ = one->next_free_.read_ref();
     --many_;
     return one;
   }
@@ -69,7 +69,7 @@ class frame_stock {
     return one != nullptr ? one : new (std::nothrow) stack_fork;
   }
   void put(stack_fork& one) noexcept {
-    one.next_free_.ref() = free_;
+    one.next_free_.write_ref() = free_;
     free_ = &one;
     ++many_;
   }
@@ -92,7 +92,7 @@ class frame_stock {
     for (unsigned i = 0; i < std::min(lacking, most) + spare; ++i) {
       auto* const one = new (std::nothrow) stack_fork;
       if (one == nullptr) break;
-      one->next_free_.ref() = std::exchange(all, one);
+      one->next_free_.write_ref() = std::exchange(all, one);
     }
     if (all == nullptr) return;  // no memory
     // (1) acq_rel: pairs with (2), and with itself.
@@ -102,14 +102,14 @@ class frame_stock {
   bool take_gift() noexcept {
     // (2) acquire: pairs with (1).
     for (stack_fork* one = gift_.exchange(nullptr, std::memory_order_acquire); one != nullptr;)
-      put(*std::exchange(one, one->next_free_.get()));
+      put(*std::exchange(one, one->next_free_.read_ref()));
     return free_ != nullptr;
   }
 
  private:
   static constexpr unsigned most = 4096, spare = 16;
   static void delete_all(stack_fork* first) noexcept {
-    while (first != nullptr) delete std::exchange(first, first->next_free_.get());
+    while (first != nullptr) delete std::exchange(first, first->next_free_.read_ref());
   }
 
   stack_fork* free_ = nullptr;
@@ -138,15 +138,15 @@ class found_forks {
       ++lacking_;
       if (one == nullptr) return;
       --many_;
-      newest_ = one->next_free_.get();
+      newest_ = one->next_free_.read_ref();
       (newest_ == nullptr ? oldest_ : newest_->before_) = nullptr;
     }
     ++many_;
     one->slot_ = slot;
     one->return_address_ = return_address;
-    one->next_free_.ref() = nullptr;
+    one->next_free_.write_ref() = nullptr;
     one->before_ = oldest_;
-    (oldest_ == nullptr ? newest_ : oldest_->next_free_.ref()) = one;
+    (oldest_ == nullptr ? newest_ : oldest_->next_free_.write_ref()) = one;
     oldest_ = one;
   }
   stack_fork* oldest() const noexcept { return oldest_; }

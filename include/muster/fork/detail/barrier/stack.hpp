@@ -16,14 +16,14 @@
 
 #if defined(MUSTER_BARRIER)
 
-#include <muster/base/arch.hpp>                    // shadow_stack
-#include <muster/base/library.hpp>                 // keep_library_of
-#include <muster/base/stop_signal.hpp>             // stop_signal
-#include <muster/base/sync.hpp>                    // sync::light_fence
-#include <muster/base/time.hpp>                    // how long to wait for an answer
-#include <muster/fork/detail/barrier/frame.hpp>    // fork_frame, stack_point
-#include <muster/fork/detail/barrier/records.hpp>  // found_forks
-#include <muster/fork/detail/barrier/unwind.hpp>   // frame_rule, unwind_information
+#include <muster/base/arch.hpp>                     // shadow_stack
+#include <muster/base/detail/interrupt_signal.hpp>  // interrupt_signal
+#include <muster/base/detail/shared_object.hpp>     // pin_shared_object
+#include <muster/base/detail/time.hpp>              // how long to wait for an answer
+#include <muster/base/sync.hpp>                     // sync::light_fence
+#include <muster/fork/detail/barrier/frame.hpp>     // fork_frame, stack_point
+#include <muster/fork/detail/barrier/records.hpp>   // found_forks
+#include <muster/fork/detail/barrier/unwind.hpp>    // frame_rule, unwind_information
 
 #include <algorithm>  // std::min
 #include <array>      // the known rules
@@ -175,21 +175,21 @@ class machine_stack {
   static constexpr unsigned spared = 32;
 
   /// Returns null, or the reason why forks cannot be found in this process.
-  static const char* obstacle() noexcept {
+  static const char* unavailable_reason() noexcept {
     static const char* const why = [] {
-      const char* const first = first_obstacle();
-      if (first != nullptr) keep_library_of(first);  // other libraries with this code may return the same text
+      const char* const first = find_unavailable_reason();
+      if (first != nullptr) pin_shared_object(first);  // other libraries with this code may return the same text
       return first;
     }();
     if (why == nullptr) make_ready();
     return why;
   }
 
-  static thread this_thread() noexcept { return stop_signal::this_thread(); }
+  static thread this_thread() noexcept { return interrupt_signal::this_thread(); }
   /// For the pool's own threads.
-  static void let_stop() noexcept { stop_signal::let_in(); }
+  static void let_stop() noexcept { interrupt_signal::unblock(); }
   /// Interrupts a thread; `of` is passed to the handler.
-  static void stop(thread one, void* of) noexcept { stop_signal::send(one, of); }
+  static void stop(thread one, void* of) noexcept { interrupt_signal::send(one, of); }
   /// Waits until ready(). Returns false if that takes too long.
   template <class Ready>
   static bool wait(Ready ready) noexcept {
@@ -222,7 +222,7 @@ class machine_stack {
   [[gnu::visibility("hidden")]] static void make_ready() noexcept {
     if (barrier_stays.load(std::memory_order_relaxed)) [[likely]]
       return;
-    keep_library_of(&barrier_stays);
+    pin_shared_object(&barrier_stays);
     barrier_stays.store(true, std::memory_order_relaxed);
   }
   /// Call it before replace(), in the same library. Returns false if that has not called make_ready().
@@ -249,13 +249,13 @@ class machine_stack {
   }
 
  private:
-  static const char* first_obstacle() noexcept {
+  static const char* find_unavailable_reason() noexcept {
     if (shadow_stack())
       return "return addresses cannot be replaced, as the process has a shadow stack: start it without one (compile "
              "without -fcf-protection), or use the engine watermark";
     if (!unwind_information(std::bit_cast<std::uintptr_t>(&throw_nothing)).found())
       return "the stack cannot be walked: compile with -fasynchronous-unwind-tables, and do not link with -static";
-    return stop_signal::listen(&barrier_hooks::interrupted)
+    return interrupt_signal::install_handler(&barrier_hooks::interrupted)
                ? nullptr
                : "SIGURG cannot be handled: let the process call sigaction(2), or use the engine watermark";
   }

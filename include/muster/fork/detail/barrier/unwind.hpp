@@ -140,10 +140,10 @@ struct frame_rule {
   static constexpr std::uint8_t stack_pointer = kept_registers::many;
 
   bool known = false;
-  bool apart = false;       // the canonical frame address is in memory; registers are saved at offsets from rbp
-  std::uint8_t base = 0;    // a register of kept_registers, or stack_pointer
-  std::uint8_t saved = 0;   // a bit for each register
-  std::int32_t offset = 0;  // from the base
+  bool cfa_in_memory = false;  // the canonical frame address is in memory; registers are saved at offsets from rbp
+  std::uint8_t base = 0;       // a register of kept_registers, or stack_pointer
+  std::uint8_t saved = 0;      // a bit for each register
+  std::int32_t offset = 0;     // from the base
   std::array<std::int16_t, kept_registers::many>
       at{};  // where each is saved, in words, from the canonical frame address or rbp
 
@@ -154,9 +154,9 @@ struct frame_rule {
     const std::uintptr_t from =
         (base == stack_pointer ? p.stack : p.kept.of[base]) + static_cast<std::uintptr_t>(offset);
     if (from - p.stack > largest) return false;
-    const std::uintptr_t cfa = apart ? word(from) : from;
+    const std::uintptr_t cfa = cfa_in_memory ? word(from) : from;
     if (cfa <= p.stack || cfa - p.stack > largest) return false;
-    const std::uintptr_t beside = apart ? p.kept.of[kept_registers::rbp] : cfa;
+    const std::uintptr_t beside = cfa_in_memory ? p.kept.of[kept_registers::rbp] : cfa;
     for (unsigned i = 0; i < kept_registers::many; ++i)
       if ((saved >> i & 1U) != 0) p.kept.of[i] = word(beside + static_cast<std::uintptr_t>(at[i] * std::int64_t{8}));
     p.at = word(cfa - sizeof(void*));
@@ -191,13 +191,13 @@ class unwind_information {
     if (!execute(program_, end_, now) || !now.cfa_known || !now.returns) return rule;
     leads_to_handlers_ = now.for_handler;
     rule.known = true;
-    rule.apart = now.apart;
+    rule.cfa_in_memory = now.cfa_in_memory;
     rule.base = static_cast<std::uint8_t>(now.base);
     if (!fits(now.offset, rule.offset)) rule.known = false;
     for (unsigned i = 0; i < kept_registers::many; ++i) {
       const saved_register& one = now.kept[i];
       if (one.where == saved_register::kept) continue;
-      const bool right = one.where == (now.apart ? saved_register::beside_base : saved_register::in_frame);
+      const bool right = one.where == (now.cfa_in_memory ? saved_register::beside_base : saved_register::in_frame);
       if (!right || one.offset % 8 != 0 || !fits(one.offset / 8, rule.at[i])) rule.known = false;
       rule.saved = static_cast<std::uint8_t>(rule.saved | 1U << i);
     }
@@ -210,7 +210,7 @@ class unwind_information {
     std::int64_t offset = 0;
   };
   struct row {
-    bool cfa_known = false, apart = false;
+    bool cfa_known = false, cfa_in_memory = false;
     bool returns = true;       // the return address is just below the canonical frame address
     bool for_handler = false;  // rax or rdx is saved, which a function need not preserve
     unsigned base = 0;
@@ -318,7 +318,7 @@ class unwind_information {
   static void define(row& now, std::uint64_t dwarf, std::int64_t offset) noexcept {
     now.base = named(dwarf);
     now.offset = offset;
-    now.apart = false;
+    now.cfa_in_memory = false;
     now.cfa_known = now.base != no_register;
   }
 
@@ -374,7 +374,7 @@ class unwind_information {
         case 0x0e: now.offset = static_cast<std::int64_t>(read.unsigned_number()); break;  // def_cfa_offset
         case 0x13: now.offset = read.signed_number() * data_unit_; break;                  // def_cfa_offset_sf
         case 0x0f:                                                                         // def_cfa_expression
-          now.cfa_known = now.apart = beside_base(read, true, now.offset);
+          now.cfa_known = now.cfa_in_memory = beside_base(read, true, now.offset);
           now.base = kept_registers::rbp;
           break;
         case 0x10: {  // expression
