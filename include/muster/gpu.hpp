@@ -6,6 +6,7 @@
 
 #include <muster/gpu/bases.hpp>      // IWYU pragma: export
 #include <muster/gpu/fifo.hpp>       // IWYU pragma: export
+#include <muster/gpu/heap.cuh>       // IWYU pragma: export
 #include <muster/gpu/lane.cuh>       // IWYU pragma: export
 #include <muster/gpu/page_base.hpp>  // IWYU pragma: export
 #include <muster/gpu/xmalloc.hpp>    // IWYU pragma: export

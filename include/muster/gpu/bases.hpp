@@ -9,6 +9,9 @@
 //   bool owns(const void* p) const         false only if p cannot be in one of its blocks
 //   std::uintptr_t origin() const          blocks begin here, and extend over 2^32 granules of 2^granule_bits() bytes.
 //   unsigned granule_bits() const          Blocks elsewhere, or between granules, are not kept in buffers.
+//   void trim()                            if it keeps free blocks: returns them; while no lane calls
+//
+// malloc_base and page_base have headers of their own; bump_base is here.
 #pragma once
 
 #include <muster/gpu/lane.cuh>  // atomic
@@ -16,7 +19,6 @@
 #include <atomic>   // std::memory_order
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uintptr_t
-#include <cstdlib>  // malloc
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
@@ -26,30 +28,6 @@ constexpr MUSTER_GPU unsigned granule_bits_for(std::uint64_t bytes) {
   while (bits < 32 && (bytes - 1) >> (32 + bits) != 0) ++bits;
   return bits;
 }
-
-/// CUDA's own malloc in kernels; the C library's elsewhere. Its heap lies around the first block that it returns.
-/// Created and used on one side only: a kernel frees what a kernel has allocated.
-class malloc_base {
- public:
-  /// `heap`: in bytes, at least the size of malloc's heap.
-  MUSTER_GPU explicit malloc_base(std::uint64_t heap) : granule_bits_(granule_bits_for(2 * heap)) {
-    void* const some = ::malloc(16);
-    origin_ = reinterpret_cast<std::uintptr_t>(some) - (std::uintptr_t{1} << (31 + granule_bits_));
-    origin_ &= ~((std::uintptr_t{1} << granule_bits_) - 1);
-    ::free(some);
-  }
-
-  MUSTER_GPU void* allocate(std::size_t bytes) { return ::malloc(bytes); }
-  MUSTER_GPU void deallocate(void* block) { ::free(block); }
-  /// Always true: malloc does not expose where its heap lies.
-  MUSTER_GPU bool owns(const void*) const { return true; }
-  MUSTER_GPU std::uintptr_t origin() const { return origin_; }
-  MUSTER_GPU unsigned granule_bits() const { return granule_bits_; }
-
- private:
-  std::uintptr_t origin_;
-  unsigned granule_bits_;
-};
 
 /// Hands out the bytes of a region one after another, and reclaims none. The lower bound on the cost of any allocator.
 class bump_base {

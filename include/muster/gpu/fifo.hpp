@@ -4,7 +4,8 @@
 // fifo.hpp: a lock-free FIFO of 32-bit numbers with few memory operations: XMalloc's buffer of free blocks.
 //
 // Producers  any number of lanes of one device; consumers likewise. The host, while no kernel uses it.
-// Capacity   a power of two, fixed. The newest message is stored apart from the others, in the tail itself.
+// Capacity   a power of two, up to that of the type, or 0. The newest message is stored apart from the others, in the
+//            tail itself.
 // Cost       an empty pop: two loads. Otherwise, uncontended: pop two or three memory operations and one on the head;
 //            push three or four and one on the tail.
 // Progress   lock-free: some lane's change of head or tail succeeds. try_push may find a FIFO full that has just been
@@ -25,19 +26,28 @@
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
-template <unsigned Capacity>
+template <unsigned Most>
 class fifo {
-  static_assert(Capacity != 0 && (Capacity & (Capacity - 1)) == 0, "fifo: Capacity must be a power of two");
+  static_assert(Most != 0 && (Most & (Most - 1)) == 0, "fifo: Most must be a power of two");
 
  public:
-  static constexpr unsigned capacity = Capacity;
+  /// An empty FIFO for one message, to be started for more.
+  MUSTER_GPU fifo() { start(1); }
+  fifo(const fifo&) = delete;
+  fifo& operator=(const fifo&) = delete;
 
-  /// An empty FIFO. The first message will have the number `first`.
-  MUSTER_GPU explicit fifo(std::uint32_t first = 0) : head_(first), tail_(message(first - 1, 0)) {
-    // As if Capacity messages had been pushed and popped.
-    for (std::uint32_t number = first - Capacity; number != first; ++number)
-      messages_[number % Capacity].store(message(number, 0), std::memory_order_relaxed);
+  /// Makes it an empty FIFO for `wanted` messages, rounded up to a power of two, or for `Most` if that is less; for
+  /// none, it is always full. The first message will have the number `first`. No lane may use it meanwhile.
+  MUSTER_GPU void start(unsigned wanted, std::uint32_t first = 0) {
+    capacity_ = wanted == 0 ? 0 : 1;
+    while (capacity_ < wanted && capacity_ < Most) capacity_ *= 2;
+    head_.store(first, std::memory_order_relaxed);
+    tail_.store(message(first - 1, 0), std::memory_order_relaxed);
+    // As if so many messages had been pushed and popped.
+    for (std::uint32_t number = first - capacity_; number != first; ++number)
+      slot_of(number).store(message(number, 0), std::memory_order_relaxed);
   }
+  MUSTER_GPU unsigned capacity() const { return capacity_; }
 
   /// Returns false if the FIFO was full at some time during the call.
   MUSTER_GPU bool try_push(std::uint32_t payload) {
@@ -46,11 +56,11 @@ class fifo {
       // this push cannot find an older one there. The tail is read after the head.
       const std::uint32_t head = head_.load(std::memory_order_acquire);
       std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-      if (number_of(tail) - head + 1 >= Capacity) return false;
+      if (number_of(tail) - head + 1 >= capacity_) return false;
       // Move the message that was the newest to its slot, unless another lane has done so.
-      atomic<std::uint64_t>& slot = messages_[number_of(tail) % Capacity];
+      atomic<std::uint64_t>& slot = slot_of(number_of(tail));
       std::uint64_t old = slot.load(std::memory_order_relaxed);
-      if (number_of(old) + Capacity == number_of(tail))
+      if (number_of(old) + capacity_ == number_of(tail))
         slot.compare_exchange_strong(old, tail, std::memory_order_relaxed, std::memory_order_relaxed);
       // (2) release: pairs with (4). A lane that reads this tail or a later one finds the message before it in its
       // slot, and sees the block behind the number as the pushing lane left it.
@@ -68,8 +78,7 @@ class fifo {
       // (4) acquire: pairs with (2). Every message older than the tail is in its slot.
       const std::uint64_t tail = tail_.load(std::memory_order_acquire);
       if (number_of(tail) + 1 == head) return false;
-      const std::uint64_t first =
-          number_of(tail) == head ? tail : messages_[head % Capacity].load(std::memory_order_relaxed);
+      const std::uint64_t first = number_of(tail) == head ? tail : slot_of(head).load(std::memory_order_relaxed);
       std::uint32_t expected = head;
       // (3) release: pairs with (1). The message has been read before its slot is free.
       if (number_of(first) == head &&
@@ -85,11 +94,14 @@ class fifo {
   void each(F f) const {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     for (std::uint32_t n = head_.load(std::memory_order_relaxed); n != number_of(tail) + 1; ++n)
-      f(static_cast<std::uint32_t>(n == number_of(tail) ? tail
-                                                        : messages_[n % Capacity].load(std::memory_order_relaxed)));
+      f(static_cast<std::uint32_t>(n == number_of(tail) ? tail : slot_of(n).load(std::memory_order_relaxed)));
   }
 
  private:
+  MUSTER_GPU atomic<std::uint64_t>& slot_of(std::uint32_t number) { return messages_[number & (capacity_ - 1)]; }
+  MUSTER_GPU const atomic<std::uint64_t>& slot_of(std::uint32_t number) const {
+    return messages_[number & (capacity_ - 1)];
+  }
   static MUSTER_GPU std::uint64_t message(std::uint32_t number, std::uint32_t payload) {
     return std::uint64_t{number} << 32U | payload;
   }
@@ -97,11 +109,12 @@ class fifo {
     return static_cast<std::uint32_t>(message >> 32U);
   }
 
-  // On different lines: consumers change the head, producers the tail.
+  // On different lines: consumers change the head, producers the tail. The capacity never changes while lanes use it.
   alignas(32) atomic<std::uint32_t> head_;  // the number of the oldest message
+  unsigned capacity_ = 0;
   alignas(32) atomic<std::uint64_t> tail_;  // the newest message
-  // The messages from `head_` up to the newest, which is excluded; message n is at n % Capacity.
-  alignas(32) atomic<std::uint64_t> messages_[Capacity];
+  // The messages from `head_` up to the newest, which is excluded; message n is at n % capacity_.
+  alignas(32) atomic<std::uint64_t> messages_[Most];
 };
 
 }  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

@@ -15,17 +15,17 @@
 // Order      match, ballot, shuffle and reduce do not order memory. sync_warp does, among the lanes of its mask.
 #pragma once
 
-#include <muster/gpu/lane_types.hpp>  // lane_mask, index3
+#include <muster/gpu/detail/lane_types.hpp>  // lane_mask, index3
 
 #include <cstdint>      // std::uint32_t
 #include <type_traits>  // std::is_integral_v
 
 #if defined(__CUDACC__)
-#include <muster/gpu/lane_device.cuh>
+#include <muster/gpu/detail/lane_device.cuh>
 #elif defined(MUSTER_SIMT)
 #include <muster_simt/lane.hpp>
 #else
-#include <muster/gpu/lane_single.hpp>
+#include <muster/gpu/detail/lane_single.hpp>
 #endif
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {

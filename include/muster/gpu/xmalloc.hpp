@@ -4,26 +4,28 @@
 // xmalloc.hpp: a layer over any allocator of the GPU that makes it many times as fast: the lanes of a warp allocate one
 // block together, and freed blocks are kept in FIFOs for later calls.
 //
-// Callers    any lanes of any blocks of any kernels of one device on one heap; lanes that call together are served
-//            together. The host, where a thread is a lane, while no kernel uses the heap.
+// Callers    any lane of any kernel on the heap's device; lanes that call together are served together. The host may
+//            call while no kernel uses the heap; a thread of the host counts as a lane.
 // Sizes      any. Up to largest_coalesced together with others; larger ones, and lanes that call alone, separately.
 //            Blocks up to 16 KiB are kept, by powers of two from 64 bytes on; larger ones return to the base.
 // Alignment  16 bytes.
-// Failure    null for the lanes without memory, after one try at the base and one look at all FIFOs with blocks that
-//            are large enough; for all together, then for each. No block is lost. Zero bytes: null.
+// Failure    a lane gets null if there is no memory for it. Before, it has tried the base once, and all FIFOs whose
+//            blocks are large enough: first together with the other lanes, then alone. No block is lost. Zero bytes:
+//            null.
 // Misuse     a double free, or a pointer to no object, is counted and ignored, within the limits of the tags before the
-//            objects (area.hpp). A base whose owns() is exact lets no foreign pointer get that far.
-// Blow-up    a block is freed when the last of its objects is: up to 32 objects wait for one. The FIFOs keep up to
-//            `blocks` blocks of each of nine sizes.
+//            objects (area.hpp). If the base's owns() is exact, it rejects every foreign pointer first.
+// Blow-up    a block is freed with the last of its objects, so one object may keep the memory of 32. The FIFOs keep
+//            free blocks: of each of nine sizes as many as are wanted, and in all no more bytes than are wanted.
 // Progress   lock-free, if the base is.
 // Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 5. Figure 4, and its sums in shared
 //            memory, rely on lanes that run in lockstep; here everything is in registers, and masks name the lanes.
 #pragma once
 
-#include <muster/gpu/area.hpp>   // area, compartment
-#include <muster/gpu/bases.hpp>  // what a base is
-#include <muster/gpu/fifo.hpp>   // fifo
-#include <muster/gpu/lane.cuh>   // atomic, active_mask
+#include <muster/gpu/bases.hpp>        // what a base is
+#include <muster/gpu/detail/area.hpp>  // area, compartment
+#include <muster/gpu/fifo.hpp>         // fifo
+#include <muster/gpu/lane.cuh>         // atomic, active_mask
+#include <muster/gpu/misuse.hpp>
 
 #include <atomic>   // std::memory_order
 #include <cstddef>  // std::size_t
@@ -36,34 +38,41 @@ namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 /// multiprocessor that it runs on.
 enum class fifo_choice { hash, multiprocessor };
 
-/// Derive from it and hide members: struct one_fifo : xmalloc_options { static constexpr unsigned fifos = 1; }. It is a
-/// type because nvcc cannot launch kernels whose types depend on values of classes.
+/// To change an option, derive from it and hide the member: struct one_fifo : xmalloc_options { static constexpr
+/// unsigned fifos = 1; }. It is a type because nvcc cannot launch kernels whose types depend on values of classes.
 struct xmalloc_options {
   static constexpr bool coalesce = true;
   static constexpr bool buffer = true;
-  static constexpr unsigned fifos = 16;    // per size
-  static constexpr unsigned blocks = 256;  // per size, in all its FIFOs
+  static constexpr unsigned fifos = 16;      // per size
+  static constexpr unsigned blocks = 16384;  // per size, in all its FIFOs: the most that a heap can be created for
   static constexpr unsigned largest_coalesced = 256;
   static constexpr fifo_choice choice = fifo_choice::multiprocessor;
-};
-
-/// The misuse that a heap has noticed since its creation.
-struct misuse {
-  std::uint64_t twice = 0;    // objects that were freed again
-  std::uint64_t invalid = 0;  // pointers to no object
 };
 
 template <class Base, class Options = xmalloc_options>
 class xmalloc {
   static_assert(Options::fifos >= 1 && Options::fifos <= 16, "xmalloc: Options::fifos must be between 1 and 16");
   static_assert(Options::largest_coalesced <= 256, "xmalloc: Options::largest_coalesced must be at most 256");
+  static_assert(Options::blocks >= Options::fifos, "xmalloc: Options::blocks must be at least Options::fifos");
 
  public:
   static constexpr unsigned size_classes = 9;
   static constexpr std::size_t smallest_block = 64;
   static constexpr std::size_t largest_block = smallest_block << (size_classes - 1);
 
-  MUSTER_GPU explicit xmalloc(Base& base) : base_(base) {}
+  /// Keeps up to `blocks` blocks of each size, Options::blocks at most; each FIFO's share is rounded up to a power of
+  /// two. The default is the paper's; on a GPU, resident_warps() (xmc.cuh) is better. Keeps `most_bytes` at most, of
+  /// all sizes: if that is less, there are fewer blocks of the larger sizes.
+  MUSTER_GPU explicit xmalloc(Base& base, unsigned blocks = 256, std::uint64_t most_bytes = ~std::uint64_t{0})
+      : base_(base) {
+    unsigned wanted = 1;
+    while (wanted < buffer_most && std::uint64_t{wanted} * Options::fifos < blocks) wanted *= 2;
+    // The bytes in a FIFO that suffice for every size; halved until all FIFOs together have few enough.
+    std::uint64_t in_fifo = wanted * largest_block;
+    while (all_kept(wanted, in_fifo) > most_bytes) in_fifo /= 2;
+    for (unsigned c = 0; c < size_classes; ++c)
+      for (auto& one : kept_[c]) one.start(many_kept(c, wanted, in_fifo));
+  }
   xmalloc(const xmalloc&) = delete;
   xmalloc& operator=(const xmalloc&) = delete;
 
@@ -110,14 +119,17 @@ class xmalloc {
     return {twice_.load(std::memory_order_relaxed), invalid_.load(std::memory_order_relaxed)};
   }
   MUSTER_GPU Base& base() { return base_; }
+  /// The number of blocks that are kept at most, of one of the sizes: 64 bytes for 0, twice as many for each further.
+  MUSTER_GPU unsigned most_kept(unsigned size_class) const { return kept_[size_class][0].capacity() * Options::fifos; }
 
   // --- While no lane allocates or frees.
 
-  /// Returns all kept blocks to the base.
+  /// Returns all kept blocks to the base, which returns its own.
   MUSTER_GPU void trim() {
     for (auto& of_class : kept_)
       for (auto& one : of_class)
         for (std::uint32_t number = 0; one.try_pop(number);) base_.deallocate(block_at(number));
+    if constexpr (requires { base_.trim(); }) base_.trim();
   }
   /// Calls f(block, bytes) for each kept block.
   template <class F>
@@ -127,7 +139,8 @@ class xmalloc {
   }
 
  private:
-  using buffer = fifo<Options::blocks / Options::fifos>;
+  static constexpr unsigned buffer_most = Options::blocks / Options::fifos;
+  using buffer = fifo<buffer_most>;
 
   static constexpr std::uint32_t not_kept = ~std::uint32_t{0};
 
@@ -136,6 +149,18 @@ class xmalloc {
     unsigned c = 0;
     while (block_size(c) < bytes) ++c;
     return c;
+  }
+
+  /// How many blocks a FIFO of that size keeps: as many as wanted, a power of two, if they fit.
+  static MUSTER_GPU unsigned many_kept(unsigned size_class, unsigned wanted, std::uint64_t in_fifo) {
+    while (wanted * block_size(size_class) > in_fifo) wanted /= 2;
+    return wanted;
+  }
+  /// The bytes that all FIFOs keep at most.
+  static MUSTER_GPU std::uint64_t all_kept(unsigned wanted, std::uint64_t in_fifo) {
+    std::uint64_t all = 0;
+    for (unsigned c = 0; c < size_classes; ++c) all += Options::fifos * many_kept(c, wanted, in_fifo) * block_size(c);
+    return all;
   }
 
   MUSTER_GPU void* allocate_alone(std::size_t bytes) {
@@ -162,7 +187,11 @@ class xmalloc {
     std::uint32_t number = 0;
     if (kept_[size_class][choose()].try_pop(number)) return block_at(number);
     if (void* const block = base_.allocate(block_size(size_class))) return block;
-    // Take a block from another FIFO, or a larger one.
+    return take_any(size_class);
+  }
+  /// A block from another FIFO of the size, or a larger one.
+  MUSTER_GPU_COLD void* take_any(std::uint32_t& size_class) {
+    std::uint32_t number = 0;
     for (; size_class < size_classes; ++size_class)
       for (auto& one : kept_[size_class])
         if (one.try_pop(number)) return block_at(number);

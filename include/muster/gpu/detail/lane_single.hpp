@@ -4,14 +4,15 @@
 // lane_single.hpp: the side of lane.cuh where each thread of the host is a warp of one lane.
 #pragma once
 
-#include <muster/base/sync.hpp>       // sync::atomic
-#include <muster/gpu/lane_types.hpp>  // lane_mask, index3
+#include <muster/base/sync.hpp>              // sync::atomic
+#include <muster/gpu/detail/lane_types.hpp>  // lane_mask, index3
 
 #include <cstdint>  // std::uint32_t
 
 #define MUSTER_GPU_SIDE single
 #define MUSTER_GPU inline
 #define MUSTER_GPU_COLD inline
+#define MUSTER_GPU_ROLLED
 #define MUSTER_KERNEL inline
 #define MUSTER_GPU_SHARED(type, name) type name
 
@@ -22,6 +23,7 @@ using atomic = sync::atomic<T>;
 
 inline unsigned lane_id() { return 0; }
 inline unsigned multiprocessor() { return 0; }
+inline unsigned warp_place() { return 0; }
 inline lane_mask active_mask() { return 1; }
 inline lane_mask ballot(lane_mask among, bool yes) { return yes ? among : 0; }
 inline lane_mask match_any(lane_mask among, std::uint64_t) { return among; }

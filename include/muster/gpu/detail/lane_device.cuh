@@ -7,7 +7,7 @@
 
 #if defined(__CUDACC__)
 
-#include <muster/gpu/lane_types.hpp>  // lane_mask, index3
+#include <muster/gpu/detail/lane_types.hpp>  // lane_mask, index3
 
 #include <atomic>   // std::memory_order
 #include <cstdint>  // std::uint32_t
@@ -15,6 +15,12 @@
 #define MUSTER_GPU_SIDE device
 #define MUSTER_GPU __host__ __device__ __forceinline__
 #define MUSTER_GPU_COLD __host__ __device__ __noinline__
+/// Before a loop: the compiler makes no copies of its body.
+#if defined(__CUDA_ARCH__)
+#define MUSTER_GPU_ROLLED _Pragma("unroll 1")
+#else
+#define MUSTER_GPU_ROLLED
+#endif
 #define MUSTER_KERNEL __global__
 /// In a kernel: memory of the block, of a trivial type. Not gpu::atomic, which is for global memory.
 #define MUSTER_GPU_SHARED(type, name) __shared__ type name
@@ -149,6 +155,16 @@ MUSTER_GPU unsigned multiprocessor() {
 #if defined(__CUDA_ARCH__)
   unsigned id;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+  return id;
+#else
+  return 0;
+#endif
+}
+/// The warp's place on its multiprocessor: at one time, different for all of its warps. It may change.
+MUSTER_GPU unsigned warp_place() {
+#if defined(__CUDA_ARCH__)
+  unsigned id;
+  asm volatile("mov.u32 %0, %%warpid;" : "=r"(id));
   return id;
 #else
   return 0;
