@@ -17,12 +17,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -63,16 +65,6 @@ std::string found(const std::string& program) {
   return program;
 }
 
-std::string quoted(const std::string& path) {
-  if (path.find_first_of(" \t\"#*?[") == path.npos) return path;
-  std::string all = "\"";
-  for (const char c : path) {
-    if (c == '"' || c == '\\') all += '\\';
-    all += c;
-  }
-  return all + '"';
-}
-
 /// The refusals, for a person and as rules.
 class refusals {
  public:
@@ -92,18 +84,16 @@ class refusals {
     if (one.rule.empty()) {
       if (one.times == 1) calls_.insert(one.call + ' ' + one.what);
     } else {
-      rules_.insert(one.rule);
+      rules_.emplace(one.rule, one.path);
     }
   }
   /// Rules that would have changed something: of what is there.
   void tell() const {
     if (!learns_) return;
     std::fprintf(stderr, "# rules that would have allowed the refused calls:\n");
-    for (const std::string& rule : rules_) {
-      const std::size_t space = rule.find(' ');
-      const std::string kind = rule.substr(0, space), path = rule.substr(space + 1);
-      if (kind != "read" && kind != "write") std::fprintf(stderr, "%s\n", rule.c_str());
-      else if (fs::exists(path)) std::fprintf(stderr, "%s %s\n", kind.c_str(), quoted(path).c_str());
+    for (const auto& [rule, path] : rules_) {
+      std::error_code error;  // of a path that is too long, say
+      if (path.empty() || fs::exists(path, error)) std::fprintf(stderr, "%s\n", rule.c_str());
     }
     for (const std::string& call : calls_) std::fprintf(stderr, "# no rule allows: %s\n", call.c_str());
   }
@@ -114,7 +104,8 @@ class refusals {
   };
   const bool learns_;
   std::mutex mutex_;
-  std::set<std::string> rules_, calls_;
+  std::map<std::string, std::string> rules_;  // and the path in each
+  std::set<std::string> calls_;
   std::unique_ptr<std::FILE, close> log_;
 };
 

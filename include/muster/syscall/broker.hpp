@@ -17,8 +17,8 @@
 #pragma once
 
 #include <muster/base/arch.hpp>                     // cycles, isolation_size
-#include <muster/base/caught.hpp>                   // caught
-#include <muster/base/time.hpp>                     // the time to sleep
+#include <muster/base/detail/exception.hpp>         // capture_exception
+#include <muster/base/detail/time.hpp>              // the time to sleep
 #include <muster/syscall/detail/allowed_calls.hpp>  // allowed_calls
 #include <muster/syscall/detail/arena.hpp>          // arena_map
 #include <muster/syscall/detail/refusal_log.hpp>    // refusal_log
@@ -88,13 +88,13 @@ class broker {
   };
 
   /// The inside prepares the ring before serve() is called.
-  broker(const policy& rules, const arena_map& at, bool asymmetric, options how)
+  broker(const policy& rules, const arena_map& at, options how)
       : decode_({at.data(), at.plan().data_bytes()}, at.plan().calls),
         carry_out_(rules, {at.data(), at.plan().data_bytes()}, how.lend_standard_streams),
         requests_(at.cells(), at.plan().cells()),
         answers_(at.slots(), at.plan().calls),
-        to_broker_(at.head().to_broker, asymmetric),
-        to_inside_(at.head().to_inside, asymmetric),
+        to_broker_(at.head().to_broker),
+        to_inside_(at.head().to_inside),
         kills_(rules.on_refusal() == policy::refusal::kill),
         most_nanoseconds_(std::uint64_t{rules.time().value_or(0)} * 1'000'000'000),
         log_(std::move(how.on_refusal)),
@@ -182,7 +182,7 @@ class broker {
         continue;
       }
       to_broker_.await(
-          to_inside_, processor_now(),
+          to_inside_, processor_now(), spins_,
           [this] { return requests_.may_have_one() || over_.load(std::memory_order_relaxed); },
           deadline_clock::now() + std::chrono::seconds(1));
       now = cycles();
@@ -250,7 +250,7 @@ class broker {
     try {
       log_.add(call);
     } catch (...) {  // no memory, or the listener's own: a log must not end the program
-      static_cast<void>(caught());
+      static_cast<void>(capture_exception());
     }
   }
 
@@ -258,13 +258,14 @@ class broker {
   allowed_calls carry_out_;
   guarded_consumers<request_words> requests_;
   const guarded_answers answers_;
-  const bell to_broker_, to_inside_;
+  doorbell &to_broker_, &to_inside_;
   const bool kills_;
   const std::uint64_t most_nanoseconds_;  // of all its threads together; 0: no limit
   refusal_log log_;
   const std::function<void(end_for)> kill_;
   const std::unique_ptr<counters[]> counters_;
   const unsigned many_;
+  spin_extension spins_;  // of all its threads
   sync::atomic<bool> over_{false};
   std::vector<std::thread> threads_;
 };

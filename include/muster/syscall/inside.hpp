@@ -46,11 +46,11 @@ class inside {
   static constexpr std::uint64_t longest_path = detail::decoder::longest_path;
 
   /// Prepares the inside's part of the arena. Call before the wall is raised, because it allocates.
-  inside(const detail::arena_map& at, bool asymmetric)
+  explicit inside(const detail::arena_map& at)
       : at_(at),
         requests_(at.cells(), at.plan().cells()),
-        to_broker_(at.head().to_broker, asymmetric),
-        to_inside_(at.head().to_inside, asymmetric),
+        to_broker_(at.head().to_broker),
+        to_inside_(at.head().to_inside),
         free_(at.plan().calls) {
     for (std::uint32_t i = 0; i < free_.size(); ++i) free_[i] = i;
     many_free_ = static_cast<std::uint32_t>(free_.size());
@@ -259,7 +259,7 @@ class inside {
       const detail::guarded_slot& own = of_.at_.slots()[number_];
       std::int64_t result = 0;
       const auto ready = [&] { return detail::is_answered(own, number, result); };
-      of_.to_inside_.await(of_.at_.head().to_broker, detail::processor_now(), ready, no_deadline);
+      of_.to_inside_.await(of_.at_.head().to_broker, detail::processor_now(), of_.spins_, ready, no_deadline);
       return result;
     }
 
@@ -272,7 +272,7 @@ class inside {
     // Fibers beyond the number of places wait for the answers of others. Another fiber may take the place before this
     // one runs.
     while (many_free_ == 0) [[unlikely]]
-      to_inside_.await(at_.head().to_broker, 0, [this] { return many_free_ != 0; }, no_deadline);
+      to_inside_.await(at_.head().to_broker, 0, spins_, [this] { return many_free_ != 0; }, no_deadline);
     return free_[--many_free_];
   }
 
@@ -333,7 +333,8 @@ class inside {
 
   const detail::arena_map at_;
   detail::guarded_producer<detail::request_words> requests_;
-  const detail::bell to_broker_, to_inside_;
+  detail::doorbell &to_broker_, &to_inside_;
+  detail::spin_extension spins_;     // of a carrier without fibers
   std::vector<std::uint32_t> free_;  // places; the first many_free_ are valid
   std::uint32_t many_free_ = 0;
 };

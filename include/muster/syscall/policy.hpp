@@ -13,14 +13,14 @@
 //              memory SIZE executable   and it may be executed: for code that loads libraries
 //              disk SIZE       for all files it writes, including removed ones; no limit without the rule
 //              files COUNT     open at once; 64 without the rule
-//              time SECONDS    of processor time, and as much of its broker's; then it is killed
+//              time SECONDS    of its processor time, and as many of its broker's; it is killed after either
 //              refuse kill     a call that is not allowed ends it; without the rule the call fails with EPERM
 //            A # begins a comment. A path begins with / and has no . or .. part. One with spaces, quotes, # or one
 //            of * ? [ must be in "quotes", where \" and \\ stand for " and \. There are no patterns.
 // Several    if two rules for paths match, the longer one applies. Any other rule except for ports may occur once.
 // Opened     directories are opened when the rule is made, and are found even if they are renamed later.
-// Errors     policy_error, a std::invalid_argument: the line, the word and the allowed words.
-// Threads    several threads may use an unchanging policy. Copies share the opened directories.
+// Errors     policy_error, a std::invalid_argument, which names the line, the word and the allowed words.
+// Threads    several threads may use a policy at once while none changes it. Copies share the opened directories.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
@@ -96,7 +96,7 @@ class policy {
 
   /// Allows nothing.
   policy() = default;
-  /// Reads rules, one a line. Errors call the text `name`, like a compiler.
+  /// Reads rules, one a line. Messages of errors begin with `name`, as a compiler's begin with the file.
   static policy parse(std::string_view text, const std::string& name = "policy");
 
   // --- Rules in code; each returns the policy.
@@ -112,7 +112,7 @@ class policy {
   }
   policy& files(unsigned count) {
     files_ = checked(count, "files", 1U);
-    if (count > most_files) fail("files are 4000 at most", std::to_string(count));
+    if (count > most_files) fail("files must be at most 4000", std::to_string(count));
     return *this;
   }
   policy& disk(std::size_t bytes) { return disk_ = checked(bytes, "disk", std::size_t{1}), *this; }
@@ -145,8 +145,12 @@ class policy {
   static bool is_null_device(const struct stat& found) noexcept {
     return S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3);
   }
-  /// Returns a path as written in a rule, quoted if necessary; empty if no rule can have it.
+  /// Returns a path as written in a rule, quoted if necessary; empty if no rule can have it, or if it has a control
+  /// character, which would move a terminal's cursor or begin a line: the path may come from an inside.
   static std::string word_for(const std::string& path);
+  /// Returns the length of the first character of a text in UTF-8, 1 for a byte that begins none, and 0 for a control
+  /// character: those of ASCII, U+0080 to U+009F, and the bytes 0x80 to 0x9F outside a character.
+  static std::size_t shown_length(std::string_view text) noexcept;
   /// The rules as text, from which parse() makes an equal policy.
   std::string text() const;
 
@@ -168,17 +172,18 @@ class policy {
            (path.size() == directory.size() || directory == "/" || path[directory.size()] == '/');
   }
   static std::uint16_t checked_port(std::uint16_t port) {
-    if (port == 0) fail("0 is no port; they begin with 1", "0");
+    if (port == 0) fail("0 is not a port; ports begin at 1", "0");
     return port;
   }
   template <class T>
   static T checked(T given, const char* rule, T least) {
     if (given < least)
-      fail(std::string(rule) + ' ' + std::to_string(given) + " is too little; it must be " + std::to_string(least) +
-               " at least",
+      fail(std::string(rule) + ' ' + std::to_string(given) + " is too little; it must be at least " +
+               std::to_string(least),
            std::to_string(given));
     return given;
   }
+  static std::string as_written(const std::string& path);
   void add_place(std::string_view path, access may);
   void check_links(place& made) const;
 
@@ -206,7 +211,7 @@ inline bool policy::is_plain(std::string_view path) noexcept {
 inline void policy::add_place(std::string_view path, access may) {
   if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   if (!is_plain(path))
-    fail(quoted(path) + " is no path for a rule: it must begin with / and have no . and .. in it, and no empty part",
+    fail(quoted(path) + " is not a path for a rule: it must begin with / and contain no . or .. and no empty part",
          path);
   if (std::ranges::any_of(places_, [&](const place& one) { return one.path_ == path; }))
     fail("there are two rules for " + quoted(path) + "; leave one (what may be written may be read)", path);
@@ -217,7 +222,7 @@ inline void policy::add_place(std::string_view path, access may) {
   const int there = ::open(made.path_.c_str(), O_PATH | O_CLOEXEC);
   if (there < 0)
     fail("cannot open " + quoted(path) + ": " + std::generic_category().message(errno) +
-             "; a rule is for something that is there: name the directory in which it will be made",
+             "; a rule names something that exists: name the directory in which it will be made",
          path);
   made.directory_ = std::make_shared<const place::descriptor>(there);
   check_links(made);
@@ -227,8 +232,10 @@ inline void policy::add_place(std::string_view path, access may) {
     return;
   }
   if (!S_ISREG(found.st_mode) && !is_null_device(found))
-    fail(quoted(path) + " is neither a file nor a directory; devices but for /dev/null, sockets and pipes stay outside",
-         path);
+    fail(
+        quoted(path) +
+            " is neither a file nor a directory; a rule cannot name a socket, a pipe, or a device other than /dev/null",
+        path);
   // By its name, so the rule also holds for a file that replaces it.
   const std::size_t slash = made.path_.rfind('/');
   made.name_ = made.path_.substr(slash + 1);
@@ -237,7 +244,8 @@ inline void policy::add_place(std::string_view path, access may) {
   if (directory < 0) fail("cannot open " + quoted(parent) + ": " + std::generic_category().message(errno), path);
   made.directory_ = std::make_shared<const place::descriptor>(directory);
   if (::fstatat(directory, made.name_.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode))
-    fail(quoted(path) + " is a link, and none is followed to a file; name the file that it leads to", path);
+    fail(quoted(path) + " is a symbolic link to a file, which a rule does not follow; name the file that it points to",
+         path);
   places_.push_back(std::move(made));
 }
 
@@ -279,8 +287,31 @@ inline const policy::place* policy::find(std::string_view path, std::string_view
   return longest;
 }
 
+inline std::size_t policy::shown_length(std::string_view text) noexcept {
+  const auto byte = [text](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
+  const unsigned first = byte(0), second = byte(1);
+  if (first < 0x20 || first == 0x7f || (first >= 0x80 && first < 0xa0)) return 0;
+  if (first < 0xc2 || first > 0xf4) return 1;
+  // The second byte excludes forms that are longer than necessary, surrogates, and numbers above U+10FFFF.
+  const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (second < least || second > most) return 1;
+  const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  for (std::size_t at = 2; at < length; ++at)
+    if ((byte(at) & 0xc0U) != 0x80) return 1;
+  return first == 0xc2 && second < 0xa0 ? 0 : length;
+}
+
 inline std::string policy::word_for(const std::string& path) {
-  if (!is_plain(path)) return {};
+  for (std::string_view left = path; !left.empty();) {
+    const std::size_t length = shown_length(left);
+    if (length == 0) return {};
+    left.remove_prefix(length);
+  }
+  return is_plain(path) ? as_written(path) : std::string{};
+}
+
+inline std::string policy::as_written(const std::string& path) {
   if (path.find_first_of(" \t\r\"#*?[") == path.npos) return path;
   std::string all = "\"";
   for (const char c : path) {
@@ -292,7 +323,8 @@ inline std::string policy::word_for(const std::string& path) {
 
 inline std::string policy::text() const {
   std::string all;
-  for (const place& one : places_) all += (one.may_ == access::read ? "read " : "write ") + word_for(one.path_) + '\n';
+  for (const place& one : places_)
+    all += (one.may_ == access::read ? "read " : "write ") + as_written(one.path_) + '\n';
   for (const std::uint16_t port : connect_) all += "connect " + std::to_string(port) + '\n';
   for (const std::uint16_t port : listen_) all += "listen " + std::to_string(port) + '\n';
   const auto size = [](std::size_t bytes) {
@@ -356,7 +388,7 @@ class policy::reader {
       if (left_[at] == '\\') {
         ++at;
         if (at == left_.size() || (left_[at] != '"' && left_[at] != '\\'))
-          fail("within quotes \\ stands before \" or another \\ only", found);
+          fail("within quotes, \\ must be followed by \" or another \\", found);
       }
       found += left_[at];
     }
@@ -371,7 +403,7 @@ class policy::reader {
                "refuse",
            first);
     const std::optional<std::string> second = word();
-    if (!second) fail(first + " stands alone; " + needs(first), first);
+    if (!second) fail(first + " lacks its argument; " + needs(first), first);
     try {
       argument(made, first, *second);
     } catch (const policy_error& error) {
@@ -379,15 +411,15 @@ class policy::reader {
       fail(std::string(error.what()).substr(sizeof("policy: ") - 1), error.word());
     }
     if (const std::optional<std::string> third = word())
-      fail(quoted(*third) + " is one word too many; " + needs(first), *third);
+      fail(quoted(*third) + " is unexpected; " + needs(first), *third);
   }
 
   void argument(policy& made, const std::string& first, const std::string& second) {
     if (first == "read" || first == "write") {
       if (!is_quoted_ && second.find_first_of("*?[") != second.npos)
         fail(quoted(second) +
-                 " looks like a pattern, and there are none: name the directory, whose files are all "
-                 "meant, or put quotes around a name that is really so",
+                 " looks like a pattern, and a rule takes none: name the directory, for all its "
+                 "files, or put the name in quotes if it has these characters",
              second);
       made.add_place(second, first == "read" ? access::read : access::write);
     } else if (first == "connect") {
@@ -423,7 +455,7 @@ class policy::reader {
     std::size_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size() || value > most)
-      fail(quoted(word) + " is no number from 1 to " + std::to_string(most) + "; " + needs(rule), word);
+      fail(quoted(word) + " is not a number from 1 to " + std::to_string(most) + "; " + needs(rule), word);
     return value;
   }
   std::size_t size(const std::string& rule, const std::string& word) const {
@@ -436,7 +468,7 @@ class policy::reader {
       if (bits != 0) ++end;
     }
     if (error != std::errc() || end != last || value > std::numeric_limits<std::size_t>::max() >> bits)
-      fail(quoted(word) + " is no size; " + needs(rule), word);
+      fail(quoted(word) + " is not a size; " + needs(rule), word);
     return value << bits;
   }
   static std::string needs(std::string_view rule) {

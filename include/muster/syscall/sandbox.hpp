@@ -13,30 +13,32 @@
 // Results    are bytes from untrusted code: check them before you use them.
 // Progress   run() returns when the job or the inside has ended. A job that never ends is ended by stop(), or by the
 //            policy's time limit.
-// Threads    any thread may use a sandbox at the same time. A thread that begins more jobs than there are places, and
+// Threads    several threads may use a sandbox at once. A thread that begins more jobs than there are places, and
 //            takes no results, waits forever. A job object may outlive its sandbox, which stops the job; its window and
 //            its result stay.
-// Ends       the inside ends with the program, with the sandbox, or by its own fault, and so do its jobs: their results
-//            say how. Its memory and files and the broker's threads are released.
+// Ends       the inside, and all its jobs with it, ends with the program, with the sandbox, or by its own fault; the
+//            jobs' results name the reason. Its memory and files and the broker's threads are released.
 // Cost       a process, two mostly sleeping threads, and the touched pages of windows.
 // Errors     the constructor throws std::invalid_argument for wrong options, and std::system_error, which names the
-//            cause, if the kernel lacks something that the wall needs. missing_layers() returns the second lines that
-//            the kernel lacks.
+//            cause, if the kernel lacks something that the wall needs. missing_layers() names the additional
+//            layers of protection (Landlock, namespaces) that the kernel lacks.
 // Source     ours; calls travel as in Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017.
 #pragma once
 
-#include <muster/base/library.hpp>           // keep_library_of
-#include <muster/base/time.hpp>              // waiting
-#include <muster/syscall/broker.hpp>         // broker
-#include <muster/syscall/detail/launch.hpp>  // launch
-#include <muster/syscall/policy.hpp>         // policy
-#include <muster/syscall/zygote.hpp>         // zygote
+#include <muster/base/detail/process.hpp>        // process_generation
+#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
+#include <muster/base/detail/time.hpp>           // waiting
+#include <muster/syscall/broker.hpp>             // broker
+#include <muster/syscall/detail/launch.hpp>      // launch
+#include <muster/syscall/policy.hpp>             // policy
+#include <muster/syscall/zygote.hpp>             // zygote
 
 #include <sys/resource.h>  // rusage
 #include <sys/syscall.h>   // SYS_pidfd_open
 #include <sys/wait.h>      // wait4
 
 #include <algorithm>           // std::min
+#include <array>               // messages, results
 #include <condition_variable>  // a free place
 #include <csignal>             // SIGKILL
 #include <cstddef>             // std::byte
@@ -59,15 +61,15 @@
 namespace muster::inline MUSTER_ABI {
 
 struct sandbox_options {
-  unsigned jobs = 8;                                 ///< that overlap; more wait for a place
-  unsigned calls = 64;                               ///< of fibers in flight at once
+  unsigned jobs = 8;                                 ///< at once; further ones wait for a place
+  unsigned calls = 64;                               ///< that jobs may have in flight at once
   std::size_t window_bytes = std::size_t{1} << 20U;  ///< of each job; memory once touched
   std::size_t stack_bytes = std::size_t{1} << 20U;   ///< of each job
   unsigned broker_threads = 1;                       ///< more, where calls wait for the network
   bool standard_streams = false;                     ///< handles 0, 1 and 2 are copies of this program's
   bool name_spaces = true;                           ///< no network and no System V IPC, if the kernel can
   std::function<void(const sandbox_refusal&)>
-      on_refusal{};  ///< called by a broker thread; rarely for repeated refusals
+      on_refusal{};  ///< called by a broker thread; a repeated refusal is reported rarely
 };
 
 /// Another program, to run in a sandbox.
@@ -77,6 +79,45 @@ struct sandbox_program {
   std::vector<std::string> environment;
   std::string directory = "/";  ///< the initial one; absolute, without `.`, `..` and links
 };
+
+/// Specialise as true for a structure that a job returns, if it is a value of its type whatever its bytes are: the
+/// inside chooses them. Its members are numbers, enumerations, arrays of them, or structures of this kind; none is a
+/// bool, a pointer, a reference, or a class that relies on its members (a view, an iterator, std::optional,
+/// std::variant).
+template <class T>
+inline constexpr bool any_bytes_are_valid = false;
+
+namespace detail {
+
+template <class T>
+struct array_of {
+  using element = std::remove_extent_t<T>;
+  static constexpr bool is = std::is_array_v<T>;
+};
+template <class T, std::size_t n>
+struct array_of<std::array<T, n>> {
+  using element = T;
+  static constexpr bool is = true;
+};
+
+/// Tells whether every pattern of bytes is a value of the type. That of an enumeration may be one without a name, if
+/// its underlying type is fixed: only then can it be made of a number in braces.
+template <class T>
+consteval bool is_valid_in_any_bytes() {
+  if constexpr (std::is_const_v<T> || std::is_volatile_v<T>) return is_valid_in_any_bytes<std::remove_cv_t<T>>();
+  else if constexpr (any_bytes_are_valid<T>) return true;
+  else if constexpr (array_of<T>::is) return is_valid_in_any_bytes<typename array_of<T>::element>();
+  else if constexpr (std::is_enum_v<T>) return requires { T{0}; } && is_valid_in_any_bytes<std::underlying_type_t<T>>();
+  else return std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+}
+
+/// A bool is read as a byte.
+template <class T>
+consteval bool may_come_from_inside() {
+  return std::is_same_v<T, bool> || std::is_same_v<T, std::monostate> || is_valid_in_any_bytes<T>();
+}
+
+}  // namespace detail
 
 /// How an inside has ended.
 struct sandbox_end {
@@ -125,8 +166,8 @@ inline std::string sandbox_end::text() const {
              "interpreter; and memory must be executable";
     case reason::unknown: break;
   }
-  return "the sandbox has ended, and its status went to somebody else: let SIGCHLD not be ignored, and no thread wait "
-         "for any child; or its zygote has ended or is stopped";
+  return "the sandbox has ended, and its status is unknown: another part of the program has collected it, or its "
+         "zygote has ended or is stopped; do not ignore SIGCHLD, and let no thread wait for any child";
 }
 
 /// Thrown if a job has no result.
@@ -179,14 +220,7 @@ class sandbox {
   sandbox(policy rules, sandbox_program program, sandbox_options options = {})
       : sandbox(std::move(rules), std::move(options), std::optional(std::move(program)), nullptr) {}
   /// Stops the inside. In a child of fork(2), where this is a copy, it stops nothing.
-  ~sandbox() {
-    if (made_in_ == ::getpid()) {
-      stop();
-      return;
-    }
-    if (keeper_.joinable()) keeper_.detach();
-    broker_->abandon();
-  }
+  ~sandbox();
   sandbox(const sandbox&) = delete;
   sandbox& operator=(const sandbox&) = delete;
 
@@ -203,29 +237,36 @@ class sandbox {
   /// Waits until the inside has ended.
   sandbox_end wait();
   /// Kills the inside, and waits until it has ended and its calls in flight are over. Must not be called from
-  /// on_refusal.
+  /// on_refusal. Throws std::system_error (EPERM) if the inside runs with user ids that the program has given up and
+  /// no zygote has kept: then it runs until its limits.
   sandbox_end stop();
   /// Returns how the inside has ended, or that it is running.
   sandbox_end end() const;
   sandbox_usage usage() const { return broker_->usage(); }
-  /// Returns the missing second lines behind the wall, each with the reason; empty if all are present.
+  /// Returns the additional layers of protection that the kernel lacks, each with the reason; empty if all are present.
   std::vector<std::string> missing_layers() const;
   /// The id of the inside's process, for debuggers and the like.
   int process() const noexcept { return process_; }
 
  private:
   struct state;
+  /// In a child of fork(2): threads of the parent may have held the mutex or waited, so it must not be destroyed.
+  static void leave_to_parent(std::shared_ptr<state> of) noexcept {
+    new (std::nothrow) std::shared_ptr<state>(std::move(of));
+  }
 
   sandbox(policy rules, sandbox_options options, std::optional<sandbox_program> program, zygote* from);
   static detail::arena_plan plan_of(const sandbox_options& o);
   void keep(const detail::launch_plan& plan, detail::program* instead_of_jobs);
   void keep_by(zygote& from, const detail::launch_plan& plan);
+  void keep_news(int socket) noexcept;
   bool await_report(const detail::message_socket& news, deadline_clock::duration patience);
   void note_begin(int process, detail::owned_file handle, int error);
   void note_end(int status, bool known, bool out_of_time);
-  void await_start();
+  void await_start(std::chrono::milliseconds patience);
   std::uint32_t take_place();
   void kill(sandbox_end::reason why) noexcept;
+  bool try_stop() noexcept;
   /// The error number reported by the inside; 0 for a sandbox with jobs.
   int not_loaded() const noexcept;
 
@@ -235,10 +276,12 @@ class sandbox {
   std::mutex stopping_;
   std::optional<sandbox_end::reason> killed_for_;
   std::array<int, detail::layers> layer_errors_{};  // as they were before a job began
-  const int made_in_ = ::getpid();
+  const unsigned made_in_ = process_generation();
   int fork_error_ = 0;
   int process_ = 0;
   detail::owned_file handle_{-1};  // of the process
+  int news_ = -1;                  // while a zygote may report the end: it kills the inside when this is shut down
+  bool may_kill_ = true;
   std::unique_ptr<detail::broker> broker_;
   std::optional<detail::program> program_;
   std::thread keeper_;
@@ -255,9 +298,8 @@ struct sandbox::state {
   state(const detail::arena_plan& plan, unsigned jobs)
       : arena(detail::make_arena(plan)),
         map(plan, arena.start()),
-        asymmetric(sync::asymmetric_fences(futex_scope::shared)),
-        to_inside(map.head().to_inside, asymmetric),
-        to_outside(map.head().to_outside, asymmetric),
+        to_inside(map.head().to_inside),
+        to_outside(map.head().to_outside),
         places(jobs) {
     for (std::uint32_t i = jobs; i-- > 0;) free.push_back(i);
   }
@@ -282,10 +324,11 @@ struct sandbox::state {
     return end;
   }
 
-  const mapping arena;
+  const unsigned made_in = process_generation();
+  const mapped_region arena;
   const detail::arena_map map;
-  const bool asymmetric;
-  const detail::bell to_inside, to_outside;
+  detail::doorbell &to_inside, &to_outside;
+  detail::spin_extension spins;  // of threads that wait at to_outside
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::uint32_t> free;
@@ -302,6 +345,10 @@ class sandbox::job {
   /// Without get(), the job still runs, and its result is lost.
   ~job() {
     if (of_ == nullptr) return;
+    if (of_->made_in != process_generation()) {
+      leave_to_parent(std::move(of_));
+      return;
+    }
     if (done()) {
       of_->give_back(place_);
       return;
@@ -354,10 +401,13 @@ auto sandbox::submit(const F& function, std::span<const std::byte> input) {
   static_assert(std::is_trivially_copyable_v<F> && sizeof(F) <= job_slot::closure_bytes,
                 "a job goes to another process byte by byte: let it capture at most 448 bytes that can be copied so "
                 "(numbers, arrays of them), and pass data in the window");
-  static_assert(
-      std::is_trivially_copyable_v<value> && sizeof(value) <= job_slot::result_bytes && !std::is_pointer_v<value>,
-      "a job's result comes from another process byte by byte: at most 64 bytes that can be copied so and "
-      "mean something here; more data goes through the window");
+  static_assert(std::is_trivially_copyable_v<value> && sizeof(value) <= job_slot::result_bytes,
+                "a job's result comes from another process byte by byte: at most 64 bytes that can be copied so; more "
+                "data goes through the window");
+  static_assert(detail::may_come_from_inside<value>(),
+                "the inside chooses every byte of a job's result, so it would choose where a pointer, a view or an "
+                "iterator points: return numbers, enumerations or arrays of them; for a structure that has nothing but "
+                "such members, and no bool, specialise muster::any_bytes_are_valid");
   const detail::arena_plan& plan = state_->map.plan();
   if (input.size() > plan.window_bytes)
     throw std::invalid_argument("sandbox::submit: " + std::to_string(input.size()) +
@@ -373,7 +423,9 @@ auto sandbox::submit(const F& function, std::span<const std::byte> input) {
       std::memcpy(result, &made, sizeof made);
     }
   };
-  if (program_) throw std::logic_error("sandbox::submit: this sandbox runs a program, and has no jobs");
+  if (program_)
+    throw std::logic_error(
+        "sandbox::submit: this sandbox runs a program and takes no jobs; make another sandbox for jobs");
   const std::uint32_t number = take_place();
   job_slot& slot = state_->map.jobs()[number];
   if (!input.empty()) std::memcpy(state_->map.data() + plan.window_of(number), input.data(), input.size());
@@ -391,7 +443,7 @@ void sandbox::job<T>::wait() const {
   if (of_ == nullptr) throw std::logic_error("sandbox::job: the result has been taken");
   while (!done())
     of_->to_outside.await(
-        of_->map.head().to_inside, detail::processor_now(), [this] { return done(); },
+        of_->map.head().to_inside, detail::processor_now(), of_->spins, [this] { return done(); },
         deadline_clock::now() + std::chrono::seconds(1));
 }
 
@@ -404,7 +456,7 @@ sandbox_result<T> sandbox::job<T>::get() {
     return {how.text(), how};
   }
   const detail::job_slot& slot = from->map.jobs()[place_];
-  const detail::finally back([&] { from->give_back(place_); });
+  const detail::scope_exit back([&] { from->give_back(place_); });
   if (slot.threw.load(std::memory_order_relaxed) != 0) {
     std::array<char, detail::job_slot::message_bytes> text;
     detail::get_words(text.data(), slot.message, text.size());
@@ -427,7 +479,7 @@ sandbox_result<T> sandbox::job<T>::get() {
 inline sandbox_end sandbox::wait() {
   while (!state_->has_ended())
     state_->to_outside.await(
-        state_->map.head().to_inside, 0, [this] { return state_->has_ended(); },
+        state_->map.head().to_inside, 0, state_->spins, [this] { return state_->has_ended(); },
         deadline_clock::now() + std::chrono::seconds(1));
   return end();
 }
@@ -460,7 +512,7 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
     : rules_(std::move(rules)),
       state_(std::make_shared<state>(plan_of(options), options.jobs)),
       on_refusal_(std::move(options.on_refusal)) {
-  broker_ = std::make_unique<detail::broker>(rules_, state_->map, state_->asymmetric,
+  broker_ = std::make_unique<detail::broker>(rules_, state_->map,
                                              detail::broker::options{options.broker_threads, options.standard_streams,
                                                                      on_refusal_, [this](detail::broker::end_for why) {
                                                                        kill(why == detail::broker::end_for::time
@@ -472,7 +524,6 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
   plan.stack_bytes = options.stack_bytes;
   plan.memory_bytes = rules_.memory().value_or(0);
   plan.seconds = rules_.time().value_or(0);
-  plan.asymmetric = state_->asymmetric;
   plan.executable = rules_.executable();
   plan.name_spaces = options.name_spaces;
   // The inside dies with the thread that created it, so a thread with the same lifetime creates it.
@@ -487,7 +538,7 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
     else keep(plan, program_ ? &*program_ : nullptr);
   });
   try {
-    await_start();
+    await_start(from != nullptr ? from->options_.patience : std::chrono::seconds(30));
     broker_->start();
   } catch (...) {
     stop();
@@ -534,7 +585,11 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
     told = told && files[0].get() >= 0;
     note_begin(told ? begun.process : -1, std::move(files[0]), error);
     files = no_files();
+    keep_news(news.get());
+    const detail::scope_exit over([this] { keep_news(-1); });
     told = told && await_report(news, from.options_.patience) && news.receive(ended, files);
+    if (!told && handle_.get() >= 0)
+      detail::await_events(handle_.get(), POLLIN, deadline_clock::now() + from.options_.patience);
   } catch (const std::system_error& error) {
     note_begin(-1, detail::owned_file(-1), error.code().value());
   }
@@ -587,22 +642,25 @@ inline void sandbox::note_end(int status, bool known, bool out_of_time) {
   state_->to_outside.wake();
 }
 
-inline void sandbox::await_start() {
+/// Waits until the inside is ready, which may take `patience` once its process is there.
+inline void sandbox::await_start(std::chrono::milliseconds patience) {
   {
     std::unique_lock lock(state_->mutex);
     state_->changed.wait(lock, [this] { return process_ != 0; });
     if (process_ < 0 && fork_error_ == ETIMEDOUT)
       throw std::system_error(fork_error_, std::generic_category(),
-                              "cannot make a sandbox: its zygote does not answer; it may be stopped, by SIGSTOP or a "
-                              "debugger");
+                              "cannot make a sandbox: its zygote does not answer; it may be stopped by SIGSTOP or a "
+                              "debugger; continue it");
     if (process_ < 0 && fork_error_ == ECHILD)
       throw std::system_error(fork_error_, std::generic_category(),
-                              "cannot make a sandbox: its zygote has ended, killed from outside perhaps");
+                              "cannot make a sandbox: its zygote has ended; it may have been killed; make a new one");
     if (process_ < 0)
-      throw std::system_error(fork_error_, std::generic_category(), "a sandbox needs a process of its own");
-    if (handle_.get() < 0)
       throw std::system_error(fork_error_, std::generic_category(),
-                              "a sandbox needs a descriptor of its process, by pidfd_open(2) of Linux 5.3");
+                              "cannot make a sandbox: its process cannot be created");
+    if (handle_.get() < 0)
+      throw std::system_error(
+          fork_error_, std::generic_category(),
+          "cannot make a sandbox: pidfd_open(2) fails for its process; it needs Linux 5.3 or newer");
   }
   const auto stage = [this] {
     // (1) acquire: pairs with detail/launch.hpp (1).
@@ -610,18 +668,21 @@ inline void sandbox::await_start() {
   };
   const auto ready = [&] { return stage() != detail::inside_stage::begun || state_->has_ended(); };
   // Another thread may have held a lock, of the C library or the user, when the process was created. The inside would
-  // then wait for it forever.
-  const deadline latest = deadline_clock::now() + std::chrono::seconds(30);
+  // then wait for it forever. One that a zygote has prepared may be stopped.
+  const deadline latest = deadline_clock::now() + std::min(patience, std::chrono::milliseconds(std::chrono::hours(24)));
   while (!ready() && deadline_clock::now() < latest)
-    state_->to_outside.await(state_->map.head().to_inside, 0, ready,
+    state_->to_outside.await(state_->map.head().to_inside, 0, state_->spins, ready,
                              deadline_clock::now() + std::chrono::milliseconds(100));
   for (std::size_t i = 0; i < layer_errors_.size(); ++i)
     layer_errors_[i] = state_->map.head().layer_errors[i].load(std::memory_order_relaxed);
   if (stage() == detail::inside_stage::ready) return;
   if (!ready())
-    throw std::system_error(ETIMEDOUT, std::generic_category(),
-                            "cannot make a sandbox: it has not begun within half a minute; make it before the program "
-                            "has other threads");
+    throw std::system_error(
+        ETIMEDOUT, std::generic_category(),
+        "cannot make a sandbox: its process has not become ready within " + std::to_string(patience.count()) +
+            " ms; it may be stopped, by SIGSTOP or a debugger, or wait for a lock that another thread "
+            "held when the process was forked: create the sandbox, or its zygote, before other "
+            "threads");
   if (stage() == detail::inside_stage::begun)
     throw std::system_error(ECHILD, std::generic_category(),
                             "cannot make a sandbox: it ended before it was ready; " + end().text());
@@ -657,18 +718,52 @@ inline std::uint32_t sandbox::take_place() {
   }
 }
 
-inline void sandbox::kill(sandbox_end::reason why) noexcept {
-  const std::lock_guard lock(state_->mutex);
-  if (state_->end.why != sandbox_end::reason::running || handle_.get() < 0 || made_in_ != ::getpid()) return;
-  if (!killed_for_) killed_for_ = why;
-  ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
+inline sandbox::~sandbox() {
+  if (made_in_ == process_generation()) {
+    MUSTER_CHECK(
+        try_stop(),
+        "sandbox: the program has given up the rights with which it made the sandbox, so it cannot end it; make "
+        "the sandbox from a zygote, or after giving them up");
+    return;
+  }
+  if (keeper_.joinable()) keeper_.detach();
+  broker_->abandon();
+  leave_to_parent(state_);
 }
 
-inline sandbox_end sandbox::stop() {
+inline void sandbox::keep_news(int socket) noexcept {
+  const std::lock_guard lock(state_->mutex);
+  news_ = socket;
+}
+
+inline void sandbox::kill(sandbox_end::reason why) noexcept {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->end.why != sandbox_end::reason::running || handle_.get() < 0 || made_in_ != process_generation()) return;
+  if (!killed_for_) killed_for_ = why;
+  if (::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0) == 0 || errno != EPERM) return;
+  // The program has other ids than before. The zygote still has them.
+  if (news_ >= 0) ::shutdown(news_, SHUT_RDWR);
+  else may_kill_ = false;
+}
+
+/// Returns false if the inside runs and cannot be killed.
+inline bool sandbox::try_stop() noexcept {
   kill(sandbox_end::reason::stopped);
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!may_kill_ && state_->end.why == sandbox_end::reason::running) return false;
+  }
   const std::lock_guard one_at_a_time(stopping_);
   if (keeper_.joinable()) keeper_.join();
   broker_->stop();
+  return true;
+}
+
+inline sandbox_end sandbox::stop() {
+  if (!try_stop())
+    throw std::system_error(EPERM, std::generic_category(),
+                            "sandbox::stop: the program has given up the rights with which it made the sandbox; make "
+                            "it from a zygote, or after giving them up");
   return end();
 }
 

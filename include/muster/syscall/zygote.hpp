@@ -16,8 +16,9 @@
 // Source     ours; the name is from process managers that do the same.
 #pragma once
 
-#include <muster/base/futex.hpp>                     // deadline
-#include <muster/base/time.hpp>                      // patience
+#include <muster/base/detail/futex.hpp>              // deadline
+#include <muster/base/detail/process.hpp>            // process_generation
+#include <muster/base/detail/time.hpp>               // patience
 #include <muster/syscall/detail/launch.hpp>          // launch_plan
 #include <muster/syscall/detail/message_socket.hpp>  // message_socket
 #include <muster/syscall/detail/nursery.hpp>         // nursery
@@ -35,7 +36,8 @@
 namespace muster::inline MUSTER_ABI {
 
 struct zygote_options {
-  /// How long a sandbox waits for a zygote that does not answer. It may be stopped, by SIGSTOP or a debugger.
+  /// How long a sandbox waits for a zygote that does not answer, and then for its own process to become ready. Either
+  /// may be stopped, by SIGSTOP or a debugger.
   std::chrono::milliseconds patience{30'000};
   /// Processes kept ready for the next sandboxes, once two in a row had the same options and kind of policy.
   unsigned prepared = 1;
@@ -45,8 +47,8 @@ class zygote {
  public:
   explicit zygote(zygote_options options = {}) : zygote(options, detail::socket_pair()) {}
   ~zygote() {
-    if (made_in_ != ::getpid()) return;    // in a child of fork(2), where this is a copy
-    orders_ = detail::message_socket(-1);  // ends the zygote, unless it is stopped
+    if (made_in_ != process_generation()) return;  // in a child of fork(2), where this is a copy
+    orders_ = detail::message_socket(-1);          // ends the zygote, unless it is stopped
     detail::await_events(handle_.get(), POLLIN, deadline_clock::now() + std::chrono::seconds(1));
     ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
     reap();
@@ -61,19 +63,20 @@ class zygote {
   friend class sandbox;
 
   zygote(const zygote_options& options, std::array<int, 2> ends)
-      : orders_(ends[0]), options_(options), made_in_(::getpid()) {
+      : orders_(ends[0]), options_(options), made_in_(process_generation()) {
+    const pid_t own = ::getpid();
     process_ = ::fork();
     const int error = errno;
-    if (process_ == 0) detail::nursery::serve(ends[1], std::min(options.prepared, 256U));
+    if (process_ == 0) detail::nursery::serve(own, ends[1], std::min(options.prepared, 256U));
     ::close(ends[1]);
-    if (process_ < 0) throw std::system_error(error, std::generic_category(), "a zygote needs a process of its own");
+    if (process_ < 0) throw std::system_error(error, std::generic_category(), "zygote: its process cannot be created");
     handle_ = detail::owned_file(static_cast<int>(::syscall(SYS_pidfd_open, process_, 0)));
     if (handle_.get() >= 0) return;
     const int why = errno;
     ::kill(process_, SIGKILL);  // it has not been reaped yet
     reap();
     throw std::system_error(why, std::generic_category(),
-                            "a zygote needs a descriptor of its process, by pidfd_open(2) of Linux 5.3");
+                            "zygote: pidfd_open(2) fails for its process; it needs Linux 5.3 or newer");
   }
   void reap() const noexcept {
     int status = 0;
@@ -105,7 +108,7 @@ class zygote {
   detail::message_socket orders_;
   detail::owned_file handle_{-1};  // of the process
   const zygote_options options_;
-  const int made_in_;
+  const unsigned made_in_;
   pid_t process_ = -1;
 };
 

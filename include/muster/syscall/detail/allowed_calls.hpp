@@ -18,7 +18,7 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/process.hpp>                 // read_start
+#include <muster/base/detail/process.hpp>          // read_start
 #include <muster/syscall/detail/decode.hpp>        // decoded_call
 #include <muster/syscall/detail/handle_table.hpp>  // handle_table
 #include <muster/syscall/policy.hpp>               // policy
@@ -85,13 +85,15 @@ class allowed_calls {
   /// kernel is too old.
   allowed_calls(const policy& rules, const client_data& data, bool lend_standard_streams)
       : rules_(rules), data_(data), files_(table_size(rules, lend_standard_streams)) {
-    if (over_.get() < 0) throw std::system_error(errno, std::generic_category(), "a broker needs an eventfd");
+    if (over_.get() < 0)
+      throw std::system_error(errno, std::generic_category(),
+                              "broker: eventfd(2) fails; descriptors may be used up (ulimit -n)");
     const owned_file root(::open("/", O_PATH | O_CLOEXEC));
     const owned_file probe(open_beneath(root.get(), ".", O_PATH, 0, RESOLVE_BENEATH));
     if (probe.get() == -ENOSYS || probe.get() == -EPERM)
       throw std::system_error(-probe.get(), std::generic_category(),
-                              "a broker needs openat2(2), which keeps paths beneath a directory: Linux 5.6 or newer, "
-                              "and a container that lets its programs use it");
+                              "broker: openat2(2), which keeps paths beneath a directory, fails; it needs Linux 5.6 or "
+                              "newer, and a container must allow it");
     begin(lend_standard_streams);
   }
 
@@ -226,6 +228,7 @@ class allowed_calls {
   /// For a file that the policy lets be changed; `change` receives a name for it.
   template <class Change>
   std::int64_t change_at(const std::string& path, Change change) const;
+  std::int64_t change_mode(const decoded_call& call) const;
   /// Returns 0 for a file open for writing, else not_allowed.
   static std::int64_t judge_change(int file) noexcept {
     struct stat found{};
@@ -280,8 +283,7 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
     case sandbox_call::unlink: return remove(call);
     case sandbox_call::mkdir: return make_directory(call);
     case sandbox_call::rename: return rename(call);
-    case sandbox_call::chmod:
-      return change_at(call.path, [&call](const char* name) { return result_of(::chmod(name, call.mode)); });
+    case sandbox_call::chmod: return change_mode(call);
     case sandbox_call::utimens:
       return change_at(call.path, [&call](const char* name) {
         return result_of(::utimensat(AT_FDCWD, name, times_of(call).data(), 0));
@@ -405,6 +407,17 @@ std::int64_t allowed_calls::change_at(const std::string& path, Change change) co
   if (there.get() < 0) return there.get();
   if (const int error = judge(there.get(), false); error != 0) return error;
   return change(("/proc/self/fd/" + std::to_string(there.get())).c_str());
+}
+
+/// A rule's own directory and those above a rule's place keep their permissions: by these the program itself, and other
+/// users, reach them. A file that has a rule is the inside's, as its contents are.
+inline std::int64_t allowed_calls::change_mode(const decoded_call& call) const {
+  std::string_view rest;
+  const policy::place* const rule = rules_.find(call.path, rest);
+  if (rule != nullptr && rule->may() == policy::access::write &&
+      (rest == "." || (call.path != rule->path() && rules_.has_place_beneath(call.path))))
+    return -EBUSY;
+  return change_at(call.path, [&call](const char* name) { return result_of(::chmod(name, call.mode)); });
 }
 
 inline std::array<timespec, 2> allowed_calls::times_of(const decoded_call& call) noexcept {

@@ -16,7 +16,7 @@
 #pragma once
 
 #include <muster/base/arch.hpp>                     // line_size
-#include <muster/base/mapping.hpp>                  // mapping
+#include <muster/base/detail/mapped_region.hpp>     // mapped_region
 #include <muster/base/sync.hpp>                     // sync::atomic
 #include <muster/syscall/detail/decode.hpp>         // request_words
 #include <muster/syscall/detail/doorbell.hpp>       // doorbell
@@ -114,8 +114,8 @@ class arena_map {
 };
 
 /// All zeros, the initial value of everything in it. Data pages take memory once touched.
-inline mapping make_arena(const arena_plan& plan) {
-  return mapping::make_anonymous(plan.bytes(), plan.data_at(), [](unsigned char*) {});
+inline mapped_region make_arena(const arena_plan& plan) {
+  return mapped_region::make_anonymous(plan.bytes(), plan.data_at(), [](unsigned char*) {});
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -119,6 +119,8 @@ class decoder {
       case sandbox_call::getppid: return made;
       case sandbox_call::open:
         if (a[2] > open_flags::all || (a[2] & (open_flags::read | open_flags::write)) == 0) made.error = EINVAL;
+        // Before Linux 6.4 this pair makes a file and reports an error, so its room would not be counted.
+        if ((a[2] & open_flags::create) != 0 && (a[2] & open_flags::directory) != 0) made.error = EINVAL;
         made.flags = a[2];
         made.mode = mode_of(a[3]);
         take_path(made, made.path, {a[0], a[1]});

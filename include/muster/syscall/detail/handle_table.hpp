@@ -39,7 +39,7 @@ class handle_table {
   /// Closes all open files. Call only when no thread uses the table.
   ~handle_table() {
     for (unsigned i = 0; i < most_; ++i)
-      if (phase_of(places_[i].state.load(std::memory_order_relaxed)) == open_now) close_(places_[i].file.get());
+      if (phase_of(places_[i].state.load(std::memory_order_relaxed)) == open_now) close_(places_[i].file.read_ref());
   }
   handle_table(const handle_table&) = delete;
   handle_table& operator=(const handle_table&) = delete;
@@ -54,7 +54,7 @@ class handle_table {
       if (of_ != nullptr) of_->end_use(*at_);
     }
     explicit operator bool() const noexcept { return of_ != nullptr; }
-    int file() const noexcept { return at_->file.get(); }
+    int file() const noexcept { return at_->file.read_ref(); }
 
    private:
     friend handle_table;
@@ -74,7 +74,7 @@ class handle_table {
       if (!here.state.compare_exchange_strong(seen, state_of(turn_of(seen), opening, 0), std::memory_order_acquire,
                                               std::memory_order_relaxed))
         continue;
-      here.file.ref() = file;
+      here.file.write_ref() = file;
       // (2) release: pairs with (3). The file is visible with the open place. One use is the table's own.
       here.state.store(state_of(turn_of(seen), open_now, 1), std::memory_order_release);
       return number_of(i, turn_of(seen));
@@ -140,7 +140,7 @@ class handle_table {
     const std::uint64_t before = here.state.fetch_sub(1, std::memory_order_acq_rel);
     if (uses_of(before) != 1) return;
     MUSTER_CHECK(phase_of(before) == closing, "a file of a broker's client has lost its table's use");
-    close_(here.file.get());
+    close_(here.file.read_ref());
     // (5) release: pairs with (1). The place is free, and its next file has another number.
     here.state.store(state_of((turn_of(before) + 1) % turns, nobodys, 0), std::memory_order_release);
   }

@@ -13,15 +13,16 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/caught.hpp>             // caught
-#include <muster/base/finally.hpp>            // finally
-#include <muster/base/process.hpp>            // read_start
-#include <muster/base/time.hpp>               // the clock
-#include <muster/fiber/fiber.hpp>             // fiber
-#include <muster/syscall/detail/program.hpp>  // program
-#include <muster/syscall/detail/trap.hpp>     // trap
-#include <muster/syscall/detail/wall.hpp>     // wall
-#include <muster/syscall/inside.hpp>          // inside
+#include <muster/base/detail/asymmetric_fence.hpp>  // join_heavy_fences
+#include <muster/base/detail/exception.hpp>         // capture_exception
+#include <muster/base/detail/process.hpp>           // read_start
+#include <muster/base/detail/scope_exit.hpp>        // scope_exit
+#include <muster/base/detail/time.hpp>              // the clock
+#include <muster/fiber/fiber.hpp>                   // fiber
+#include <muster/syscall/detail/program.hpp>        // program
+#include <muster/syscall/detail/trap.hpp>           // trap
+#include <muster/syscall/detail/wall.hpp>           // wall
+#include <muster/syscall/inside.hpp>                // inside
 
 #include <linux/landlock.h>  // landlock_ruleset_attr
 #include <sched.h>           // unshare
@@ -45,21 +46,20 @@
 namespace muster::inline MUSTER_ABI::detail {
 
 /// The step of creating an inside, for the error message.
-enum class launch_step : std::uint32_t { none, orphan, sharing, limits, files, fences, memory, handler, wall, program };
+enum class launch_step : std::uint32_t { none, orphan, sharing, limits, files, memory, handler, wall, program };
 
 inline const char* what_failed(launch_step step) noexcept {
   switch (step) {
-    case launch_step::orphan: return "its parent ended at once";
+    case launch_step::orphan: return "its parent has ended";
     case launch_step::sharing:
-      return "it cannot find out which memory it shares with others, which /proc/self/maps tells";
-    case launch_step::limits: return "the kernel takes no limits for it";
-    case launch_step::files: return "its files cannot be closed, which needs close_range(2) of Linux 5.9";
-    case launch_step::fences: return "membarrier(2) does not work in it, though it does in the parent";
-    case launch_step::memory: return "it has not enough memory";
-    case launch_step::handler: return "the kernel takes no handler of SIGSYS";
+      return "/proc/self/maps, which lists the memory that it shares with others, cannot be read; mount /proc";
+    case launch_step::limits: return "setrlimit(2) fails in it";
+    case launch_step::files: return "close_range(2) fails in it, so its files stay open; it needs Linux 5.9 or newer";
+    case launch_step::memory: return "there is not enough memory for it";
+    case launch_step::handler: return "sigaction(2) fails for its handler of SIGSYS";
     case launch_step::wall:
-      return "the kernel takes no filter of system calls: it must be built with them, and a container must let its "
-             "programs use seccomp(2)";
+      return "its filter of system calls cannot be installed: the kernel must be built with seccomp filters, and a "
+             "container must allow seccomp(2)";
     case launch_step::program: return "its program cannot be loaded";
     case launch_step::none: break;
   }
@@ -77,8 +77,7 @@ struct launch_plan {
   std::uint64_t memory_bytes = 0;  // beyond the initial size; 0: none
   std::uint64_t seconds = 0;       // of processor time; 0: no limit
   std::int32_t parent = 0;         // its process id
-  bool asymmetric = false;
-  bool executable = false;  // memory may be
+  bool executable = false;         // memory may be
   bool name_spaces = true;
   std::int32_t name_spaces_error = -1;  // of the parent, which has entered them for its children; -1: it has not
   bool settled = false;                 // the parent has called launch::settle()
@@ -86,8 +85,8 @@ struct launch_plan {
   /// True if a process that was prepared for one can become the inside of the other.
   bool is_like(const launch_plan& other) const noexcept {
     return arena == other.arena && stack_bytes == other.stack_bytes &&
-           (memory_bytes != 0) == (other.memory_bytes != 0) && asymmetric == other.asymmetric &&
-           executable == other.executable && name_spaces == other.name_spaces;
+           (memory_bytes != 0) == (other.memory_bytes != 0) && executable == other.executable &&
+           name_spaces == other.name_spaces;
   }
 };
 
@@ -145,7 +144,7 @@ class launch {
       taken.reserve(plan.arena.jobs);
       while (taken.size() < plan.arena.jobs) taken.push_back(stack_pool::shared().take({.size = plan.stack_bytes}));
     } catch (const std::exception&) {  // the inside fails likewise and reports it
-      static_cast<void>(caught());
+      static_cast<void>(capture_exception());
     }
     for (const stack_memory& one : taken) stack_pool::shared().give_back(one);
   }
@@ -157,7 +156,7 @@ class launch {
 
  private:
   launch(const launch_plan& plan, const arena_map& at, program* instead_of_jobs) noexcept
-      : plan_(plan), at_(at), program_(instead_of_jobs), to_outside_(at.head().to_outside, plan.asymmetric) {}
+      : plan_(plan), at_(at), program_(instead_of_jobs), to_outside_(at.head().to_outside) {}
 
   [[noreturn]] void fail(launch_step step, int error) const noexcept {
     at_.head().error.store(error, std::memory_order_relaxed);
@@ -183,7 +182,7 @@ class launch {
   static int hide_shared_memory(std::uintptr_t own, std::uintptr_t own_end) {
     std::FILE* const maps = std::fopen("/proc/self/maps", "re");
     if (maps == nullptr) return errno;
-    const finally closed([maps] { std::fclose(maps); });
+    const scope_exit closed([maps] { std::fclose(maps); });
     std::vector<std::pair<std::uintptr_t, std::size_t>> shared;
     std::array<char, 512> line{};
     bool begins = true;  // at the start of a line; a long line comes in pieces
@@ -277,7 +276,7 @@ class launch {
   void prepare() {
     step_ = launch_step::memory;
     if (program_ != nullptr && !program_->reserve_stack()) fail(launch_step::memory, errno);
-    calls_ = new muster::inside(at_, plan_.asymmetric);  // neither is ever destroyed
+    calls_ = new muster::inside(at_);  // neither is ever destroyed
     trap_ = new trap(*calls_, plan_.memory_bytes != 0, program_ != nullptr ? program_->directory() : "/");
     runners_.reserve(plan_.arena.jobs);
     for (std::uint32_t i = 0; program_ == nullptr && i < plan_.arena.jobs; ++i)
@@ -293,7 +292,6 @@ class launch {
     if (!trap::listen()) fail(launch_step::handler, errno);
     be_killed_first();
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (plan_.asymmetric && !join_heavy_fences(futex_scope::shared)) fail(launch_step::fences, errno);
     join_heavy_fences(futex_scope::process);  // for the jobs; if it is missing, it was missing in the parent
   }
 
@@ -309,11 +307,11 @@ class launch {
   [[noreturn]] void run_jobs(muster::inside& calls, std::uint32_t number) noexcept {
     job_slot& slot = at_.jobs()[number];
     const std::span<std::byte> window(at_.data() + plan_.arena.window_of(number), plan_.arena.window_bytes);
-    const bell mine(at_.head().to_inside, plan_.asymmetric);
+    doorbell& mine = at_.head().to_inside;
     for (std::uint64_t done = 0;;) {
       // (2) acquire: pairs with sandbox.hpp (2).
       const auto ready = [&] { return slot.given.load(std::memory_order_acquire) != done; };
-      mine.await(at_.head().to_outside, processor_now(), ready, no_deadline);
+      mine.await(at_.head().to_outside, processor_now(), spins_, ready, no_deadline);
       run_one(calls, slot, window);
       done = slot.given.load(std::memory_order_relaxed);
       // (3) release: pairs with sandbox.hpp (3).
@@ -346,7 +344,8 @@ class launch {
   launch_plan plan_;
   const arena_map at_;
   program* const program_;
-  const bell to_outside_;
+  doorbell& to_outside_;
+  spin_extension spins_;
   launch_step step_ = launch_step::none;
   muster::inside* calls_ = nullptr;
   trap* trap_ = nullptr;

@@ -8,8 +8,8 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/futex.hpp>                    // deadline
-#include <muster/base/time.hpp>                     // waiting
+#include <muster/base/detail/futex.hpp>             // deadline
+#include <muster/base/detail/time.hpp>              // waiting
 #include <muster/syscall/detail/allowed_calls.hpp>  // owned_file
 
 #include <poll.h>        // poll
@@ -104,7 +104,8 @@ class message_socket {
 inline std::array<int, 2> socket_pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    throw std::system_error(errno, std::generic_category(), "a zygote needs a pair of sockets");
+    throw std::system_error(errno, std::generic_category(),
+                            "zygote: socketpair(2) fails; its descriptors may be used up (ulimit -n)");
   return ends;
 }
 

@@ -10,7 +10,7 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/time.hpp>                      // the time of a start
+#include <muster/base/detail/time.hpp>               // the time of a start
 #include <muster/syscall/detail/launch.hpp>          // launch
 #include <muster/syscall/detail/message_socket.hpp>  // message_socket
 
@@ -41,14 +41,14 @@ struct zygote_news {
 
 class nursery {
  public:
-  /// Serves the other end of `orders_end`, in a new process; never returns.
-  [[noreturn]] static void serve(int orders_end, std::size_t spares) noexcept {
+  /// Serves the other end of `orders_end`, in a new process of the program's; never returns.
+  [[noreturn]] static void serve(pid_t program, int orders_end, std::size_t spares) noexcept {
     // Drops the program's terminal, files and shared memory.
     ::setsid();
     keep_only(orders_end);
-    nursery here(spares);
+    nursery here(program, spares);
     try {
-      here.run();
+      if (::getppid() == program) here.run();
     } catch (const std::bad_alloc&) {
       ::_exit(1);  // this ends the sandboxes, and their owners learn of it
     }
@@ -78,8 +78,9 @@ class nursery {
   using two_files = std::array<owned_file, message_socket::most_files>;
 
   // Done once for all insides: creating a network takes time, and so does listing the mappings.
-  explicit nursery(std::size_t spares) noexcept
+  nursery(pid_t program, std::size_t spares) noexcept
       : orders_(kept),
+        program_(static_cast<int>(::syscall(SYS_pidfd_open, program, 0))),
         most_spares_(spares),
         settled_(launch::settle() == 0),
         name_spaces_error_(launch::enter_name_spaces()) {}
@@ -102,6 +103,7 @@ class nursery {
         waits.push_back({one.handle.get(), POLLIN, 0});
         waits.push_back({one.news.get(), 0, 0});
       }
+      waits.push_back({program_.get(), POLLIN, 0});
       const bool wants = want_spares_ && spares_.size() < most_spares_;
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(spares_from_ - deadline_clock::now()).count();
       const int ready = ::poll(waits.data(), waits.size(), !wants ? -1 : left > 0 ? static_cast<int>(left) : 0);
@@ -110,6 +112,7 @@ class nursery {
       if (ready <= 0) continue;
       look_at_children(waits.data() + 1 + spares_.size());
       look_at_spares(waits.data() + 1);
+      if (waits.back().revents != 0) return;
       if (waits[0].revents != 0 && !take_order()) return;
     }
   }
@@ -242,6 +245,7 @@ class nursery {
   }
 
   const message_socket orders_;
+  const owned_file program_;  // readable once it has ended; children of it may keep the other end of orders_ open
   const std::size_t most_spares_;
   const bool settled_;
   const int name_spaces_error_;

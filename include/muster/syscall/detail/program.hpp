@@ -10,8 +10,8 @@
 // Source     System V ABI, chapters 4 and 5; the auxiliary vector as Linux fills it.
 #pragma once
 
-#include <muster/base/program_entry.hpp>  // enter_program
-#include <muster/base/system_abi.hpp>     // native_calls
+#include <muster/base/detail/program_entry.hpp>  // enter_program
+#include <muster/base/detail/system_abi.hpp>     // native_calls
 
 #include <elf.h>       // Elf64_Ehdr
 #include <fcntl.h>     // open

@@ -9,10 +9,10 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/system_abi.hpp>        // old_calls
-#include <muster/base/time.hpp>              // how often
-#include <muster/syscall/detail/decode.hpp>  // decoded_call
-#include <muster/syscall/policy.hpp>         // policy
+#include <muster/base/detail/system_abi.hpp>  // old_calls
+#include <muster/base/detail/time.hpp>        // how often
+#include <muster/syscall/detail/decode.hpp>   // decoded_call
+#include <muster/syscall/policy.hpp>          // policy
 
 #include <sys/syscall.h>  // SYS_clone
 
@@ -22,6 +22,7 @@
 #include <functional>     // std::function
 #include <mutex>          // the log
 #include <string>         // texts
+#include <string_view>    // characters
 #include <unordered_map>  // the refusals reported
 #include <utility>        // std::move
 
@@ -32,6 +33,7 @@ struct sandbox_refusal {
   std::string call;         ///< the system call
   std::string what;         ///< the path, port or number of the request
   std::string rule;         ///< the policy rule that would have allowed it; empty: none can
+  std::string path;         ///< the path in that rule, not quoted; empty if it has none
   std::uint64_t times = 0;  ///< so far
 };
 
@@ -98,7 +100,12 @@ inline const char* name_of_system_call(std::uint64_t number) noexcept {
 /// Returns a path fit for display: it may contain control characters that move a terminal's cursor or begin a log line.
 inline std::string printable(const std::string& path) {
   std::string all;
-  for (const char c : path) all += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+  for (std::string_view left = path; !left.empty();) {
+    const std::size_t length = policy::shown_length(left);
+    if (length == 0) all += '?';
+    else all += left.substr(0, length);
+    left.remove_prefix(length == 0 ? 1 : length);
+  }
   return all;
 }
 
@@ -106,9 +113,11 @@ inline std::string printable(const std::string& path) {
 inline sandbox_refusal describe(const decoded_call& call) {
   sandbox_refusal made;
   made.call = name_of(call.what);
-  const auto rule_for = [](const char* kind, const std::string& path) {
+  const auto rule_for = [&made](const char* kind, const std::string& path) {
     const std::string word = policy::word_for(path);
-    return word.empty() ? word : std::string(kind) + ' ' + word;
+    if (word.empty()) return std::string();
+    made.path = path;
+    return std::string(kind) + ' ' + word;
   };
   const auto directory_of = [](const std::string& path) {
     const std::size_t slash = path.rfind('/');
@@ -176,6 +185,7 @@ class refusal_log {
         made.call = "others";
         made.what.clear();
         made.rule.clear();
+        made.path.clear();
         key = key_of(made);
       }
       known = known_.try_emplace(key).first;

@@ -13,9 +13,9 @@
 // Source     ours.
 #pragma once
 
-#include <muster/base/program_entry.hpp>  // thread_pointer
-#include <muster/base/system_abi.hpp>     // trapped_call, old_calls
-#include <muster/syscall/inside.hpp>      // inside
+#include <muster/base/detail/program_entry.hpp>  // thread_pointer
+#include <muster/base/detail/system_abi.hpp>     // trapped_call, old_calls
+#include <muster/syscall/inside.hpp>             // inside
 
 #include <netinet/in.h>    // sockaddr_in
 #include <netinet/tcp.h>   // TCP_NODELAY

@@ -13,9 +13,9 @@
 // Errors     std::system_error, with advice, if the kernel accepts no filter.
 #pragma once
 
-#include <muster/base/config.hpp>      // MUSTER_ABI
-#include <muster/base/futex.hpp>       // futex_waitv_call
-#include <muster/base/system_abi.hpp>  // native_calls
+#include <muster/base/config.hpp>             // MUSTER_ABI
+#include <muster/base/detail/futex.hpp>       // futex_waitv_call
+#include <muster/base/detail/system_abi.hpp>  // native_calls
 
 #include <linux/filter.h>   // sock_filter
 #include <linux/futex.h>    // FUTEX_WAIT
@@ -110,8 +110,9 @@ inline wall wall::pure() {
   made.with(SYS_futex, {{1,
                          ~std::uint32_t{FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME},
                          {FUTEX_WAIT, FUTEX_WAKE, FUTEX_WAIT_BITSET, FUTEX_WAKE_BITSET}}});
-  // The fast fences, which were registered before; not the slow ones, and no registration.
-  made.with(SYS_membarrier, {{0, all, {1U << 1U, 1U << 3U}}});
+  // The fast fence within the process, which was registered before. No fence that interrupts other processes, and no
+  // registration.
+  made.with(SYS_membarrier, {{0, all, {1U << 3U}}});
   return made;
 }
 
@@ -202,8 +203,7 @@ inline void wall::raise(std::vector<sock_filter>& code) {
     throw std::system_error(
         errno, std::generic_category(),
         std::string("cannot raise the wall of a sandbox: ") + what +
-            "; the kernel must be built with seccomp filters (Linux 4.14 or newer), and a container "
-            "must let its programs use them");
+            "; the kernel must be built with seccomp filters (Linux 4.14 or newer), and a container must allow them");
   };
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) refused("prctl(PR_SET_NO_NEW_PRIVS) fails");
   const long done = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
