@@ -27,6 +27,7 @@ template <class Mask>
 concept lanes = requires(Mask among, std::uint64_t word, std::uint32_t number) {
   { lane_id() } -> std::same_as<unsigned>;
   { multiprocessor() } -> std::same_as<unsigned>;
+  { warp_place() } -> std::same_as<unsigned>;
   { active_mask() } -> std::same_as<Mask>;
   { ballot(among, true) } -> std::same_as<Mask>;
   { match_any(among, word) } -> std::same_as<Mask>;

@@ -35,12 +35,12 @@ concept integral_atomic_of = atomic_of<Atomic, T> && requires(Atomic a, T value,
   { a.fetch_xor(value, o) } -> std::same_as<T>;
 };
 
-/// ref() counts as a write for the checker and for the simulation, get() as a read.
+/// write_ref() counts as a write for the checker and for the simulation, read_ref() as a read.
 template <class Cell, class T>
 concept cell_of =
     std::default_initializable<Cell> && std::constructible_from<Cell, T> && requires(Cell c, const Cell k) {
-      { c.ref() } -> std::same_as<T&>;
-      { k.get() } -> std::same_as<const T&>;
+      { c.write_ref() } -> std::same_as<T&>;
+      { k.read_ref() } -> std::same_as<const T&>;
     };
 
 /// Functions of the calling thread. `Word` is the side's atomic of a futex.
@@ -60,21 +60,27 @@ concept waits_and_fences = requires(const Word& word, const futex_words& words, 
   sync::switch_fiber();
 };
 
+/// A check at the end of a thread.
+struct always {
+  static bool passes(bool) noexcept { return true; }
+};
+
 /// Data of a thread. `T` is a type of which each thread has one.
 template <class T>
 concept keeps_for_threads = requires(const sync::thread_tenure& tenure, const std::shared_ptr<sync::last_work>& work,
                                      std::uint64_t identity, void* part, T& one) {
   { sync::thread_index() } -> std::same_as<unsigned>;
   { sync::own_tenure() } -> std::same_as<sync::thread_tenure>;
+  { sync::copy_of_library() } -> std::same_as<const void*>;
   { sync::lasts(tenure) } -> std::same_as<bool>;
   sync::before_thread_end(work);
   { sync::innermost() } -> std::same_as<const void*&>;
   { sync::own_siblings() } -> std::same_as<detail::siblings*&>;
   { sync::template own<T>() } -> std::same_as<T&>;
-  sync::template at_thread_end<T>();
-  { sync::new_identity() } -> std::same_as<std::uint64_t>;
-  { sync::kept_part_of(identity) } -> std::same_as<void*>;
-  sync::keep_part_of(identity, part);
+  { sync::template at_thread_end<always>() } -> std::same_as<const void*>;
+  { sync::new_object_id() } -> std::same_as<std::uint64_t>;
+  { sync::cached_part(identity) } -> std::same_as<void*>;
+  sync::cache_part(identity, part);
   { sync::lasting<T>::take() } -> std::same_as<T&>;
   sync::lasting<T>::give_back(one);
 };

@@ -12,15 +12,18 @@
 #pragma once
 
 #include <muster/base/arch.hpp>
-#include <muster/base/futex.hpp>
-#include <muster/base/real.hpp>
-#include <muster/base/thread.hpp>
+#include <muster/base/detail/asymmetric_fence.hpp>
+#include <muster/base/detail/futex.hpp>
+#include <muster/base/detail/native.hpp>
+#include <muster/base/detail/thread_state.hpp>
 
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -54,6 +57,21 @@ inline void die_at(std::uint64_t n) {
   fate().at.store(n);
 }
 
+/// Yields; but after a yield in which others ran for long, the thread does without some, so that on a busy machine too
+/// each takes no more than 20 µs on average. Such a machine causes rare orders anyway.
+inline void yield() noexcept {
+  using clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds affordable{20}, longest{20'000};
+  thread_local clock::duration owed{};
+  if (owed > affordable) {
+    owed -= affordable;
+    return;
+  }
+  const clock::time_point start = clock::now();
+  ::sched_yield();
+  owed += std::min<clock::duration>(clock::now() - start, longest);
+}
+
 /// Before every operation.
 inline void point() noexcept {
   death& end = fate();
@@ -65,7 +83,7 @@ inline void point() noexcept {
   static std::atomic<std::uint64_t> threads{1};
   thread_local std::uint64_t state = 0x9e3779b97f4a7c15U * threads.fetch_add(1);
   state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-  if (p.yield_one_in != 0 && state % p.yield_one_in == 0) ::sched_yield();
+  if (p.yield_one_in != 0 && state % p.yield_one_in == 0) yield();
   if (p.delay_one_in != 0 && (state >> 20) % p.delay_one_in == 0)
     for (unsigned i = 0; i < p.delay; ++i) muster::pause();
 }
@@ -119,28 +137,29 @@ class cell {
   template <class... Args>
   explicit cell(Args&&... args) : value_(std::forward<Args>(args)...) {}
 
-  T& ref() noexcept { return point(), value_; }
-  const T& get() const noexcept { return point(), value_; }
+  T& write_ref() noexcept { return point(), value_; }
+  const T& read_ref() const noexcept { return point(), value_; }
 
  private:
   T value_;
 };
 
-using real::at_thread_end;
-using real::before_thread_end;
-using real::innermost;
-using real::keep_part_of;
-using real::kept_part_of;
-using real::last_work;
-using real::lasting;
-using real::lasts;
-using real::nap;
-using real::new_identity;
-using real::own;
-using real::own_siblings;
-using real::own_tenure;
-using real::thread_index;
-using real::thread_tenure;
+using native::at_thread_end;
+using native::before_thread_end;
+using native::cache_part;
+using native::cached_part;
+using native::copy_of_library;
+using native::innermost;
+using native::last_work;
+using native::lasting;
+using native::lasts;
+using native::nap;
+using native::new_object_id;
+using native::own;
+using native::own_siblings;
+using native::own_tenure;
+using native::thread_index;
+using native::thread_tenure;
 
 inline void switch_fiber() noexcept {}
 inline void relax() noexcept { pause(); }

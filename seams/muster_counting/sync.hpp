@@ -5,14 +5,14 @@
 // library's atomics, which count their read-modify-writes.
 #pragma once
 
-#include <muster/base/real.hpp>
+#include <muster/base/detail/native.hpp>
 
 #include <atomic>
 #include <cstdint>
 
 namespace muster::inline MUSTER_ABI::counting {
 
-using namespace real;
+using namespace native;
 
 /// The count of the calling thread.
 inline thread_local std::uint64_t read_modify_writes = 0;

@@ -6,8 +6,9 @@
 #pragma once
 
 #include <muster/base/arch.hpp>
-#include <muster/base/futex.hpp>
-#include <muster/base/thread.hpp>
+#include <muster/base/detail/asymmetric_fence.hpp>
+#include <muster/base/detail/futex.hpp>
+#include <muster/base/detail/thread_state.hpp>
 
 #include "checker/engine.hpp"
 
@@ -105,8 +106,8 @@ class atomic {
   unsigned location_;
 };
 
-/// Plain data. Two accesses by different threads, at least one by ref(), that are not ordered are a failure. The end of
-/// the cell counts as one by ref(), and so does its beginning.
+/// Plain data. Two accesses by different threads, at least one by write_ref(), that are not ordered are a failure. The
+/// end of the cell counts as one by write_ref(), and so does its beginning.
 template <class T>
 class cell {
  public:
@@ -117,9 +118,9 @@ class cell {
   }
   cell(const cell&) = delete;
   cell& operator=(const cell&) = delete;
-  ~cell() { ref(); }
+  ~cell() { write_ref(); }
 
-  T& ref() {
+  T& write_ref() {
     engine& e = engine::running();
     if (life_ != alive) e.fail("a cell is used after its end");
     e.plain_access();
@@ -133,7 +134,7 @@ class cell {
     written_at_ = now.clock(writer_);
     return value_;
   }
-  const T& get() const {
+  const T& read_ref() const {
     engine& e = engine::running();
     if (life_ != alive) e.fail("a cell is used after its end");
     e.plain_access();
@@ -160,11 +161,12 @@ class cell {
   mutable std::array<std::uint32_t, muster_model::most_threads> read_at_{};
 };
 
-inline std::uint64_t new_identity() { return engine::running().new_identity(); }
-inline void* kept_part_of(std::uint64_t identity) { return engine::running().kept_part_of(identity); }
-inline void keep_part_of(std::uint64_t identity, void* part) { engine::running().keep_part_of(identity, part); }
-using real::last_work;
-using real::thread_tenure;
+inline std::uint64_t new_object_id() { return engine::running().new_object_id(); }
+inline void* cached_part(std::uint64_t identity) { return engine::running().cached_part(identity); }
+inline void cache_part(std::uint64_t identity, void* part) { engine::running().cache_part(identity, part); }
+using native::copy_of_library;
+using native::last_work;
+using native::thread_tenure;
 inline unsigned thread_index() { return engine::running().current(); }
 inline thread_tenure own_tenure() { return {thread_index(), 0}; }
 /// The threads of a program keep their numbers to its end, and do nothing when they end.
@@ -177,14 +179,14 @@ struct lasting {
   static void give_back(T&) {}
 };
 inline detail::siblings*& own_siblings() {
-  return engine::is_running() ? engine::running().siblings() : real::own_siblings();
+  return engine::is_running() ? engine::running().siblings() : native::own_siblings();
 }
 inline const void*& innermost() { return engine::running().innermost(); }
-using real::at_thread_end;
-/// The per-thread data of a thread of the program. Used with one type only: the thread's fibers.
+using native::at_thread_end;
+/// The per-thread data of a thread of the program: one object of each type.
 template <class T>
 T& own() {
-  return engine::is_running() ? engine::running().own<T>() : real::own<T>();
+  return engine::is_running() ? engine::running().own<T>() : native::own<T>();
 }
 inline void switch_fiber() noexcept {}
 

@@ -4,7 +4,7 @@
 // lane.hpp: the emulated side of the seam muster/gpu/lane.cuh (MUSTER_SIMT).
 #pragma once
 
-#include <muster/gpu/lane_types.hpp>
+#include <muster/gpu/detail/lane_types.hpp>
 
 #include "muster_simt/machine.hpp"
 
@@ -14,6 +14,7 @@
 #define MUSTER_GPU_SIDE emulated
 #define MUSTER_GPU inline
 #define MUSTER_GPU_COLD inline
+#define MUSTER_GPU_ROLLED
 #define MUSTER_KERNEL inline
 #define MUSTER_GPU_SHARED(type, name) \
   static constexpr char name##_key{}; \
@@ -33,11 +34,11 @@ class atomic {
   explicit constexpr atomic(T value) : value_(value) {}
 
   T load(std::memory_order order) const {
-    muster_simt::point(access::load);
+    muster_simt::point(access::load, this);
     return value_.load(order);
   }
   void store(T value, std::memory_order order) {
-    muster_simt::point(access::store);
+    muster_simt::point(access::store, this);
     value_.store(value, order);
   }
   T exchange(T value, std::memory_order order) { return changed().exchange(value, order); }
@@ -51,7 +52,7 @@ class atomic {
 
  private:
   std::atomic<T>& changed() {
-    muster_simt::point(access::change);
+    muster_simt::point(access::change, this);
     return value_;
   }
 
@@ -78,6 +79,7 @@ inline std::uint32_t reduce_or(lane_mask among, std::uint32_t value) {
 inline void sync_warp(lane_mask among) { together(among, collective::sync, 0); }
 inline void sync_block() { muster_simt::sync_block(); }
 inline unsigned multiprocessor() { return muster_simt::multiprocessor(); }
+inline unsigned warp_place() { return muster_simt::warp_place(); }
 inline std::uint64_t clock() { return muster_simt::clock(); }
 inline index3 as_index(const muster_simt::index& i) { return {i.x, i.y, i.z}; }
 inline index3 thread_index() { return as_index(muster_simt::thread_index()); }

@@ -6,9 +6,10 @@
 // the simulation (sim/cache/engine.hpp), and has the cost in the machine's file.
 #pragma once
 
-#include <muster/base/futex.hpp>
-#include <muster/base/real.hpp>
-#include <muster/base/thread.hpp>
+#include <muster/base/detail/asymmetric_fence.hpp>
+#include <muster/base/detail/futex.hpp>
+#include <muster/base/detail/native.hpp>
+#include <muster/base/detail/thread_state.hpp>
 
 #include "sim/cache/engine.hpp"
 
@@ -101,11 +102,11 @@ class cell {
     requires(sizeof...(Args) > 0)
   explicit cell(Args&&... args) : value_(std::forward<Args>(args)...) {}
 
-  T& ref() noexcept {
+  T& write_ref() noexcept {
     engine::active().refer(&value_, sizeof(T));
     return value_;
   }
-  const T& get() const noexcept {
+  const T& read_ref() const noexcept {
     engine::active().load(&value_, sizeof(T));
     return value_;
   }
@@ -125,40 +126,45 @@ bool exchange_both(Both& both, Word old_first, Word old_second, Word new_first, 
   return same;
 }
 
-inline std::uint64_t new_identity() noexcept { return engine::active().new_identity(); }
-inline void* kept_part_of(std::uint64_t identity) noexcept { return engine::active().kept_part_of(identity); }
-inline void keep_part_of(std::uint64_t identity, void* part) noexcept { engine::active().keep_part_of(identity, part); }
-using real::last_work;
-using real::lasting;
-using real::thread_tenure;
+inline std::uint64_t new_object_id() noexcept { return engine::active().new_object_id(); }
+inline void* cached_part(std::uint64_t identity) noexcept { return engine::active().cached_part(identity); }
+inline void cache_part(std::uint64_t identity, void* part) noexcept { engine::active().cache_part(identity, part); }
+using native::copy_of_library;
+using native::last_work;
+using native::lasting;
+using native::thread_tenure;
 inline unsigned thread_index() noexcept { return engine::active().current(); }
 inline thread_tenure own_tenure() noexcept { return {thread_index(), 0}; }
 /// Simulated threads keep their numbers to the end, and do nothing when they end.
 inline bool lasts(const thread_tenure&) noexcept { return true; }
 inline void before_thread_end(const std::shared_ptr<last_work>&) noexcept {}
 inline const void*& innermost() noexcept { return engine::active().innermost(); }
-/// The per-thread data of a simulated thread: its fibers.
-struct kept_fibers {
+/// The per-thread data of a simulated thread: its fibers, and one object of each type.
+struct kept_data {
+  template <class T>
+  static inline char type_of = 0;
   detail::siblings* siblings = nullptr;
+  std::vector<std::pair<const void*, std::shared_ptr<void>>> all;  // with the address of type_of<T>
 };
-/// Used with one type only.
 template <class T>
 T& own() {
-  struct kept_one : kept_fibers {
-    T one;
-  };
   std::shared_ptr<void>& kept = engine::active().own();
-  if (kept == nullptr) kept = std::shared_ptr<kept_fibers>(std::make_shared<kept_one>());
-  return static_cast<kept_one*>(static_cast<kept_fibers*>(kept.get()))->one;
+  if (kept == nullptr) kept = std::make_shared<kept_data>();
+  auto& all = static_cast<kept_data*>(kept.get())->all;
+  for (const auto& [type, one] : all)
+    if (type == &kept_data::type_of<T>) return *static_cast<T*>(one.get());
+  return *static_cast<T*>(all.emplace_back(&kept_data::type_of<T>, std::make_shared<T>()).second.get());
 }
 inline detail::siblings*& own_siblings() noexcept {
   static constinit detail::siblings* none = nullptr;
   const std::shared_ptr<void>& kept = engine::active().own();
-  return kept == nullptr ? none : static_cast<kept_fibers*>(kept.get())->siblings;
+  return kept == nullptr ? none : static_cast<kept_data*>(kept.get())->siblings;
 }
 /// No effect: simulated threads do not need it.
-template <class T>
-void at_thread_end() noexcept {}
+template <class Check>
+const void* at_thread_end() noexcept {
+  return nullptr;
+}
 
 inline void switch_fiber() noexcept { engine::active().switch_fiber(); }
 inline void relax() noexcept { engine::active().pause(); }

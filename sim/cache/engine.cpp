@@ -3,8 +3,8 @@
 #include "sim/cache/engine.hpp"
 
 #include <muster/base/arch.hpp>
-#include <muster/fiber/context.hpp>
-#include <muster/fiber/context_watchers.hpp>
+#include <muster/fiber/detail/context.hpp>
+#include <muster/fiber/detail/switch_observers.hpp>
 #include <muster/fiber/stack.hpp>
 
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ class engine::fibers {
   struct fiber {
     muster::stack_memory stack;
     muster::detail::saved_context context = {};
-    muster::detail::watched_stack watched;
+    muster::detail::observed_stack observed;
     muster::detail::exception_globals exceptions;
   };
 
@@ -80,14 +80,14 @@ class engine::fibers {
       fiber& f = all_[i];
       f.stack = stack_pool::shared().take({});
       f.context = muster::detail::new_context<&fibers::begin>(f.stack.top, f.stack.size());
-      f.watched.begin(f.stack.bottom, f.stack.size());
+      f.observed.begin(f.stack.bottom, f.stack.size());
       waiting_.push_back({engine_.threads_[i]->clock, i});
     }
     std::make_heap(waiting_.begin(), waiting_.end(), std::greater<>());
   }
   ~fibers() {
     for (std::size_t i = 0; i + 1 < all_.size(); ++i) {
-      all_[i].watched.end();
+      all_[i].observed.end();
       stack_pool::shared().give_back(all_[i].stack);
     }
   }
@@ -142,13 +142,13 @@ class engine::fibers {
     fiber& to = all_[number];
     from.exceptions = std::exchange(muster::detail::thread_exceptions(), std::exchange(to.exceptions, {}));
     current_ = number;
-    from.watched.before_leaving(to.watched, came_from_, for_ever);
+    from.observed.before_leaving(to.observed, came_from_, for_ever);
     muster::detail::switch_context(from.context, to.context);
-    from.watched.after_coming(came_from_);
+    from.observed.after_coming(came_from_);
   }
   [[noreturn]] static void begin() {
     fibers& here = *living->fibers_;
-    here.all_[here.current_].watched.after_coming(here.came_from_);
+    here.all_[here.current_].observed.after_coming(here.came_from_);
     here.execute();
     __builtin_unreachable();
   }
@@ -174,7 +174,7 @@ class engine::fibers {
   const std::function<void(unsigned)>& body_;
   std::vector<fiber> all_;
   unsigned current_ = 0;
-  muster::detail::watched_stack* came_from_ = nullptr;
+  muster::detail::observed_stack* came_from_ = nullptr;
   std::vector<place_in_time> waiting_;  // a heap: the threads that can run, except the current one
   std::string failure_;
 };
@@ -438,13 +438,13 @@ unsigned engine::wake(const void* word, unsigned most, std::uint32_t bits) {
 
 const void*& engine::innermost() noexcept { return self().innermost; }
 std::shared_ptr<void>& engine::own() noexcept { return self().own; }
-std::uint64_t engine::new_identity() noexcept { return ++identities_; }
-void* engine::kept_part_of(std::uint64_t identity) const noexcept {
+std::uint64_t engine::new_object_id() noexcept { return ++identities_; }
+void* engine::cached_part(std::uint64_t identity) const noexcept {
   const thread& t = *threads_[current()];
   const kept& own = t.parts[identity % t.parts.size()];
   return own.identity == identity ? own.part : nullptr;
 }
-void engine::keep_part_of(std::uint64_t identity, void* part) noexcept {
+void engine::cache_part(std::uint64_t identity, void* part) noexcept {
   thread& t = self();
   t.parts[identity % t.parts.size()] = {identity, part};
 }

@@ -84,9 +84,9 @@ class engine {
   unsigned current() const noexcept;
   const void*& innermost() noexcept;
   std::shared_ptr<void>& own() noexcept;
-  std::uint64_t new_identity() noexcept;
-  void* kept_part_of(std::uint64_t identity) const noexcept;
-  void keep_part_of(std::uint64_t identity, void* part) noexcept;
+  std::uint64_t new_object_id() noexcept;
+  void* cached_part(std::uint64_t identity) const noexcept;
+  void cache_part(std::uint64_t identity, void* part) noexcept;
 
  private:
   class fibers;

@@ -15,7 +15,7 @@ verdict judge(const std::vector<tally>& seen, const std::vector<std::uint64_t>& 
     for (std::uint64_t n = 1; n <= sent[producer]; ++n) {
       const item value = make_item(producer, n);
       sum += value;
-      folded ^= receipt::fold(value);
+      folded ^= consumer_check::fold(value);
     }
   }
   const auto expected = std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
@@ -45,9 +45,10 @@ verdict judge(const std::vector<tally>& seen, const std::vector<std::uint64_t>& 
   return result;
 }
 
-verdict judge(const std::vector<receipt>& receipts, const std::vector<std::uint64_t>& sent, bool demand_order) {
+verdict judge(const std::vector<consumer_check>& consumer_checks, const std::vector<std::uint64_t>& sent,
+              bool demand_order) {
   std::vector<tally> seen;
-  for (const receipt& one : receipts) seen.push_back(one.seen());
+  for (const consumer_check& one : consumer_checks) seen.push_back(one.seen());
   return judge(seen, sent, demand_order);
 }
 

@@ -38,9 +38,9 @@ struct tally {
 };
 
 /// Makes the tally. Cheap enough to run inside the timed part: two sums, one comparison.
-class alignas(128) receipt {
+class alignas(128) consumer_check {
  public:
-  explicit receipt(unsigned producers) : last_(producers, 0), one_producer_(producers == 1) {}
+  explicit consumer_check(unsigned producers) : last_(producers, 0), one_producer_(producers == 1) {}
 
   const tally& seen() const { return seen_; }
 
@@ -81,15 +81,16 @@ class alignas(128) receipt {
   bool one_producer_;
 };
 
-/// The result of all receipts of one run. `error` is empty when the run was right.
+/// The result of all consumer_checks of one run. `error` is empty when the run was right.
 struct verdict {
   std::string error;
   std::uint64_t out_of_order = 0;
 };
 
-/// Compares the receipts with what was sent: `sent[p]` items, counted from 1, by producer p. Order within one
+/// Compares the consumer_checks with what was sent: `sent[p]` items, counted from 1, by producer p. Order within one
 /// producer and one consumer counts as an error only when `demand_order`; it is reported either way.
 verdict judge(const std::vector<tally>& seen, const std::vector<std::uint64_t>& sent, bool demand_order);
-verdict judge(const std::vector<receipt>& receipts, const std::vector<std::uint64_t>& sent, bool demand_order);
+verdict judge(const std::vector<consumer_check>& consumer_checks, const std::vector<std::uint64_t>& sent,
+              bool demand_order);
 
 }  // namespace muster::bench

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // objects.hpp: Fetch&Multiply, the object of the "Lock Oscillation" experiments, on simulated threads and, from one
-// text, on real ones: each thread has a number of the library's fibers (queues.hpp describes a crew).
+// text, on real ones: each thread has a number of the library's fibers (queues.hpp describes a group of threads).
 #pragma once
 
 #include "sim/workloads/spec.hpp"
@@ -46,15 +46,15 @@ inline std::uint64_t sum_of_products(std::uint64_t n) {
   return sum;
 }
 
-/// All fibers of all threads multiply, with work between. Object(const model_spec&) with std::uint32_t rows(), and
+/// All fibers of all threads multiply, with work between. Object(const sim_spec&) with std::uint32_t rows(), and
 /// Object::handle(Object&, unsigned thread, unsigned fiber), or else Object, with float multiply().
-template <class Crew, class Object>
-auto model_multiply(const model_spec& spec) {
-  Crew crew(spec);
+template <class ThreadGroup, class Object>
+auto sim_multiply(const sim_spec& spec) {
+  ThreadGroup group(spec);
   const std::size_t all = spec.threads.size() * spec.fibers;
   std::vector<std::uint64_t> sums(spec.threads.size());
   const auto object = std::make_unique<Object>(spec);
-  auto result = crew.run([&](unsigned index, auto& hand) {
+  auto result = group.run([&](unsigned index, auto& hand) {
     const auto multiply_all = [&, index](unsigned fiber) {
       decltype(auto) mine = handle_of(*object, index, fiber);
       std::uint64_t sum = 0;
@@ -79,11 +79,11 @@ auto model_multiply(const model_spec& spec) {
 }
 
 /// The paper's ideal: nothing is shared.
-template <class Crew>
-auto model_multiply_alone(const model_spec& spec) {
-  Crew crew(spec);
+template <class ThreadGroup>
+auto sim_multiply_alone(const sim_spec& spec) {
+  ThreadGroup group(spec);
   std::vector<watched_product> states(spec.threads.size());
-  auto result = crew.run([&](unsigned index, auto& hand) {
+  auto result = group.run([&](unsigned index, auto& hand) {
     watched_product mine;
     hand.start();
     for (std::uint64_t n = model_share(spec, index, spec.threads.size()); n != 0; --n) {

@@ -16,7 +16,7 @@ struct machine;
 namespace muster::bench {
 
 /// A program on the threads of a simulated machine, or of this one, to validate the simulation.
-struct model_spec {
+struct sim_spec {
   std::size_t capacity = 4096;
   unsigned producers = 1;   // of programs that have them; the other threads are consumers
   unsigned fibers = 1;      // of each thread, in programs that have them; 1: none
@@ -29,7 +29,7 @@ struct model_spec {
 };
 
 /// The number of items of this thread.
-inline std::uint64_t model_share(const model_spec& spec, unsigned index, std::size_t among) {
+inline std::uint64_t model_share(const sim_spec& spec, unsigned index, std::size_t among) {
   return spec.items / among + (index < spec.items % among ? 1 : 0);
 }
 

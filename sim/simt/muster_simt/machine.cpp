@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "muster_simt/machine.hpp"
 
-#include <muster/fiber/context.hpp>
-#include <muster/fiber/context_watchers.hpp>
+#include <muster/fiber/detail/context.hpp>
+#include <muster/fiber/detail/switch_observers.hpp>
 #include <muster/fiber/stack.hpp>
 
 #if defined(MUSTER_SIMT_TSAN)
@@ -15,6 +15,7 @@
 #include <atomic>
 #include <bit>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -40,15 +41,15 @@ constexpr std::size_t stack_size = std::size_t{32} << 10U;
 
 /// For the thread sanitizer a lane is a thread, ordered with others only by its own operations. This file is not
 /// instrumented.
-class watched_lane {
+class observed_lane {
  public:
   void begin(void*, std::size_t) { fiber_ = __tsan_create_fiber(0); }
   void end() { __tsan_destroy_fiber(fiber_); }
-  void before_leaving(watched_lane& to, watched_lane*&, bool) {
+  void before_leaving(observed_lane& to, observed_lane*&, bool) {
     if (fiber_ == nullptr) fiber_ = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(to.fiber_, __tsan_switch_to_fiber_no_sync);
   }
-  void after_coming(watched_lane*) {}
+  void after_coming(observed_lane*) {}
   /// Makes everything that the lane has done so far visible to a lane that acquires `what`.
   void releases(void* what) {
     void* const caller = __tsan_get_current_fiber();
@@ -65,13 +66,13 @@ void acquires(void* what) { __tsan_acquire(what); }
 
 #else
 
-struct watched_lane : md::watched_stack {
-  void before_leaving(watched_lane& to, watched_lane*& came_from, bool for_ever) {
-    md::watched_stack* from = nullptr;
-    watched_stack::before_leaving(to, from, for_ever);
+struct observed_lane : md::observed_stack {
+  void before_leaving(observed_lane& to, observed_lane*& came_from, bool for_ever) {
+    md::observed_stack* from = nullptr;
+    observed_stack::before_leaving(to, from, for_ever);
     came_from = this;
   }
-  void after_coming(watched_lane* from) { watched_stack::after_coming(from); }
+  void after_coming(observed_lane* from) { observed_stack::after_coming(from); }
   void releases(void*) {}
 };
 void releases(void*) {}
@@ -86,7 +87,7 @@ struct block;
 
 struct lane {
   md::saved_context context{};
-  watched_lane watched;
+  observed_lane observed;
   muster::stack_memory stack{};
   state now = state::ready;
   std::uint32_t mask = 0;
@@ -158,7 +159,7 @@ class lane_pool {
     }
     auto made = std::make_unique<lane>();
     made->stack = muster::stack_pool::shared().take({.size = stack_size, .guard = true});
-    made->watched.begin(made->stack.bottom, made->stack.size());
+    made->observed.begin(made->stack.bottom, made->stack.size());
     return made;
   }
   void give_back(std::unique_ptr<lane> l) {
@@ -169,9 +170,9 @@ class lane_pool {
     constexpr unsigned most_uses = 1000;
 #endif
     if (++l->uses == most_uses) {
-      l->watched.end();
-      l->watched = {};
-      l->watched.begin(l->stack.bottom, l->stack.size());
+      l->observed.end();
+      l->observed = {};
+      l->observed.begin(l->stack.bottom, l->stack.size());
       l->uses = 0;
     }
     const std::lock_guard lock(mutex_);
@@ -205,8 +206,9 @@ class machine {
 
   // Called by the running lane.
   lane& me() const { return *running_; }
-  void point(access kind) {
+  void point(access kind, const void* address) {
     counts_.changes += kind == access::change;
+    if (how_.by_address && kind == access::change) ++changes_of_[address];
     counts_.loads += kind == access::load;
     counts_.stores += kind == access::store;
     if (how_.switch_one_in == 1 || roll(how_.switch_one_in) == 0) leave();
@@ -247,6 +249,11 @@ class machine {
     return place.get();
   }
   unsigned number() const { return number_; }
+  unsigned place_of_warp() const {
+    const warp& w = *running_->of;
+    const auto its = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.get() == w.of; });
+    return static_cast<unsigned>(its - blocks_.begin()) * static_cast<unsigned>(w.of->warps.size()) + w.number;
+  }
   std::uint64_t steps() const { return counts_.switches; }
   const grid& whole() const { return grid_; }
 
@@ -257,9 +264,9 @@ class machine {
   static void body();
   [[gnu::noinline]] void leave() {
     lane& l = *running_;
-    l.watched.before_leaving(own_, came_from_, l.now == state::ended);
+    l.observed.before_leaving(own_, came_from_, l.now == state::ended);
     md::switch_context(l.context, home_);
-    l.watched.after_coming(came_from_);
+    l.observed.after_coming(came_from_);
   }
   void leave_for(state why) {
     running_->now = why;
@@ -295,20 +302,21 @@ class machine {
   const settings how_;
   std::mt19937_64 dice_;
   counts counts_;
+  std::map<const void*, std::uint64_t> changes_of_;
   std::vector<std::unique_ptr<block>> blocks_;
   std::vector<lane*> ready_;
   lane* running_ = nullptr;
   std::uint64_t since_end_ = 0;
   md::saved_context home_{};
-  watched_lane own_;
-  watched_lane* came_from_ = nullptr;
+  observed_lane own_;
+  observed_lane* came_from_ = nullptr;
 };
 
 thread_local machine* here = nullptr;
 
 void machine::body() {
   machine& m = *here;
-  m.running_->watched.after_coming(m.came_from_);
+  m.running_->observed.after_coming(m.came_from_);
   acquires(&m.grid_.next);
   try {
     m.grid_.body();
@@ -347,8 +355,8 @@ void machine::begin_block(std::uint64_t number) {
 
 void machine::end_block(block& b) {
   for (auto& l : b.lanes) {
-    l->watched.releases(&b);
-    l->watched.releases(&grid_);
+    l->observed.releases(&b);
+    l->observed.releases(&grid_);
   }
   acquires(&b);
   for (auto& l : b.lanes) lane_pool::shared().give_back(std::move(l));
@@ -379,6 +387,7 @@ void machine::run() {
   ready_.clear();
   while (!blocks_.empty()) end_block(*blocks_.front());
   here = nullptr;
+  for (const auto& [address, changes] : changes_of_) counts_.addresses.push_back({address, changes});
   const std::lock_guard lock(grid_.mutex);
   grid_.all += counts_;
 }
@@ -388,7 +397,7 @@ void machine::step() {
   lane& l = *ready_[at];
   ++counts_.switches;
   running_ = &l;
-  own_.before_leaving(l.watched, came_from_, false);
+  own_.before_leaving(l.observed, came_from_, false);
   md::switch_context(home_, l.context);
   own_.after_coming(came_from_);
   running_ = nullptr;
@@ -520,6 +529,15 @@ counts& counts::operator+=(const counts& more) {
   stores += more.stores;
   collectives += more.collectives;
   switches += more.switches;
+  if (more.addresses.empty()) return *this;
+  std::map<const void*, std::uint64_t> changes_of;
+  for (const changes_at& one : addresses) changes_of[one.address] += one.changes;
+  for (const changes_at& one : more.addresses) changes_of[one.address] += one.changes;
+  addresses.clear();
+  for (const auto& [address, many] : changes_of) addresses.push_back({address, many});
+  std::sort(addresses.begin(), addresses.end(), [](const changes_at& a, const changes_at& b) {
+    return a.changes != b.changes ? a.changes > b.changes : std::less<>{}(a.address, b.address);
+  });
   return *this;
 }
 
@@ -555,9 +573,10 @@ std::uint64_t together(std::uint32_t mask, collective op, std::uint64_t value, u
 void sync_block() {
   if (here != nullptr) here->barrier();
 }
-void point(access kind) {
-  if (here != nullptr) here->point(kind);
+void point(access kind, const void* address) {
+  if (here != nullptr) here->point(kind, address);
 }
+unsigned warp_place() { return here == nullptr ? 0 : here->place_of_warp(); }
 unsigned multiprocessor() { return here == nullptr ? 0 : here->number(); }
 std::uint64_t clock() { return here == nullptr ? 0 : here->steps(); }
 index thread_index() { return here == nullptr ? index{0, 0, 0} : here->me().thread; }

@@ -22,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace muster_simt {
 
@@ -43,8 +44,17 @@ struct settings {
   unsigned switch_one_in = 1;                          // operations on atomics: 1 is the wildest, larger is faster
   unsigned split_one_in = 4;                           // groups that converge are torn apart; 0: never
   std::uint64_t most_steps = std::uint64_t{1} << 32U;  // of one multiprocessor between two of its blocks' ends
+  bool by_address = false;                             // also count changes for each address
 };
 settings& current();
+
+/// The changes of one atomic.
+struct changes_at {
+  const void* address = nullptr;
+  std::uint64_t changes = 0;
+
+  friend bool operator==(const changes_at&, const changes_at&) = default;
+};
 
 /// The work of all lanes in a launch.
 struct counts {
@@ -53,6 +63,9 @@ struct counts {
   std::uint64_t stores = 0;       // of atomics
   std::uint64_t collectives = 0;  // per lane
   std::uint64_t switches = 0;
+  // With settings::by_address: the atomics that were changed, those changed most often first. On a GPU, changes of one
+  // address follow each other, while those of different ones overlap.
+  std::vector<changes_at> addresses;
 
   counts& operator+=(const counts& more);
   std::uint64_t memory() const { return changes + loads + stores; }
@@ -72,8 +85,10 @@ unsigned lane_id();
 std::uint64_t together(std::uint32_t mask, collective op, std::uint64_t value, unsigned from = 0);
 void sync_block();
 /// Before each operation on an atomic. On threads that execute no kernel it does nothing.
-void point(access kind);
+void point(access kind, const void* address);
 unsigned multiprocessor();
+/// The warp's place on its multiprocessor: at one time, different for all of its warps.
+unsigned warp_place();
 std::uint64_t clock();
 index thread_index();
 index block_index();
