@@ -222,7 +222,7 @@ int run(const arguments& given) {
   if (load > 0.5 && given.kind != "smoke") {
     fmt::print(stderr,
                "muster-bench: warning: this machine has been busy in the last minute (load {:.1f}). Results vary more "
-               "if the program that kept it busy, a compiler perhaps, goes on.\n",
+               "if the program that kept it busy, such as a compiler, still runs.\n",
                load);
   }
 

@@ -6,7 +6,9 @@
 #include "baselines/ffq_spmc_paper.hpp"
 #include "baselines/half_buffers.hpp"
 #include "baselines/mutex_ring.hpp"
+#include "baselines/watched_mutex_ring.hpp"
 #include "driver/request.hpp"
+#include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 
@@ -42,7 +44,7 @@ outcome run_fetch_add(const stream_spec& spec) {
   return result;
 }
 
-/// The same for threads that push and pop: each one fetch-add, on two words. What a thread pushes it finds with itself.
+/// The same for threads that push and pop: each one fetch-add, on two words. A thread pops its own items.
 class two_counters {
  public:
   explicit two_counters(const team_spec&) {}
@@ -91,11 +93,15 @@ void add_baselines(catalogue& to) {
       {{.name = "rigtorp-style ring",
         .note = "single producer and consumer, cached indices; our own code",
         .topics = one_to_one,
-        .stream = run_stream<cached_index_ring>},
+        .stream = run_stream<cached_index_ring>,
+        .round_trips = run_round_trips<cached_index_ring>},
        {.name = "mutex queue",
         .note = "a ring, std::mutex and two std::condition_variable",
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
         .stream = run_stream<mutex_ring<item>>,
+        .round_trips = run_round_trips<mutex_ring<item>>,
+        .to_event_loop = run_round_trips<mutex_ring<item>, watched_mutex_ring<item>>,
+        .to_servers = true,
         .stall = run_stall<mutex_ring<sluggish>>},
        {.name = "FFQ^s as printed",
         .family = "ffq paper",

@@ -5,7 +5,7 @@
 // of sockets. x86-64, as ptrace changes registers.
 #include "driver/calls.hpp"
 
-#include <muster/base/mapping.hpp>
+#include <muster/base/detail/mapped_region.hpp>
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -54,7 +54,7 @@ void make_calls(shared_state& common, const call_spec& spec, std::int64_t expect
 /// `caller` runs in a process of its own, `maker` in this one.
 template <class Caller, class Maker>
 outcome run_processes(const call_spec& spec, const Caller& caller, const Maker& maker) {
-  const mapping memory = mapping::make_anonymous(
+  const mapped_region memory = mapped_region::make_anonymous(
       sizeof(shared_state), [](unsigned char* at) { std::construct_at(reinterpret_cast<shared_state*>(at)); });
   auto& common = *reinterpret_cast<shared_state*>(memory.start());
   const std::int64_t expected = ::getppid();

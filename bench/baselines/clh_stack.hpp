@@ -15,7 +15,7 @@
 //              the push comes first and the pop directly after it.
 // Waiting      Pause::turn() for the lock, without limit, and `turns` times for being taken. An operation that has the
 //              lock does not wait.
-// Memory       nodes of a line each, from the handle's pool, which nobody else reads, so that no hazards are needed.
+// Memory       nodes of a line each, from the handle's pool, which no other thread reads, so no hazards are needed.
 //              Nodes go to the handle that popped them. A popped value's moved-from shell lives until its node is used
 //              again. T must be default-constructible and movable by assignment.
 #pragma once
@@ -25,7 +25,7 @@
 #include "turn.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size, line_size
-#include <muster/base/sync.hpp>  // sync::atomic, sync::new_identity
+#include <muster/base/sync.hpp>  // sync::atomic, sync::new_object_id
 
 #include <cstddef>
 #include <cstdint>
@@ -53,8 +53,8 @@ class clh_stack {
   };
   using word = std::uintptr_t;
 
-  // idle: nothing is offered, nobody but the owner changes the word. wants: a pop; whoever changes it to a node's
-  // address has given the node away. A node's address + has: a push; whoever changes it to `taken` owns the node.
+  // idle: nothing is offered, and only the owner changes the word. wants: a pop; another thread gives it a node by
+  // storing the node's address. A node's address + has: a push; the thread that changes it to `taken` owns the node.
   // The owner may take an offer back by changing it to idle.
   enum : word { idle = 0, wants = 1, has = 2, taken = 3 };
   struct alignas(isolation_size) offer : registered<offer> {
@@ -117,7 +117,7 @@ class clh_stack {
     std::uint64_t eliminated() const noexcept { return eliminated_; }
 
    private:
-    /// Whether an opposite operation was met. A pop gets its node in `given`.
+    /// Returns true if it met an opposite operation. A pop gets its node in `given`.
     bool eliminate(word own, node*& given) {
       offer_.now.store(own);
       offer* const other =
@@ -138,7 +138,7 @@ class clh_stack {
       if (word expected = own; offer_.now.compare_exchange_strong(expected, idle)) return false;
       return settle(given);
     }
-    /// Somebody has taken our offer.
+    /// Another thread has taken our offer.
     bool settle(node*& given) noexcept {
       const word result = offer_.now.load();
       offer_.now.store(idle);
@@ -174,7 +174,7 @@ class clh_stack {
     std::size_t spares_ = 0;
     node* spare_ = nullptr;
     std::uint64_t eliminated_ = 0;
-    small_random dice_{sync::new_identity()};
+    small_random dice_{sync::new_object_id()};
   };
 
  private:

@@ -18,8 +18,8 @@ inline constexpr bool double_words = true;
 inline constexpr bool double_words = false;
 #endif
 
-/// Changes the first two words of `both` from <old_first, old_second> to <new_first, new_second> if nobody else has
-/// changed them. `both` is aligned to 16 bytes. Always fails where double_words is false.
+/// Changes the first two words of `both` from <old_first, old_second> to <new_first, new_second> if no other thread
+/// has changed them. `both` is aligned to 16 bytes. Always fails where double_words is false.
 template <class Both, class Word>
 bool exchange_both([[maybe_unused]] Both& both, [[maybe_unused]] Word old_first, [[maybe_unused]] Word old_second,
                    [[maybe_unused]] std::type_identity_t<Word> new_first,

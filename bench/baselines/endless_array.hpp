@@ -62,7 +62,7 @@ class endless_array {
   /// The segment of a ticket.
   static constexpr word segment_of(word ticket) noexcept { return ticket / SegmentSize; }
 
-  /// What one user-level thread needs, and its free segments.
+  /// The view of one user-level thread, with its free segments.
   class visitor {
    public:
     explicit visitor(endless_array& a) : array_(a), mine_(a.records_.join()) {}
@@ -102,7 +102,8 @@ class endless_array {
       return from.at->cells[ticket % SegmentSize];
     }
 
-    /// Between operations: frees what is of the past, if `own` says that it is worth it and nobody else does it.
+    /// Between operations: frees segments that no operation needs, if `own` shows that there are enough of them and no
+    /// other thread is freeing.
     void clean(const position& own) {
       endless_array& a = array_;
       if (own.id <= a.oldest_id_.load() + 2 * a.records_.size() || a.cleaning_.exchange(true)) return;

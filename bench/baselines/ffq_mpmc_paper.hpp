@@ -95,7 +95,7 @@ class ffq_mpmc_paper {
         if (held != 0) {
           exchange_both(c.now, held, gap, held, rank);
         } else if (exchange_both(c.now, std::int64_t{0}, gap, -rank, gap)) {
-          c.data.ref() = std::move(value);
+          c.data.write_ref() = std::move(value);
           c.now.rank.store(rank, std::memory_order_release);
           return;
         }
@@ -109,7 +109,7 @@ class ffq_mpmc_paper {
     for (;;) {
       cell& c = at(rank);
       if (c.now.rank.load() == rank) {
-        T value = std::move(c.data.ref());
+        T value = std::move(c.data.write_ref());
         c.now.rank.store(0, std::memory_order_release);
         return value;
       }

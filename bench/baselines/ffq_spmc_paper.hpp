@@ -71,7 +71,7 @@ class ffq_spmc_paper {
    public:
     consumer(ffq_spmc_paper& q, unsigned) : queue_(q) {}
     MUSTER_HOT T pop() { return queue_.dequeue(); }
-    /// Checks first, then claims. Only for a single consumer, between whose two steps nobody else can claim.
+    /// Checks first, then claims. Only for a single consumer: no other thread can claim between the two steps.
     MUSTER_HOT bool try_pop(T& value) {
       static_assert(!SharedHead, "the paper has no try_pop for several consumers");
       const std::int64_t rank = queue_.head_.load(std::memory_order_relaxed);
@@ -101,7 +101,7 @@ class ffq_spmc_paper {
       if (c.rank.load(std::memory_order_acquire) != 0) {
         c.gap.store(tail_, std::memory_order_release);
       } else {
-        c.data.ref() = std::move(value);
+        c.data.write_ref() = std::move(value);
         c.rank.store(tail_, std::memory_order_release);
         success = true;
       }
@@ -114,7 +114,7 @@ class ffq_spmc_paper {
     for (;;) {
       Cell<T>& c = at(rank);
       if (c.rank.load(std::memory_order_acquire) == rank) {
-        T value = std::move(c.data.ref());
+        T value = std::move(c.data.write_ref());
         c.rank.store(0, std::memory_order_release);
         return value;
       }

@@ -103,7 +103,7 @@ class half_buffers_of_parcels {
 
  public:
   half_buffers_of_parcels(std::size_t capacity, unsigned, unsigned)
-      : memory_(mapping::make_anonymous(sizeof(buffers) + capacity * sizeof(parcel), [](unsigned char*) {})),
+      : memory_(mapped_region::make_anonymous(sizeof(buffers) + capacity * sizeof(parcel), [](unsigned char*) {})),
         all_(*std::construct_at(reinterpret_cast<buffers*>(memory_.start()),
                                 reinterpret_cast<parcel*>(memory_.start() + sizeof(buffers)), capacity)) {}
   void forget() {}
@@ -127,7 +127,7 @@ class half_buffers_of_parcels {
   };
 
  private:
-  mapping memory_;
+  mapped_region memory_;
   buffers& all_;
 };
 

@@ -6,7 +6,7 @@
 // transactions". Strict FIFO, of trivially copyable values.
 //
 // Faithful to  that sentence, which is all there is. One ring, two indices; a transaction reads both.
-// Differs      a transaction may fail for ever, so after `attempts` failures an operation takes a lock. Transactions
+// Differs      a transaction may fail forever, so after `attempts` failures an operation takes a lock. Transactions
 //              read the lock first, so that one that is taken ends them, and are not begun while it is taken. The
 //              paper does not say what its queue does then.
 // Waiting      Pause::turn() while the lock is taken, or the ring is full.
@@ -38,7 +38,7 @@ namespace muster::bench {
 /// Restricted transactional memory: Intel SDM volume 1, chapter 16.
 class rtm {
  public:
-  /// What CPUID lists, and whether one of many small transactions has come through.
+  /// The features that CPUID lists, and the result of trying many small transactions.
   struct findings {
     bool listed = false;
     bool always_aborts = false;

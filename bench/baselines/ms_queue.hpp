@@ -4,12 +4,12 @@
 // ms_queue.hpp: the lock-free list queue of Michael and Scott, "Simple, Fast, and Practical Non-Blocking and Blocking
 // Concurrent Queue Algorithms", PODC 1996. Unbounded, strict FIFO.
 //
-// Faithful to  the paper's non-blocking queue: a list with a dummy node, whose tail may lag by one node, and everybody
-//              helps it on; backoff after a lost race as in the paper's experiments.
+// Faithful to  the paper's non-blocking queue: a list with a dummy node, whose tail may lag by one node, and every
+//              operation advances it; backoff after a lost race as in the paper's experiments.
 // Differs      hazard pointers (reclaim.hpp) and not counted pointers and a free list that never shrinks; the value is
 //              moved out after head has been won and not copied before, which hazards make possible. Pop looks at
 //              `next` before it compares head with tail, as the list is empty if and only if the dummy has no next.
-// Waiting      Pause::turn() between two attempts of a thread that has lost a race. Helping goes on at once.
+// Waiting      Pause::turn() between two attempts of a thread that has lost a race. Helping does not wait.
 // Memory       nodes of a line each, from the handle's pool. A popped value's moved-from shell lives until its node is
 //              used again. T must be default-constructible and movable by assignment.
 #pragma once
@@ -58,7 +58,7 @@ class ms_queue {
 
     void push(T value) {
       node* const fresh = owner_.obtain();
-      fresh->value.ref() = std::move(value);
+      fresh->value.write_ref() = std::move(value);
       fresh->next.store(nullptr, std::memory_order_relaxed);
       backoff<Pause> race(queue_.limits_, dice_);
       for (;;) {
@@ -96,7 +96,7 @@ class ms_queue {
         }
         if (queue_.head_.compare_exchange_strong(first, next)) {
           // Next is the dummy now. It may be retired before we are done, and our announcement keeps it.
-          out = std::move(next->value.ref());
+          out = std::move(next->value.write_ref());
           owner_.clear(first_slot);
           owner_.clear(next_slot);
           owner_.retire(first);
@@ -109,7 +109,7 @@ class ms_queue {
    private:
     ms_queue& queue_;
     typename hazards::owner owner_;
-    small_random dice_{sync::new_identity()};
+    small_random dice_{sync::new_object_id()};
   };
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// mutex_ring.hpp: the queue everybody would write first: a ring, one mutex, two condition variables. Strict FIFO.
+// mutex_ring.hpp: the obvious queue: a ring, one mutex, two condition variables. Strict FIFO.
 #pragma once
 
 #include "driver/stream.hpp"

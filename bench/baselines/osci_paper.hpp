@@ -6,8 +6,8 @@
 //
 // Faithful to  Algorithm 1, line by line (the numbers below): two nodes for each fiber, in every node a place for each
 //              fiber of its core, Announce and door by compare-and-swap, Tail emptied by compare-and-swap, h = 2n.
-// Corrected    the algorithm prints that requests begin with completed = false, so that a combiner would apply places
-//              nobody has filled. Here, as in the authors' program, they begin with completed = true.
+// Corrected    the algorithm prints that requests begin with completed = false, so that a combiner would apply
+//              places that no thread has filled. Here, as in the authors' program, they begin with completed = true.
 // Differs      nodes belong to the object and not to the fibers, because a combiner may look at a node whose fiber has
 //              its result and has ended. Memory orders are the weakest that the algorithm allows.
 // Waiting      Pause::turn() is the paper's YIELD. A fiber that finds a closed door in line 21 starts again without
@@ -152,8 +152,8 @@ class osci_paper {
     unsigned toggle_ = 0;
   };
 
-  /// Only while nobody uses the object.
-  State& state() noexcept { return state_.ref(); }
+  /// Only while no thread uses the object.
+  State& state() noexcept { return state_.write_ref(); }
 
  private:
   const unsigned fibers_;

@@ -6,7 +6,7 @@
 // Faithful to  the paper: the queue is the two-lock queue of Michael and Scott, PODC 1996, with an Osci in the place of
 //              each lock; the stack is a list with one Osci.
 // Differs      the paper does not say where values and nodes go. Here a pop of the queue moves the value into the node
-//              that it takes out, which is its caller's from then on; nodes go into the next push of whoever has them.
+//              that it takes out, and the caller then owns it; nodes go into the next push of their owner.
 //              The link between the two ends of the queue is an atomic, as both combiners may be at the same node.
 // Memory       nodes of a line each.
 #pragma once

@@ -6,7 +6,7 @@
 #include "driver/pages.hpp"
 #include "driver/placement.hpp"
 
-#include <muster/base/mapping.hpp>
+#include <muster/base/detail/mapped_region.hpp>
 
 #include <linux/io_uring.h>
 #include <sys/mman.h>

@@ -59,7 +59,7 @@ class hazard_domain {
       domain_.records_.leave(mine_);
     }
 
-    /// What `from` holds, announced, and still held when the announcement was out. May be null.
+    /// Returns the node that `from` holds. It has been announced, and `from` still held it afterwards. May be null.
     Node* protect(std::size_t slot, const sync::atomic<Node*>& from) noexcept {
       for (Node* seen = from.load();;) {
         announce(slot, seen);
@@ -83,12 +83,12 @@ class hazard_domain {
       mine_.spare.pop_back();
       return n;
     }
-    /// For a node that nobody else has ever seen.
+    /// For a node that no other thread has ever seen.
     void recycle(Node* n) {
       if (mine_.spare.size() < domain_.keep_) mine_.spare.push_back(n);
       else delete n;
     }
-    /// For a node that nobody can reach any more. Others may have it announced.
+    /// For a node that no thread can reach any more. Other threads may have announced it.
     void retire(Node* n) {
       mine_.retired.push_back(n);
       if (mine_.retired.size() >= domain_.enough()) scan();
@@ -115,7 +115,7 @@ class hazard_domain {
   };
 
  private:
-  // hazards: the owner writes, everybody reads. The rest is the owner's alone.
+  // hazards: the owner writes, all threads read. The rest is the owner's alone.
   struct record : registered<record> {
     alignas(isolation_size) std::array<sync::atomic<Node*>, Slots> hazards{};
     alignas(isolation_size) std::vector<Node*> retired;

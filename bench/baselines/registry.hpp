@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// registry.hpp: records that threads take when they come and give back when they go. A record's memory stays valid
-// until the registry ends, so anybody may look at anybody's record at any time. Joining is lock-free.
+// registry.hpp: records that threads take when they join and give back when they leave. A record's memory stays valid
+// until the registry ends, so any thread may read any record at any time. Joining is lock-free.
 #pragma once
 
 #include <muster/base/sync.hpp>  // sync::atomic
@@ -35,7 +35,7 @@ class registry {
     }
   }
 
-  /// A record of somebody who has left, with what that thread left in it, or a new one.
+  /// Returns a record that a thread has given back, with its contents, or a new one.
   Record& join() {
     for (Record* r = first_.load(); r != nullptr; r = r->following_)
       if (!r->taken_.load(std::memory_order_relaxed) && !r->taken_.exchange(true)) return *r;
@@ -48,10 +48,10 @@ class registry {
   }
   static void leave(Record& r) noexcept { r.taken_.store(false); }
 
-  /// The one behind `r`, and behind the last the first: who goes on like this meets all of them, also new ones.
+  /// Returns the record after `r`; after the last, the first. Repeated calls visit all records, including new ones.
   Record& after(const Record& r) const noexcept { return r.following_ != nullptr ? *r.following_ : *first_.load(); }
 
-  /// All records, also those that nobody holds.
+  /// Visits all records, including the ones that no thread holds.
   template <class Use>
   void for_each(Use use) {
     for (Record* r = first_.load(); r != nullptr; r = r->following_) use(*r);

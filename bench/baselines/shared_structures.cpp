@@ -117,7 +117,7 @@ void add(catalogue& to, contender c, unsigned fibers = 1) {
 
 template <std::size_t RingSize>
 void add_lcrq(catalogue& to, const std::string& size) {
-  const unsigned topics = RingSize == 1024 ? shared_queue | queue_pairs : shared_queue;
+  const unsigned topics = RingSize == 1024 ? queue_by_fibers | queue_pairs : queue_by_fibers;
   contender c = one("LCRQ, rings of " + size, topics, "baseline", "Morrison and Afek");
   if constexpr (lcrq<item>::available) {
     add<with_handles<lcrq<item, team_turn>, RingSize>>(to, c);
@@ -139,29 +139,29 @@ void add_htm_ring(catalogue& to) {
 
 void add_shared_structures(catalogue& to) {
   add<printed<osci_paper_queue<item, team_turn>>>(
-      to, one("OsciQueue as printed", shared_queue, "paper", "two objects of Osci as printed"), 64);
+      to, one("OsciQueue as printed", queue_by_fibers, "paper", "two objects of Osci as printed"), 64);
   add<with_handles<ms_queue<item, team_turn>>>(
-      to, one("Michael-Scott queue", shared_queue | queue_pairs, "baseline", "lock-free"));
+      to, one("Michael-Scott queue", queue_by_fibers | queue_pairs, "baseline", "lock-free"));
   add<with_handles<wf_queue<item, team_turn>>>(
       to, one("WF-10", queue_pairs, "baseline", "Yang and Mellor-Crummey's wfqueue, wait-free"));
   add_lcrq<64>(to, "2^6");
   add_lcrq<1024>(to, "2^10");
   add_lcrq<16384>(to, "2^14");
   add_htm_ring(to);
-  add<locked<sequential_queue>>(to, one("std::mutex, std::deque", shared_queue | queue_pairs, "peer", ""));
+  add<locked<sequential_queue>>(to, one("std::mutex, std::deque", queue_by_fibers | queue_pairs, "peer", ""));
 
   add<printed<osci_paper_stack<item, team_turn>>>(
-      to, one("OsciStack as printed", shared_stack, "paper", "an object of Osci as printed"), 64);
-  add<with_handles<treiber_stack<item, team_turn>>>(to, one("Treiber stack", shared_stack, "baseline", "lock-free"));
+      to, one("OsciStack as printed", stack_by_fibers, "paper", "an object of Osci as printed"), 64);
+  add<with_handles<treiber_stack<item, team_turn>>>(to, one("Treiber stack", stack_by_fibers, "baseline", "lock-free"));
   add<with_handles<clh_stack<item, team_turn>>>(
-      to, one("CLH stack", shared_stack, "baseline", "a list under a CLH lock, with elimination"));
-  add<locked<sequential_stack>>(to, one("std::mutex, std::vector", shared_stack, "peer", ""));
+      to, one("CLH stack", stack_by_fibers, "baseline", "a list under a CLH lock, with elimination"));
+  add<locked<sequential_stack>>(to, one("std::mutex, std::vector", stack_by_fibers, "peer", ""));
 
   const std::string note = "every carrier a structure of its own: one thread alone, times the processors";
-  contender c = one("ideal", shared_queue | queue_pairs, "limit", note);
+  contender c = one("ideal", queue_by_fibers | queue_pairs, "limit", note);
   c.team = run_ideal_pairs<sequential_queue>;
   to.all.push_back(c);
-  c = one("ideal", shared_stack, "limit", note);
+  c = one("ideal", stack_by_fibers, "limit", note);
   c.team = run_ideal_pairs<sequential_stack>;
   to.all.push_back(c);
 }

@@ -16,7 +16,7 @@
 #include "turn.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size, line_size
-#include <muster/base/sync.hpp>  // sync::atomic, sync::new_identity
+#include <muster/base/sync.hpp>  // sync::atomic, sync::new_object_id
 
 #include <utility>
 
@@ -80,7 +80,7 @@ class treiber_stack {
    private:
     treiber_stack& stack_;
     typename hazards::owner owner_;
-    small_random dice_{sync::new_identity()};
+    small_random dice_{sync::new_object_id()};
   };
 
  private:

@@ -22,7 +22,7 @@ struct cpu_turn {
   static void turn() noexcept { sync::relax(); }
 };
 
-/// Marsaglia's xorshift, one per handle. Seeded with what only this handle has (sync::new_identity), so that handles
+/// Marsaglia's xorshift, one per handle. Seeded with what only this handle has (sync::new_object_id), so that handles
 /// differ.
 class small_random {
  public:
@@ -39,7 +39,7 @@ class small_random {
   std::uint64_t state_;
 };
 
-/// In turns. With {0, 0} nobody steps back; with {1, 1} exactly one turn lies between two attempts.
+/// In turns. With {0, 0} no thread steps back; with {1, 1} exactly one turn lies between two attempts.
 struct backoff_limits {
   unsigned least = 1;
   unsigned most = 256;

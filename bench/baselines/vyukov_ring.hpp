@@ -34,7 +34,7 @@ class vyukov_ring {
       const std::uint64_t found = c.sequence.load(std::memory_order_acquire);
       if (found == at) {
         if (!tail_.compare_exchange_weak(at, at + 1, std::memory_order_relaxed, std::memory_order_relaxed)) continue;
-        c.value.ref() = value;
+        c.value.write_ref() = value;
         c.sequence.store(at + 1, std::memory_order_release);
         return;
       }
@@ -50,7 +50,7 @@ class vyukov_ring {
       const std::uint64_t found = c.sequence.load(std::memory_order_acquire);
       if (found == at + 1) {
         if (!head_.compare_exchange_weak(at, at + 1, std::memory_order_relaxed, std::memory_order_relaxed)) continue;
-        value = c.value.ref();
+        value = c.value.write_ref();
         c.sequence.store(at + size_, std::memory_order_release);
         return true;
       }

@@ -14,7 +14,7 @@
 //                 under way may need, but by a protocol of our own (endless_array.hpp). In the paper the cleaner moves
 //                 other threads' pointers; here a thread finds out by itself that its pointer is of the past. The order
 //                 between announcement and ticket is that of x86 there; here the tickets give it, on any machine, at
-//                 no cost. Hazard pointers (reclaim.hpp) protect a segment and not those that are reached from it.
+//                 no cost. Hazard pointers (reclaim.hpp) protect a segment, but not the segments reached from it.
 // Corrected    A cell names the request that it is offered to by the request's number, where the paper's points to the
 //              enqueuer's only record. With that, a helper of a dequeuer that comes late to a cell which others have
 //              left finds the enqueuer's next request there, and puts a value where no thread looks any more. Here a
@@ -101,8 +101,8 @@ class wf_queue {
         between();
         cell& c = view_.find(head_, ticket);
         value = settle(c, ticket);
-        word nobody = 0;
-        if (value == untouched || (value != closed && c.dequeue.compare_exchange_strong(nobody, ticket))) break;
+        word none = 0;
+        if (value == untouched || (value != closed && c.dequeue.compare_exchange_strong(none, ticket))) break;
         if (patience == 0) {
           value = pop_slowly(ticket);
           break;
@@ -172,7 +172,7 @@ class wf_queue {
       value = c.value.load();
       return value == closed && queue_.cells_.tail.load() <= ticket ? untouched : value;
     }
-    /// Offers a closed cell to a peer that asks to enqueue, or to nobody.
+    /// Offers a closed cell to a peer that asks to enqueue, if there is one.
     void offer(cell& c, word ticket) {
       word state = enqueue_peer_->enqueue.state.load();
       if (unhelped_ != 0 && unhelped_ != (state & ~pending)) {
@@ -237,8 +237,8 @@ class wf_queue {
         const word announced = state & ~pending;
         cell& c = view_.find(from, announced);
         between();
-        word nobody = 0;
-        if (c.value.load() == closed || c.dequeue.compare_exchange_strong(nobody, id) || nobody == id) {
+        word none = 0;
+        if (c.value.load() == closed || c.dequeue.compare_exchange_strong(none, id) || none == id) {
           between();
           r.state.compare_exchange_strong(state, announced);
           return;

@@ -17,7 +17,7 @@
 #include "sim/workloads/item.hpp"
 #include "sim/workloads/wait.hpp"
 
-#include <muster/base/mapping.hpp>
+#include <muster/base/detail/mapped_region.hpp>
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -65,7 +65,7 @@ outcome run_between(const stream_spec& spec) {
     result.error = "too many processes";
     return result;
   }
-  const mapping memory = mapping::make_anonymous(sizeof(detail::crossing), [&](unsigned char* at) {
+  const mapped_region memory = mapped_region::make_anonymous(sizeof(detail::crossing), [&](unsigned char* at) {
     std::construct_at(reinterpret_cast<detail::crossing*>(at), processes, spec.producers);
   });
   auto& common = *reinterpret_cast<detail::crossing*>(memory.start());
@@ -82,7 +82,7 @@ outcome run_between(const stream_spec& spec) {
       to.leave(common.producers.fetch_sub(1, std::memory_order_acq_rel) == 1);
     } else {
       typename Channel::consumer from(*channel);
-      receipt seen(spec.producers);
+      consumer_check seen(spec.producers);
       common.line.arrive_and_wait();
       for (parcel p; from.pop(p);)
         seen.add(p.content[6] == (p.number & ((item{1} << producer_shift) - 1)) ? p.number : 0);

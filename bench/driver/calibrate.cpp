@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/calibrate.hpp"
 
-#include "driver/crew.hpp"
 #include "driver/machine.hpp"
 #include "driver/placement.hpp"
+#include "driver/thread_group.hpp"
 
 #include <muster/base/arch.hpp>
-#include <muster/base/futex.hpp>
+#include <muster/base/detail/futex.hpp>
 #include <muster/fiber/fiber.hpp>
 
 #include <fmt/chrono.h>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "driver/call_program.hpp"
-#include "driver/crew.hpp"
+#include "driver/thread_group.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>

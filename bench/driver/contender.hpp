@@ -29,6 +29,13 @@ struct stream_spec {
   std::vector<int> pus;  // producers first
 };
 
+/// Messages of one size from a process to another (messages.hpp).
+struct message_spec {
+  std::size_t size = 8;  // bytes, a multiple of 8
+  std::uint64_t items = 0;
+  std::vector<int> pus;  // the producer, the consumer
+};
+
 /// Requests of each producer to consumers of its own through one queue, answers back through one queue per consumer.
 struct exchange_spec {
   std::size_t capacity = 4096;
@@ -38,6 +45,17 @@ struct exchange_spec {
   bool events = false;   // reads the processor's counters, where that is allowed
   std::vector<int> pus;  // producers first
 };
+
+/// One client that keeps requests in flight, and servers that answer them.
+struct round_trip_spec {
+  unsigned in_flight = 1;
+  unsigned servers = 1;
+  std::uint64_t items = 0;
+  std::vector<int> pus;  // the client first
+};
+
+/// The same; the client waits for a file descriptor.
+struct event_loop_spec : round_trip_spec {};
 
 /// Paced items to two consumers, one of which now and then sleeps in the middle of taking one.
 struct stall_spec {
@@ -79,11 +97,37 @@ struct fork_spec {
   std::vector<int> pus{};  // that the workers share
 };
 
+/// A graph of tasks, executed by a number of workers: a square in which each follows two others; or a fan, in which
+/// many follow the first, and the last follows them.
+struct graph_spec {
+  unsigned width = 64;  // of the square; a fan has as many tasks in the middle
+  bool fan = false;
+  unsigned workers = 1;
+  std::uint64_t items = 0;  // tasks in total: determines how often the graph is executed, at least once
+  std::vector<int> pus{};   // that the workers share
+};
+
 /// A kernel in which lanes of each warp allocate, write and free.
 struct heap_spec {
   unsigned active = 32;      // lanes of each warp
   std::uint64_t items = 0;   // threads
   std::uint64_t filled = 0;  // objects of 1 KiB that exist before
+  std::uint64_t seed = 1;
+};
+
+/// Kernels in which all lanes allocate objects of a size and keep them, and others that free them.
+struct heap_size_spec {
+  std::uint64_t bytes = 64;  // of an object
+  std::uint64_t items = 0;   // objects
+  std::uint64_t seed = 1;
+};
+
+/// The loads of heap_cases.hpp.
+enum class heap_load : unsigned { spread = 1, full = 2, work = 4, graph_build = 8, graph_insert = 16, graph_hubs = 32 };
+struct heap_case_spec {
+  heap_load what = heap_load::spread;
+  std::uint64_t bytes = 64;  // of an object; of the largest one, if they differ
+  std::uint64_t items = 0;   // objects; threads that fill the heap at once; vertices
   std::uint64_t seed = 1;
 };
 
@@ -124,9 +168,9 @@ enum topic : unsigned {
   oversubscribed = 1U << 3U,
   exchange = 1U << 4U,
   slow_consumer = 1U << 5U,
-  shared_object = 1U << 6U,
-  shared_queue = 1U << 7U,
-  shared_stack = 1U << 8U,
+  concurrent_object = 1U << 6U,
+  queue_by_fibers = 1U << 7U,
+  stack_by_fibers = 1U << 8U,
   fiber_switch = 1U << 9U,
   without_waiting = 1U << 10U,
   counted = 1U << 11U,
@@ -141,14 +185,14 @@ enum topic : unsigned {
   between_processes = 1U << 20U,  // one producer, one consumer
   from_one_process = 1U << 21U,   // one producer, several consumers
   between_many = 1U << 22U,
-  queue_pairs = 1U << 23U,      // by any number of threads
-  pairs_alone = 1U << 24U,      // by one thread, because they have one producer
-  model_predicted = 1U << 25U,  // on a simulated machine, which is not timed
-  model_measured = 1U << 26U,   // the same programs on this machine
+  queue_pairs = 1U << 23U,    // by any number of threads
+  pairs_alone = 1U << 24U,    // by one thread, because they have one producer
+  sim_predicted = 1U << 25U,  // on a simulated machine, which is not timed
+  sim_measured = 1U << 26U,   // the same programs on this machine
   model_figure8 = 1U << 27U,
   model_figure4 = 1U << 28U,
-  model_objects = 1U << 29U,  // one object that all fibers use
-  model_alike = 1U << 30U,    // such an object, simulated or measured, for comparison
+  sim_objects = 1U << 29U,  // one object that all fibers use
+  sim_alike = 1U << 30U,    // such an object, simulated or measured, for comparison
   model_figure7 = 1U << 31U,
 };
 
@@ -168,13 +212,21 @@ struct contender {
   std::string no_stall{};  // why it cannot take part in slow_consumer; empty if it can
   runner<stream_spec> stream = nullptr;
   runner<stream_spec> between = nullptr;  // instead: parcels from process to process (between.hpp)
+  runner<message_spec> messages = nullptr;
   runner<exchange_spec> exchange = nullptr;
+  runner<round_trip_spec> round_trips = nullptr;
+  runner<round_trip_spec> to_event_loop = nullptr;
+  bool to_servers = false;  // round trips with several servers, too
   runner<stall_spec> stall = nullptr;
   unsigned fibers = 1;  // of each carrier: its best number, for experiments that do not vary it
   runner<team_spec> team = nullptr;
   std::function<outcome(const fork_spec&)> fork{};
+  runner<graph_spec> graph = nullptr;
   runner<heap_spec> heap = nullptr;
-  std::function<outcome(const model_spec&)> model{};
+  runner<heap_size_spec> heap_sizes = nullptr;
+  runner<heap_case_spec> heap_case = nullptr;
+  unsigned heap_loads = ~0U;  // which of the cases make sense for it
+  std::function<outcome(const sim_spec&)> model{};
   runner<call_spec> call = nullptr;          // within one process
   runner<call_spec> call_between = nullptr;  // instead: from a process to another
   runner<read_spec> read = nullptr;
@@ -184,12 +236,18 @@ struct contender {
 
   // Dispatch on the kind of workload.
   outcome run(const stream_spec& s) const { return between ? between(s) : stream(s); }
+  outcome run(const message_spec& s) const { return messages(s); }
   outcome run(const exchange_spec& s) const { return exchange(s); }
+  outcome run(const round_trip_spec& s) const { return round_trips(s); }
+  outcome run(const event_loop_spec& s) const { return to_event_loop(s); }
   outcome run(const stall_spec& s) const { return stall(s); }
   outcome run(const team_spec& s) const { return team(s); }
   outcome run(const fork_spec& s) const { return fork(s); }
+  outcome run(const graph_spec& s) const { return graph(s); }
   outcome run(const heap_spec& s) const { return heap(s); }
-  outcome run(const model_spec& s) const { return model(s); }
+  outcome run(const heap_size_spec& s) const { return heap_sizes(s); }
+  outcome run(const heap_case_spec& s) const { return heap_case(s); }
+  outcome run(const sim_spec& s) const { return model(s); }
   outcome run(const call_spec& s) const { return call_between ? call_between(s) : call(s); }
   outcome run(const read_spec& s) const { return read(s); }
   outcome run(const start_spec& s) const { return start(s); }

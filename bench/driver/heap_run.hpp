@@ -10,7 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace muster::bench {
+// A program for a GPU has both sides, each with kernels and functions of the same names.
+namespace muster::bench::inline MUSTER_GPU_SIDE {
 
 inline constexpr unsigned heap_block_threads = 256;
 inline constexpr std::size_t heap_filling = 1024;  // bytes of each object that exists before
@@ -38,6 +39,28 @@ MUSTER_KERNEL void allocate_and_keep(Heap* heap, unsigned active, unsigned threa
   if (gpu::lane_id() < active && me < threads) out[me] = heap->allocate(bytes);
 }
 
+/// Each thread marks its object. An object that is not there is counted, and one that another thread marks is found by
+/// check_objects.
+MUSTER_KERNEL void mark_objects(unsigned threads, void* const* all, gpu::atomic<std::uint32_t>* failed) {
+  const unsigned me = gpu::block_index().x * gpu::block_size().x + gpu::thread_index().x;
+  if (me >= threads) return;
+  if (all[me] == nullptr) {
+    failed->fetch_add(1, std::memory_order_relaxed);
+  } else {
+    *static_cast<unsigned*>(all[me]) = me;
+  }
+}
+MUSTER_KERNEL void check_objects(unsigned threads, void* const* all, gpu::atomic<std::uint32_t>* failed) {
+  const unsigned me = gpu::block_index().x * gpu::block_size().x + gpu::thread_index().x;
+  if (me < threads && all[me] != nullptr && *static_cast<unsigned*>(all[me]) != me)
+    failed->fetch_add(1, std::memory_order_relaxed);
+}
+template <class Heap>
+MUSTER_KERNEL void free_objects(Heap* heap, unsigned threads, void* const* all) {
+  const unsigned me = gpu::block_index().x * gpu::block_size().x + gpu::thread_index().x;
+  if (me < threads) heap->free(all[me]);
+}
+
 /// Allocates `many` objects and keeps them.
 template <class Heap>
 MUSTER_KERNEL void fill_heap(Heap* heap, unsigned many, void** out) {
@@ -45,4 +68,4 @@ MUSTER_KERNEL void fill_heap(Heap* heap, unsigned many, void** out) {
   if (me < many) out[me] = heap->allocate(heap_filling);
 }
 
-}  // namespace muster::bench
+}  // namespace muster::bench::inline MUSTER_GPU_SIDE

@@ -8,9 +8,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
+
 namespace muster::bench {
 
 nlohmann::json describe_machine();
+
+/// True if there is an NVIDIA GPU. CUDA itself is not asked: it would be unusable in the runs, which are forked.
+bool has_gpu();
+
+/// Name, memory, driver and highest clock of the first GPU as nvidia-smi reports them, or its name alone; empty without
+/// one.
+const std::string& describe_gpu();
+
+/// The first line that a command of the shell prints; empty if the command fails, whatever it has printed.
+std::string line_of(const std::string& command);
 
 /// The average number of runnable threads over the last minute.
 double load_average();

@@ -21,7 +21,7 @@ struct outcome {
   std::map<std::string, double> detail{};
 
   /// A detail of the run; 0 if the run has not reported it.
-  double told(const std::string& what) const {
+  double detail_value(const std::string& what) const {
     const auto found = detail.find(what);
     return found == detail.end() ? 0 : found->second;
   }

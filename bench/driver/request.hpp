@@ -22,7 +22,10 @@ template <class Requests, class Answers, class Take>
 class exchange_group {
  public:
   exchange_group(const exchange_spec& spec, std::uint64_t items)
-      : spec_(spec), items_(items), ask_(spec.capacity, 1, spec.consumers), requests_(spec.consumers, receipt(1)) {
+      : spec_(spec),
+        items_(items),
+        ask_(spec.capacity, 1, spec.consumers),
+        requests_(spec.consumers, consumer_check(1)) {
     for (unsigned i = 0; i < spec.consumers; ++i) reply_.push_back(std::make_unique<Answers>(spec.capacity, 1, 1));
   }
 
@@ -31,7 +34,7 @@ class exchange_group {
     decltype(auto) to = producer_of(ask_, 0);
     std::vector<std::unique_ptr<answer>> from;
     for (auto& q : reply_) from.push_back(std::make_unique<answer>(*q));
-    receipt own(1);
+    consumer_check own(1);
     line.arrive_and_wait();
     patience p;
     std::uint64_t sent = 0;
@@ -57,7 +60,7 @@ class exchange_group {
   void consume(unsigned index, start_line& line) {
     decltype(auto) from = consumer_of(ask_, index);
     decltype(auto) to = producer_of(*reply_[index], 0);
-    receipt own(1);
+    consumer_check own(1);
     line.arrive_and_wait();
     Take::template all<Requests, item>(from, over_, [&](item value) {
       own.add(value);
@@ -86,8 +89,8 @@ class exchange_group {
   end_flag over_{false};
   Requests ask_;
   std::vector<std::unique_ptr<Answers>> reply_;
-  std::vector<receipt> requests_;
-  std::vector<receipt> answers_{receipt(1)};
+  std::vector<consumer_check> requests_;
+  std::vector<consumer_check> answers_{consumer_check(1)};
 };
 
 template <class Requests, class Answers, class Take = take_one>

@@ -83,12 +83,12 @@ const point* series::at(const abscissa& x) const {
   return found == points.end() ? nullptr : &*found;
 }
 
-std::vector<double> point::told(const std::string& what) const {
+std::vector<double> point::detail_values(const std::string& what) const {
   const auto found = detail.find(what);
   return found == detail.end() ? std::vector<double>{} : found->second;
 }
 
-result result::also(std::string_view suffix, std::string its_title, axis its_y) const {
+result result::derived_chart(std::string_view suffix, std::string its_title, axis its_y) const {
   result r = *this;
   r.experiment += suffix;
   r.title = std::move(its_title);
@@ -96,10 +96,11 @@ result result::also(std::string_view suffix, std::string its_title, axis its_y) 
   return r;
 }
 
-result result::also(std::string_view suffix, std::string its_title, axis its_y, const std::string& told) const {
-  result r = also(suffix, std::move(its_title), std::move(its_y));
+result result::derived_chart(std::string_view suffix, std::string its_title, axis its_y,
+                             const std::string& detail) const {
+  result r = derived_chart(suffix, std::move(its_title), std::move(its_y));
   for (series& line : r.lines)
-    for (point& p : line.points) p.samples = p.told(told);
+    for (point& p : line.points) p.samples = p.detail_values(detail);
   return r;
 }
 

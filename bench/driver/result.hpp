@@ -37,7 +37,7 @@ struct point {
   std::map<std::string, std::vector<double>> detail{};
 
   /// A detail of the runs; empty if they have not reported it.
-  std::vector<double> told(const std::string& what) const;
+  std::vector<double> detail_values(const std::string& what) const;
 };
 
 struct series {
@@ -64,9 +64,9 @@ struct result {
   /// The median of the series `name` at that place; empty if it was not measured there, or a run failed.
   std::optional<double> at(const std::string& name, const abscissa& where) const;
   /// Another chart of the same runs.
-  result also(std::string_view suffix, std::string its_title, axis its_y) const;
+  result derived_chart(std::string_view suffix, std::string its_title, axis its_y) const;
   /// The same, for a detail of the runs.
-  result also(std::string_view suffix, std::string its_title, axis its_y, const std::string& told) const;
+  result derived_chart(std::string_view suffix, std::string its_title, axis its_y, const std::string& detail) const;
 };
 
 double median(std::vector<double> samples);

@@ -31,11 +31,11 @@ struct alignas(isolation_size) traffic {
 
   void pushed(item value) noexcept {
     sum += value;
-    mixed += receipt::fold(value ^ value >> 7U);
+    mixed += consumer_check::fold(value ^ value >> 7U);
   }
   void popped(item value) noexcept {
     sum -= value;
-    mixed -= receipt::fold(value ^ value >> 7U);
+    mixed -= consumer_check::fold(value ^ value >> 7U);
   }
 };
 

@@ -81,7 +81,7 @@ template <class Q>
 outcome run_stall(const stall_spec& spec) {
   const auto consumers = static_cast<unsigned>(spec.pus.size() - 1);
   end_flag over{false};
-  std::vector<receipt> receipts(consumers, receipt(1));
+  std::vector<consumer_check> consumer_checks(consumers, consumer_check(1));
   std::vector<std::uint64_t> late(spec.items);
 
   reset_peak_memory();
@@ -94,16 +94,16 @@ outcome run_stall(const stall_spec& spec) {
       finish<sluggish>(*queue, to, consumers, over);
     } else {
       decltype(auto) from = consumer_of(*queue, index - 1);
-      receipt own(1);
+      consumer_check own(1);
       sluggish::sleeps_in_this_thread(true);
       line.arrive_and_wait();
       take_one::all<Q, sluggish>(from, over, [&own](const sluggish& s) { own.add(s.value()); });
-      receipts[index - 1] = own;
+      consumer_checks[index - 1] = own;
     }
   });
   result.peak_memory = peak_memory();
   result.items = spec.items;
-  const verdict checked = judge(receipts, {spec.items}, spec.demand_order);
+  const verdict checked = judge(consumer_checks, {spec.items}, spec.demand_order);
   result.error = checked.error;
   result.out_of_order = checked.out_of_order;
   result.detail = quantiles(late);

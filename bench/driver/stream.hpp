@@ -17,7 +17,7 @@
 #pragma once
 
 #include "driver/contender.hpp"
-#include "driver/crew.hpp"
+#include "driver/thread_group.hpp"
 #include "sim/workloads/item.hpp"
 #include "sim/workloads/wait.hpp"
 
@@ -149,7 +149,7 @@ template <class Q, class Take = take_one, class Give = give_one>
 outcome run_stream(const stream_spec& spec) {
   std::vector<std::uint64_t> shares(spec.producers, spec.items / spec.producers);
   shares.front() += spec.items % spec.producers;
-  std::vector<receipt> receipts(spec.consumers, receipt(spec.producers));
+  std::vector<consumer_check> consumer_checks(spec.consumers, consumer_check(spec.producers));
   end_flag over{false};
   std::atomic<unsigned> busy{spec.producers};
 
@@ -163,15 +163,15 @@ outcome run_stream(const stream_spec& spec) {
       if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1) finish<item>(*queue, to, spec.consumers, over);
     } else {
       decltype(auto) from = consumer_of(*queue, index - spec.producers);
-      receipt own(spec.producers);  // on this thread's stack: neighbours' receipts share no line with it
+      consumer_check own(spec.producers);  // on this thread's stack: neighbours' consumer_checks share no line with it
       line.arrive_and_wait();
       Take::template all<Q, item>(from, over, [&own](item value) { own.add(value); });
-      receipts[index - spec.producers] = own;
+      consumer_checks[index - spec.producers] = own;
     }
   });
   result.peak_memory = peak_memory();
   result.items = spec.items;
-  const verdict checked = judge(receipts, shares, spec.demand_order);
+  const verdict checked = judge(consumer_checks, shares, spec.demand_order);
   result.error = checked.error;
   result.out_of_order = checked.out_of_order;
   return result;

@@ -34,8 +34,7 @@ std::uint64_t scaled(std::uint64_t items, double factor) {
 
 /// The number of items with which the choice starts.
 std::uint64_t least(const configuration& c, const effort& e) {
-  constexpr std::uint64_t few = 2000;
-  return std::max(c.maybe_slow ? few : e.least_items, c.least_items);
+  return std::max(c.maybe_slow ? c.few : e.least_items, c.least_items);
 }
 
 /// Raises the number of items until a run is long enough to predict from, then predicts. The outcome reports a failure.

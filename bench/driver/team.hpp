@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// team.hpp: the fibers of one run: a crew of carriers, each with its fibers, all of them ready before the clock starts.
+// team.hpp: the fibers of one run: a group of carriers, each with its fibers, all of them ready before the clock
+// starts.
 //
 // Headers that include the library's fibers are in its inline namespace, because one source file contains the library a
 // second time, over atomics that count (seams/muster_counting).
 #pragma once
 
 #include "driver/contender.hpp"
-#include "driver/crew.hpp"
+#include "driver/thread_group.hpp"
 
 #include <muster/base/arch.hpp>    // pause
 #include <muster/fiber/fiber.hpp>  // fiber

@@ -22,11 +22,10 @@ outcome run_guarded(const call_spec& spec) {
   reset_peak_memory();
   const muster::policy rules{};
   const detail::arena_plan plan{spec.fibers, 1, 4096, 4096};
-  const mapping arena = detail::make_arena(plan);
+  const mapped_region arena = detail::make_arena(plan);
   const detail::arena_map at(plan, arena.start());
-  const bool asymmetric = asymmetric_fences(futex_scope::shared);
-  detail::broker broker(rules, at, asymmetric, detail::broker::options{.on_refusal = {}, .kill = {}});
-  inside in(at, asymmetric);
+  detail::broker broker(rules, at, detail::broker::options{.on_refusal = {}, .kill = {}});
+  inside in(at);
   share_units({spec.pus.back()});
   broker.start();
   const std::int64_t right = ::getppid();

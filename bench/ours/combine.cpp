@@ -13,7 +13,7 @@ void add(catalogue& to, const char* name, const char* role, unsigned fibers, con
   to.add("muster", role,
          {{.name = name,
            .note = note,
-           .topics = shared_object,
+           .topics = concurrent_object,
            .fibers = fibers,
            .team = run_object<combined<Algorithm>>}});
 }

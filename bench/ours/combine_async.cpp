@@ -147,7 +147,7 @@ void add_combine_async(catalogue& to) {
   add(to, "osci apply, 64 fibers", "ours", 64, "", run_how<by_apply, false>);
   add(to, "osci apply, no fibers", "ours", 1, "", run_how<by_apply, false>);
   add(to, "osci submit", "ours", 1, "64 tickets at a time", run_how<by_submit, true>);
-  add(to, "osci post", "ours", 1, "nobody waits for results", run_how<by_post, true>);
+  add(to, "osci post", "ours", 1, "results are not awaited", run_how<by_post, true>);
   add(to, "osci apply_batch", "ours", 1, "64 at a time", run_how<by_batch, false>);
   add(to, "std::mutex", "peer", 1, "a lock and an unlock for each operation", run_mutex);
 }

@@ -34,7 +34,7 @@ struct watched_multiply {
 template <template <class...> class Algorithm>
 class counting {
  public:
-  explicit counting(const team_spec& spec) : object_(told<Algorithm>::options(spec), 1.0F), items_(spec.items) {}
+  explicit counting(const team_spec& spec) : object_(options_of<Algorithm>::options(spec), 1.0F), items_(spec.items) {}
 
   class handle {
    public:

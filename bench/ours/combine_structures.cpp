@@ -52,9 +52,9 @@ void add(catalogue& to, unsigned topics, std::string name, std::string role, uns
 template <template <class...> class Algorithm>
 void add_both(catalogue& to, const std::string& name, const std::string& role, unsigned fibers,
               const std::string& paper_name, unsigned also = 0) {
-  add<shared<combining_queue<item, Algorithm>>>(to, shared_queue | also, "combining_queue<" + name + ">", role, fibers,
-                                                paper_name.empty() ? "" : paper_name + "Queue");
-  add<shared<combining_stack<item, Algorithm>>>(to, shared_stack, "combining_stack<" + name + ">", role, fibers,
+  add<shared<combining_queue<item, Algorithm>>>(to, queue_by_fibers | also, "combining_queue<" + name + ">", role,
+                                                fibers, paper_name.empty() ? "" : paper_name + "Queue");
+  add<shared<combining_stack<item, Algorithm>>>(to, stack_by_fibers, "combining_stack<" + name + ">", role, fibers,
                                                 paper_name.empty() ? "" : paper_name + "Stack");
 }
 
@@ -72,8 +72,8 @@ void add_combine_structures(catalogue& to) {
   add_both<cc_synch>(to, "cc_synch", "baseline", 8, "the paper's CC-", queue_pairs);
   add_both<dsm_synch>(to, "dsm_synch", "baseline", 8, "");
   add_both<flat_combining>(to, "flat_combining", "baseline", 32, "");
-  add_wait_free<psim_queue>(to, shared_queue, "psim_queue", "SimQueue");
-  add_wait_free<psim_stack>(to, shared_stack, "psim_stack", "SimStack");
+  add_wait_free<psim_queue>(to, queue_by_fibers, "psim_queue", "SimQueue");
+  add_wait_free<psim_stack>(to, stack_by_fibers, "psim_stack", "SimStack");
 }
 
 }  // namespace muster::bench

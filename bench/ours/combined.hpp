@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // combined.hpp: adapts the library's combining objects, and the techniques that they are compared with, to
-// driver/shared_object.hpp. One adapter serves all of them.
+// driver/concurrent_object.hpp. One adapter serves all of them.
 #pragma once
 
 #include "baselines/combining/clh.hpp"
@@ -11,7 +11,7 @@
 #include "baselines/combining/mcs.hpp"
 #include "baselines/combining/oyama.hpp"
 #include "baselines/combining/retry.hpp"
-#include "driver/shared_object.hpp"
+#include "driver/concurrent_object.hpp"
 
 #include <muster/combine/cc_synch.hpp>
 #include <muster/combine/flat_combining.hpp>
@@ -32,12 +32,12 @@ inline combine_options options_for(const team_spec& spec) {
 
 /// The options of an algorithm; specialized if it has options of its own.
 template <template <class...> class Algorithm>
-struct told {
+struct options_of {
   static combine_options options(const team_spec& spec) { return options_for(spec); }
 };
 /// One cluster per carrier, as in the paper: its fibers combine among themselves, the combiners take a lock.
 template <>
-struct told<h_synch> {
+struct options_of<h_synch> {
   static h_synch_options options(const team_spec& spec) {
     h_synch_options options{options_for(spec)};
     options.clusters = spec.carriers;
@@ -48,7 +48,7 @@ struct told<h_synch> {
 template <template <class...> class Algorithm>
 class combined {
  public:
-  explicit combined(const team_spec& spec) : object_(told<Algorithm>::options(spec), 1.0F) {}
+  explicit combined(const team_spec& spec) : object_(options_of<Algorithm>::options(spec), 1.0F) {}
   float multiply() { return object_.apply(fetch_and_multiply{}); }
 
  private:

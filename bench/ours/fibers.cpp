@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A yield of the library's fibers, and of kernel threads and ucontext, as contenders.
-#include "driver/crew.hpp"
 #include "driver/switches.hpp"
+#include "driver/thread_group.hpp"
 
 #include <muster/fiber/fiber.hpp>
 

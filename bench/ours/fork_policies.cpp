@@ -76,7 +76,7 @@ contender with(sharing p, contender c) {
 }  // namespace
 
 void add_fork_policies(catalogue& to) {
-  if (const char* const why = pool::no_barrier(); why != nullptr) {
+  if (const char* const why = pool::barrier_unavailable_reason(); why != nullptr) {
     to.missing.push_back({"muster's return barrier", "", why});
     return;
   }

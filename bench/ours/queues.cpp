@@ -2,12 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The library's queues as contenders.
+#include "driver/event_loop.hpp"
 #include "driver/request.hpp"
+#include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 #include "ours/adapter.hpp"
 
+#include <muster/fiber.hpp>
 #include <muster/queue.hpp>
+#include <muster/queue/notify_fd.hpp>
+
+#include <deque>
 
 namespace muster::bench {
 namespace {
@@ -16,6 +22,51 @@ using spsc = ours<spsc_queue<item>>;
 using spmc = ours<spmc_queue<item>>;
 using mpmc = ours<mpmc_queue<item>>;
 using some_lanes = ours<lanes<item>>;
+
+/// A client whose requests are sent and awaited by a fiber each.
+struct fiber_client {
+  template <class Answers, class To, class From>
+  static void run(const round_trip_spec& spec, To& to, From& from, consumer_check& own) {
+    std::uint64_t sent = 0;
+    std::deque<fiber> clients;
+    for (unsigned f = 0; f < spec.in_flight; ++f)
+      clients.emplace_back([&] {
+        while (sent < spec.items) {
+          to.push(make_item(0, ++sent));
+          own.add(await_item<Answers, item>(from));
+        }
+      });
+  }
+};
+
+/// A queue whose consumer is an event loop.
+class watched_mpmc {
+ public:
+  static constexpr ending ends_by = ending::closed;
+  watched_mpmc(std::size_t capacity, unsigned, unsigned) : queue_(capacity) {}
+  void close() { queue_.close(); }
+  MUSTER_HOT void push(item value) { queue_.push(value); }
+
+  class consumer {
+   public:
+    consumer(watched_mpmc& q, unsigned) : queue_(q.queue_), ready_(q.queue_), loop_(ready_.fd()) {}
+    MUSTER_HOT bool pop(item& value) {
+      for (;;) {
+        if (const auto found = queue_.try_pop()) return value = *found, true;
+        else if (found.status() == queue_status::closed) return false;
+        if (ready_.arm()) loop_.wait();
+      }
+    }
+
+   private:
+    mpmc_queue<item>& queue_;
+    notify_fd<mpmc_queue<item>> ready_;
+    event_loop loop_;
+  };
+
+ private:
+  mpmc_queue<item> queue_;
+};
 
 template <template <class, class, class> class Queue, class Layout>
 outcome run_laid_out(const exchange_spec& spec) {
@@ -36,55 +87,65 @@ void add_laid_out(catalogue& to, const std::string& name) {
 }  // namespace
 
 void add_ours(catalogue& to) {
-  to.add("muster", "ours",
-         {{.name = "spsc_queue",
-           .topics = one_to_one | topic::exchange | pairs_alone,
-           .stream = run_stream<spsc>,
-           .exchange = run_exchange<spsc, spsc>,
-           .team = run_pairs<both_ends<spsc>>},
-          {.name = "spsc_queue push_n/pop_n(8)",
-           .note = "eight items per operation",
-           .topics = one_to_one,
-           .stream = run_stream<spsc, take_eight, give_eight>},
-          {.name = "spmc_queue",
-           .topics = one_to_one | fan_out | oversubscribed | slow_consumer | topic::exchange | pairs_alone,
-           .stream = run_stream<spmc>,
-           .exchange = run_exchange<spmc, spmc>,
-           .stall = run_stall<ours<spmc_queue<sluggish>>>,
-           .team = run_pairs<both_ends<spmc>>},
-          {.name = "spmc_queue try_pop", .topics = fan_out, .stream = run_stream<spmc, take_if_there>},
-          {.name = "spmc_queue pop_n(8)",
-           .note = "up to eight items per claim; pushes are single",
-           .topics = fan_out,
-           .stream = run_stream<spmc, take_eight>},
-          {.name = "spmc_queue push_n(8)/pop_n(8)",
-           .note = "eight items per push as well",
-           .topics = fan_out,
-           .stream = run_stream<spmc, take_eight, give_eight>},
-          {.name = "spmc_queue + spsc_queue",
-           .note = "requests through spmc_queue, answers through spsc_queue",
-           .topics = topic::exchange,
-           .exchange = run_exchange<spmc, spsc>},
-          {.name = "mpmc_queue",
-           .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | shared_queue | queue_pairs,
-           .stream = run_stream<mpmc>,
-           .stall = run_stall<ours<mpmc_queue<sluggish>>>,
-           .team = run_pairs<both_ends<mpmc>>},
-          {.name = "mpmc_queue with a line for each cell",
-           .note = "layout::aligned, as FFQ^m has its cells",
-           .topics = many_to_many | queue_pairs,
-           .stream = run_stream<ours<mpmc_queue<item, layout::aligned>>>,
-           .team = run_pairs<both_ends<ours<mpmc_queue<item, layout::aligned>>>>},
-          {.name = "lanes",
-           .note = "a handle and a lane of that capacity for each producer; FIFO per producer only",
-           .topics = one_to_one | fan_out | many_to_many | oversubscribed,
-           .strict = false,
-           .stream = run_stream<some_lanes>},
-          {.name = "lanes pop_n(8)",
-           .note = "up to eight items per claim; pushes are single; FIFO per producer only",
-           .topics = many_to_many,
-           .strict = false,
-           .stream = run_stream<some_lanes, take_eight>}});
+  to.add(
+      "muster", "ours",
+      {{.name = "spsc_queue",
+        .topics = one_to_one | topic::exchange | pairs_alone,
+        .stream = run_stream<spsc>,
+        .exchange = run_exchange<spsc, spsc>,
+        .round_trips = run_round_trips<spsc>,
+        .team = run_pairs<both_ends<spsc>>},
+       {.name = "spsc_queue push_n/pop_n(8)",
+        .note = "eight items per operation",
+        .topics = one_to_one,
+        .stream = run_stream<spsc, take_eight, give_eight>},
+       {.name = "spmc_queue",
+        .topics = one_to_one | fan_out | oversubscribed | slow_consumer | topic::exchange | pairs_alone,
+        .stream = run_stream<spmc>,
+        .exchange = run_exchange<spmc, spmc>,
+        .round_trips = run_round_trips<spmc>,
+        .stall = run_stall<ours<spmc_queue<sluggish>>>,
+        .team = run_pairs<both_ends<spmc>>},
+       {.name = "spmc_queue try_pop", .topics = fan_out, .stream = run_stream<spmc, take_if_there>},
+       {.name = "spmc_queue pop_n(8)",
+        .note = "up to eight items per claim; pushes are single",
+        .topics = fan_out,
+        .stream = run_stream<spmc, take_eight>},
+       {.name = "spmc_queue push_n(8)/pop_n(8)",
+        .note = "eight items per push as well",
+        .topics = fan_out,
+        .stream = run_stream<spmc, take_eight, give_eight>},
+       {.name = "spmc_queue + spsc_queue",
+        .note = "requests through spmc_queue, answers through spsc_queue",
+        .topics = topic::exchange,
+        .exchange = run_exchange<spmc, spsc>},
+       {.name = "mpmc_queue",
+        .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | queue_by_fibers | queue_pairs,
+        .stream = run_stream<mpmc>,
+        .round_trips = run_round_trips<mpmc>,
+        .to_event_loop = run_round_trips<mpmc, watched_mpmc>,
+        .to_servers = true,
+        .stall = run_stall<ours<mpmc_queue<sluggish>>>,
+        .team = run_pairs<both_ends<mpmc>>},
+       {.name = "mpmc_queue, a fiber for each request",
+        .note = "the client is one thread",
+        .round_trips = run_round_trips<mpmc, mpmc, fiber_client>,
+        .to_servers = true},
+       {.name = "mpmc_queue with a line for each cell",
+        .note = "layout::aligned, as FFQ^m has its cells",
+        .topics = many_to_many | queue_pairs,
+        .stream = run_stream<ours<mpmc_queue<item, layout::aligned>>>,
+        .team = run_pairs<both_ends<ours<mpmc_queue<item, layout::aligned>>>>},
+       {.name = "lanes",
+        .note = "a handle and a lane of that capacity for each producer; FIFO per producer only",
+        .topics = one_to_one | fan_out | many_to_many | oversubscribed,
+        .strict = false,
+        .stream = run_stream<some_lanes>},
+       {.name = "lanes pop_n(8)",
+        .note = "up to eight items per claim; pushes are single; FIFO per producer only",
+        .topics = many_to_many,
+        .strict = false,
+        .stream = run_stream<some_lanes, take_eight>}});
   add_laid_out<mpmc_queue>(to, "mpmc_queue");
   add_laid_out<spmc_queue>(to, "spmc_queue");
   to.add("muster", "ours",

@@ -66,6 +66,15 @@ struct times {
   double median, p99, mean;  // nanoseconds
 };
 
+}  // namespace
+}  // namespace muster::bench
+
+template <>
+inline constexpr bool muster::any_bytes_are_valid<muster::bench::times> = true;
+
+namespace muster::bench {
+namespace {
+
 times measure_calls(inside& in, std::int64_t right, std::uint64_t calls) {
   distribution all;
   std::uint64_t wrong = 0;

@@ -8,6 +8,7 @@
 // slot while the others go once round the ring changes places with a thread of the next lap. With more threads than
 // cores this happens within a second. It is measured as a peer all the same, and items out of order are counted.
 #include "driver/request.hpp"
+#include "driver/round_trips.hpp"
 #include "driver/stall.hpp"
 #include "peers/by_try.hpp"
 
@@ -69,7 +70,8 @@ void add_atomic_queue(catalogue& to) {
                               {.name = "atomic_queue 2 spsc",
                                .note = "AtomicQueue2 of static size in SPSC mode, push and pop",
                                .topics = one_to_one,
-                               .stream = run_stream<optimist<spsc_static2, item>>},
+                               .stream = run_stream<optimist<spsc_static2, item>>,
+                               .round_trips = run_round_trips<optimist<spsc_static2, item>>},
                               {.name = "atomic_queue B",
                                .note = "push and pop, which spin without giving the core away; item 0 is reserved",
                                .topics = fan_out | many_to_many | slow_consumer,
@@ -88,6 +90,8 @@ void add_atomic_queue(catalogue& to) {
                                .note = "try_push and try_pop, waiting outside; of static size in slow-consumer",
                                .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
                                .stream = run_stream<try_outside<element2, item>>,
+                               .round_trips = run_round_trips<try_outside<element2, item>>,
+                               .to_servers = true,
                                .stall = run_stall<try_outside<sluggish2, sluggish>>}};
   for (contender& c : rows) c.order = (c.topics & ~unsigned{one_to_one}) == 0;
   to.add("atomic_queue", "peer", std::move(rows));

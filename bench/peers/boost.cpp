@@ -3,6 +3,7 @@
 //
 // boost::lockfree: queue (Michael and Scott's list over a pool of nodes, strict FIFO), spsc_queue (a ring), and stack
 // (Treiber's).
+#include "driver/round_trips.hpp"
 #include "peers/by_try.hpp"
 
 #include <boost/lockfree/queue.hpp>
@@ -43,11 +44,14 @@ void add_boost(catalogue& to) {
            .note = "bounded_push and pop, waiting outside; trivially copyable items only",
            .topics = fan_out | many_to_many | oversubscribed | slow_consumer,
            .no_stall = "takes only trivially copyable items, whose copy cannot be interrupted",
-           .stream = run_stream<boost_list>},
+           .stream = run_stream<boost_list>,
+           .round_trips = run_round_trips<boost_list>,
+           .to_servers = true},
           {.name = "boost spsc_queue",
            .note = "push and pop, waiting outside",
            .topics = one_to_one,
-           .stream = run_stream<boost_ring>},
+           .stream = run_stream<boost_ring>,
+           .round_trips = run_round_trips<boost_ring>},
           {.name = "boost spsc_queue bulk(8)",
            .role = "baseline",
            .note = "eight items per operation; not compared with single-item queues",
@@ -55,11 +59,11 @@ void add_boost(catalogue& to) {
            .stream = run_stream<boost_ring, take_eight, give_eight>},
           {.name = "boost lockfree::queue",
            .note = "Michael and Scott's, over a pool of nodes",
-           .topics = shared_queue | queue_pairs,
+           .topics = queue_by_fibers | queue_pairs,
            .team = run_pairs<growing<boost::lockfree::queue<item>>>},
           {.name = "boost lockfree::stack",
            .note = "Treiber's, over a pool of nodes",
-           .topics = shared_stack,
+           .topics = stack_by_fibers,
            .team = run_pairs<growing<boost::lockfree::stack<item>>>}});
 }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Boost.Context: boost::context::fiber, switched round robin by hand.
-#include "driver/crew.hpp"
 #include "driver/switches.hpp"
+#include "driver/thread_group.hpp"
 
 #include <boost/context/fiber.hpp>
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Boost.Fiber: boost::this_fiber::yield under its round-robin scheduler.
-#include "driver/crew.hpp"
 #include "driver/switches.hpp"
+#include "driver/thread_group.hpp"
 
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/operations.hpp>

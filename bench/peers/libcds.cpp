@@ -15,7 +15,7 @@
 namespace muster::bench {
 namespace {
 
-/// What the library needs in a process before anything else of it.
+/// Initializes the library, once in a process, before any other use.
 class libcds {
  public:
   static void begin() { static const libcds one; }
@@ -84,10 +84,10 @@ void add(catalogue& to, unsigned topics, const char* name, const char* note) {
 }  // namespace
 
 void add_libcds(catalogue& to) {
-  add<combining_queue_of_cds>(to, shared_queue | queue_pairs, "cds::container::FCQueue", "flat combining");
-  add<michael_scott_queue>(to, shared_queue | queue_pairs, "cds::container::MSQueue", "lock-free; hazard pointers");
-  add<combining_stack_of_cds>(to, shared_stack, "cds::container::FCStack", "flat combining");
-  add<treiber_stack_of_cds>(to, shared_stack, "cds::container::TreiberStack",
+  add<combining_queue_of_cds>(to, queue_by_fibers | queue_pairs, "cds::container::FCQueue", "flat combining");
+  add<michael_scott_queue>(to, queue_by_fibers | queue_pairs, "cds::container::MSQueue", "lock-free; hazard pointers");
+  add<combining_stack_of_cds>(to, stack_by_fibers, "cds::container::FCStack", "flat combining");
+  add<treiber_stack_of_cds>(to, stack_by_fibers, "cds::container::TreiberStack",
                             "lock-free, with elimination; hazard pointers");
 }
 

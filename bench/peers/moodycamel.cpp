@@ -3,6 +3,7 @@
 #include "peers/moodycamel.hpp"
 
 #include "driver/request.hpp"
+#include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 
@@ -17,6 +18,8 @@ void add_moodycamel(catalogue& to) {
         .strict = false,
         .stream = run_stream<moodycamel_tokens<item>>,
         .exchange = run_exchange<moodycamel_tokens<item>, moodycamel_tokens<item>>,
+        .round_trips = run_round_trips<moodycamel_tokens<item>>,
+        .to_servers = true,
         .stall = run_stall<moodycamel_tokens<sluggish>>,
         .team = run_pairs<both_ends<moodycamel_tokens<item>>>},
        {.name = "moodycamel try_dequeue_bulk(8)",

@@ -4,7 +4,7 @@
 // moodycamel::ConcurrentQueue with tokens: one sub-queue per producer. FIFO within a producer, not across them.
 //
 // By enqueue, which allocates, and not by try_enqueue, which does not: a producer keeps the blocks it has used, so that
-// a fast one can leave a slow one without any, for ever. enqueue is the faster of the two here as well.
+// a fast one can leave a slow one without any, forever. enqueue is the faster of the two here as well.
 #pragma once
 
 #include "driver/stream.hpp"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // moodycamel::ReaderWriterQueue (a ring of rings) and its circular buffer. One producer, one consumer.
+#include "driver/round_trips.hpp"
 #include "peers/by_try.hpp"
 
 #include <readerwriterqueue/readerwritercircularbuffer.h>
@@ -21,7 +22,8 @@ void add_readerwriter(catalogue& to) {
          {{.name = "readerwriterqueue",
            .note = "moodycamel::ReaderWriterQueue by try_enqueue and try_dequeue, waiting outside",
            .topics = one_to_one,
-           .stream = run_stream<reader_writer<moodycamel::ReaderWriterQueue<item>>>},
+           .stream = run_stream<reader_writer<moodycamel::ReaderWriterQueue<item>>>,
+           .round_trips = run_round_trips<reader_writer<moodycamel::ReaderWriterQueue<item>>>},
           {.name = "readerwriterqueue circular",
            .note = "BlockingReaderWriterCircularBuffer by its try_ operations, waiting outside",
            .topics = one_to_one,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // oneTBB's concurrent_bounded_queue: tickets over eight micro-queues of pages, blocking push and pop. Strict FIFO.
+#include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 
@@ -46,11 +47,15 @@ void add_tbb(catalogue& to) {
            .note = "blocking push and pop",
            .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
            .stream = run_stream<tbb_bounded<item, false>>,
+           .round_trips = run_round_trips<tbb_bounded<item, false>>,
+           .to_servers = true,
            .stall = run_stall<tbb_bounded<sluggish, false>>},
           {.name = "tbb concurrent_bounded_queue try",
            .note = "try_push and try_pop, waiting outside",
            .topics = one_to_one | fan_out | many_to_many | oversubscribed | queue_pairs,
            .stream = run_stream<tbb_bounded<item, true>>,
+           .round_trips = run_round_trips<tbb_bounded<item, true>>,
+           .to_servers = true,
            .team = run_pairs<both_ends<tbb_bounded<item, true>>>}});
 }
 

@@ -3,6 +3,7 @@
 //
 // xenium: vyukov_bounded_queue (a ring of sequence numbers) and ramalhete_queue (a list of arrays, unbounded).
 #include "driver/request.hpp"
+#include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
 
@@ -66,11 +67,13 @@ void add_xenium(catalogue& to) {
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs,
         .stream = run_stream<vyukov<item>>,
         .exchange = run_exchange<vyukov<item>, vyukov<item>>,
+        .round_trips = run_round_trips<vyukov<item>>,
+        .to_servers = true,
         .stall = run_stall<vyukov<sluggish>>,
         .team = run_pairs<both_ends<vyukov<item>>>},
        {.name = "xenium ramalhete_queue",
         .note = "unbounded: its producers never wait; epoch-based reclamation",
-        .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | shared_queue | queue_pairs,
+        .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | queue_by_fibers | queue_pairs,
         .no_stall = "stores pointers, whose copy cannot be interrupted",
         .stream = run_stream<ramalhete>,
         .team = run_pairs<both_ends<ramalhete>>}});

@@ -38,7 +38,7 @@ class cilksort {
     if (!std::is_sorted(numbers_.begin(), numbers_.end())) return "the numbers are not sorted";
     std::uint64_t sum = 0;
     for (const number value : numbers_) sum += value;
-    return sum == sum_ ? "" : "the numbers are not those that were given";
+    return sum == sum_ ? "" : "the sorted numbers differ from the input";
   }
   std::uint64_t items() const { return numbers_.size(); }
 

@@ -11,16 +11,16 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-template <class Crew, class Channel>
-outcome model_calls(const model_spec& spec) {
+template <class ThreadGroup, class Channel>
+outcome sim_calls(const sim_spec& spec) {
   static constexpr std::int64_t right = 4711;
-  Crew crew(spec);
+  ThreadGroup group(spec);
   const call_spec calls{.carriers = static_cast<unsigned>(spec.threads.size() / 2),
                         .fibers = spec.fibers,
                         .items = spec.items,
                         .pus = {}};
   return exchange_calls<Channel>(calls, right, [&](const auto& body) {
-    return crew.run([&](unsigned index, auto& hand) {
+    return group.run([&](unsigned index, auto& hand) {
       const auto execute = [&hand](const call_request&) {
         hand.delay();
         return right;
@@ -31,17 +31,17 @@ outcome model_calls(const model_spec& spec) {
 }
 
 /// Those of Figure 7 of the FFQ paper.
-template <class Crew>
+template <class ThreadGroup>
 void add_calls_by_queues(catalogue& to, unsigned topics) {
   to.all.push_back(modelled_contender("spmc_queue + spsc_queue", "ours", topics,
                                       "submissions and responses; each carrier has its own",
-                                      model_calls<Crew, call_queues>));
+                                      sim_calls<ThreadGroup, call_queues>));
   to.all.push_back(modelled_contender("spmc_queue both ways", "ours", topics,
                                       "submissions and responses; each carrier has its own; each cell has a line",
-                                      model_calls<Crew, call_queues_by_cell>));
+                                      sim_calls<ThreadGroup, call_queues_by_cell>));
   to.all.push_back(modelled_contender("Vyukov's ring both ways", "baseline", topics,
                                       "bounded, of many producers and consumers; all carriers share both",
-                                      model_calls<Crew, two_rings>));
+                                      sim_calls<ThreadGroup, two_rings>));
 }
 
 }  // namespace muster::bench::inline MUSTER_ABI

@@ -29,7 +29,7 @@ namespace muster::bench::inline MUSTER_ABI {
 template <class Queue>
 class modelled {
  public:
-  explicit modelled(const model_spec& spec)
+  explicit modelled(const sim_spec& spec)
       : queue_(spec.capacity, queue_options{.threads = std::max<std::size_t>(64, spec.threads.size())}) {}
   void push(item value) { queue_.push(value); }
   item pop() { return *queue_.pop(); }
@@ -42,7 +42,7 @@ class modelled {
 template <class Queue, auto... Arguments>
 class modelled_with_handles {
  public:
-  explicit modelled_with_handles(const model_spec&) : queue_(Arguments...) {}
+  explicit modelled_with_handles(const sim_spec&) : queue_(Arguments...) {}
 
   class handle {
    public:
@@ -70,7 +70,7 @@ class modelled_cc_queue {
   using queue = combining_queue<item, cc_synch_spinning>;
 
  public:
-  explicit modelled_cc_queue(const model_spec& spec)
+  explicit modelled_cc_queue(const sim_spec& spec)
       : queue_({.threads = static_cast<unsigned>(std::max<std::size_t>(64, spec.threads.size()))}) {}
   void push(item value) { queue_.push(value); }
   item pop() {
@@ -87,7 +87,7 @@ class modelled_ffq {
   using queue = ffq_mpmc_paper<item>;
 
  public:
-  explicit modelled_ffq(const model_spec& spec) : queue_(spec.capacity, 0, 0) {}
+  explicit modelled_ffq(const sim_spec& spec) : queue_(spec.capacity, 0, 0) {}
 
   class handle {
    public:
@@ -104,11 +104,11 @@ class modelled_ffq {
   queue queue_;
 };
 
-/// For model_exchange.
+/// For sim_exchange.
 template <class Queue>
 class exchanged {
  public:
-  explicit exchanged(const model_spec& spec) : queue_(spec.capacity) {}
+  explicit exchanged(const sim_spec& spec) : queue_(spec.capacity) {}
   void push(item value) { queue_.push(value); }
   std::optional<item> pop() { return as_optional(queue_.pop()); }
   std::optional<item> try_pop() { return as_optional(queue_.try_pop()); }
@@ -128,7 +128,7 @@ class exchanged_ffq {
   using queue = ffq_spmc_paper<item, ffq_packed_cell, SharedHead>;
 
  public:
-  explicit exchanged_ffq(const model_spec& spec) : queue_(spec.capacity, 1, 1), to_(queue_, 0), from_(queue_, 0) {}
+  explicit exchanged_ffq(const sim_spec& spec) : queue_(spec.capacity, 1, 1), to_(queue_, 0), from_(queue_, 0) {}
   void push(item value) { to_.push(value); }
   std::optional<item> pop() {
     const item value = from_.pop();
@@ -147,7 +147,7 @@ class exchanged_ffq {
 };
 
 inline contender modelled_contender(std::string name, std::string role, unsigned topics, std::string note,
-                                    outcome (*run)(const model_spec&)) {
+                                    outcome (*run)(const sim_spec&)) {
   return {.name = std::move(name),
           .family = role == "ours"    ? "muster"
                     : role == "paper" ? "ffq paper"
@@ -159,49 +159,50 @@ inline contender modelled_contender(std::string name, std::string role, unsigned
 }
 
 /// Programs of two threads that are both measured and predicted.
-template <class Crew>
+template <class ThreadGroup>
 void add_validated(catalogue& to, unsigned topics) {
-  const auto add = [&](const char* name, const char* role, outcome (*run)(const model_spec&)) {
+  const auto add = [&](const char* name, const char* role, outcome (*run)(const sim_spec&)) {
     to.all.push_back(modelled_contender(name, role, topics, "", run));
   };
-  add("fetch-add", "limit", model_fetch_add<Crew, 1>);
-  add("ping-pong", "limit", model_ping_pong<Crew>);
-  add("spsc_queue, stream", "ours", model_stream<Crew, spsc_queue<item>>);
-  add("spmc_queue, stream", "ours", model_stream<Crew, spmc_queue<item>>);
-  add("mpmc_queue, stream", "ours", model_stream<Crew, mpmc_queue<item>>);
+  add("fetch-add", "limit", sim_fetch_add<ThreadGroup, 1>);
+  add("ping-pong", "limit", sim_ping_pong<ThreadGroup>);
+  add("spsc_queue, stream", "ours", sim_stream<ThreadGroup, spsc_queue<item>>);
+  add("spmc_queue, stream", "ours", sim_stream<ThreadGroup, spmc_queue<item>>);
+  add("mpmc_queue, stream", "ours", sim_stream<ThreadGroup, mpmc_queue<item>>);
 }
 
 /// Those of Figure 8 of the FFQ paper.
-template <class Crew>
+template <class ThreadGroup>
 void add_pairs(catalogue& to, unsigned topics) {
-  const auto add = [&](const char* name, const char* role, const char* note, outcome (*run)(const model_spec&)) {
+  const auto add = [&](const char* name, const char* role, const char* note, outcome (*run)(const sim_spec&)) {
     to.all.push_back(modelled_contender(name, role, topics, note, run));
   };
-  add("mpmc_queue, pairs", "ours", "", model_pairs<Crew, modelled<mpmc_queue<item>>>);
+  add("mpmc_queue, pairs", "ours", "", sim_pairs<ThreadGroup, modelled<mpmc_queue<item>>>);
   if constexpr (double_words) {
-    add("FFQ^m as printed, pairs", "paper", "Algorithm 2 with erratum", model_pairs<Crew, modelled_ffq>);
-    add("LCRQ, pairs", "baseline", "rings of 2^10", model_pairs<Crew, modelled_with_handles<lcrq<item>, 1024U>>);
+    add("FFQ^m as printed, pairs", "paper", "Algorithm 2 with erratum", sim_pairs<ThreadGroup, modelled_ffq>);
+    add("LCRQ, pairs", "baseline", "rings of 2^10", sim_pairs<ThreadGroup, modelled_with_handles<lcrq<item>, 1024U>>);
   }
   add("WF-10, pairs", "baseline", "Yang and Mellor-Crummey's wait-free queue",
-      model_pairs<Crew, modelled_with_handles<wf_queue<item>>>);
+      sim_pairs<ThreadGroup, modelled_with_handles<wf_queue<item>>>);
   add("Michael-Scott queue, pairs", "baseline", "hazard pointers, backoff",
-      model_pairs<Crew, modelled_with_handles<ms_queue<item>>>);
+      sim_pairs<ThreadGroup, modelled_with_handles<ms_queue<item>>>);
   add("CC-Queue, pairs", "baseline", "combining_queue over cc_synch, which spins",
-      model_pairs<Crew, modelled_cc_queue>);
+      sim_pairs<ThreadGroup, modelled_cc_queue>);
   add("two fetch-adds", "limit",
       "no queue: one on each of two lines, with the same delays. Queues whose threads also wait elsewhere may be "
       "faster: they pass the lines on to nearer threads",
-      model_fetch_add<Crew, 2>);
+      sim_fetch_add<ThreadGroup, 2>);
 }
 
 /// The exchange of Figure 4 of the FFQ paper.
-template <class Crew>
+template <class ThreadGroup>
 void add_exchanges(catalogue& to, unsigned topics) {
   to.all.push_back(modelled_contender("FFQ^s as printed, exchange", "paper", topics,
                                       "Algorithm 1 with erratum, both ways; flow control outside",
-                                      model_exchange<Crew, exchanged_ffq<true>, exchanged_ffq<false>>));
-  to.all.push_back(modelled_contender("spmc_queue + spsc_queue, exchange", "ours", topics, "",
-                                      model_exchange<Crew, exchanged<spmc_queue<item>>, exchanged<spsc_queue<item>>>));
+                                      sim_exchange<ThreadGroup, exchanged_ffq<true>, exchanged_ffq<false>>));
+  to.all.push_back(
+      modelled_contender("spmc_queue + spsc_queue, exchange", "ours", topics, "",
+                         sim_exchange<ThreadGroup, exchanged<spmc_queue<item>>, exchanged<spsc_queue<item>>>));
 }
 
 }  // namespace muster::bench::inline MUSTER_ABI

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The programs of simulated.cpp on this machine's own threads.
-#include "driver/crew.hpp"
 #include "driver/local_work.hpp"
+#include "driver/thread_group.hpp"
 #include "simulated/objects.hpp"
 
 namespace muster::bench {
@@ -11,11 +11,11 @@ namespace {
 
 class measured {
  public:
-  explicit measured(const model_spec& spec) : spec_(spec) {}
+  explicit measured(const sim_spec& spec) : spec_(spec) {}
 
   class hand {
    public:
-    hand(start_line& line, const model_spec& spec, unsigned index) : line_(line), spec_(spec), dice_(index) {}
+    hand(start_line& line, const sim_spec& spec, unsigned index) : line_(line), spec_(spec), dice_(index) {}
     void start() { line_.arrive_and_wait(); }
     void delay() {
       if (spec_.most_work == 0) return;
@@ -25,7 +25,7 @@ class measured {
 
    private:
     start_line& line_;
-    const model_spec& spec_;
+    const sim_spec& spec_;
     dice dice_;
   };
 
@@ -40,15 +40,15 @@ class measured {
   }
 
  private:
-  const model_spec& spec_;
+  const sim_spec& spec_;
 };
 
 }  // namespace
 
 void add_measured(catalogue& to) {
-  add_validated<measured>(to, model_measured);
-  add_pairs<measured>(to, model_measured);
-  add_alike<measured>(to, model_measured);
+  add_validated<measured>(to, sim_measured);
+  add_pairs<measured>(to, sim_measured);
+  add_alike<measured>(to, sim_measured);
 }
 
 }  // namespace muster::bench

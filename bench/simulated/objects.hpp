@@ -29,14 +29,14 @@ namespace muster::bench::inline MUSTER_ABI {
 template <class Algorithm, class Options = combine_options>
 class modelled_object {
  public:
-  explicit modelled_object(const model_spec& spec) : object_(options_for(spec), watched_product{}) {}
+  explicit modelled_object(const sim_spec& spec) : object_(options_for(spec), watched_product{}) {}
   std::uint32_t rows() {
     return object_.apply([](const watched_product& state) noexcept { return state.rows(); });
   }
   float multiply() { return object_.apply(watched_multiply{}); }
 
  private:
-  static Options options_for(const model_spec& spec) {
+  static Options options_for(const sim_spec& spec) {
     const auto threads = static_cast<unsigned>(spec.threads.size());
     Options options;
     options.threads = std::max(64U, threads + 2);
@@ -64,7 +64,7 @@ class modelled_printed_osci {
   using object = osci_paper<watched_product, operation, sibling_turn>;
 
  public:
-  explicit modelled_printed_osci(const model_spec& spec)
+  explicit modelled_printed_osci(const sim_spec& spec)
       : object_(static_cast<unsigned>(spec.threads.size()), spec.fibers, watched_product{}) {}
   std::uint32_t rows() { return object_.state().rows(); }
 
@@ -82,43 +82,46 @@ class modelled_printed_osci {
 };
 
 /// Programs of two threads with fibers that are both measured and predicted.
-template <class Crew>
+template <class ThreadGroup>
 void add_alike(catalogue& to, unsigned topics) {
-  const auto add = [&](const char* name, const char* role, unsigned fibers, outcome (*run)(const model_spec&)) {
-    contender c = modelled_contender(name, role, topics | model_alike, "", run);
+  const auto add = [&](const char* name, const char* role, unsigned fibers, outcome (*run)(const sim_spec&)) {
+    contender c = modelled_contender(name, role, topics | sim_alike, "", run);
     c.fibers = fibers;
     to.all.push_back(std::move(c));
   };
   using state = watched_product;
-  add("osci, 64 fibers", "ours", 64, model_multiply<Crew, modelled_object<osci<state, wait::spin>>>);
-  add("Osci as printed, 64 fibers", "paper", 64, model_multiply<Crew, modelled_printed_osci>);
-  add("psim, 64 fibers", "ours", 64, model_multiply<Crew, modelled_object<psim<state>>>);
-  add("cc_synch, no fibers", "baseline", 1, model_multiply<Crew, modelled_object<cc_synch<state, wait::spin>>>);
+  add("osci, 64 fibers", "ours", 64, sim_multiply<ThreadGroup, modelled_object<osci<state, wait::spin>>>);
+  add("Osci as printed, 64 fibers", "paper", 64, sim_multiply<ThreadGroup, modelled_printed_osci>);
+  add("psim, 64 fibers", "ours", 64, sim_multiply<ThreadGroup, modelled_object<psim<state>>>);
+  add("cc_synch, no fibers", "baseline", 1, sim_multiply<ThreadGroup, modelled_object<cc_synch<state, wait::spin>>>);
 }
 
-/// As in the paper, nobody sleeps.
-template <class Crew>
+/// As in the paper, no thread sleeps.
+template <class ThreadGroup>
 void add_objects(catalogue& to, unsigned topics) {
   const auto add = [&](const char* name, const char* role, unsigned fibers, const char* note,
-                       outcome (*run)(const model_spec&)) {
+                       outcome (*run)(const sim_spec&)) {
     contender c = modelled_contender(name, role, topics, note, run);
     if (c.role == "paper") c.family = "osci paper";
     c.fibers = fibers;
     to.all.push_back(std::move(c));
   };
   using state = watched_product;
-  add("osci", "ours", 64, "", model_multiply<Crew, modelled_object<osci<state, wait::spin>>>);
+  add("osci", "ours", 64, "", sim_multiply<ThreadGroup, modelled_object<osci<state, wait::spin>>>);
   add("Osci as printed", "paper", 64, "Algorithm 1, unfilled places corrected",
-      model_multiply<Crew, modelled_printed_osci>);
-  add("psim", "ours", 64, "PSim-x with a bit for each carrier", model_multiply<Crew, modelled_object<psim<state>>>);
+      sim_multiply<ThreadGroup, modelled_printed_osci>);
+  add("psim", "ours", 64, "PSim-x with a bit for each carrier",
+      sim_multiply<ThreadGroup, modelled_object<psim<state>>>);
   add("h_synch", "baseline", 32, "each thread a cluster",
-      model_multiply<Crew, modelled_object<h_synch<state, wait::spin>, h_synch_options>>);
-  add("flat_combining", "baseline", 32, "", model_multiply<Crew, modelled_object<flat_combining<state, wait::spin>>>);
-  add("cc_synch", "baseline", 1, "", model_multiply<Crew, modelled_object<cc_synch<state, wait::spin>>>);
-  add("oyama", "baseline", 16, "", model_multiply<Crew, modelled_object<oyama<state, wait::spin>>>);
-  add("clh", "baseline", 1, "a queue lock", model_multiply<Crew, modelled_object<clh<state, wait::spin>>>);
-  add("retry", "baseline", 1, "compare-and-swap with backoff", model_multiply<Crew, modelled_object<retry<state>>>);
-  add("ideal", "limit", 1, "each thread an object of its own", model_multiply_alone<Crew>);
+      sim_multiply<ThreadGroup, modelled_object<h_synch<state, wait::spin>, h_synch_options>>);
+  add("flat_combining", "baseline", 32, "",
+      sim_multiply<ThreadGroup, modelled_object<flat_combining<state, wait::spin>>>);
+  add("cc_synch", "baseline", 1, "", sim_multiply<ThreadGroup, modelled_object<cc_synch<state, wait::spin>>>);
+  add("oyama", "baseline", 16, "", sim_multiply<ThreadGroup, modelled_object<oyama<state, wait::spin>>>);
+  add("clh", "baseline", 1, "a queue lock", sim_multiply<ThreadGroup, modelled_object<clh<state, wait::spin>>>);
+  add("retry", "baseline", 1, "compare-and-swap with backoff",
+      sim_multiply<ThreadGroup, modelled_object<retry<state>>>);
+  add("ideal", "limit", 1, "each thread an object of its own", sim_multiply_alone<ThreadGroup>);
 }
 
 }  // namespace muster::bench::inline MUSTER_ABI

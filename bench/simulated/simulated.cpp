@@ -19,11 +19,11 @@ class simulated {
   using engine = muster_simulation::engine;
 
  public:
-  explicit simulated(const model_spec& spec) : spec_(spec), engine_(*spec.machine, spec.seed) {}
+  explicit simulated(const sim_spec& spec) : spec_(spec), engine_(*spec.machine, spec.seed) {}
 
   class hand {
    public:
-    hand(engine& on, const model_spec& spec) : engine_(on), spec_(spec) {}
+    hand(engine& on, const sim_spec& spec) : engine_(on), spec_(spec) {}
     void start() const {}
     void delay() const {
       if (spec_.most_work == 0) return;
@@ -33,7 +33,7 @@ class simulated {
 
    private:
     engine& engine_;
-    const model_spec& spec_;
+    const sim_spec& spec_;
   };
 
   template <class Body>
@@ -56,7 +56,7 @@ class simulated {
   }
 
  private:
-  const model_spec& spec_;
+  const sim_spec& spec_;
   engine engine_;
 };
 
@@ -64,16 +64,16 @@ class simulated {
 
 void add_simulated(catalogue& to) {
   const std::size_t first = to.all.size();
-  add_validated<simulated>(to, model_predicted);
-  add_pairs<simulated>(to, model_predicted | model_figure8);
+  add_validated<simulated>(to, sim_predicted);
+  add_pairs<simulated>(to, sim_predicted | model_figure8);
   add_exchanges<simulated>(to, model_figure4);
   add_calls_by_queues<simulated>(to, model_figure7);
-  add_objects<simulated>(to, model_objects);
-  add_alike<simulated>(to, model_predicted);
+  add_objects<simulated>(to, sim_objects);
+  add_alike<simulated>(to, sim_predicted);
   // On a new thread, which gets a new heap from the C library: what shares a line with what must not depend on what has
   // been allocated before.
   for (std::size_t i = first; i < to.all.size(); ++i) {
-    to.all[i].model = [run = std::move(to.all[i].model)](const model_spec& spec) {
+    to.all[i].model = [run = std::move(to.all[i].model)](const sim_spec& spec) {
       return std::async(std::launch::async, run, std::cref(spec)).get();
     };
   }

@@ -36,14 +36,14 @@ study one_thread_on_each(const setting& s) {
 
 study cc_synch_and_the_ideal(const setting& s) {
   study made = one_thread_on_each(s);
-  for (const contender* c : s.contenders.about(shared_object))
+  for (const contender* c : s.contenders.about(concurrent_object))
     if (c->name == "cc_synch" || c->role == "limit") add_by_carriers(made, s, *c, 1, c->name);
   return made;
 }
 
 study without_fibers(const setting& s) {
   study made = one_thread_on_each(s);
-  for (const contender* c : s.contenders.about(shared_object)) {
+  for (const contender* c : s.contenders.about(concurrent_object)) {
     const bool with_its_own = c->name == "osci" || c->name == "psim" || c->role == "paper" || c->role == "limit";
     if (with_its_own) add_by_carriers(made, s, *c, c->fibers, c->name);
     if (c->name == "psim" || !with_its_own) add_by_carriers(made, s, *c, 1, c->name + " x1");
@@ -55,7 +55,7 @@ study osci_by_fibers(const setting& s) {
   study made = chart(fmt::format("Fetch&Multiply, local work up to {} {}; a line for each number of carriers",
                                  usual_work, work_unit()),
                      by_fibers, throughput);
-  for (const contender* c : s.contenders.about(shared_object)) {
+  for (const contender* c : s.contenders.about(concurrent_object)) {
     if (c->name != "osci" && c->role != "paper") continue;
     for (const unsigned n : carrier_counts(s.place)) {
       const std::size_t line = add_line_as(made, *c, fmt::format("{}, {} carrier{}", c->name, n, n == 1 ? "" : "s"));
@@ -73,7 +73,7 @@ study techniques(const setting& s) {
                   "the {} hardware threads, and the ideal does not grow any more",
                   usual_work, work_unit(), units, units),
       by_carriers, throughput);
-  for (const contender* c : s.contenders.about(shared_object)) {
+  for (const contender* c : s.contenders.about(concurrent_object)) {
     const std::size_t line = made.add_line(*c, {}, with_fibers(*c));
     for (const unsigned n : oversubscribed_counts(s))
       add_team_point(made, s, *c, line, n, {.carriers = n, .fibers = c->fibers, .work = usual_work});
@@ -87,7 +87,7 @@ study local_work(const setting& s) {
       chart(fmt::format("{} carriers, one per hardware thread, each algorithm with its own number of fibers; {}", units,
                         work_unit()),
             {"local work", "iterations", "log2", ""}, throughput);
-  for (const contender* c : s.contenders.about(shared_object)) {
+  for (const contender* c : s.contenders.about(concurrent_object)) {
     const std::size_t line = made.add_line(*c, {}, with_fibers(*c));
     for (const unsigned work : points_of(s, {1, 64, 512, 4096, 16384}, {1, 64, 512}))
       add_team_point(made, s, *c, line, work, {.carriers = units, .fibers = c->fibers, .work = work});
@@ -100,7 +100,7 @@ study what_fibers_bring(const setting& s) {
   study made =
       chart(fmt::format("{} carriers, one per hardware thread; local work up to {} {}", units, usual_work, work_unit()),
             by_fibers, throughput);
-  for (const contender* c : s.contenders.about(shared_object)) {
+  for (const contender* c : s.contenders.about(concurrent_object)) {
     if (c->role == "limit") continue;  // fibers are nothing to it
     const std::size_t line = made.add_line(*c);
     for (const unsigned fibers : points_of(s, {1, 2, 4, 8, 16, 32, 64}, {1, 64}))
@@ -114,12 +114,12 @@ study latency(const setting& s) {
   study made = chart(
       fmt::format("{} carriers; local work up to {} {}; one in 16 operations is timed, from the call to the return",
                   units, usual_work, work_unit()),
-      by_fibers, {"latency, mean", "ns", "", "lower"}, told("mean"),
+      by_fibers, {"latency, mean", "ns", "", "lower"}, detail_value("mean"),
       add_charts(
           {{"-p50", "Latency by fibers: median", {"latency, median", "ns", "", "lower"}, "p50"},
            {"-p99", "Latency by fibers: 99th percentile", {"latency, 99th percentile", "ns", "", "lower"}, "p99"},
            {"-throughput", "Latency by fibers: throughput of the same runs", throughput, "throughput"}}));
-  for (const contender* c : s.contenders.about(shared_object)) {
+  for (const contender* c : s.contenders.about(concurrent_object)) {
     if (c->name != "osci" && c->name != "cc_synch" && c->name != "std::mutex" && c->role != "paper") continue;
     const std::size_t line = made.add_line(*c);
     for (const unsigned fibers : points_of(s, {1, 4, 8, 32, 64}, {1, 64}))
@@ -137,7 +137,8 @@ void add_counts(std::vector<result>& results) {
                                      std::pair{"stalled cycles", "-stalls"}}) {
     std::string title = fmt::format("{} of each algorithm", what);
     title[0] = static_cast<char>(std::toupper(title[0]));
-    result r = first.also(suffix, std::move(title), {fmt::format("{} per operation", what), "", "", "lower"}, what);
+    result r =
+        first.derived_chart(suffix, std::move(title), {fmt::format("{} per operation", what), "", "", "lower"}, what);
     bool any = false;
     for (series& line : r.lines) {
       for (const point& p : line.points) any = any || !p.samples.empty();
@@ -154,7 +155,7 @@ study combining_degrees(const setting& s) {
       fmt::format("{} carriers; local work up to 64 {}; the combining degree is the number of operations that one "
                   "carrier executes without a break; cache misses and stalled cycles: {}",
                   units, work_unit(), why_not.empty() ? "counted in user mode" : "not counted, " + why_not),
-      {"carriers", "", "category", ""}, {"combining degree", "", "", "higher"}, told("degree"), add_counts);
+      {"carriers", "", "category", ""}, {"combining degree", "", "", "higher"}, detail_value("degree"), add_counts);
   for (const contender* c : s.contenders.about(counted))
     for (const unsigned fibers : {c->fibers, 1U}) {
       if (fibers == 1 && c->fibers != 1 && c->name != "psim" && c->name != "cc_synch" && c->name != "osci") continue;
@@ -194,14 +195,14 @@ unsigned most_cores(const setting& s, const muster_simulation::machine& m) {
 
 /// Osci as printed looks at its nodes so often that the quick profile has no time for it.
 std::vector<const contender*> objects_for(const setting& s) {
-  std::vector<const contender*> found = s.contenders.about(model_objects);
+  std::vector<const contender*> found = s.contenders.about(sim_objects);
   if (s.work.kind == profile::quick) std::erase_if(found, [](const contender* c) { return c->role == "paper"; });
   return found;
 }
 
 /// One thread on each of the first cores. Each fiber has some operations at least, but for very many fibers.
-model_spec on_cores(const setting& s, const simulated_machine& machine, unsigned cores, unsigned fibers,
-                    unsigned most_work) {
+sim_spec on_cores(const setting& s, const simulated_machine& machine, unsigned cores, unsigned fibers,
+                  unsigned most_work) {
   struct length {
     std::uint64_t each;
     std::uint64_t least;
@@ -210,7 +211,7 @@ model_spec on_cores(const setting& s, const simulated_machine& machine, unsigned
   const length here = s.full()                        ? length{12, 20'000, 50'000}
                       : s.work.kind == profile::quick ? length{4, fibers == 1 ? 10'000U : 3'000U, 16'384}
                                                       : length{2, 1'000, 2'000};
-  model_spec spec = on_first(cores, machine);
+  sim_spec spec = on_first(cores, machine);
   spec.fibers = fibers;
   spec.most_work = most_work;
   spec.items = std::clamp(here.each * cores * fibers, here.least, here.most);
@@ -269,7 +270,7 @@ study simulated_degrees(const setting& s) {
   const unsigned cores = most_cores(s, *machine);
   study made = simulated(
       machine, work_64, "the combining degree is the number of operations that one core executes without a break",
-      {"simulated cores", "", "category", ""}, {"combining degree", "", "", "higher"}, told("degree"));
+      {"simulated cores", "", "category", ""}, {"combining degree", "", "", "higher"}, detail_value("degree"));
   for (const contender* c : objects_for(s)) {
     const bool both_ways = c->name == "osci" || c->name == "psim";
     if (!both_ways && c->name != "h_synch" && c->name != "cc_synch" && c->role != "paper") continue;
@@ -288,7 +289,7 @@ study simulated_degrees(const setting& s) {
 study nobody_else(const setting& s) {
   study made = chart("1 thread, no fibers, Fetch&Multiply on a float, no local work", {"case", "", "category", ""},
                      {"time per operation", "ns", "", "lower"}, nanoseconds_per_item);
-  for (const contender* c : s.contenders.about(shared_object))
+  for (const contender* c : s.contenders.about(concurrent_object))
     add_team_point(made, s, *c, made.add_line(*c), "1 thread alone", {.carriers = 1, .fibers = 1});
   return made;
 }
@@ -306,7 +307,7 @@ study many_at_once(const setting& s) {
 }
 
 study yields(const setting& s) {
-  study made = chart("1 thread; each fiber yields to the next in turn; where turns can be told, they are checked",
+  study made = chart("1 thread; each fiber yields to the next in turn; the order is checked where it is visible",
                      {"fibers", "", "log2", ""}, {"time per yield", "ns", "", "lower"}, nanoseconds_per_item);
   for (const contender* c : s.contenders.about(fiber_switch)) {
     const std::size_t line = made.add_line(*c);
@@ -326,22 +327,22 @@ std::vector<experiment> combine_rows() {
       {"osci/fig4a-one-thread", "combine", "osci, Figure 4a", "Osci and PSim-x beside techniques without fibers",
        without_fibers},
       {"osci/fig4-local-work", "combine", "osci, Figure 4", "Throughput by local work", local_work},
-      {"osci/table2-user-threads", "combine", "osci, Table 2", "What fibers bring to each algorithm",
+      {"osci/table2-user-threads", "combine", "osci, Table 2", "Each algorithm with and without fibers",
        what_fibers_bring},
       {"osci/fig2-fibers", "combine", "osci, Figure 2", "Osci by fibers per core", osci_by_fibers},
       {"osci/table3-latency", "combine", "osci, Table 3", "Latency by fibers: mean", latency},
       {"osci/table4-misses", "combine", "osci, Table 4", "Combining degree of each algorithm", combining_degrees},
       {"osci/fig5a-queues", "combine", "osci, Figure 5a", "Queues by kernel threads",
-       [](const setting& s) { return pairs_on_a_structure(s, shared_queue, 0); }},
+       [](const setting& s) { return pairs_on_a_structure(s, queue_by_fibers, 0); }},
       {"osci/fig5a-prefilled", "combine", "osci, Figure 5a", "Queues by kernel threads, with 8192 items at the start",
-       [](const setting& s) { return pairs_on_a_structure(s, shared_queue, 8192); }},
+       [](const setting& s) { return pairs_on_a_structure(s, queue_by_fibers, 8192); }},
       {"osci/fig5b-stacks", "combine", "osci, Figure 5b", "Stacks by kernel threads",
-       [](const setting& s) { return pairs_on_a_structure(s, shared_stack, 0); }},
+       [](const setting& s) { return pairs_on_a_structure(s, stack_by_fibers, 0); }},
       {"osci/fig2-simulated", "simulated", "osci, Figure 2", "Simulated: Osci by fibers per core", simulated_fibers},
       {"osci/fig3-simulated", "simulated", "osci, Figure 3", "Simulated: techniques by cores", simulated_cores},
       {"osci/table4-simulated", "simulated", "osci, Table 4", "Simulated: combining degree of each algorithm",
        simulated_degrees},
-      {"combine/uncontended", "combine", "", "One operation, nobody else there", nobody_else},
+      {"combine/uncontended", "combine", "", "One operation, no other thread", nobody_else},
       {"combine/async", "combine", "", "Many requests of a thread at once", many_at_once},
       {"fiber/switch", "combine", "", "A yield, by number of fibers", yields},
   };

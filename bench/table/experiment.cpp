@@ -29,8 +29,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 const std::vector<experiment>& experiments() {
   static const std::vector<experiment> all = [] {
     std::vector<experiment> found;
-    for (const auto& rows :
-         {queue_rows(), ffq_rows(), combine_rows(), fork_rows(), gpu_rows(), simulated_rows(), syscall_rows()})
+    for (const auto& rows : {queue_rows(), ffq_rows(), combine_rows(), fork_rows(), gpu_rows(), simulated_rows(),
+                             syscall_rows(), build_rows()})
       found.insert(found.end(), rows.begin(), rows.end());
     return found;
   }();

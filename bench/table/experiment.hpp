@@ -47,5 +47,6 @@ std::vector<experiment> fork_rows();
 std::vector<experiment> gpu_rows();
 std::vector<experiment> simulated_rows();
 std::vector<experiment> syscall_rows();
+std::vector<experiment> build_rows();
 
 }  // namespace muster::bench

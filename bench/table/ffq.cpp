@@ -153,8 +153,8 @@ void add_counts(std::vector<result>& results) {
                                                            {"l1 misses", "-l1-misses"},
                                                            {"last-level reads", "-last-level-reads"},
                                                            {"cache misses", "-memory"}}}) {
-    result r = results.front().also(suffix, fmt::format("By affinity: {}", what),
-                                    {fmt::format("{} per request", what), "", "", "lower"}, what);
+    result r = results.front().derived_chart(suffix, fmt::format("By affinity: {}", what),
+                                             {fmt::format("{} per request", what), "", "", "lower"}, what);
     if (std::any_of(r.lines.begin(), r.lines.end(), [](const series& line) {
           return std::any_of(line.points.begin(), line.points.end(), [](const point& p) { return !p.samples.empty(); });
         }))
@@ -169,7 +169,7 @@ study affinity_counters(const setting& s) {
                    : chart("NOT HERE: " + why_not + "; ffq/fig4-simulated counts the same on a simulated machine",
                            by_queue_size, throughput);
   made.head.y = {"instructions per cycle", "", "", "higher"};
-  made.value = [](const outcome& o) { return o.told("instructions") / o.told("cycles"); };
+  made.value = [](const outcome& o) { return o.detail_value("instructions") / o.detail_value("cycles"); };
   made.finish = add_counts;
   return made;
 }
@@ -220,7 +220,7 @@ study simulated_affinity(const setting& s) {
       fmt::format("{}; one producer and one consumer; 8-byte requests through one queue, answers through another of "
                   "the same size; both threads on one hardware thread are left out, as the simulation has no scheduler",
                   told_as_simulated(*machine)),
-      by_queue_size, {"simulated transfers per request", "", "", "lower"}, told("line transfers"),
+      by_queue_size, {"simulated transfers per request", "", "", "lower"}, detail_value("line transfers"),
       add_charts({{"-l1-hits", "Simulated: l1 hits by affinity", {"l1 hits per request", "", "", "higher"}, "l1 hits"},
                   {"-l2-hits", "Simulated: l2 hits by affinity", {"l2 hits per request", "", "", "higher"}, "l2 hits"},
                   {"-l3-hits", "Simulated: l3 hits by affinity", {"l3 hits per request", "", "", "higher"}, "l3 hits"},
@@ -241,7 +241,7 @@ study simulated_affinity(const setting& s) {
     for (const auto& [name, second] : where) {
       const std::size_t line = add_line_as(made, *c, fmt::format("{}, {}", c->name.substr(0, c->name.find(',')), name));
       for (unsigned bits = least_bits; bits <= (s.full() ? most_bits : 14); bits += 2) {
-        model_spec spec;
+        sim_spec spec;
         spec.machine = machine;
         spec.capacity = size_of(bits);
         spec.threads = {0, second};
@@ -308,7 +308,7 @@ study simulated_system_calls(const setting& s) {
           add_line_as(made, *c, fmt::format("{}, {} a carrier", c->name, fibers == 1 ? "1 caller" : "16 callers"));
       for (unsigned carriers = 1; carriers <= std::min(most_carriers, machine->threads() / 2);
            carriers *= s.full() || carriers > 1 ? 2 : 4) {
-        model_spec spec;
+        sim_spec spec;
         spec.machine = machine;
         spec.fibers = fibers;
         spec.least_work = spec.most_work = call_ns;
@@ -330,11 +330,11 @@ unsigned iterations(double ns) { return static_cast<unsigned>(std::max(1.0, ns /
 
 /// Names the series of the paper's figure that this machine lacks.
 std::string not_here(const catalogue& all) {
-  std::string told;
+  std::string unavailable;
   for (const left_out& gone : all.missing)
     for (const std::string_view name : {"HTM ring", "LCRQ, rings of 2^10", "FFQ^m as printed"})
-      if (gone.family.starts_with(name)) told += fmt::format("; NOT HERE: {} ({})", gone.family, gone.reason);
-  return told;
+      if (gone.family.starts_with(name)) unavailable += fmt::format("; NOT HERE: {} ({})", gone.family, gone.reason);
+  return unavailable;
 }
 
 study comparison(const setting& s) {
@@ -375,7 +375,7 @@ study simulated_comparison(const setting& s) {
   for (const contender* c : s.contenders.about(model_figure8)) {
     const std::size_t line = add_line_as(made, *c, c->name.substr(0, c->name.find(", pairs")));
     for (unsigned threads = 1; threads <= machine->threads(); threads *= 2) {
-      model_spec spec = on_first(threads, machine);
+      sim_spec spec = on_first(threads, machine);
       spec.least_work = 50;
       spec.most_work = 150;
       spec.items = simulated_items(s);

@@ -33,8 +33,8 @@ std::vector<const contender*> those_with_workers(const setting& s, topic about) 
 
 /// The time above the plain calls, per fork. In both programs there is a fork for two calls.
 void add_cost_of_a_fork(std::vector<result>& results) {
-  result r =
-      results.front().also("-fork", "A fork and its join, above the calls", {"time per fork", "ns", "", "lower"});
+  result r = results.front().derived_chart("-fork", "A fork and its join, above the calls",
+                                           {"time per fork", "ns", "", "lower"});
   if (!compare_with_plain_calls(r, [](double with, double without) { return 2 * (with - without); })) return;
   add_constant(r, "4 ns", 4, "what is promised");
   results.push_back(std::move(r));
@@ -107,7 +107,8 @@ study locks_over_joins(const setting& s) {
   study made = chart(
       "every other part of a loop forks and joins while it holds a mutex; it is a deadlock when a thread wants the "
       "mutex that it holds itself, or gets it not within 0.3 s (a part takes less than a millisecond)",
-      {"workers", "", "category", ""}, {"parts before a deadlock", "of 1000", "", "higher"}, told("before a deadlock"),
+      {"workers", "", "category", ""}, {"parts before a deadlock", "of 1000", "", "higher"},
+      detail_value("before a deadlock"),
       [](std::vector<result>& results) { add_constant(results.front(), "all", 1000, "the promise"); });
   for (const contender* c : those_with_workers(s, fork_programs)) {
     const std::size_t line = made.add_line(*c);
@@ -123,12 +124,12 @@ study urgent_joins(const setting& s) {
       "a chain of forks of 2 and 4 ms, each joined before the next, beside twice as many pieces of 10 ms; all sleep, "
       "so workers may outnumber processors; the latest join of a run, after both halves have ended",
       {"workers", "", "category", ""}, {"latest join", "ms", "", "lower"},
-      [](const outcome& o) { return 1e3 * o.told("latest join"); },
+      [](const outcome& o) { return 1e3 * o.detail_value("latest join"); },
       [](std::vector<result>& results) {
         // The whole time, above that in which all workers always have a piece.
-        add_changed(results, "-time", "All pieces, those that are waited for and others",
+        add_changed(results, "-time", "All pieces, with the ones that no join waits for",
                     {"time over that of the pieces", "", "", "lower"},
-                    [](const series&, point& p) { p.samples = p.told("over ideal"); });
+                    [](const series&, point& p) { p.samples = p.detail_values("over ideal"); });
         add_constant(results.back(), "always a piece for each", 1, "the pieces, divided by the workers");
         add_constant(results.front(), "one piece", 1e3 * urgent_times::piece, "of the others");
       });
@@ -156,9 +157,9 @@ study memory(const setting& s) {
       [](const outcome& o) { return static_cast<double>(o.peak_memory) * 0x1p-20; },
       [](std::vector<result>& results) {
         // Above the memory of the process before the run.
-        add_changed(results, "-growth", "What a fork/join program adds to the memory of its process",
+        add_changed(results, "-growth", "Memory that a fork/join program adds to its process",
                     {"memory added", "MiB", "", "lower"}, [](const series&, point& p) {
-                      const std::vector<double> at_start = p.told("resident at the start");
+                      const std::vector<double> at_start = p.detail_values("resident at the start");
                       for (std::size_t i = 0; i < at_start.size(); ++i) p.samples[i] -= at_start[i] * 0x1p-20;
                     });
       });
@@ -172,7 +173,7 @@ study idle_pools(const setting& s) {
       fmt::format("{} workers; {} s, from 0.1 s after a sum over a tree on; after a run: when it has ended; within a "
                   "run: the thread that has called sleeps, and the other workers have no work",
                   s.place.units(), seconds),
-      {"when", "", "category", ""}, {"processor time per second", "µs", "", "lower"}, told("idle"),
+      {"when", "", "category", ""}, {"processor time per second", "µs", "", "lower"}, detail_value("idle"),
       [](std::vector<result>& results) { add_constant(results.front(), "0.1 % of a processor", 1000, "the promise"); });
   for (const contender* c : s.contenders.about(fork_programs)) {
     const std::size_t line = made.add_line(*c);
@@ -190,17 +191,17 @@ study idle_pools(const setting& s) {
 study by_depth(const setting& s) {
   study made = chart(
       "one worker is as many forks deep as x says, and forks on; another comes, and steals eight, and more on the way "
-      "back; the owner's cycles in answering and at its joins; the thief's from where it has found somebody who offers "
+      "back; the owner's cycles in answering and at its joins; the thief's from finding an offer "
       "to where it begins",
       {"depth", "forks", "log2", ""}, {"the owner's cycles per theft", "cycles", "log2", "lower"},
-      told("cycles per theft"), [](std::vector<result>& results) {
+      detail_value("cycles per theft"), [](std::vector<result>& results) {
         add_changed(results, "-time", "Time per theft, by the depth of the stack",
                     {"time per theft", "us", "log2", "lower"}, [](const series&, point& p) {
-                      p.samples = p.told("seconds per theft");
+                      p.samples = p.detail_values("seconds per theft");
                       for (double& sample : p.samples) sample *= 1e6;
                     });
         add_charts({{"-thief",
-                     "What a theft costs the thief, by the depth of the owner's stack",
+                     "Cost of a theft for the thief, by the depth of the owner's stack",
                      {"the thief's cycles per theft", "cycles", "log2", "lower"},
                      "thief's cycles per theft"}})(results);
       });
@@ -226,7 +227,7 @@ study policies(const setting& s, axis y, std::function<double(const outcome&)> v
     const std::uint64_t forks = serial_forks(program, fork_size(program, s.work.kind));
     one.run = [run = one.run, forks](std::uint64_t items) {
       outcome o = run(items);
-      o.detail["thefts per fork"] = o.told("thefts") / static_cast<double>(forks);
+      o.detail["thefts per fork"] = o.detail_value("thefts") / static_cast<double>(forks);
       return o;
     };
   }
@@ -243,7 +244,7 @@ void without_single_workers(std::vector<result>& results) {
 /// Models the loss of more workers: each steals as often as the second does, one answer serves as many thieves as it
 /// offers forks, and the work stays the same.
 void add_model(std::vector<result>& results) {
-  result r = results.front().also(
+  result r = results.front().derived_chart(
       "-model", "Cycles lost by thefts on larger machines: a model from what two workers lose", results.front().y);
   r.setting =
       "jacobi fine; a model, not measured but at 2: each worker steals as the second does, an answer serves as "
@@ -254,8 +255,8 @@ void add_model(std::vector<result>& results) {
     const point* const measured = line.at("jacobi fine");
     if (measured == nullptr || measured->samples.empty()) continue;
     const double lost = median(measured->samples);
-    const double answers = median(measured->told("answers"));
-    const double offered = median(measured->told("offered")) / std::max(1.0, answers);
+    const double answers = median(measured->detail_values("answers"));
+    const double offered = median(measured->detail_values("offered")) / std::max(1.0, answers);
     line.name = line.name.substr(0, line.name.find(','));
     line.points.clear();
     for (unsigned workers = 2; workers <= 64; workers *= 2) {
@@ -282,7 +283,7 @@ study cycles_lost(const setting& s) {
                   {"-barrier", "Cycles lost by thefts: at the barrier", part("at the barrier"), "at the barrier"},
                   {"-waiting", "Cycles lost by thefts: waiting", part("waiting"), "waiting"}});
   return policies(
-      s, y, [](const outcome& o) { return o.told("publishing") + o.told("at the barrier"); },
+      s, y, [](const outcome& o) { return o.detail_value("publishing") + o.detail_value("at the barrier"); },
       [parts](std::vector<result>& results) {
         without_single_workers(results);
         parts(results);
@@ -296,13 +297,42 @@ study speed_up(const setting& s) {
 }
 
 study steal_ratio(const setting& s) {
-  return policies(s, {"thefts per fork", "", "", "lower"}, told("thefts per fork"), without_single_workers);
+  return policies(s, {"thefts per fork", "", "", "lower"}, detail_value("thefts per fork"), without_single_workers);
 }
 
 study steal_rate(const setting& s) {
   return policies(
-      s, {"thefts per second", "1/s", "", "lower"}, [](const outcome& o) { return o.told("thefts") / o.seconds; },
-      without_single_workers);
+      s, {"thefts per second", "1/s", "", "lower"},
+      [](const outcome& o) { return o.detail_value("thefts") / o.seconds; }, without_single_workers);
+}
+
+// -------------------------------------------------------------------------------------------------------------- graphs
+
+study graphs(const setting& s, bool fan, const char* what, other_chart building) {
+  study made = chart(std::string(what) +
+                         ", and does no more than check that; built once, executed again and again; workers: threads "
+                         "that execute tasks, and Taskflow's caller sleeps beside them",
+                     {"width", "tasks", "log2", ""}, {"time per task", "ns", "", "lower"}, nanoseconds_per_item,
+                     add_charts({std::move(building)}));
+  for (const contender& c : s.contenders.all)
+    if (c.graph != nullptr)
+      for (const unsigned workers : worker_counts(c, s.place)) {
+        const std::size_t line = add_line_as(made, c, with_workers(c, workers));
+        for (const unsigned width : points_of(s, {64, 128, 256, 512, 1024}, {64, 256}))
+          add_point(made, c, line, width,
+                    graph_spec{.width = width, .fan = fan, .workers = workers, .pus = s.place.assign(workers, 0)});
+      }
+  return made;
+}
+
+study task_graphs(const setting& s) {
+  return graphs(s, false, "width x width tasks; each follows those above it and to its left",
+                {"-building", "Graphs of tasks: building", {"time per task", "ns", "", "lower"}, "building"});
+}
+
+study task_fans(const setting& s) {
+  return graphs(s, true, "width x width tasks; each follows the first task, and the last follows all of them",
+                {"-building", "Fans of tasks: building", {"time per task", "ns", "", "lower"}, "building"});
 }
 
 }  // namespace
@@ -316,13 +346,15 @@ std::vector<experiment> fork_rows() {
       {"fork/small", "fork", "", "Small trees, warm and cold", small_trees},
       {"fork/waiting", "fork", "", "Locks held over a join", locks_over_joins},
       {"fork/urgent", "fork", "", "Joins beside longer work", urgent_joins},
-      {"fork/theft-cost", "fork", "", "What a theft costs its owner, by the depth of the stack", by_depth},
+      {"fork/theft-cost", "fork", "", "Cost of a theft for the owner, by the depth of the stack", by_depth},
       {"fork/memory", "fork", "", "Peak memory of fork/join programs", memory},
       {"fork/idle", "fork", "", "A pool without work", idle_pools},
       {"fork/fig4-cycles-lost", "fork", paper + "figures 2 and 4", "Cycles lost by thefts", cycles_lost},
       {"fork/fig5-speed-up", "fork", paper + "figure 5", "Time, by how much is offered", speed_up},
       {"fork/fig6-steal-ratio", "fork", paper + "figure 6", "Thefts per fork", steal_ratio},
       {"fork/fig7-steal-rate", "fork", paper + "figure 7", "Thefts per second", steal_rate},
+      {"fork/task-graph", "fork", "", "Graphs of tasks", task_graphs},
+      {"fork/task-fan", "fork", "", "Fans of tasks", task_fans},
   };
 }
 

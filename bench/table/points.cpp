@@ -18,8 +18,8 @@ namespace muster::bench {
 
 double nanoseconds_per_item(const outcome& o) { return o.seconds * 1e9 / static_cast<double>(o.items); }
 double milliseconds(const outcome& o) { return o.seconds * 1e3; }
-std::function<double(const outcome&)> told(const char* what) {
-  return [what](const outcome& o) { return o.told(what); };
+std::function<double(const outcome&)> detail_value(const char* what) {
+  return [what](const outcome& o) { return o.detail_value(what); };
 }
 
 study chart(std::string setting, axis x, axis y, std::function<double(const outcome&)> value,
@@ -35,13 +35,14 @@ study chart(std::string setting, axis x, axis y, std::function<double(const outc
 
 std::function<void(std::vector<result>&)> add_charts(std::vector<other_chart> all) {
   return [all = std::move(all)](std::vector<result>& results) {
-    for (const other_chart& one : all) results.push_back(results.front().also(one.suffix, one.title, one.y, one.what));
+    for (const other_chart& one : all)
+      results.push_back(results.front().derived_chart(one.suffix, one.title, one.y, one.what));
   };
 }
 
 void add_changed(std::vector<result>& results, const char* suffix, const char* title, axis y,
                  const std::function<void(const series&, point&)>& change) {
-  result r = results.front().also(suffix, title, std::move(y));
+  result r = results.front().derived_chart(suffix, title, std::move(y));
   for (series& line : r.lines)
     for (point& p : line.points) change(line, p);
   results.push_back(std::move(r));
@@ -192,7 +193,7 @@ bool compare_with_plain_calls(result& r, const std::function<double(double, doub
 
 std::function<void(std::vector<result>&)> add_speed_up(const char* title) {
   return [title](std::vector<result>& results) {
-    result r = results.front().also("-speed-up", title, {"speed-up over plain calls", "", "", "higher"});
+    result r = results.front().derived_chart("-speed-up", title, {"speed-up over plain calls", "", "", "higher"});
     if (compare_with_plain_calls(r, [](double with, double without) { return without / with; }))
       results.push_back(std::move(r));
   };
@@ -220,16 +221,15 @@ std::uint64_t simulated_items(const setting& s) {
   return s.work.kind == profile::smoke ? 2'000 : s.work.kind == profile::quick ? 10'000 : 100'000;
 }
 
-model_spec on_first(unsigned threads, const simulated_machine& machine) {
-  model_spec spec;
+sim_spec on_first(unsigned threads, const simulated_machine& machine) {
+  sim_spec spec;
   spec.machine = machine;
   spec.threads.resize(threads);
   std::iota(spec.threads.begin(), spec.threads.end(), 0U);
   return spec;
 }
 
-configuration& add_simulated_point(study& to, const contender& c, std::size_t line, abscissa x,
-                                   const model_spec& spec) {
+configuration& add_simulated_point(study& to, const contender& c, std::size_t line, abscissa x, const sim_spec& spec) {
   configuration& one = to.configurations.emplace_back();
   one.line = line;
   one.x = std::move(x);

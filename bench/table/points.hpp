@@ -27,7 +27,7 @@ inline const axis by_queue_size{"queue size", "entries", "log2", ""};
 double nanoseconds_per_item(const outcome& o);
 double milliseconds(const outcome& o);
 /// A value that a run reports beside its time.
-std::function<double(const outcome&)> told(const char* what);
+std::function<double(const outcome&)> detail_value(const char* what);
 
 /// Makes a study without lines.
 study chart(std::string setting, axis x, axis y, std::function<double(const outcome&)> value = mega_items,
@@ -62,16 +62,22 @@ std::string with_fibers(const contender& c);
 
 // The fields that a dry run shows.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stream_spec, capacity, producers, consumers, demand_order, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(message_spec, size, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(exchange_spec, capacity, producers, consumers, events, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(round_trip_spec, in_flight, servers, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(event_loop_spec, in_flight, servers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stall_spec, capacity, period_ns, sleep_ns, sleep_every, demand_order, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(team_spec, carriers, fibers, work, least_work, prefilled, latency, events, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(fork_spec, program, size, workers, items, one_run, pause, idle, idle_seconds, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(graph_spec, width, fan, workers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_spec, active, items, filled, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_size_spec, bytes, items, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_case_spec, what, bytes, items, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(call_spec, carriers, fibers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(read_spec, fibers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(start_spec, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(crowd_spec, beside, pus, pus_beside)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(model_spec, capacity, producers, fibers, least_work, most_work, items, seed, threads)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(sim_spec, capacity, producers, fibers, least_work, most_work, items, seed, threads)
 
 /// Adds a point at `x` of a line, which runs `spec` with the number of items that is being measured.
 template <class Spec>
@@ -141,8 +147,8 @@ simulated_machine machine_like_this(const setting& s, const std::string& otherwi
 /// A simulation has no noise; this many items make its start-up negligible.
 std::uint64_t simulated_items(const setting& s);
 /// A program on the first hardware threads of a machine.
-model_spec on_first(unsigned threads, const simulated_machine& machine);
-configuration& add_simulated_point(study& to, const contender& c, std::size_t line, abscissa x, const model_spec& spec);
+sim_spec on_first(unsigned threads, const simulated_machine& machine);
+configuration& add_simulated_point(study& to, const contender& c, std::size_t line, abscissa x, const sim_spec& spec);
 /// The beginning of the setting of every simulated chart.
 std::string told_as_simulated(const muster_simulation::machine& m);
 

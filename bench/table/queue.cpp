@@ -48,6 +48,38 @@ study many_to_many_stream(const setting& s) {
   return made;
 }
 
+/// With several servers, the answers come through a queue of several producers.
+study requests_in_flight(const setting& s, unsigned servers) {
+  study made = chart(
+      fmt::format("1 client, {}; 8-byte requests through one queue, answers through another; capacity 4096; the client "
+                  "waits for each answer, and then sends one more request",
+                  servers == 1 ? "1 server" : fmt::format("{} servers", servers)),
+      {"requests in flight", "", "log2", ""}, {"round trips", "M/s", "", "higher"}, mega_items);
+  for (const contender& c : s.contenders.all) {
+    if (!c.round_trips || (servers != 1 && !c.to_servers)) continue;
+    const std::size_t line = made.add_line(c);
+    for (const unsigned n : points_of(s, {1, 2, 4, 8, 16, 64}, {1, 64}))
+      add_point(made, c, line, n,
+                round_trip_spec{.in_flight = n, .servers = servers, .pus = s.place.assign(1, servers)})
+          .maybe_slow = true;  // a thread that another program keeps from its processor answers late
+  }
+  return made;
+}
+
+study answers_to_an_event_loop(const setting& s) {
+  study made = chart(
+      "1 client, 1 server; 8-byte requests through one queue, answers through another; capacity 4096; the client waits "
+      "in epoll_wait for each answer that is not there yet, and then sends one more request",
+      {"requests in flight", "", "log2", ""}, {"round trips", "M/s", "", "higher"}, mega_items);
+  for (const contender& c : s.contenders.all) {
+    if (!c.to_event_loop) continue;
+    const std::size_t line = made.add_line(c);
+    for (const unsigned n : points_of(s, {1, 4, 16, 64, 256}, {1, 64}))
+      add_point(made, c, line, n, event_loop_spec{{.in_flight = n, .pus = s.place.assign(1, 1)}}).maybe_slow = true;
+  }
+  return made;
+}
+
 void add_cpu_time(std::vector<result>& results) {
   add_changed(results, "-cpu", "CPU time with four threads per hardware thread",
               {"CPU time per item", "ns", "", "lower"}, [](const series&, point& p) {
@@ -92,14 +124,14 @@ study a_sleeper(const setting& s) {
           "1 producer pushing every {} us, 2 consumers, capacity {}; latency from the scheduled time; the sleeper "
           "stops for {} ms, every {} items, in the middle of taking one",
           spec.period_ns / 1000, spec.capacity, spec.sleep_ns / 1000000, items_between_sleeps),
-      {"consumers", "", "category", ""}, {"push latency, 99.9th percentile", "ns", "", "lower"}, told("p99.9"),
+      {"consumers", "", "category", ""}, {"push latency, 99.9th percentile", "ns", "", "lower"}, detail_value("p99.9"),
       add_charts({{"-p99",
                    "A consumer falls asleep while it takes an item: 99th percentile",
                    {"push latency, 99th percentile", "ns", "", "lower"},
                    "p99"}}));
   for (const contender* c : s.contenders.about(slow_consumer)) {
     const std::size_t line = made.add_line(*c, {}, c->no_stall);
-    if (!c->no_stall.empty()) continue;  // named without points: nobody is dropped silently
+    if (!c->no_stall.empty()) continue;  // named without points, not dropped silently
     spec.demand_order = c->order;
     for (const char* x : {"no sleeper", "sleeper"}) {
       spec.sleep_every = x == std::string("sleeper") ? items_between_sleeps : 0;
@@ -132,6 +164,23 @@ study from_process_to_process(const setting& s) {
   return made;
 }
 
+study messages_of_any_length(const setting& s) {
+  study made = chart(
+      "one producer and one consumer, each a process; one writes all words of a message, the other reads "
+      "them; room for 8 messages, at least 256 KiB",
+      {"message", "bytes", "log2", ""}, {"time per message", "ns", "log2", "lower"}, nanoseconds_per_item);
+  for (const contender& c : s.contenders.all) {
+    if (!c.messages) continue;
+    const std::size_t line = made.add_line(c);
+    for (const unsigned size : points_of(s, {8, 64, 1024, 16384, 131072, 1048576}, {64, 1048576})) {
+      configuration& one = add_point(made, c, line, size, message_spec{.size = size, .pus = s.place.assign(1, 1)});
+      one.maybe_slow = true;
+      one.few = std::clamp((std::uint64_t{32} << 20U) / size, std::uint64_t{32}, one.few);
+    }
+  }
+  return made;
+}
+
 }  // namespace
 
 std::vector<experiment> queue_rows() {
@@ -139,9 +188,15 @@ std::vector<experiment> queue_rows() {
       {"queue/one-to-one", "queue", "", "One producer, one consumer", one_to_one_stream},
       {"queue/fan-out", "queue", "", "One producer, several consumers", one_to_many},
       {"queue/many-to-many", "queue", "", "Several producers, several consumers", many_to_many_stream},
+      {"queue/request-reply", "queue", "", "A client that waits for answers",
+       [](const setting& s) { return requests_in_flight(s, 1); }},
+      {"queue/request-reply-servers", "queue", "", "A client that waits for the answers of four servers",
+       [](const setting& s) { return requests_in_flight(s, 4); }},
       {"queue/oversubscribed", "queue", "", "Four threads per hardware thread", four_threads_each},
       {"queue/slow-consumer", "queue", "", "A consumer falls asleep while it takes an item", a_sleeper},
       {"queue/shared", "queue", "", "From process to process", from_process_to_process},
+      {"queue/shared-bytes", "queue", "", "Messages of any length from process to process", messages_of_any_length},
+      {"queue/event-loop", "queue", "", "Answers to an event loop", answers_to_an_event_loop},
   };
 }
 

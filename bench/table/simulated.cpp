@@ -17,8 +17,8 @@ constexpr std::size_t measured = 0, predicted = 1;  // lines
 
 /// Adds the factor by which each prediction is wrong; the first chart shows the direction.
 void add_ratio(std::vector<result>& results) {
-  result r = results.front().also("-ratio", "How many times the prediction is too long or too short",
-                                  {"the longer time / the shorter", "", "log2", "lower"});
+  result r = results.front().derived_chart("-ratio", "How many times the prediction is too long or too short",
+                                           {"the longer time / the shorter", "", "log2", "lower"});
   const series truth = std::move(r.lines[measured]);
   r.lines.erase(r.lines.begin() + measured);
   for (point& p : r.lines.front().points) {
@@ -31,14 +31,14 @@ void add_ratio(std::vector<result>& results) {
   results.push_back(std::move(r));
 }
 
-model_spec spec_of(const contender& c, std::vector<unsigned> threads) {
-  model_spec spec;
+sim_spec spec_of(const contender& c, std::vector<unsigned> threads) {
+  sim_spec spec;
   spec.threads = std::move(threads);
   if (c.name.ends_with(", pairs") || c.name.starts_with("two ")) {
     spec.least_work = 50;
     spec.most_work = 150;
   }
-  if ((c.topics & model_alike) != 0) {
+  if ((c.topics & sim_alike) != 0) {
     spec.fibers = c.fibers;
     spec.most_work = 113;  // what osci/table4-simulated has
   }
@@ -65,14 +65,14 @@ study validation(const setting& s) {
 
   if (s.place.units() > 1) {
     const std::vector<int> pus = s.place.with(policy::spread).assign(1, 1);
-    for (const contender* c : s.contenders.about(model_measured))
+    for (const contender* c : s.contenders.about(sim_measured))
       add_point(made, *c, measured, c->name,
                 spec_of(*c, {static_cast<unsigned>(pus[0]), static_cast<unsigned>(pus[1])}));
   } else {
     made.head.setting += "; NOT HERE: measured, which needs two cores";
   }
-  for (const contender* c : s.contenders.about(model_predicted)) {
-    model_spec spec = spec_of(*c, {0, 1});
+  for (const contender* c : s.contenders.about(sim_predicted)) {
+    sim_spec spec = spec_of(*c, {0, 1});
     spec.machine = machine;
     spec.items = simulated_items(s);
     add_simulated_point(made, *c, predicted, c->name, spec);

@@ -54,9 +54,9 @@ void add_cpu_time(std::vector<result>& results, const char* suffix, const char* 
               });
 }
 
-/// Adds a chart of a value that some of the runs have told.
+/// Adds a chart of a value that some of the runs have recorded.
 void add_told(std::vector<result>& results, const char* suffix, const char* title, axis y, const char* what) {
-  result r = results.front().also(suffix, title, std::move(y), what);
+  result r = results.front().derived_chart(suffix, title, std::move(y), what);
   for (series& line : r.lines) std::erase_if(line.points, [](const point& p) { return p.samples.empty(); });
   std::erase_if(r.lines, [](const series& line) { return line.points.empty(); });
   results.push_back(std::move(r));
@@ -160,8 +160,8 @@ study fairness(const setting& s) {
       "fibers "
       "of another sandbox make calls without end. Apart: each of the two, with its broker, has one half of the "
       "processors; together: both have all",
-      {"beside", "", "category", ""}, {"99th percentile of the time of a call", "ns", "log2", "lower"}, told("p99"),
-      [](std::vector<result>& results) {
+      {"beside", "", "category", ""}, {"99th percentile of the time of a call", "ns", "log2", "lower"},
+      detail_value("p99"), [](std::vector<result>& results) {
         add_told(results, "-median", "How long a call takes beside a client that floods: the median",
                  {"median of the time of a call", "ns", "log2", "lower"}, "median");
         add_told(results, "-flood", "Calls of the client that floods",

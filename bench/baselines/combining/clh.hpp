@@ -10,6 +10,8 @@
 #include "clh_lock.hpp"
 #include "locked_object.hpp"
 
+#include <muster/base/wait.hpp>  // wait::park
+
 namespace muster::bench::inline MUSTER_ABI {
 
 template <class Wait>
@@ -30,7 +32,7 @@ class clh_entry {
     const std::uint32_t key = own->key;
     const auto events = waiting.lasting_events();
     clh_lock::leave(own);
-    events.happened(key);
+    events.notify(key);
   }
   bool is_free() const noexcept { return lock_.is_free(); }
 

@@ -18,6 +18,7 @@
 #include "serving.hpp"
 
 #include <muster/base/arch.hpp>  // line_size, prefetch_for_write
+#include <muster/base/wait.hpp>  // wait::park
 
 #include <cstdint>  // std::uint32_t
 
@@ -61,7 +62,7 @@ class dsm_synch_technique : public serving<dsm_synch_technique<State, Wait>, Sta
     return look(own) == done;
   }
   void serve(turn now, group& mine) {
-    const detail::inside here = waiting_.executing();
+    const detail::reentrancy_scope here = waiting_.executing();
     mine.give_back(now.at);
     if (queue_.try_end(now.at)) [[likely]]
       return;
@@ -75,14 +76,14 @@ class dsm_synch_technique : public serving<dsm_synch_technique<State, Wait>, Sta
       if (served >= help_) {
         // (3) release: pairs with (1). The next combiner has the object as we leave it.
         at->state.store(yours, std::memory_order_release);
-        waiting_.happened(key);
+        waiting_.notify(key);
         return;
       }
       this->run_request(at);
       node* const next = queue_.try_end(at) ? nullptr : queue_.behind(at, waiting_);
       // (2) release: pairs with (1). The owner sees the result, and may use the node again at once.
       at->state.store(done, std::memory_order_release);
-      waiting_.happened(key);
+      waiting_.notify(key);
       at = next;
     }
   }

@@ -17,6 +17,7 @@
 #include "serving.hpp"
 
 #include <muster/base/arch.hpp>  // line_size, prefetch_for_write
+#include <muster/base/wait.hpp>  // wait::park
 
 #include <cstdint>  // std::uint32_t
 #include <memory>   // std::unique_ptr
@@ -63,7 +64,7 @@ class h_synch_technique : public serving<h_synch_technique<State, Wait>, State, 
         places_(std::make_unique<clh_node[]>(clusters + 1)),
         lock_(&places_[clusters]) {
     for (unsigned i = 0; i <= clusters; ++i) places_[i].key = i;
-    for (unsigned i = 0; i < clusters; ++i) all_[i].place.ref() = &places_[i];
+    for (unsigned i = 0; i < clusters; ++i) all_[i].place.write_ref() = &places_[i];
   }
 
   MUSTER_HOT turn announce(group& mine) {
@@ -129,7 +130,7 @@ class h_synch_technique : public serving<h_synch_technique<State, Wait>, State, 
 
   MUSTER_COLD void serve_others(node* at) {
     {
-      const detail::inside here = waiting_.executing();
+      const detail::reentrancy_scope here = waiting_.executing();
       for (unsigned served = 0; served < help_; ++served) {
         // (3) acquire: pairs with (2).
         node* const next = at->next.load(std::memory_order_acquire);
@@ -139,7 +140,7 @@ class h_synch_technique : public serving<h_synch_technique<State, Wait>, State, 
         const std::uint32_t key = at->key;
         // (5) release: pairs with (4). The owner sees the result, and may use the node again at once.
         at->state.store(done, std::memory_order_release);
-        at->home.waiting.happened(key);
+        at->home.waiting.notify(key);
         at = next;
       }
     }
@@ -154,20 +155,20 @@ class h_synch_technique : public serving<h_synch_technique<State, Wait>, State, 
     // (6) release: pairs with (4). The next combiner of the cluster has its places, and, with one cluster, the object
     // as we leave it, and may end it.
     at->state.store(yours, std::memory_order_release);
-    events.happened(key);
+    events.notify(key);
   }
   void lock(cluster& home) {
     if (clusters_ == 1) return;
-    clh_node* const before = home.before.ref() = lock_.enter(home.place.get());
+    clh_node* const before = home.before.write_ref() = lock_.enter(home.place.read_ref());
     waiting_.await(before->key, [&] { return clh_lock::has_left(before); });
   }
   void unlock(cluster& home) noexcept {
     if (clusters_ == 1) return;
-    clh_node* const own = home.place.get();
-    home.place.ref() = home.before.get();  // no other thread looks at that one any more
+    clh_node* const own = home.place.read_ref();
+    home.place.write_ref() = home.before.read_ref();  // no other thread looks at that one any more
     const std::uint32_t key = own->key;
     clh_lock::leave(own);
-    waiting_.happened(key);
+    waiting_.notify(key);
   }
 
   const unsigned clusters_;

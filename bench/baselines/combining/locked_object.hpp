@@ -10,7 +10,7 @@
 #pragma once
 
 #include <muster/base/arch.hpp>                    // isolation_size
-#include <muster/base/inside.hpp>                  // inside
+#include <muster/base/detail/reentrancy.hpp>       // reentrancy_scope
 #include <muster/base/sync.hpp>                    // sync::cell
 #include <muster/combine/detail/fiber_wait.hpp>    // waiting
 #include <muster/combine/detail/thread_nodes.hpp>  // thread_nodes
@@ -50,8 +50,8 @@ class locked_object {
     waiting_.refuse_nested();
     group& mine = nodes_.own();
     const leaves_at_end last{*this, mine, lock_.enter(mine, waiting_)};
-    const detail::inside here = waiting_.executing();
-    return std::invoke(function, state_.ref());
+    const detail::reentrancy_scope here = waiting_.executing();
+    return std::invoke(function, state_.write_ref());
   }
 
   /// Asserts the invariants. Only while no thread is inside an operation.

@@ -11,6 +11,7 @@
 
 #include <muster/base/arch.hpp>  // line_size
 #include <muster/base/sync.hpp>  // sync::atomic
+#include <muster/base/wait.hpp>  // wait::park
 
 #include <cstdint>  // std::uint32_t
 
@@ -50,7 +51,7 @@ class mcs_entry {
     const auto events = waiting.lasting_events();
     // (1) release: pairs with (2). The next has the object as we leave it, and may end it.
     next->state.store(yours, std::memory_order_release);
-    events.happened(key);
+    events.notify(key);
   }
   bool is_free() const noexcept { return queue_.is_empty(); }
 

@@ -30,7 +30,7 @@ class mcs_queue {
   static void link(Node* before, Node* own, detail::waiting<Wait>& waiting) {
     // (2) release: pairs with (3). The first sees the node as it has been filled.
     before->next.store(own, std::memory_order_release);
-    waiting.happened(key);
+    waiting.notify(key);
   }
   /// For the first, whose node `at` is: ends its turn if no thread is behind it. Then the object is not its any more.
   MUSTER_HOT bool try_end(Node* at) noexcept {

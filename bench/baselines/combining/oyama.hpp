@@ -17,6 +17,7 @@
 #include "serving.hpp"
 
 #include <muster/base/arch.hpp>  // line_size
+#include <muster/base/wait.hpp>  // wait::park
 
 #include <cstdint>  // std::uint32_t
 
@@ -60,13 +61,13 @@ class oyama_technique : public serving<oyama_technique<State, Wait>, State, Wait
       waiting_.await(own->key, [&] { return look(own) != waiting_for_turn; });
       return look(own) == done;
     }
-    own->next.ref() = nullptr;
+    own->next.write_ref() = nullptr;
     return false;
   }
   void serve(turn now, group& mine) {
     node* rest = nullptr;
     if (now.own != nullptr) [[unlikely]] {
-      rest = now.own->next.get();
+      rest = now.own->next.read_ref();
       mine.give_back(now.own);
     }
     if (rest == nullptr) rest = take_all_or_free();
@@ -94,7 +95,7 @@ class oyama_technique : public serving<oyama_technique<State, Wait>, State, Wait
   bool leave_or_enter(node* own, node* seen) noexcept {
     do {
       while (seen != nullptr) {
-        own->next.ref() = seen;
+        own->next.write_ref() = seen;
         // (2) release: pairs with (3). The combiner sees the request, and, because each of these continues the ones
         // before, all those below it. When the same node is on top again that was there when we looked, it does not
         // matter what happened in between: we need to know what is on top, and nothing else.
@@ -105,7 +106,7 @@ class oyama_technique : public serving<oyama_technique<State, Wait>, State, Wait
   }
   /// Serves the requests from `rest` on, and those pushed in the meantime, and then hands the role on.
   MUSTER_COLD void serve_all(node* rest) {
-    const detail::inside here = waiting_.executing();
+    const detail::reentrancy_scope here = waiting_.executing();
     for (unsigned served = 0;; ++served) {
       if (rest == nullptr) rest = take_all_or_free();
       if (rest == nullptr) return;
@@ -115,14 +116,14 @@ class oyama_technique : public serving<oyama_technique<State, Wait>, State, Wait
         // (7) release: pairs with (4). The next combiner has the object as we leave it, and the requests after its
         // own.
         at->state.store(yours, std::memory_order_release);
-        waiting_.happened(key);
+        waiting_.notify(key);
         return;
       }
-      rest = at->next.get();
+      rest = at->next.read_ref();
       this->run_request(at);
       // (6) release: pairs with (4). The owner sees the result, and may use the node again at once.
       at->state.store(done, std::memory_order_release);
-      waiting_.happened(key);
+      waiting_.notify(key);
     }
   }
   /// Takes the stack, oldest first. Returns null when there was none: then the object is free, and not ours any more.
@@ -135,8 +136,8 @@ class oyama_technique : public serving<oyama_technique<State, Wait>, State, Wait
     node* at = top_.exchange(&bottom_, std::memory_order_acquire);
     node* oldest = nullptr;
     while (at != &bottom_) {
-      node* const below = at->next.get();
-      at->next.ref() = oldest;
+      node* const below = at->next.read_ref();
+      at->next.write_ref() = oldest;
       oldest = at;
       at = below;
     }

@@ -19,10 +19,10 @@
 
 #include "../turn.hpp"
 
-#include <muster/base/arch.hpp>        // isolation_size
-#include <muster/base/inside.hpp>      // inside
-#include <muster/base/sync.hpp>        // sync::atomic
-#include <muster/combine/options.hpp>  // combine_options
+#include <muster/base/arch.hpp>               // isolation_size
+#include <muster/base/detail/reentrancy.hpp>  // reentrancy_scope
+#include <muster/base/sync.hpp>               // sync::atomic
+#include <muster/combine/options.hpp>         // combine_options
 
 #include <array>        // the bytes of a state
 #include <bit>          // std::bit_cast
@@ -70,11 +70,11 @@ class retry {
   std::invoke_result_t<const std::remove_reference_t<F>&, State&> apply(F&& function) {
     using result = std::invoke_result_t<const std::remove_reference_t<F>&, State&>;
     const std::remove_reference_t<F>& pure = function;
-    if (detail::inside::is_in(this)) [[unlikely]]
+    if (detail::reentrancy_scope::is_in(this)) [[unlikely]]
       throw std::logic_error(
           "apply: called from within an operation of the same object, which would have no effect; use the State& that "
           "the operation has been given");
-    const detail::inside here(this);
+    const detail::reentrancy_scope here(this);
     // (2) acquire: pairs with (1).
     std::uint64_t seen = bits_.load(std::memory_order_acquire);
     small_random dice(seen + sync::thread_index());

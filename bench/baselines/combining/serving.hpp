@@ -6,7 +6,7 @@
 #pragma once
 
 #include <muster/base/arch.hpp>                        // isolation_size
-#include <muster/base/inside.hpp>                      // inside
+#include <muster/base/detail/reentrancy.hpp>           // reentrancy_scope
 #include <muster/base/sync.hpp>                        // sync::cell
 #include <muster/combine/detail/combining_object.hpp>  // combining_object
 #include <muster/combine/detail/fiber_wait.hpp>        // waiting
@@ -34,13 +34,13 @@ class serving {
       ~serves_at_end() { in.serve(now, mine); }
     };
     const serves_at_end last{static_cast<Technique&>(*this), now, mine};
-    const detail::inside here = waiting_.executing();
-    return call.run_here(state_.ref());
+    const detail::reentrancy_scope here = waiting_.executing();
+    return call.run_here(state_.write_ref());
   }
 
   template <class Node>
   static detail::request<State>& request_in(Node& own) noexcept {
-    return own.request.ref();
+    return own.request.write_ref();
   }
   MUSTER_HOT void refuse_nested() const { waiting_.refuse_nested(); }
   bool is_executing() const noexcept { return waiting_.is_executing(); }
@@ -48,7 +48,7 @@ class serving {
  protected:
   template <class Node>
   void run_request(Node* at) {
-    detail::run_requests(state_.ref(), &at->request, &at->request + 1);
+    detail::run_requests(state_.write_ref(), &at->request, &at->request + 1);
   }
 
   const unsigned help_;

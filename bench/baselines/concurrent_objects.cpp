@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fetch&Multiply by Osci as printed, by a mutex, by a spin lock, and by nobody in common.
+// Fetch&Multiply by Osci as printed, by a mutex, by a spin lock, and without sharing.
 #include "baselines/osci_paper.hpp"
-#include "driver/shared_object.hpp"
+#include "driver/concurrent_object.hpp"
 
 #include <atomic>
 #include <mutex>
@@ -69,25 +69,26 @@ class spinning {
 
 }  // namespace
 
-void add_shared_objects(catalogue& to) {
-  to.add("baseline", "baseline",
-         {{.name = "Osci as printed",
-           .family = "osci paper",
-           .role = "paper",
-           .note = "Algorithm 1, unfilled places corrected; our fibers",
-           .topics = shared_object,
-           .fibers = 64,
-           .team = run_object<printed>},
-          {.name = "std::mutex", .family = "std", .role = "peer", .topics = shared_object, .team = run_object<locked>},
-          {.name = "spin lock",
-           .note = "test and set: one exchange and one store",
-           .topics = shared_object,
-           .team = run_object<spinning>},
-          {.name = "ideal",
-           .role = "limit",
-           .note = "every carrier an object of its own: one thread alone, times the processors",
-           .topics = shared_object,
-           .team = run_ideal_object}});
+void add_concurrent_objects(catalogue& to) {
+  to.add(
+      "baseline", "baseline",
+      {{.name = "Osci as printed",
+        .family = "osci paper",
+        .role = "paper",
+        .note = "Algorithm 1, unfilled places corrected; our fibers",
+        .topics = concurrent_object,
+        .fibers = 64,
+        .team = run_object<printed>},
+       {.name = "std::mutex", .family = "std", .role = "peer", .topics = concurrent_object, .team = run_object<locked>},
+       {.name = "spin lock",
+        .note = "test and set: one exchange and one store",
+        .topics = concurrent_object,
+        .team = run_object<spinning>},
+       {.name = "ideal",
+        .role = "limit",
+        .note = "every carrier an object of its own: one thread alone, times the processors",
+        .topics = concurrent_object,
+        .team = run_ideal_object}});
 }
 
 }  // namespace muster::bench

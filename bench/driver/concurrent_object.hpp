@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// shared_object.hpp: Fetch&Multiply, the object of the "Lock Oscillation" experiments, used by many fibers, checked and
-// timed.
+// concurrent_object.hpp: Fetch&Multiply, the object of the "Lock Oscillation" experiments, used by many fibers, checked
+// and timed.
 //
 // An object takes part through an adapter:
 //   O(const team_spec&)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// crew.hpp: the threads of one run: placed, started together, timed from the start to the end of the last one.
+// thread_group.hpp: the threads of one run: placed, started together, timed from the start to the end of the last one.
 #pragma once
 
 #include "driver/counters.hpp"
@@ -28,10 +28,10 @@ inline outcome run_crew(const std::vector<int>& pus, const std::function<void(un
   std::vector<clock::time_point> ends(threads);
   outcome result;
 
-  std::vector<std::jthread> crew;
-  crew.reserve(threads);
+  std::vector<std::jthread> group;
+  group.reserve(threads);
   for (unsigned i = 0; i < threads; ++i) {
-    crew.emplace_back([&, i] {
+    group.emplace_back([&, i] {
       pin_this_thread(pus[i]);
       body(i, line);
       ends[i] = clock::now();
@@ -41,7 +41,7 @@ inline outcome run_crew(const std::vector<int>& pus, const std::function<void(un
   const double cpu = cpu_seconds();
   const clock::time_point begin = clock::now();
   line.open();
-  crew.clear();  // joins
+  group.clear();  // joins
   result.cpu_seconds = cpu_seconds() - cpu;
   for (const clock::time_point end : ends) {
     result.seconds = std::max(result.seconds, std::chrono::duration<double>(end - begin).count());
