@@ -21,7 +21,7 @@ from stats import number, place, shown, summarize, to_ns
 from styles import Style, assign
 from verdict import MISSED, OPEN, REACHED, Judgement, best_of, counts, judge_all, spot, value_at
 
-PARTS = ("queue", "combine", "fork", "gpu", "syscall", "simulated")
+PARTS = ("queue", "combine", "fork", "gpu", "syscall", "simulated", "build")
 ROLE_NAMES = {
     "ours": "muster",
     "paper": "paper's algorithm",

@@ -93,7 +93,7 @@ def judge(result: Result, bar: Bar) -> Judgement:
     if ours is None:
         return undecided(f"there is no such series: {why_absent(result.run, bar.ours)}")
     if ours.at(bar.x) is None:
-        return undecided("not measured there")
+        return Judgement(bar, OPEN, None, f"{bar.ours} was not measured at {spot(result, bar.x)}", False)
     mine = counts(ours, bar.x)
     if mine is None:
         return undecided(f"does not count, {ours.failed or 'it has no samples'}", MISSED)
