@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: the muster authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// simple.hpp: small objects of Python's own immutable types as bytes, faster than by pickle (python/stream of
+// python/bench/rivals.py: int, tuple and dict, against nested): None, bool, int of 64 bits, float, str, bytes, tuples
+// of these, and one list, dict or tuple around them. Everything else is pickled: subclasses, lists in lists (one may
+// occur twice, which pickle preserves), and whatever is longer than 512 bytes.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+class simple_writer {
+ public:
+  /// Returns false if the object is not simple.
+  bool write(PyObject* o) { return any(o, 0); }
+  const std::byte* data() const { return text_.data(); }
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr int deepest = 4;
+
+  bool any(PyObject* o, int depth) {
+    if (o == Py_None) return code('N');
+    if (o == Py_True) return code('T');
+    if (o == Py_False) return code('F');
+    if (PyLong_CheckExact(o)) return integer(o);
+    if (PyUnicode_CheckExact(o)) return string(o);
+    if (PyFloat_CheckExact(o)) {
+      const double value = PyFloat_AsDouble(o);
+      return code('d') && raw(&value, sizeof value);
+    }
+    if (PyBytes_CheckExact(o)) {
+      const Py_ssize_t n = PyBytes_Size(o);
+      return code('b') && length(n) && raw(PyBytes_AsString(o), static_cast<std::size_t>(n));
+    }
+    if (depth == deepest) return false;
+    if (PyTuple_CheckExact(o)) {
+      const Py_ssize_t n = PyTuple_Size(o);
+      if (!code('(') || !length(n)) return false;
+      for (Py_ssize_t i = 0; i != n; ++i)
+        if (!any(PyTuple_GetItem(o, i), depth + 1)) return false;
+      return true;
+    }
+    if (depth != 0) return false;
+    if (PyList_CheckExact(o)) {
+      const Py_ssize_t n = PyList_Size(o);
+      if (!code('[') || !length(n)) return false;
+      for (Py_ssize_t i = 0; i != n; ++i)
+        if (!any(PyList_GetItem(o, i), depth + 1)) return false;
+      return true;
+    }
+    if (!PyDict_CheckExact(o) || !code('{') || !length(PyDict_Size(o))) return false;
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value);)
+      if (!any(key, depth + 1) || !any(value, depth + 1)) return false;
+    return true;
+  }
+  bool integer(PyObject* o) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
+    return overflow == 0 && code('i') && raw(&value, sizeof value);
+  }
+  bool string(PyObject* o) {
+    Py_ssize_t n = 0;
+    const char* const text = PyUnicode_AsUTF8AndSize(o, &n);
+    if (text == nullptr) {
+      PyErr_Clear();  // lone surrogates
+      return false;
+    }
+    return code('s') && length(n) && raw(text, static_cast<std::size_t>(n));
+  }
+  bool code(char c) { return raw(&c, 1); }
+  bool length(Py_ssize_t n) {
+    const auto short_one = static_cast<std::uint16_t>(n);
+    return n == short_one && raw(&short_one, sizeof short_one);
+  }
+  bool raw(const void* from, std::size_t n) {
+    if (n > text_.size() - size_) return false;
+    std::memcpy(text_.data() + size_, from, n);
+    size_ += n;
+    return true;
+  }
+
+  std::array<std::byte, 512> text_;
+  std::size_t size_ = 0;
+};
+
+class simple_reader {
+ public:
+  explicit simple_reader(std::span<const std::byte> text) : left_(text) {}
+  nanobind::object read_all() { return any(); }
+
+ private:
+  using object = nanobind::object;
+
+  object any() {
+    switch (static_cast<char>(*take(1))) {
+      case 'N': return nanobind::none();
+      case 'T': return nanobind::borrow(Py_True);
+      case 'F': return nanobind::borrow(Py_False);
+      case 'i': return made(PyLong_FromLongLong(number<long long>()));
+      case 'd': return made(PyFloat_FromDouble(number<double>()));
+      case 's': {
+        const Py_ssize_t n = number<std::uint16_t>();
+        return made(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(take(n)), n, nullptr));
+      }
+      case 'b': {
+        const Py_ssize_t n = number<std::uint16_t>();
+        return made(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(take(n)), n));
+      }
+      case '(': {
+        const Py_ssize_t n = number<std::uint16_t>();
+        object all = made(PyTuple_New(n));
+        for (Py_ssize_t i = 0; i != n; ++i) check(PyTuple_SetItem(all.ptr(), i, any().release().ptr()));
+        return all;
+      }
+      case '[': {
+        const Py_ssize_t n = number<std::uint16_t>();
+        object all = made(PyList_New(n));
+        for (Py_ssize_t i = 0; i != n; ++i) check(PyList_SetItem(all.ptr(), i, any().release().ptr()));
+        return all;
+      }
+      case '{': {
+        object all = made(PyDict_New());
+        for (std::uint16_t n = number<std::uint16_t>(); n != 0; --n) {
+          const object key = any(), value = any();
+          check(PyDict_SetItem(all.ptr(), key.ptr(), value.ptr()));
+        }
+        return all;
+      }
+      default: PyErr_SetString(PyExc_ValueError, "muster: a message that is not as it was put"); check(-1);
+    }
+    return {};
+  }
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value), sizeof value);
+    return value;
+  }
+  const std::byte* take(std::size_t n) {
+    if (n > left_.size()) {
+      PyErr_SetString(PyExc_ValueError, "muster: a message that is shorter than it was put");
+      check(-1);
+    }
+    const std::byte* const at = left_.data();
+    left_ = left_.subspan(n);
+    return at;
+  }
+  static void check(int status) {
+    if (status != 0) throw nanobind::python_error();
+  }
+  static object made(PyObject* o) {
+    if (o == nullptr) throw nanobind::python_error();
+    return nanobind::steal(o);
+  }
+
+  std::span<const std::byte> left_;
+};
