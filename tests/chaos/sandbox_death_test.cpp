@@ -144,10 +144,16 @@ class sandbox_death_test : public ::testing::Test {
       auto computes = box->submit([](inside& in) { return in.getppid() > 0 ? 42 : 0; });
       const auto size = reads.get();
       const auto number = computes.get();
-      if (size) EXPECT_EQ(size.value(), 14);
-      else expect_clear(size.end());
-      if (number) EXPECT_EQ(number.value(), 42);
-      else expect_clear(number.end());
+      if (size) {
+        EXPECT_EQ(size.value(), 14);
+      } else {
+        expect_clear(size.end());
+      }
+      if (number) {
+        EXPECT_EQ(number.value(), 42);
+      } else {
+        expect_clear(number.end());
+      }
       const sandbox_end how = box->stop();
       EXPECT_NE(how.why, reason::running);
       return size && number;
@@ -507,6 +513,25 @@ TEST_F(sandbox_death_test, of_a_spare) {
     kills.join();
     EXPECT_EQ(ledger(), before);
   }
+}
+
+TEST_F(sandbox_death_test, not_of_the_outside_when_a_spare_is_stopped) {
+  work(nullptr);
+  zygote early({.patience = std::chrono::milliseconds(100)});
+  const int spare = await_spare(early);
+  const ledger before;
+  ::kill(spare, SIGSTOP);
+  while (process_state("/proc/" + std::to_string(spare)).letter != 'T') std::this_thread::yield();
+  try {
+    const sandbox box(early, rules(), small());
+    ADD_FAILURE() << "made of a process that is stopped";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code().value(), ETIMEDOUT) << error.what();
+  }
+  while (!work(&early)) {
+  }
+  await_spare(early);
+  EXPECT_EQ(ledger(), before);
 }
 
 // Where the process that has the broker is killed, or its zygote is, nothing is left of the zygote's spares.

@@ -307,6 +307,28 @@ TEST(shared_queue_ports, of_the_dead_are_used_again) {
   }
 }
 
+TEST(shared_queue_ports, of_the_dead_are_closed_except_those_with_items) {
+  std::size_t closed = 0, kept = 0;
+  for (number n = 1; n != 60; ++n) {
+    scene<shape::mpmc> s;
+    s.push(1, capacity);
+    const bool died = child_dies(n, [&] { s.child_pops(3); });
+    const std::uint64_t dead = s.dead();
+    const std::size_t ports = s.shared.recover();
+    EXPECT_LE(ports, dead) << "died at " << n;
+    EXPECT_EQ(s.dead(), dead - ports) << "died at " << n;
+    // The other ports have an item each, which is delivered as ever.
+    const std::vector<number> back = s.recover();
+    EXPECT_EQ(back.size(), dead - ports) << "died at " << n;
+    EXPECT_LE(missing(together(together(s.child.items(), back), s.drain()), capacity).size(), died ? 1U : 0U);
+    ASSERT_NO_FATAL_FAILURE(s.still_works()) << "died at " << n;
+    closed += ports;
+    kept += back.size();
+  }
+  EXPECT_GT(closed, 0U);
+  EXPECT_GT(kept, 0U);
+}
+
 // The next consumer of a queue with one consumer first pops the item that the dead one had claimed; also if the next
 // one dies before its pop, or leaves without one.
 TEST(shared_queue_ports, are_inherited_with_the_item_that_was_claimed) {

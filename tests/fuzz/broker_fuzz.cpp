@@ -124,7 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   static const files there;
   static const muster::policy rules = there.rules();
   static const arena_plan plan{16, 1, 0, 4096};
-  static const muster::mapping arena = muster::detail::make_arena(plan);
+  static const muster::mapped_region arena = muster::detail::make_arena(plan);
 
   std::string input(reinterpret_cast<const char*>(data), size);
   for (std::size_t at = 0; (at = input.find(named_in_inputs, at)) != input.npos;)
@@ -139,7 +139,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const std::vector<unsigned char> jobs(plan.jobs * sizeof(muster::detail::job_slot));
   there.restore();
 
-  muster::detail::broker broker(rules, at, false, {1, false, [](const auto&) {}, {}});
+  muster::detail::broker broker(rules, at, {1, false, [](const auto&) {}, {}});
   ::signal(SIGPIPE, SIG_IGN);  // which the threads of a broker block
   broker.stop();               // what waits for the network returns at once
   std::uint64_t served = 0;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compiled and measured by tools/device_code.py: the calls of users, each in a kernel of its own.
+#include <muster/gpu/heap.cuh>
+#include <muster/gpu/malloc_base.hpp>
 #include <muster/gpu/page_base.hpp>
 #include <muster/gpu/xmalloc.hpp>
 #include <muster/gpu/xmc.cuh>
@@ -26,6 +28,14 @@ __global__ void xmalloc_on_pages_free(mg::xmalloc<mg::page_base>* heap, void** a
 }
 __global__ void page_base_allocate(mg::page_base* base, std::size_t bytes, void** out) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = base->allocate(bytes);
+}
+__global__ void heap_allocate(mg::heap_ref heap, std::size_t bytes, void** out) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] = heap.malloc(bytes);
+}
+__global__ void heap_free(mg::heap_ref heap, void** all) { heap.free(all[blockIdx.x * blockDim.x + threadIdx.x]); }
+__global__ void heap_realloc(mg::heap_ref heap, std::size_t bytes, void** all) {
+  void*& mine = all[blockIdx.x * blockDim.x + threadIdx.x];
+  mine = heap.realloc(mine, bytes);
 }
 __global__ void xmc_allocate_write_free() {
   auto* const mine = static_cast<int*>(mg::xmcMalloc(sizeof(int)));

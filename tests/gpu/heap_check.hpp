@@ -9,6 +9,7 @@
 #include <muster/gpu/xmalloc.hpp>
 
 #include "muster_simt/launch.hpp"
+#include "objects.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +21,6 @@
 namespace muster_test {
 
 namespace mg = muster::gpu;
-
-/// Objects that are alive: address and bytes.
-using objects = std::map<std::uintptr_t, std::size_t>;
 
 /// Describes the first error in `alive` by itself; empty if there is none.
 inline std::string overlap_in(const objects& alive) {

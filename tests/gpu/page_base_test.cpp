@@ -148,17 +148,17 @@ TEST(page_base, finds_every_run_that_is_free) {
 }
 
 // Up to the capacity and no further, in order, also where the numbers wrap.
-template <unsigned Capacity>
-void expect_a_fifo(std::uint32_t first) {
-  muster::gpu::fifo<Capacity> fifo(first);
+template <unsigned Most>
+void expect_a_fifo(muster::gpu::fifo<Most>& fifo, unsigned capacity) {
+  ASSERT_EQ(fifo.capacity(), capacity);
   std::uint32_t pushed = 100, popped = 100;
-  for (unsigned round = 0; round < 3 * Capacity; ++round) {
-    for (unsigned i = 0; i < Capacity; ++i) ASSERT_TRUE(fifo.try_push(pushed++)) << "item " << i << " of " << Capacity;
-    EXPECT_FALSE(fifo.try_push(7)) << "more than " << Capacity;
+  for (unsigned round = 0; round < 3 * capacity; ++round) {
+    for (unsigned i = 0; i < capacity; ++i) ASSERT_TRUE(fifo.try_push(pushed++)) << "item " << i << " of " << capacity;
+    EXPECT_FALSE(fifo.try_push(7)) << "more than " << capacity;
     std::uint32_t seen = popped;
     fifo.each([&](std::uint32_t payload) { EXPECT_EQ(payload, seen++); });
     EXPECT_EQ(seen, pushed);
-    for (unsigned i = 0; i < Capacity; ++i) {
+    for (unsigned i = 0; i < capacity; ++i) {
       std::uint32_t payload = 0;
       ASSERT_TRUE(fifo.try_pop(payload));
       EXPECT_EQ(payload, popped++);
@@ -171,10 +171,34 @@ void expect_a_fifo(std::uint32_t first) {
 
 TEST(fifo, holds_its_capacity) {
   for (const std::uint32_t first : {0U, 1U, ~0U - 2, ~0U}) {
-    expect_a_fifo<1>(first);
-    expect_a_fifo<2>(first);
-    expect_a_fifo<4>(first);
+    muster::gpu::fifo<1> one;
+    muster::gpu::fifo<2> two;
+    muster::gpu::fifo<4> four;
+    one.start(1, first);
+    two.start(2, first);
+    four.start(4, first);
+    expect_a_fifo(one, 1);
+    expect_a_fifo(two, 2);
+    expect_a_fifo(four, 4);
   }
+}
+
+TEST(fifo, holds_what_it_is_started_for) {
+  muster::gpu::fifo<8> fifo;
+  struct row {
+    unsigned wanted, capacity;
+  };
+  for (const row r : {row{3, 4}, row{8, 8}, row{1, 1}, row{2, 2}, row{5, 8}, row{9, 8}, row{~0U, 8}})
+    for (const std::uint32_t first : {0U, ~0U - 2}) {
+      fifo.start(r.wanted, first);
+      expect_a_fifo(fifo, r.capacity);
+      EXPECT_TRUE(fifo.try_push(1));  // forgotten by the next start
+    }
+  fifo.start(0);
+  expect_a_fifo(fifo, 0);
+  std::uint32_t none = 0;
+  EXPECT_FALSE(fifo.try_push(1));
+  EXPECT_FALSE(fifo.try_pop(none));
 }
 
 }  // namespace

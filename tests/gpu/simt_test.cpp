@@ -6,6 +6,7 @@
 #include <muster/gpu/lane.cuh>
 
 #include "muster_simt/launch.hpp"
+#include "objects.hpp"
 
 #include <array>
 #include <cstdint>
@@ -18,6 +19,8 @@ namespace {
 namespace mg = muster::gpu;
 using muster_simt::device_array;
 using muster_simt::launch;
+using muster_test::number_in_block;
+using muster_test::number_in_grid;
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
@@ -26,15 +29,6 @@ class simt : public ::testing::Test {
   simt() { muster_simt::current() = {}; }
   ~simt() override { muster_simt::current() = {}; }
 };
-
-unsigned number_in_block() {
-  const auto t = mg::thread_index(), size = mg::block_size();
-  return t.x + size.x * (t.y + size.y * t.z);
-}
-unsigned number_in_grid() {
-  const auto b = mg::block_index(), grid = mg::grid_size(), size = mg::block_size();
-  return number_in_block() + size.x * size.y * size.z * (b.x + grid.x * (b.y + grid.y * b.z));
-}
 
 MUSTER_KERNEL void count_threads(mg::atomic<std::uint32_t>* of_thread) {
   of_thread[number_in_grid()].fetch_add(1 + mg::lane_id(), relaxed);
@@ -288,6 +282,32 @@ TEST_F(simt, counts_what_lanes_do) {
   const muster_simt::counts all = launch({3}, {40}, note_the_order, next.get(), order.get());
   EXPECT_EQ(all.changes, 480U);
   EXPECT_EQ(all.loads + all.stores + all.collectives, 0U);
+}
+
+MUSTER_KERNEL void change_some(mg::atomic<std::uint32_t>* of_warp, mg::atomic<std::uint32_t>* of_all) {
+  const unsigned warp = number_in_grid() / 32;
+  of_warp[warp].fetch_add(1, relaxed);
+  if (of_warp[warp].load(relaxed) != 0 && mg::lane_id() % 4 == 0) of_all->fetch_add(1, relaxed);
+  if (mg::lane_id() == 0) of_all->store(of_all->load(relaxed), relaxed);
+}
+
+TEST_F(simt, counts_changes_by_address) {
+  muster_simt::current().by_address = true;
+  for (const unsigned multiprocessors : {1U, 3U}) {
+    muster_simt::current().multiprocessors = multiprocessors;
+    device_array<mg::atomic<std::uint32_t>> of_warp(6);
+    device_array<mg::atomic<std::uint32_t>> of_all(1);
+    muster_simt::counts counted = launch({3}, {64}, change_some, of_warp.get(), of_all.get());
+    ASSERT_EQ(counted.addresses.size(), 7U);
+    EXPECT_EQ(counted.addresses[0], (muster_simt::changes_at{of_all.get(), 48}));
+    for (unsigned w = 0; w < 6; ++w) EXPECT_EQ(counted.addresses[1 + w], (muster_simt::changes_at{&of_warp[w], 32}));
+    counted += launch({1}, {32}, change_some, of_warp.get(), of_all.get());
+    EXPECT_EQ(counted.addresses[0], (muster_simt::changes_at{&of_warp[0], 64}));
+    EXPECT_EQ(counted.addresses[1], (muster_simt::changes_at{of_all.get(), 56}));
+  }
+  muster_simt::current().by_address = false;
+  device_array<mg::atomic<std::uint32_t>> of_warp(1), of_all(1);
+  EXPECT_TRUE(launch({1}, {32}, change_some, of_warp.get(), of_all.get()).addresses.empty());
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 
 #include "heap_check.hpp"
 #include "muster_simt/launch.hpp"
+#include "objects.hpp"
+#include "xmalloc_kernels.hpp"
 #if !defined(__CUDACC__)
-#include <muster/fiber/context_watchers.hpp>
+#include <muster/fiber/detail/switch_observers.hpp>
 
 #include "printed/figure4.hpp"
 #endif
@@ -27,8 +29,19 @@ namespace {
 namespace mg = muster::gpu;
 using muster_simt::device_array;
 using muster_simt::launch;
+using muster_test::alive_of;
+using muster_test::all_filled;
+using muster_test::allocate;
+using muster_test::churn;
+using muster_test::free_others;
+using muster_test::many_of;
+using muster_test::number_in_grid;
+using muster_test::object;
 using muster_test::objects;
 using muster_test::paged_heap;
+#if !defined(__CUDACC__)
+using muster_test::counting_base;
+#endif
 
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr std::size_t mebibyte = std::size_t{1} << 20U;
@@ -39,91 +52,7 @@ class xmalloc : public ::testing::Test {
   ~xmalloc() override { muster_simt::current() = {}; }
 };
 
-MUSTER_GPU unsigned number_in_grid() {
-  const auto t = mg::thread_index(), size = mg::block_size(), b = mg::block_index(), grid = mg::grid_size();
-  const unsigned in_block = t.x + size.x * (t.y + size.y * t.z);
-  return in_block + size.x * size.y * size.z * (b.x + grid.x * (b.y + grid.y * b.z));
-}
-
-/// A block that a lane has allocated.
-struct object {
-  unsigned char* at;
-  std::uint64_t bytes;
-};
-
-MUSTER_GPU unsigned char value_of(std::uintptr_t at, unsigned owner) {
-  return static_cast<unsigned char>(at * 31 + owner * 7 + 1);
-}
-/// Fills a block that no other lane writes to.
-MUSTER_GPU void fill(const object& o, unsigned owner) {
-  for (std::uint64_t i = 0; i < o.bytes; ++i) o.at[i] = value_of(i, owner);
-}
-MUSTER_GPU bool is_filled(const object& o, unsigned owner) {
-  for (std::uint64_t i = 0; i < o.bytes; ++i)
-    if (o.at[i] != value_of(i, owner)) return false;
-  return true;
-}
-
-objects alive_of(const device_array<object>& all) {
-  objects alive;
-  for (const object& o : all)
-    if (o.at != nullptr) alive[reinterpret_cast<std::uintptr_t>(o.at)] = o.bytes;
-  return alive;
-}
-bool all_filled(const device_array<object>& all) {
-  for (unsigned i = 0; i < all.size(); ++i)
-    if (all[i].at != nullptr && !is_filled(all[i], i)) return false;
-  return true;
-}
-std::size_t many_of(const device_array<object>& all) {
-  std::size_t many = 0;
-  for (const object& o : all) many += o.at != nullptr;
-  return many;
-}
-
 // ---------------------------------------------------------------------------------------------------------- kernels
-
-/// Lanes below `active` of each warp ask for `bytes[thread]`; the others do nothing.
-template <class Heap>
-MUSTER_KERNEL void allocate(Heap* heap, const std::uint64_t* bytes, object* out, unsigned active) {
-  const unsigned me = number_in_grid();
-  if (mg::lane_id() >= active) return;
-  const std::uint64_t wanted = bytes[me];
-  auto* const at = static_cast<unsigned char*>(heap->allocate(wanted));
-  out[me] = {at, at == nullptr ? 0 : wanted};
-  fill(out[me], me);
-}
-/// Each thread frees the block of thread + shift.
-template <class Heap>
-MUSTER_KERNEL void free_others(Heap* heap, object* all, unsigned shift, unsigned threads) {
-  const unsigned me = number_in_grid();
-  if (me >= threads) return;
-  object& o = all[(me + shift) % threads];
-  heap->free(o.at);
-  o = {nullptr, 0};
-}
-/// Some of the lanes free, others allocate, each for itself, in a loop; lanes end at different times.
-template <class Heap>
-MUSTER_KERNEL void churn(Heap* heap, object* all, unsigned rounds, unsigned most_bytes, std::uint32_t seed,
-                         mg::atomic<std::uint32_t>* wrong) {
-  const unsigned me = number_in_grid();
-  std::uint32_t dice = seed + me * 0x9e3779b9U;
-  object mine{nullptr, 0};
-  for (unsigned round = 0; round < rounds + me % 5; ++round) {
-    dice = dice * 1664525U + 1013904223U;
-    if (mine.at != nullptr && (dice >> 28U) < 9) {
-      if (!is_filled(mine, me)) wrong->fetch_add(1, relaxed);
-      heap->free(mine.at);
-      mine = {nullptr, 0};
-    } else if (mine.at == nullptr) {
-      const std::uint64_t bytes = 1 + (dice >> 8U) % most_bytes;
-      auto* const at = static_cast<unsigned char*>(heap->allocate(bytes));
-      mine = {at, at == nullptr ? 0 : bytes};
-      fill(mine, me);
-    }
-  }
-  all[me] = mine;
-}
 
 /// One lane frees the only block that may be free, and takes it again.
 template <class Heap>
@@ -467,30 +396,20 @@ TEST_F(xmalloc, reports_all_but_one_of_simultaneous_frees_of_a_block) {
 
 #if !defined(__CUDACC__)
 
-/// Counts what reaches the base.
-struct counting_base : mg::bump_base {
-  using bump_base::bump_base;
-  void* allocate(std::size_t bytes) {
-    ++calls;
-    return bump_base::allocate(bytes);
-  }
-  std::atomic<unsigned> calls{0};
-};
-
 template <class Options>
-unsigned base_calls(unsigned active) {
+unsigned base_calls(unsigned active, std::uint64_t of_bytes = 4) {
   using heap_type = mg::xmalloc<counting_base, Options>;
   device_array<std::max_align_t> region(mebibyte / 16);
   counting_base base(region.get(), mebibyte);
   heap_type heap(base);
   device_array<std::uint64_t> bytes(256);
   device_array<object> all(256);
-  for (auto& b : bytes) b = 4;
+  for (auto& b : bytes) b = of_bytes;
   for (unsigned time = 0; time < 2; ++time) {
     launch({1}, {256}, allocate<heap_type>, &heap, bytes.get(), all.get(), active);
     launch({1}, {256}, free_others<heap_type>, &heap, all.get(), 0U, 256U);
   }
-  return base.calls;
+  return base.allocated;
 }
 
 TEST_F(xmalloc, asks_the_base_once_for_all_lanes_that_come_together) {
@@ -500,6 +419,8 @@ TEST_F(xmalloc, asks_the_base_once_for_all_lanes_that_come_together) {
     EXPECT_EQ(base_calls<no_buffers>(active), 2 * 8U);
     EXPECT_EQ(base_calls<mg::xmalloc_options>(active), 8U);
   }
+  EXPECT_EQ(base_calls<no_buffers>(32, 256), 2 * 8U);
+  EXPECT_EQ(base_calls<no_buffers>(32, 257), 2 * 8 * 32U);  // too large to be together
 }
 
 template <class Base>

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -36,7 +37,36 @@ MUSTER_KERNEL void mix_and_free(std::uint64_t** all, std::uint64_t* sum) {
   ::free(other);
   xmcFree(nullptr);
 }
+/// The first lanes of each warp keep four bytes each: together, blocks of 64 bytes to a KiB.
+MUSTER_KERNEL void keep_few(std::uint64_t** out, unsigned active) {
+  const unsigned me = mg::block_index().x * mg::block_size().x + mg::thread_index().x;
+  if (mg::lane_id() >= active) return;
+  auto* const mine = static_cast<unsigned*>(xmcMalloc(sizeof(unsigned)));
+  if (mine != nullptr) *mine = me;
+  out[me] = reinterpret_cast<std::uint64_t*>(mine);
+}
+/// Each thread frees the object of another one.
+MUSTER_KERNEL void check_and_free(std::uint64_t** all, unsigned threads, unsigned* wrong) {
+  const unsigned me = mg::block_index().x * mg::block_size().x + mg::thread_index().x;
+  const unsigned its = (me + 77) % threads;
+  wrong[me] = all[its] != nullptr && *reinterpret_cast<unsigned*>(all[its]) != its ? 1 : 0;
+  xmcFree(all[its]);
+  all[its] = nullptr;
+}
+MUSTER_KERNEL void free_nothing(std::uint64_t** all) {
+  xmcFree(all[0]);
+  xmcFree(all);  // no object; there is nothing yet that could count it
+}
 MUSTER_KERNEL void read_misuse(mg::misuse* out) { *out = mg::xmcHeap()->heap.noticed(); }
+
+TEST(xmc, has_no_memory_before_it_is_initialized) {
+  device_array<std::uint64_t*> all(64);
+  std::uint64_t some = 0;
+  for (auto& p : all) p = &some;
+  launch({1}, {64}, keep, all.get());
+  for (const auto* p : all) EXPECT_EQ(p, nullptr);
+  launch({1}, {64}, free_nothing, all.get());
+}
 
 TEST(xmc, keeps_objects_from_kernel_to_kernel_beside_malloc) {
   xmcInit(heap_bytes);
@@ -54,6 +84,36 @@ TEST(xmc, keeps_objects_from_kernel_to_kernel_beside_malloc) {
   launch({1}, {1}, read_misuse, noticed.get());
   EXPECT_EQ(noticed[0].twice + noticed[0].invalid, 0U);
 }
+
+TEST(xmc, keeps_small_blocks_that_share_chunks) {
+  xmcInit(heap_bytes);
+  constexpr unsigned threads = 4096;
+  for (const unsigned active : {1U, 3U, 8U, 16U, 32U, 1U}) {
+    device_array<std::uint64_t*> all(threads);
+    device_array<unsigned> wrong(threads);
+    launch({threads / 256}, {256}, keep_few, all.get(), active);
+    std::set<std::uint64_t*> different(all.begin(), all.end());
+    different.erase(nullptr);
+    EXPECT_EQ(different.size(), threads / 32 * active);
+    launch({threads / 256}, {256}, check_and_free, all.get(), threads, wrong.get());
+    for (unsigned i = 0; i < threads; ++i) EXPECT_EQ(wrong[i], 0U);
+  }
+  device_array<mg::misuse> noticed(1);
+  launch({1}, {1}, read_misuse, noticed.get());
+  EXPECT_EQ(noticed[0].twice + noticed[0].invalid, 0U);
+}
+
+#if !defined(__CUDACC__)
+TEST(xmc, keeps_free_blocks_in_a_third_of_the_heap) {
+  using heap_type = decltype(mg::xmc_heap::heap);
+  const auto all = std::make_unique<mg::xmc_heap>(heap_bytes, 8448);
+  std::uint64_t bytes = 0;
+  for (unsigned c = 0; c < heap_type::size_classes; ++c)
+    bytes += std::uint64_t{all->heap.most_kept(c)} * (heap_type::smallest_block << c);
+  EXPECT_LE(bytes, heap_bytes / 3);
+  EXPECT_GE(bytes, heap_bytes / 6);
+}
+#endif
 
 TEST(xmc, says_why_the_heap_cannot_have_another_size) {
   xmcInit(heap_bytes);

@@ -77,6 +77,11 @@ class EmbedExamples(unittest.TestCase):
         status, printed = self.run_tool("--check")
         self.assertEqual((status, printed), (0, "3 code blocks in 2 pages are equal to their examples\n"))
 
+    def test_regions_of_python_are_delimited_by_its_comments(self):
+        self.write("examples/a.py", "import x\n# [call]\nx.f()\n# [/call]\n")
+        self.write("docs/guide/page.md", block(["x.f()"], "examples/a.py", "call", "python") + "\n")
+        self.assertEqual(self.run_tool("--check")[0], 0)
+
     def test_a_difference_fails_shows_itself_and_is_repaired(self):
         for code in ([], GREET[:-1], GREET + ["more"], [" " + GREET[0], *GREET[1:]]):
             with self.subTest(code=code):

@@ -8,9 +8,10 @@ FLAT, OSCI, SHARED, PSIM, QUEUE, STACK, PSIM_QUEUE, PSIM_STACK = (
         "psim_stack"))
 DSM_SYNCH, OYAMA, CLH, MCS, RETRY = (
     f"baselines/combining/{header}.hpp" for header in ("dsm_synch", "oyama", "clh", "mcs", "retry"))
-OBJECT, PLACES, NODES, REQUEST, LIST, WAITING, BOXES = (
+OBJECT, PLACES, NODES, REQUEST, LIST, BOXES = (
     f"muster/combine/detail/{header}.hpp" for header in (
-        "combining_object", "per_thread", "psim_nodes", "request", "request_list", "fiber_wait", "boxed_items"))
+        "combining_object", "per_thread", "psim_nodes", "request", "request_list", "boxed_items"))
+CARRIER = "muster/fiber/detail/carrier.hpp"
 CROWD = "executes_every_request_once_with_its_own_argument"
 
 MUTANTS = (
@@ -27,10 +28,16 @@ MUTANTS = (
      "while (made < threads_) {", "while (made <= threads_) {", "unit/combine_edges",
      "combine_edges/*.counts_the_threads_that_use_the_object"),
     ("combine-retry-applied-from-within", RETRY,
-     "  const detail::inside here(this);\n", "", "unit/baseline_combining",
+     "  const detail::reentrancy_scope here(this);\n", "", "unit/baseline_combining",
      "retry.leaves_the_state_alone_when_an_operation_throws"),
-    ("combine-ring-of-three-not-refused", WAITING,
-     "if (inside::is_in(object)) return true;", "return inside::is_in(object);", "unit/combine_edges",
+    ("combine-joined-fiber-not-looked-at", CARRIER,
+     "        MUSTER_CHECK(one->fiber != at || !lasts(*one) || !closes_ring(one->object), joined_by_its_operation);\n",
+     "        static_cast<void>(one);\n", "unit/combine_edges",
+     "combine_edges/cc_synch.an_operation_does_not_join_a_fiber_that_waits_for_it"),
+    ("combine-ring-of-three-not-refused", CARRIER,
+     "      object = holder->object;\n      if (reentrancy_scope::is_in(object)) return true;",
+     "      object = holder->object;\n      return reentrancy_scope::is_in(object);",
+     "unit/combine_edges",
      "combine_edges/cc_synch.fibers_that_would_wait_for_each_other_are_refused"),
 
     # The places of threads that have ended.
@@ -52,27 +59,33 @@ MUTANTS = (
     ("combine-nothing-comes-back-as-something", REQUEST,
      "        run = &returned_nothing;\n", "", "unit/eliminate", "*loses_nothing_between_fibers_of_a_stack"),
     ("combine-neighbours-taken-for-one-kind", REQUEST,
-     "} while (first != last && first->ref().run == &run);", "} while (first != last);", "unit/eliminate",
+     "} while (first != last && first->write_ref().run == &run);", "} while (first != last);", "unit/eliminate",
      "*does_not_reach_across_requests_of_another_kind"),
     ("combine-state-executes-others-as-its-own-kind", REQUEST,
-     "while (end != last && end->ref().run == &run) ++end;", "while (end != last) ++end;", "unit/combine_counts", "*"),
+     "while (end != last && end->write_ref().run == &run) ++end;", "while (end != last) ++end;",
+     "unit/combine_counts", "*"),
     ("combine-row-works-on-a-copy-of-the-state", REQUEST,
-     "    do {\n      run_one(state, first->ref());\n      ++first;\n"
-     "    } while (first != last && first->ref().run == &run);\n",
+     "    do {\n      run_one(state, first->write_ref());\n      ++first;\n"
+     "    } while (first != last && first->write_ref().run == &run);\n",
      "    if constexpr (std::is_copy_assignable_v<State> && std::is_copy_constructible_v<State>) {\n"
-     "      State now = state;\n      do {\n        run_one(now, first->ref());\n"
-     "        ++first;\n      } while (first != last && first->ref().run == &run);\n      state = now;\n"
+     "      State now = state;\n      do {\n        run_one(now, first->write_ref());\n"
+     "        ++first;\n      } while (first != last && first->write_ref().run == &run);\n      state = now;\n"
      "      return first;\n    }\n"
-     "    do {\n      run_one(state, first->ref());\n      ++first;\n"
-     "    } while (first != last && first->ref().run == &run);\n",
+     "    do {\n      run_one(state, first->write_ref());\n      ++first;\n"
+     "    } while (first != last && first->write_ref().run == &run);\n",
      "unit/combine_edges", "combine_edges/*.there_is_one_state"),
+    ("combine-result-moved-by-the-combiner", REQUEST,
+     "stored(std::invoke(*owner.function_, state));",
+     "stored(static_cast<result&&>(std::invoke(*owner.function_, state)));",
+     "unit/places", "throwing.results_of_operations"),
     ("combine-result-is-not-destroyed", REQUEST,
      "        const ended last{outcome_.returned};\n", "", "unit/combine_counts", "*"),
 
     # The list and who serves it.
     ("combine-helps-one-too-many", LIST,
-     "if (next == nullptr || served >= help_) {", "if (next == nullptr || served > help_) {", "unit/combine_counts",
-     "combining.helps_as_many_as_its_options_say"),
+     "if (next == nullptr || served >= (Alone ? 1 : help_)) {",
+     "if (next == nullptr || served > (Alone ? 1 : help_)) {",
+     "unit/combine_counts", "combining.helps_as_many_as_its_options_say"),
     ("combine-check-is-always-content", LIST,
      "->state.load(std::memory_order_relaxed) == yours;", "->state.load(std::memory_order_relaxed) != done;",
      "unit/combine", "combine/*.notices_that_it_is_in_use_when_it_is_checked"),
@@ -80,7 +93,7 @@ MUTANTS = (
      "  alignas(isolation_size) sync::cell<State> state_;  // the combiner's\n",
      "  struct kept {\n    union {\n      sync::cell<State> cell;\n    };\n    template <class... Args>\n"
      "    explicit kept(Args&&... args) : cell(std::forward<Args>(args)...) {}\n    ~kept() {}\n"
-     "    State& ref() noexcept { return cell.ref(); }\n  };\n  alignas(isolation_size) kept state_;\n",
+     "    State& write_ref() noexcept { return cell.write_ref(); }\n  };\n  alignas(isolation_size) kept state_;\n",
      "unit/combine_counts", "*"),
     ("combine-node-given-back-twice", OBJECT,
      "const typename nodes::gives_back last{mine, turn.own};",
@@ -92,13 +105,13 @@ MUTANTS = (
      "  own->state.store(done, std::memory_order_relaxed);\n", "", "unit/combine_crowd",
      f"combine_crowd/flat_combining.{CROWD}"),
     ("combine-flat-combining-without-a-signal", FLAT,
-     "    events.happened(key);\n", "", "unit/combine_crowd",
+     "    events.notify(key);\n", "", "unit/combine_crowd",
      "combine_waiting/parking_flat_combining.serves_all_requests_that_came_meanwhile"),
     ("combine-dsm-synch-role-not-taken", DSM_SYNCH,
      "return look(own) == done;", "return look(own) != waiting_for_turn;", "unit/baseline_combining",
      "baseline/dsm_synch.serves_all_requests_that_came_meanwhile"),
     ("combine-oyama-forgets-those-left-to-it", OYAMA,
-     "      rest = now.own->next.get();\n", "",
+     "      rest = now.own->next.read_ref();\n", "",
      "unit/baseline_combining", "baseline/oyama.serves_all_requests_that_came_meanwhile"),
     ("combine-clh-keeps-its-own-node", CLH,
      "mine.give_back(before);", "mine.give_back(own);", "unit/baseline_combining", f"baseline/*.{CROWD}", "", True),
@@ -116,7 +129,7 @@ MUTANTS = (
      "if (b.count == batch_) [[unlikely]]\n      publish(g, b);\n",
      "if (b.count > batch_) [[unlikely]]\n      publish(g, b);\n", "unit/combine_counts", "*"),
     ("combine-osci-shared-batch-too-long", SHARED,
-     "if (place + 1 == batch_) g.open.ref() = nullptr;", "if (place == batch_) g.open.ref() = nullptr;",
+     "if (place + 1 == batch_) g.open.write_ref() = nullptr;", "if (place == batch_) g.open.write_ref() = nullptr;",
      "unit/combine_counts", "*"),
     ("combine-osci-last-exception-rethrown", OSCI,
      "if (first == nullptr) first = std::current_exception();", "first = std::current_exception();", "unit/osci",
@@ -130,10 +143,18 @@ MUTANTS = (
 
     # Tickets and posted requests.
     ("combine-ticket-of-another-thread", PLACES,
-     "return place != nullptr && place->part.get() == &part;", "return place != nullptr;", "unit/osci",
+     "return place != nullptr && place->part.read_ref() == &part;", "return place != nullptr;", "unit/osci",
      "a_ticket.belongs_to_its_thread"),
     ("combine-ticket-assigned-without-its-place", OSCI,
      "  std::swap(place_, other.place_);\n", "", "unit/combine_counts", "*"),
+    ("combine-ticket-with-its-result-refused-within-an-operation", OSCI,
+     "if (sync::innermost() != nullptr && !ready()) [[unlikely]]", "if (sync::innermost() != nullptr) [[unlikely]]",
+     "unit/osci", "a_ticket.is_not_awaited_within_an_operation_of_its_object"),
+    ("combine-post-overtaken-by-a-batch", OSCI,
+     "if (g.open != nullptr && g.open->posted + g.open->tickets != 0) publish_and_leave(g, *g.open);", "", "unit/osci",
+     "apply_batch.does_not_overtake_requests_that_were_posted"),
+    ("combine-thread-that-ends-serves-the-others", OSCI,
+     "      list_.serve_alone(own);\n", "      list_.serve(own);\n", "unit/thread_end", "posted_requests.of_a_thread*"),
     ("combine-post-overtaken-by-apply", OSCI,
      "if (g.open == nullptr && !this_fiber::has_siblings())", "if (!this_fiber::has_siblings())", "unit/osci",
      "post.is_executed_with_the_next_apply_at_flush_and_at_the_end"),
@@ -154,7 +175,8 @@ MUTANTS = (
     ("combine-psim-does-not-wait", PSIM,
      "    groups_.await_idle();\n", "", "unit/object_end", "psim.*"),
     ("combine-queue-does-not-wait-for-its-last-push", QUEUE,
-     "  pushes_.apply([](push_end&) noexcept {});\n", "", "unit/object_end",
+     "  detail::object_end::await_free(pushes_);  // a popped item does not imply that its push has left the other "
+     "end\n", "", "unit/object_end",
      "structures.may_be_destroyed_as_soon_as_an_item_has_come"),
 
     # Items of the queues and stacks: their order, and how each ends.
@@ -167,12 +189,15 @@ MUTANTS = (
      "if (!stack.drop_block()) return std::nullopt;", "return std::nullopt;", "unit/structures",
      "structure/osci_stack.keeps_its_order"),
     ("combine-stack-items-left-not-destroyed", STACK,
-     "if constexpr (!detail::item_words<T>::in_place)", "if constexpr (detail::item_words<T>::in_place)",
+     "      while (used != 0) detail::item_words<T>::drop(last->words[--used]);\n", "",
      "unit/structures", "structure/osci_stack.destroys_each_item_once"),
+    ("combine-queue-items-left-in-later-segments-not-destroyed", QUEUE,
+     "      taken = 0;\n    }\n    delete std::exchange(", "    }\n    delete std::exchange(",
+     "unit/structures", "structure/short_queue.destroys_each_item_once"),
     ("combine-popped-item-not-destroyed", BOXES,
-     "          from->item.ref().destroy();\n", "", "unit/structures", "structure/*.destroys_each_item_once"),
+     "          from->item.write_ref().destroy();\n", "", "unit/structures", "structure/*.destroys_each_item_once"),
     ("combine-refused-item-not-destroyed", BOXES,
-     "        made->item.ref().destroy();\n", "", "unit/combine_counts",
+     "        made->item.write_ref().destroy();\n", "", "unit/combine_counts",
      "structures.destroy_an_item_*"),
     ("combine-boxes-not-used-again", BOXES,
      "if (own.size() < most_kept)", "if (own.size() > most_kept)", "unit/combine_counts",
@@ -187,10 +212,11 @@ MUTANTS = (
     ("combine-psim-gives-up-after-one-attempt", PSIM,
      "attempts < 2;", "attempts < 1;", "unit/psim", "*a_crowd*/3x8_*:*a_crowd*/4x1_*"),
     ("combine-psim-results-in-reverse", PSIM,
-     "p.result[0] = there.first[i].get();", "p.result[0] = there.first[count - 1 - i].get();", "unit/psim",
+     "p.result[0] = there.first[i].read_ref();", "p.result[0] = there.first[count - 1 - i].read_ref();", "unit/psim",
      "*a_crowd*/1x20_*"),
     ("combine-psim-load-in-need-answers-one-word", PSIM,
-     "for (unsigned i = 0; i < state_words; ++i) to.first[i].ref() = words[i];", "to.first[0].ref() = words[0];",
+     "for (unsigned i = 0; i < state_words; ++i) to.first[i].write_ref() = words[i];",
+     "to.first[0].write_ref() = words[0];",
      "unit/psim", "psim.copies_whole_states"),
     ("combine-psim-try-load-never-fails", PSIM,
      "if (head_.load(std::memory_order_acquire) != head) return std::nullopt;", "", "unit/psim",
@@ -217,7 +243,8 @@ MUTANTS = (
     ("combine-psim-offers-of-one-thread-not-seen", NODES,
      "i <= market_.threads; ++i)", "i < market_.threads; ++i)", "unit/psim_structures", "memory.*"),
     ("combine-psim-vain-execution-loses-free-nodes", NODES,
-     "  first_taken_->next.ref() = free_;\n", "", "unit/psim_structures", "*serves_threads_that_come_and_go:memory.*"),
+     "  first_taken_->next.write_ref() = free_;\n", "",
+     "unit/psim_structures", "*serves_threads_that_come_and_go:memory.*"),
     ("combine-psim-stack-node-free-twice", PSIM_STACK,
      "return {item, detail::psim_popped::no_node};", "return {item, detail::word_of(old)};",
      "unit/combine_counts", "*"),

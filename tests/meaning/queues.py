@@ -3,14 +3,21 @@
 """Mutants of meaning of the queues, of waiting and of fibers: see mutants.py."""
 
 SPSC, SPMC, MPMC, LANES = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc", "lanes"))
-SHARED, SHARED_INFO, STATUS = (f"muster/queue/{part}.hpp" for part in ("shared", "shared_info", "status"))
-RING, EXCLUSIVE_USE, ITEM_ACCESS, OPERATIONS, WAIT_LIMIT, SHARED_RING = (
+SHARED, SHARED_BYTES, SHARED_INFO, STATUS = (
+    f"muster/queue/{part}.hpp" for part in ("shared", "shared_bytes", "shared_info", "status"))
+RING, EXCLUSIVE_USE, ITEM_ACCESS, OPERATIONS, WAIT_LIMIT, SHARED_RING, BYTE_ARENA = (
     f"muster/queue/detail/{part}.hpp"
-    for part in ("ring", "exclusive_use", "item_access", "operations", "wait_limit", "shared_ring"))
-WAIT, FUTEX, PARALLELISM, THREAD = (f"muster/base/{part}.hpp" for part in ("wait", "futex", "parallelism", "thread"))
-PROCESS, STACK_OVERFLOW = (f"muster/base/{part}.hpp" for part in ("process", "stack_overflow"))
-CARRIER, CONTEXT, FIBER, STACK, TEAM = (f"muster/fiber/{part}.hpp"
-                                        for part in ("carrier", "context", "fiber", "stack", "team"))
+    for part in ("ring", "exclusive_use", "item_access", "operations", "wait_limit", "shared_ring", "byte_arena"))
+SELECT, NOTIFY, ASYNC = (f"muster/queue/{part}.hpp" for part in ("select", "notify_fd", "async"))
+PARALLELISM = "muster/base/parallelism.hpp"
+EVENTCOUNT, LISTENERS = (f"muster/base/detail/{part}.hpp" for part in ("eventcount", "listeners"))
+MEMORY = "muster/base/memory_source.hpp"
+WAIT, FUTEX, THREAD, PROCESS, STACK_OVERFLOW, TIME_LIMIT = (
+    f"muster/base/detail/{part}.hpp"
+    for part in ("eventcount", "futex", "thread_state", "process", "stack_overflow", "time_limit"))
+AFTER_FORK = "muster/base/detail/after_fork.hpp"
+CARRIER, CONTEXT = "muster/fiber/detail/carrier.hpp", "muster/fiber/detail/context.hpp"
+FIBER, STACK, TEAM = (f"muster/fiber/{part}.hpp" for part in ("fiber", "stack", "team"))
 
 MUTANTS = (
     # name, header, before, after, test, cases of the test
@@ -44,6 +51,44 @@ MUTANTS = (
     ("queue-spmc-a-try-waits-for-room", SPMC,
      "count, false, [] {});", "count, true, [] {});", "unit/queue_basics", "*bulk_keeps_the_order*"),
 
+    # Several queues at once.
+    ("select-starts-at-the-first", SELECT,
+     "return static_cast<std::size_t>((state_ >> 32) * queues >> 32);", "return 0 * queues;",
+     "unit/queue_select", "*serves_every_queue*"),
+    ("select-ends-with-the-first-end", SELECT,
+     "if (!closed_[Index] && why_ != queue_status::busy) why_", "if (why_ != queue_status::busy) why_",
+     "unit/queue_select", "*ends_with_the_last*"),
+    ("select-sleeps-beside-a-queue-that-spins", SELECT,
+     "parks = (watch_of<Queues>::policy::parks && ...)", "parks = (watch_of<Queues>::policy::parks || ...)",
+     "unit/queue_select", "*different_policies*"),
+    ("select-does-not-hear-of-a-stop", SELECT,
+     "watch.events().wake_sleepers();", "static_cast<void>(watch);",
+     "unit/queue_select", "*ends_when_a_stop*"),
+
+    # Event loops and coroutines.
+    ("notify-stays-readable", NOTIFY, "if (settle()) signal_.clear();", "settle();",
+     "unit/queue_notify", "*signals_the_first_item*"),
+    ("notify-arms-though-there-is-an-item", NOTIFY, "{ return watch.ready(); }", "{ return watch.ready() && false; }",
+     "unit/queue_notify", "*signals_the_first_item*"),
+    ("notify-is-listed-after-its-end", NOTIFY, "~notifier() { settle(); }", "~notifier() = default;",
+     "unit/queue_notify", "*ends_while_it_is_armed"),
+    ("notify-of-a-child-clears-its-parents", NOTIFY, "~notifier() { settle(); }",
+     "~notifier() {\n    if (settle()) signal_.clear();\n  }",
+     "unit/queue_notify", "*in_a_child_process*"),
+    ("listeners-takers-first", LISTENERS, "{watchers_, takers_}", "{takers_, watchers_}",
+     "unit/queue_notify", "listeners.*"),
+    ("listeners-one-learns-of-the-end", EVENTCOUNT, "wake_bits(all_keys, detail::listeners::all)",
+     "wake_bits(all_keys, 1)", "unit/queue_async", "*and_all_at_the_end"),
+    ("listeners-hear-that-a-thread-stops-to-wait", EVENTCOUNT, "wake_bits(all_keys, 0)", "wake_bits(all_keys, 1)",
+     "unit/queue_notify", "*a_thread_stops_to_wait"),
+    ("async-does-not-resume-the-next", ASYNC,
+     "    if (more) events.notify_listeners();\n", "    static_cast<void>(more);\n",
+     "unit/queue_async", "*resumes_the_next*"),
+    ("async-is-listed-after-its-end", ASYNC, "    if (waits_)\n", "    if (waits_ && false)\n",
+     "unit/queue_async", "*a_suspended_coroutine_may_be_destroyed"),
+    ("async-drops-an-exception", ASYNC, "      self().failed(std::current_exception());\n", "      ended = true;\n",
+     "unit/queue_async", "*an_exception_of_a_move*"),
+
     # The queue of many producers and many consumers.
     ("queue-mpmc-old-gaps-make-room", MPMC,
      "if (!before(gap, head) && before(gap, rank)) end += step;", "if (before(gap, rank)) end += step;",
@@ -63,7 +108,7 @@ MUTANTS = (
      "if (door_.taken_.exchange(true, std::memory_order_relaxed)) fail", "if (door_.taken_.load()) fail",
      "unit/queue_misuse", "*a_second_producer_is_noticed"),
     ("queue-item-taken-and-not-destroyed", ITEM_ACCESS,
-     "  place.destroy();\n", "", "unit/queue_lifetime", "*results_own_their_item"),
+     "  place.destroy();\n  if constexpr", "  if constexpr", "unit/queue_lifetime", "*results_own_their_item"),
     ("queue-result-empty-and-no-exception", STATUS,
      "if (!has_value()) throw", "if (status_ == queue_status::closed) throw",
      "unit/queue_basics", "queue_result_test*"),
@@ -73,13 +118,60 @@ MUTANTS = (
      "for (; taken != count; ++taken) {", "for (; taken + 1 < count; ++taken) {",
      "unit/shared_queue", "*is_found_by_a_descriptor*"),
 
+    ("queue-consume-gives-the-cell-back-first", ITEM_ACCESS,
+     "  static_cast<void>(use(place.value));\n", "  release();\n  static_cast<void>(use(place.value));\n",
+     "unit/queue_consume", "*keeps_the_cell_until*"),
+    ("queue-consume-keeps-what-throws", ITEM_ACCESS,
+     "    place.destroy();\n    release();\n  });\n  static_cast<void>(use(place.value));\n",
+     "    static_cast<void>(release);\n  });\n  static_cast<void>(use(place.value));\n"
+     "  place.destroy();\n  release();\n",
+     "unit/queue_consume", "*removes_the_item_whose*"),
+    ("queue-consume-is-not-a-wait", SPSC,
+     "      if (const queue_status item = await_item(limit); item != queue_status::success) return item;\n    use(",
+     "      if (const queue_status item = find_item(); item != queue_status::success) return item;\n    use(",
+     "unit/queue_consume", "*is_woken_by*"),
+    ("queue-front-takes-the-item", SPSC,
+     "    return std::addressof(cells_[rank].write_ref().value);\n",
+     "    give_back(rank + 1);\n    return std::addressof(cells_[rank].write_ref().value);\n",
+     "unit/queue_consume", "queue_front.is_the_next*"),
+    ("queue-mpmc-consume-ignores-the-limit", MPMC,
+     "if (limit.none()) {\n      rank = take_ticket();", "if (true) {\n      rank = take_ticket();",
+     "unit/queue_consume", "*reports_what_a_pop_would"),
+    ("queue-lanes-consume-ignores-the-limit", LANES,
+     ("    if (!claim_here(rank)) [[unlikely]]\n      if (const queue_status claim = await_claim(limit, from,",),
+     ("    if (!claim_here(rank)) [[unlikely]]\n      if (const queue_status claim = await_claim({}, from,",),
+     "unit/queue_consume", "*reports_what_a_pop_would"),
+
+    ("queue-range-run-that-ends-early", OPERATIONS,
+     "if (run != uncounted_run || done != run) return sum;", "if (run != uncounted_run) return sum;",
+     "unit/queue_ranges", "*pushes_no_more*"),
+    ("queue-range-repeats-a-run", OPERATIONS,
+     "      first = std::move(next);\n", "", "unit/queue_ranges", "*pushes_ranges_of_every*"),
+    ("queue-pop-into-waits-again", OPERATIONS,
+     "std::exchange(waits, false)", "waits", "unit/queue_ranges", "*pops_into_ranges*"),
+
+    ("queue-memory-is-not-aligned", MEMORY,
+     "unsigned char* const array = first + (unit - reinterpret_cast<std::uintptr_t>(first) % unit) % unit;",
+     "unsigned char* const array = first;", "unit/queue_memory", "*comes_from*"),
+    ("queue-memory-returns-another-size", MEMORY,
+     "own{std::move(one), block, size};", "own{std::move(one), block, bytes};", "unit/queue_memory", "*comes_from*"),
+    ("queue-memory-is-too-small", MEMORY,
+     "sizeof(own) + unit - 1 + bytes;", "sizeof(own) + bytes;", "unit/queue_memory", "*comes_from*"),
+    ("queue-memory-of-lanes-is-new", LANES,
+     "        seats_(memory, ", "        seats_(memory_source(), ", "unit/queue_memory", "*comes_from*"),
+
+    ("queue-shared-consume-keeps-the-cell", SHARED,
+     "{ rings.release(seat, at, ring); }",
+     "{ static_cast<void>(&rings), static_cast<void>(seat), static_cast<void>(&at), static_cast<void>(ring); }",
+     "unit/shared_queue", "*an_item_can_be_used*"),
+
     # Lanes.
     ("queue-lanes-closed-before-close", LANES,
      "if (drained == used && all_closed) return", "if (drained == used) return",
      "unit/lanes", "*without_a_producer*"),
     ("queue-lanes-unused-ones-stay-open", LANES,
-     "for (const std::unique_ptr<lane>& each : lanes_) each->queue.close();",
-     "for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) lanes_[i]->queue.close();",
+     "for (lane& each : lanes_) each.queue.close();",
+     "for (std::size_t i = 0; i < used_.load(std::memory_order_relaxed); ++i) lanes_[i].queue.close();",
      "unit/lanes", "*without_a_producer*"),
     ("queue-lanes-size-without-the-last", LANES,
      "i < used_.load(std::memory_order_relaxed); ++i) items +=",
@@ -101,26 +193,40 @@ MUTANTS = (
      "s < f.seats; ++s) {\n    const auto& seat", "s + 1 < f.seats; ++s) {\n    const auto& seat",
      "unit/shared_queue", "shared_queue_errors.*"),
 
+    # Messages between processes.
+    ("bytes-arena-forgets-a-part-of-a-block", BYTE_ARENA,
+     "(bytes + unit - 1) / unit * unit;", "bytes / unit * unit;", "unit/shared_bytes", "byte_arena.never_gives*"),
+    ("bytes-arena-does-not-turn-back", BYTE_ARENA,
+     "    cursor_ = begin;\n    return false;", "    return false;",
+     "unit/shared_bytes", "byte_arena.passes_a_block*"),
+    ("bytes-producer-forgets-what-another-left", SHARED_BYTES,
+     "if (at.at >= first()) arena.adopt(at.at - first(), at.size, rank);",
+     "static_cast<void>(at), static_cast<void>(rank);",
+     "unit/shared_bytes", "*producers_follow_one_another*"),
+    ("bytes-place-is-believed", SHARED_BYTES,
+     "if (at.at > all || at.size > all - at.at) return {};", "static_cast<void>(all);",
+     "unit/shared_bytes", "*report_places_that_are_nonsense"),
+
     # The ends of a wait: a wake, a deadline, a stop request.
     ("wait-stop-is-taken-for-none", WAIT_LIMIT,
      "return stop != nullptr && stop->stop_requested(); }", "return stop != nullptr && !stop->stop_requested(); }",
      "unit/queue_waiting", "*a_waiting_consumer_gets_the_item"),
     ("wait-stop-wakes-one-key", WAIT_LIMIT,
-     "[&events] { events.wake_all(); }", "[&events] { events.wake(0); }",
+     "[&events] { events.wake_sleepers(); }", "[&events] { events.wake(0); }",
      "unit/queue_waiting", "*a_stop_request_ends_the_waiting"),
-    ("wait-slow-clock-is-asked-once", WAIT_LIMIT,
+    ("wait-slow-clock-is-asked-once", TIME_LIMIT,
      "if (!given_up(answer) || has_passed(when)) return answer;", "return answer;",
      "unit/time_points", "a_clock_of_its_own*"),
     ("wait-time-over-is-success", WAIT,
      "&& limit == until) return ready();", "&& limit == until) return true;",
-     "unit/base", "event_mask_test*time_ends_the_waiting"),
+     "unit/base", "eventcount_test*time_ends_the_waiting"),
     ("wait-time-over-is-found", CARRIER,
      "    one.waits = nullptr;\n", "    one.waits = nullptr;\n    one.was_ready = true;\n", "unit/waiting_fibers",
      "waiting_for_a_queue/*.with_a_limit"),
     ("wait-flag-is-raised-by-another", WAIT,
-     "return (before & flag_bit) == 0;", "return (before & flag_bit) != 0;", "unit/base", "event_mask_flags*"),
+     "return (before & flag_bit) == 0;", "return (before & flag_bit) != 0;", "unit/base", "eventcount_flags*"),
     ("wait-keys-run-into-the-flags", WAIT,
-     "return 1U << (key % keys);", "return 1U << key;", "unit/base", "event_mask_flags*"),
+     "return 1U << (key % keys);", "return 1U << key;", "unit/base", "eventcount_flags*"),
     ("wait-more-words-than-the-kernel-takes", FUTEX,
      "    if (count_ == most) overflown_ = true;\n    else words_[count_++] = one;",
      "    if (count_ != most) words_[count_++] = one;", "unit/waiting_fibers", "*too_many_words*"),
@@ -132,11 +238,11 @@ MUTANTS = (
     ("base-pinned-to-the-first-processor", PARALLELISM,
      "unsigned left = n % allowed;", "unsigned left = n / allowed;", "unit/base", "parallelism.*"),
     ("base-number-for-two-threads", THREAD,
-     "        free_[i] &= ~(std::uint64_t{1} << smallest);\n", "", "unit/thread_end", "thread_numbers*"),
+     "      here.free &= ~(std::uint64_t{1} << smallest);\n", "", "unit/thread_end", "thread_numbers*"),
     ("base-number-is-not-the-smallest", THREAD,
-     "std::countr_zero(free_[i])", "63 - std::countl_zero(free_[i])", "unit/thread_end", "thread_numbers*"),
+     "std::countr_zero(here.free)", "63 - std::countl_zero(here.free)", "unit/thread_end", "thread_numbers*"),
     ("base-tenure-never-ends", THREAD,
-     "    ++turns_[number];\n", "", "unit/combine_edges", "*counts_the_threads_that_use_the_object"),
+     "    ++here.turns[number % in_a_chunk];\n", "", "unit/combine_edges", "*counts_the_threads_that_use_the_object"),
     ("base-process-is-known-by-its-number", PROCESS,
      "return began == 0 || facts.began == began ? liveness::alive : liveness::dead;", "return liveness::alive;",
      "unit/shared_queue", "processes.are_distinguished_from_later_ones*"),
@@ -155,7 +261,9 @@ MUTANTS = (
      "if (!ordered) return false;", "static_cast<void>(ordered);",
      "unit/shared_queue_filter", "*leaves_the_end_of_close*"),
     ("shared-port-asks-again-behind-a-filter", SHARED,
-     "|| (now < 0 && generation_ == process_generation())", "", "unit/shared_queue_filter", "*opens_ports_when*"),
+     " || now < 0)", ")", "unit/shared_queue_filter", "*opens_ports_when*"),
+    ("shared-child-with-the-makers-number-is-the-maker", SHARED,
+     "generation_ == process_generation() && ", "", "unit/shared_queue_name_spaces", "*number*"),
     ("base-signal-stack-is-taken-away", STACK_OVERFLOW,
      "if (::sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;",
      "if (::sigaltstack(nullptr, &now) != 0) return;", "unit/stack_overflow", "*takes_no_signal_stack_away"),
@@ -171,7 +279,8 @@ MUTANTS = (
      "    fiber.next->before = &fiber;\n",
      "unit/fiber", "the_ring*"),
     ("fiber-exception-is-swallowed", CARRIER,
-     "fiber.error = caught();", "static_cast<void>(caught());", "unit/fiber", "exceptions.reach_join"),
+     "fiber.error = capture_exception();", "static_cast<void>(capture_exception());",
+     "unit/fiber", "exceptions.reach_join"),
     ("fiber-comes-back-without-its-exceptions", CARRIER,
      " || sync::innermost() != nullptr || to->keeps)", " || sync::innermost() != nullptr)",
      "unit/fiber", "exceptions.stay_with_their_fiber*"),
@@ -181,7 +290,8 @@ MUTANTS = (
      "  if (one.until != no_deadline && deadline_clock::now() >= one.until) return one.ready();\n", "",
      "unit/waiting_fibers", "*a_time_that_has_passed*"),
     ("fiber-thread-sleeps-past-a-deadline", CARRIER,
-     "    until = std::min(until, one->waits->until);\n", "",
+     "    one->waits->announce(words);\n    until = std::min(until, one->waits->until);\n",
+     "    one->waits->announce(words);\n",
      "unit/waiting_fibers", "*no_others_and_a_limit*"),
 
     # Stacks and teams of fibers.
@@ -194,7 +304,12 @@ MUTANTS = (
      "if (at == MAP_FAILED || (wanted.guard && ::mprotect(at, guard_of(wanted), PROT_NONE) != 0)) {",
      "if (at == MAP_FAILED) {", "unit/stack_overflow", "*by_a_frame_larger_than_a_page*"),
     ("fiber-team-throws-the-last", TEAM,
-     "if (first == nullptr) first = detail::caught();", "first = detail::caught();", "unit/fiber", "a_team.*"),
+     "if (first == nullptr) first = detail::capture_exception();", "first = detail::capture_exception();",
+     "unit/fiber", "a_team.*"),
     ("fiber-team-without-fibers", TEAM,
      "if (options.carriers == 0 || options.fibers == 0)", "if (options.carriers == 0)", "unit/fiber", "bad_input.*"),
+    ("stacks-of-the-parent-stay-locked", AFTER_FORK, "    std::construct_at(&one);\n", "", "unit/places",
+     "*child_processes*"),
+    ("fiber-asks-too-early-if-all-are-done", CARRIER, "MUSTER_CHECK(done || !last,", "MUSTER_CHECK(done,", "unit/fiber",
+     "fibers.*of_other_keys*"),
 )

@@ -3,8 +3,8 @@
 """Mutants of meaning of sandboxes: see mutants.py."""
 
 BROKER, POLICY = "muster/syscall/broker.hpp", "muster/syscall/policy.hpp"
-CALLS, DATA, DECODE, HANDLES = (f"muster/syscall/detail/{name}.hpp" for name in (
-    "allowed_calls", "client_data", "decode", "handle_table"))
+CALLS, DATA, DECODE, HANDLES, LAUNCH, NURSERY = (f"muster/syscall/detail/{name}.hpp" for name in (
+    "allowed_calls", "client_data", "decode", "handle_table", "launch", "nursery"))
 
 # A broker that could read a request again: where the cells are.
 CELLS = ("  const bool kills_;\n", "  const arena_plan::cell* const again_;\n  const bool kills_;\n")
@@ -70,4 +70,21 @@ MUTANTS = (
     ("syscall-broker-counts-no-refusals", BROKER,
      "      counters::add(own.refusals, 1);\n", "      counters::add(own.refusals, 0);\n",
      "unit/broker", "*refuses_other_paths"),
+
+    # Processes that a zygote has prepared.
+    ("syscall-nursery-gives-a-spare-of-another-kind", NURSERY,
+     "if (!plan.is_like(spares_[i].plan)) continue;", "", "unit/sandbox", "*that_the_zygote_has_prepared"),
+    ("syscall-nursery-keeps-spares-of-another-kind", NURSERY,
+     "if (want_spares_) drop_spares_unlike(plan);", "", "unit/sandbox", "*the_kind_that_is_ordered_now"),
+    ("syscall-nursery-one-spare-too-many", NURSERY,
+     "spares_.size() < most_spares_", "spares_.size() <= most_spares_",
+     "unit/sandbox", "*a_zygote_that_prepares_none"),
+    ("syscall-nursery-an-arena-of-its-own", NURSERY,
+     "MAP_SHARED | MAP_FIXED", "MAP_PRIVATE | MAP_FIXED", "unit/sandbox", "*that_the_zygote_has_prepared"),
+    ("syscall-nursery-tells-no-status", NURSERY,
+     "news.known = ::wait4(", "news.known = -2 == ::wait4(", "unit/sandbox", "*by_a_zygote"),
+    ("syscall-launch-name-spaces-make-no-kind", LAUNCH,
+     " &&\n           name_spaces == other.name_spaces;", ";", "unit/sandbox", "*that_the_zygote_has_prepared"),
+    ("syscall-launch-memory-makes-no-kind", LAUNCH,
+     "(memory_bytes != 0) == (other.memory_bytes != 0) && ", "", "unit/sandbox", "*that_the_zygote_has_prepared"),
 )

@@ -31,7 +31,8 @@ def main() -> int:
 
 def look(command: list[str], header: Path) -> int:
     # The headers are compiled once. Both compilers look for the outcome under this name.
-    header.write_text("#include <muster/combine.hpp>\n#include <muster/fork.hpp>\n", encoding="utf-8")
+    parts = ("combine", "fork", "queue")
+    header.write_text("".join(f"#include <muster/{part}.hpp>\n" for part in parts), encoding="utf-8")
     subprocess.run([*command, "-x", "c++-header", str(header), "-o", f"{header}.gch"], check=True)
     command += ["-fsyntax-only", "-include", str(header)]
     text = SOURCE.read_text(encoding="utf-8")

@@ -4,7 +4,7 @@
 // The checker's own test: it finds the bugs of programs with known bugs and nothing in the same programs without them;
 // the number of its executions; and its answers to bad input. litmus_test.cpp tests its memory model.
 #include <gtest/gtest.h>
-#include <muster/base/wait.hpp>
+#include <muster/base/detail/siblings.hpp>
 
 #include "checker/explore.hpp"
 
@@ -37,9 +37,9 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 void hand_over(std::memory_order publish, std::memory_order look) {
   sync::cell<int> item(0);
   sync::atomic<bool> there{false};
-  parallel([&] { item.ref() = 7, there.store(true, publish); },
+  parallel([&] { item.write_ref() = 7, there.store(true, publish); },
            [&] {
-             if (there.load(look)) require(item.get() == 7, "another value");
+             if (there.load(look)) require(item.read_ref() == 7, "another value");
            });
 }
 
@@ -52,7 +52,7 @@ TEST(a_data_race, between_a_write_and_a_read) {
 TEST(a_data_race, between_two_writes) {
   EXPECT_FINDS("data race: two threads write", [] {
     sync::cell<int> item(0);
-    parallel([&] { item.ref() = 1; }, [&] { item.ref() = 2; });
+    parallel([&] { item.write_ref() = 1; }, [&] { item.write_ref() = 2; });
   });
 }
 
@@ -67,7 +67,7 @@ TEST(a_bad_address, is_a_failure_of_its_execution) {
 TEST(two_reads, are_no_race) {
   EXPECT_EQ(found([] {
               sync::cell<int> item(3);
-              parallel([&] { require(item.get() == 3, "3"); }, [&] { require(item.get() == 3, "3"); });
+              parallel([&] { require(item.read_ref() == 3, "3"); }, [&] { require(item.read_ref() == 3, "3"); });
             }),
             "");
 }
@@ -149,11 +149,11 @@ TEST(a_cell_in_freed_memory, is_found) {
   EXPECT_FINDS("after its end", [] {
     auto* const item = new sync::cell<int>(0);
     end_of(item);
-    item->get();
+    item->read_ref();
   });
   EXPECT_FINDS("data race", [] {
     auto* const item = new sync::cell<int>(0);
-    parallel([=] { item->get(); }, [=] { delete item; });
+    parallel([=] { item->read_ref(); }, [=] { delete item; });
   });
 }
 

@@ -16,7 +16,7 @@ using namespace muster_model_test;
 
 const std::vector<survivor> survivors = {
     {"osci::make_node: fetch_add skipped", true, "nodes share a key: superfluous wakes"},
-    {"osci_shared::open_fat: fetch_add skipped", true, "nodes share a key: superfluous wakes"},
+    {"osci_shared::open_batch: fetch_add skipped", true, "nodes share a key: superfluous wakes"},
     {"thread_places::place_of_number: load repeated", true, "the exchange decides between threads that find no block"},
     {"thread_places::make_or_take_over: compare_exchange release -> relaxed #1", true,
      "for threads that take places over, and there is room for all"},

@@ -39,6 +39,7 @@ inline const std::vector<combine_row> combine_table = {
     {"osci detached", 1, "submit*3 get*3 | apply", 2, 1},
     {"osci detached", 9, "post flush | apply*2", 2, 2},
     {"osci detached", 1, "post*3 flush | apply | post flush", 1, 1},
+    {"osci detached", 9, "post batch*4 | apply", 1, 1},
     {"osci detached", 9, "submit post flush get apply | submit*2 get*2", 2, 1},
     {"osci detached", 9, "post apply | large | submit get", 1, 1},
     {"cc_synch", 9, "apply*2 | apply", 2, 2},

@@ -8,8 +8,12 @@
 //             every number comes out once.
 // Mutants     every operation of the queue on what its ends share is changed, and some program notices.
 #include <gtest/gtest.h>
+#include <muster/combine/cc_synch.hpp>
 #include <muster/combine/combining_queue.hpp>
 #include <muster/combine/combining_stack.hpp>
+#include <muster/combine/flat_combining.hpp>
+#include <muster/combine/osci.hpp>
+#include <muster/combine/osci_shared.hpp>
 
 #include "../../bench/baselines/combining/clh.hpp"
 #include "expect_right.hpp"
@@ -18,8 +22,10 @@
 
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -76,6 +82,34 @@ const std::vector<script> long_scripts = {{"", {"uuuuuuu", "ooooooo"}}, {"uuuu",
 TYPED_TEST(combining_structures, segments_go_round) {
   for (const auto how : {mm::strategy::random, mm::strategy::priorities})
     for (const script& s : long_scripts) this->search({.how = how, .executions = 5000, .depth = 4}, s);
+}
+
+/// A thread pushes one item, and the thread that pops it destroys the queue.
+template <template <class...> class Combining>
+void expect_to_end_when_its_item_has_come(const std::string& name, const mm::limits& within) {
+  using ending = muster::combining_queue<number, Combining, 2>;
+  expect_right(within, name + ": push | pop, destroy", [] {
+    std::optional<ending> object(std::in_place, muster::combine_options{.threads = 2});
+    const unsigned pushing = mm::spawn([&] { object->push(7); });
+    std::optional<number> item = object->pop();
+    const bool early = item.has_value();  // the push may not have returned
+    if (!early) {
+      mm::join(pushing);
+      item = object->pop();
+    }
+    object.reset();
+    mm::require(item == number{7}, "the item has not come out");
+    if (early) mm::join(pushing);
+  });
+}
+
+TEST(combining_queue, ends_when_its_last_item_has_come) {
+  const mm::limits within{.preemptions = 2, .stale = 1};
+  expect_to_end_when_its_item_has_come<muster::bench::clh>("clh", within);
+  expect_to_end_when_its_item_has_come<muster::osci>("osci", within);
+  expect_to_end_when_its_item_has_come<muster::osci_shared>("osci_shared", within);
+  expect_to_end_when_its_item_has_come<muster::cc_synch>("cc_synch", within);
+  expect_to_end_when_its_item_has_come<muster::flat_combining>("flat_combining", within);
 }
 
 TEST(mutants, of_the_queue_are_noticed_or_explained) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The doorbell between a sandbox's sides under the checker: a ring after an event wakes every thread that waits for it,
-// with both kinds of fence; and a hostile write to the doorbell's words delays no waiter past its deadline.
+// and a hostile write to the doorbell's words delays no waiter past its deadline.
 #include <gtest/gtest.h>
 #include <muster/fiber.hpp>
 #include <muster/syscall/detail/doorbell.hpp>
@@ -22,55 +22,51 @@ namespace {
 using namespace muster_model_test;
 namespace sync = muster::sync;
 constexpr auto relaxed = std::memory_order_relaxed;
-using muster::detail::bell;
 using muster::detail::doorbell;
-
-bool asymmetric() { return sync::asymmetric_fences(muster::futex_scope::shared); }
+using muster::detail::spin_extension;
 
 /// Something that happens, and a wait for it without end.
 class event {
  public:
-  explicit event(const bell& by) : by_(by) {}
+  explicit event(doorbell& by) : by_(by) {}
   void happen() {
     happened_.store(1, relaxed);
     by_.ring();
   }
   void await() {
-    mm::require(by_.await<muster::wait::park>([this] { return happened_.load(relaxed) == 1; }, muster::no_deadline),
+    mm::require(by_.await<muster::wait::park>(
+                    longer_, [this] { return happened_.load(relaxed) == 1; }, muster::no_deadline),
                 "a wait without an end has ended");
   }
 
  private:
-  const bell& by_;
+  doorbell& by_;
+  spin_extension longer_;
   sync::atomic<unsigned> happened_{0};
 };
 
 void one_waits() {
-  doorbell shared;
-  const bell by(shared, asymmetric());
+  doorbell by;
   event one(by);
   mm::parallel([&] { one.happen(); }, [&] { one.await(); });
 }
 
 void two_wait() {
-  doorbell shared;
-  const bell by(shared, asymmetric());
+  doorbell by;
   event one(by);
   mm::parallel([&] { one.happen(); }, [&] { one.await(); }, [&] { one.await(); });
 }
 
 /// One rings for the one, another for the other; each may clear what was set for the other's.
 void two_ring_for_two() {
-  doorbell shared;
-  const bell by(shared, asymmetric());
+  doorbell by;
   event one(by), other(by);
   mm::parallel([&] { one.happen(); }, [&] { other.happen(); }, [&] { one.await(); }, [&] { other.await(); });
 }
 
 /// One after the other: the second event may find that the first ring has cleared the word.
 void two_events() {
-  doorbell shared;
-  const bell by(shared, asymmetric());
+  doorbell by;
   event one(by), other(by);
   mm::parallel(
       [&] {
@@ -81,8 +77,7 @@ void two_events() {
 }
 
 void fibers_wait() {
-  doorbell shared;
-  const bell by(shared, asymmetric());
+  doorbell by;
   event one(by), other(by);
   mm::parallel(
       [&] {
@@ -97,22 +92,22 @@ void fibers_wait() {
 
 /// A hostile thread writes the words, which prevents wakes. The waiters return all the same.
 void words_that_change() {
-  doorbell shared;
-  const bell by(shared, asymmetric());
+  doorbell by;
   sync::atomic<unsigned> happened{0};
   mm::parallel(
       [&] {
-        shared.asleep.store(0, relaxed);
-        shared.rings.store(7, relaxed);
-        shared.rings.store(0, relaxed);
+        by.asleep.store(0, relaxed);
+        by.rings.store(7, relaxed);
+        by.rings.store(0, relaxed);
       },
       [&] {
         happened.store(1, relaxed);
         by.ring();
       },
       [&] {
-        by.await<muster::wait::park>([&] { return happened.load(relaxed) == 1; },
-                                     muster::deadline_clock::now() + std::chrono::hours(1));
+        spin_extension longer;
+        by.await<muster::wait::park>(
+            longer, [&] { return happened.load(relaxed) == 1; }, muster::deadline_clock::now() + std::chrono::hours(1));
       });
 }
 
@@ -145,12 +140,8 @@ class doorbell_model : public ::testing::TestWithParam<row> {
 
 TEST_P(doorbell_model, is_heard) {
   const row& r = GetParam();
-  for (const bool asymmetric : {true, false}) {
-    mm::settings().asymmetric_fences = asymmetric;
-    expect_right(r.within, r.name, r.run);
-    expect_right(mm::limits{.how = mm::strategy::priorities, .executions = 10'000, .depth = 4}, r.name, r.run);
-  }
-  mm::settings().asymmetric_fences = true;
+  expect_right(r.within, r.name, r.run);
+  expect_right(mm::limits{.how = mm::strategy::priorities, .executions = 10'000, .depth = 4}, r.name, r.run);
 }
 
 INSTANTIATE_TEST_SUITE_P(of, doorbell_model, ::testing::ValuesIn(programs),
@@ -159,13 +150,10 @@ INSTANTIATE_TEST_SUITE_P(of, doorbell_model, ::testing::ValuesIn(programs),
 TEST(doorbell_mutants, are_noticed_or_explained) {
   prepare();
   mutant_search search;
-  for (const row& r : programs)
-    for (const bool asymmetric : {true, false})
-      search.programs.push_back(
-          {r.name + std::string(asymmetric ? "" : ", without the asymmetric fence"), asymmetric, r.run, {}});
-  search.survivors = {{"bell::wake: store skipped #1", true, "a word that stays set costs superfluous wakes"}};
+  for (const row& r : programs) search.programs.push_back({r.name, true, r.run, {}});
+  search.survivors = {{"doorbell::wake: store skipped #1", true, "a word that stays set costs superfluous wakes"}};
   search.files = {"detail/doorbell"};
-  search.prefix = "bell";
+  search.prefix = "doorbell";
   search.run();
 }
 

@@ -9,9 +9,7 @@
 #include <muster/fiber.hpp>
 #include <muster/queue.hpp>
 
-#include "checker/explore.hpp"
-#include "expect_right.hpp"
-#include "mutant_search.hpp"
+#include "small_waits.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -25,33 +23,26 @@
 namespace {
 
 using namespace muster_model_test;
-using muster::event_mask;
+using muster::eventcount;
 using muster::fiber;
 namespace sync = muster::sync;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-/// Looks once before the thread sleeps.
-struct hasty {
-  static constexpr bool parks = true;
-  static constexpr unsigned pauses = 1;
-  static constexpr unsigned yields = 0;
-};
-
 /// An event that happens once, and its waiters.
 class event {
  public:
-  event(event_mask& mask, std::uint32_t key) : mask_(mask), key_(key) {}
+  event(eventcount& mask, std::uint32_t key) : mask_(mask), key_(key) {}
 
   void happens() {
-    what_.ref() = 7;
+    what_.write_ref() = 7;
     happened_.store(1, std::memory_order_release);
-    if (mask_.after_event(event_mask::bit(key_)) != 0) mask_.wake(key_);
+    if (mask_.waiters_after_event(eventcount::bit(key_)) != 0) mask_.wake(key_);
   }
   void await() {
     mm::require(mask_.await<hasty>(
                     key_, [this] { return happened_.load(relaxed) == 1; }, muster::no_deadline),
                 "a wait without a limit has come to it");
-    mm::require(happened_.load(std::memory_order_acquire) == 1 && what_.get() == 7, "a wait has ended too early");
+    mm::require(happened_.load(std::memory_order_acquire) == 1 && what_.read_ref() == 7, "a wait has ended too early");
   }
   /// Returns true if it happened in time.
   bool await_for_a_while() {
@@ -60,7 +51,7 @@ class event {
   }
 
  private:
-  event_mask& mask_;
+  eventcount& mask_;
   const std::uint32_t key_;
   sync::atomic<unsigned> happened_{0};
   sync::cell<unsigned> what_{0U};
@@ -69,10 +60,10 @@ class event {
 /// Tokens, each of which one waiter takes: their maker wakes one.
 class tokens {
  public:
-  explicit tokens(event_mask& mask) : mask_(mask) {}
+  explicit tokens(eventcount& mask) : mask_(mask) {}
   void give() {
     left_.fetch_add(1, std::memory_order_release);
-    if (mask_.after_event(event_mask::bit(0)) != 0) mask_.wake_one(0);
+    if (mask_.waiters_after_event(eventcount::bit(0)) != 0) mask_.wake_one(0);
   }
   void take() {
     for (;;) {
@@ -83,25 +74,25 @@ class tokens {
   }
 
  private:
-  event_mask& mask_;
+  eventcount& mask_;
   sync::atomic<unsigned> left_{0};
 };
 
 void two_words() {
-  event_mask first, second;
+  eventcount first, second;
   event a(first, 0), b(second, 0);
   mm::parallel([&] { fiber one([&] { a.await(); }), two([&] { b.await(); }); }, [&] { a.happens(); },
                [&] { b.happens(); });
 }
 
 void two_keys() {
-  event_mask mask;
+  eventcount mask;
   event a(mask, 0), b(mask, 1);
   mm::parallel([&] { fiber one([&] { a.await(); }), two([&] { b.await(); }); }, [&] { a.happens(), b.happens(); });
 }
 
 void a_fiber_and_a_thread() {
-  event_mask mask;
+  eventcount mask;
   event a(mask, 0), b(mask, 1);
   mm::parallel(
       [&] {
@@ -112,13 +103,13 @@ void a_fiber_and_a_thread() {
 }
 
 void one_wakes_the_other() {
-  event_mask mask, another;
+  eventcount mask, another;
   event a(mask, 0), b(another, 0);
   mm::parallel([&] { fiber one([&] { a.await(), b.happens(); }), two([&] { b.await(); }); }, [&] { a.happens(); });
 }
 
 void a_waiter_that_is_late() {
-  event_mask mask, another;
+  eventcount mask, another;
   event a(mask, 0), b(another, 0);
   mm::parallel(
       [&] {
@@ -132,7 +123,7 @@ void a_waiter_that_is_late() {
 
 // The wake of one sleeper must not be lost in a thread that sleeps for another key of the same mask.
 void one_is_woken() {
-  event_mask mask, another;
+  eventcount mask, another;
   tokens all(mask);
   event a(mask, 1), b(another, 0);
   mm::parallel([&] { fiber one([&] { a.await(); }), two([&] { b.await(); }); }, [&] { all.take(); },
@@ -140,7 +131,7 @@ void one_is_woken() {
 }
 
 void two_take_tokens() {
-  event_mask mask;
+  eventcount mask;
   tokens all(mask);
   mm::parallel([&] { fiber one([&] { all.take(); }), two([&] { all.take(); }); }, [&] { all.take(); },
                [&] { all.give(), all.give(), all.give(); });
@@ -148,7 +139,7 @@ void two_take_tokens() {
 
 // A fiber ends while all the others wait.
 void the_end_of_a_fiber() {
-  event_mask mask, another;
+  eventcount mask, another;
   event a(mask, 0), b(another, 0);
   mm::parallel([&] { fiber one([&] { a.await(); }), two([&] { b.await(); }), three([] {}); }, [&] { a.happens(); },
                [&] { b.happens(); });
@@ -190,12 +181,8 @@ void room() {
   mm::require(sum.load(relaxed) == 7, "another item");
 }
 
-using spsc = muster::spsc_queue<int, muster::layout::packed, hasty>;
-using mpmc = muster::mpmc_queue<int, muster::layout::packed, hasty>;
-using lane = muster::lanes<int, muster::layout::packed, hasty>;
-
 void of_lanes() {
-  lane items(2, {.producers = 2, .threads = 4, .cells = 0, .first_rank = 0});
+  lanes items(2, {.producers = 2, .threads = 4, .cells = 0, .first_rank = 0});
   auto first = items.producer(), second = items.producer();
   mm::parallel(
       [&] {
@@ -236,13 +223,7 @@ void one_runs_while_the_other_waits() {
   mm::require(object.apply([](int& s) { return s; }) == 63, "an addition is lost");
 }
 
-struct row {
-  const char* name;
-  void (*run)();
-  search_bounds within;
-};
-
-const row table[] = {
+const waiting_program table[] = {
     {"two_words", two_words, {1, 1}},
     {"two_keys", two_keys, {2, 1}},
     {"a_fiber_and_a_thread", a_fiber_and_a_thread, {1, 1}},
@@ -261,40 +242,22 @@ const row table[] = {
     {"one_role_for_two_fibers_of_osci_shared", one_role_for_two_fibers<muster::osci_shared>, {1, 1}},
 };
 
-/// An execution frees its blocks when it ends, so what fibers leave for later ones is allocated before.
-void prepare() {
-  muster::stack_overflow::watch();
-  muster::stack_memory stacks[8];
-  for (auto& one : stacks) one = muster::stack_pool::shared().take({});
-  for (const auto& one : stacks) muster::stack_pool::shared().give_back(one);
-}
-
-class fiber_wait_model : public ::testing::TestWithParam<row> {
+class fiber_wait_model : public ::testing::TestWithParam<waiting_program> {
  protected:
-  void SetUp() override { prepare(); }
+  void SetUp() override { prepare_fibers(); }
 };
 
-TEST_P(fiber_wait_model, wakes_every_waiter) {
-  const row& r = GetParam();
-  for (const bool asymmetric : {true, false}) {
-    mm::settings().asymmetric_fences = asymmetric;
-    expect_right(r.within, r.name, r.run);
-    expect_right(mm::limits{.how = mm::strategy::priorities, .executions = 20'000, .depth = 4}, r.name, r.run);
-  }
-}
+TEST_P(fiber_wait_model, wakes_every_waiter) { expect_right_with_any_fences(GetParam(), 20'000); }
 
 INSTANTIATE_TEST_SUITE_P(programs, fiber_wait_model, ::testing::ValuesIn(table),
                          [](const auto& at) { return std::string(at.param.name); });
 
 // Of the thread that sleeps for its fibers; those of waking are changed with the queues'.
 TEST(fiber_wait_mutants, are_noticed_or_explained) {
-  prepare();
+  prepare_fibers();
   mutant_search search;
-  for (const row& r : table)
-    for (const bool asymmetric : {true, false})
-      search.programs.push_back(
-          {r.name + std::string(asymmetric ? "" : ", without the asymmetric fence"), asymmetric, r.run, {}});
-  search.files = {"fiber/carrier"};
+  add_with_any_fences(search, table);
+  search.files = {"detail/carrier", "detail/wait_any"};
   search.prefix = "";
   search.run();
 }

@@ -39,7 +39,7 @@ class as_queue {
 
   queue_status try_push(item&& value) {
     const auto number = static_cast<std::uint32_t>(value.value());
-    block(number).ref() = item(value.value());
+    block(number).write_ref() = item(value.value());
     if (!fifo_.try_push(number)) return queue_status::full;
     value = item();
     return queue_status::success;
@@ -47,7 +47,7 @@ class as_queue {
   muster::queue_result<item> try_pop() {
     std::uint32_t number = 0;
     if (!fifo_.try_pop(number)) return queue_status::empty;
-    return muster::queue_result<item>(std::in_place, std::exchange(block(number).ref(), item()));
+    return muster::queue_result<item>(std::in_place, std::exchange(block(number).write_ref(), item()));
   }
   void check() const {}
 
@@ -116,7 +116,9 @@ std::function<void()> make_program(const row& r) {
 }
 
 template <unsigned Size>
-using ours = muster::gpu::fifo<Size>;
+struct ours : muster::gpu::fifo<Size> {
+  explicit ours(std::uint32_t first) { this->start(Size, first); }
+};
 template <unsigned Size>
 using as_printed = printed::fifo<Size, false>;
 template <unsigned Size>

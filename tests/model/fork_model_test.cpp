@@ -59,8 +59,8 @@ class game {
     while (asleep_.anyone()) asleep_.wake_one();
     for (const unsigned t : threads) mm::join(t);
     for (std::size_t i = 0; i < script_.tree.size(); ++i)
-      if (script_.tree[i] != '(' && script_.tree[i] != ')' && leaves_[i]->executions.get() != 1)
-        fail("a leaf has been executed " + std::to_string(leaves_[i]->executions.get()) + " times");
+      if (script_.tree[i] != '(' && script_.tree[i] != ')' && leaves_[i]->executions.read_ref() != 1)
+        fail("a leaf has been executed " + std::to_string(leaves_[i]->executions.read_ref()) + " times");
   }
 
  private:
@@ -85,9 +85,9 @@ class game {
   /// By the owner.
   void execute(std::size_t at) {
     if (script_.tree[at] != '(') {
-      leaves_[at]->executions.ref() += 1;
+      leaves_[at]->executions.write_ref() += 1;
       if (script_.tree[at] == 'w') wait_for_thief();
-      if (script_.tree[at] == 'a') deque_.tasks().ask();
+      if (script_.tree[at] == 'a') deque_.tasks().request_work();
       while (script_.tree[at] == 'l' && stolen_.load(std::memory_order_relaxed) == 0) sync::yield();
       return;
     }
@@ -120,7 +120,7 @@ class game {
   }
   void executed_by_thief(std::size_t at) {
     if (script_.tree[at] != '(') {
-      leaves_[at]->executions.ref() += 1;
+      leaves_[at]->executions.write_ref() += 1;
     } else {
       executed_by_thief(at + 1);
       executed_by_thief(end_of(at + 1));
@@ -130,7 +130,7 @@ class game {
   /// Answers requests until something has been stolen.
   void wait_for_thief() {
     while (stolen_.load(std::memory_order_relaxed) == 0) {
-      if (!deque_.tasks().is_asked()) {
+      if (!deque_.tasks().work_requested()) {
         sync::yield();
         continue;
       }
@@ -156,9 +156,9 @@ class game {
   void steal(unsigned self, const std::string& commands) {
     for (const char c : commands) switch (c) {
         case 's': finish(steal_any(self)); break;
-        case 'a': deque_.tasks().ask(); break;
+        case 'a': deque_.tasks().request_work(); break;
         case 'u':
-          deque_.answer_for_owner();
+          deque_.publish_for_owner();
           finish(steal_any(self));
           break;
         case 'z': steal_or_sleep(self); break;
@@ -172,9 +172,9 @@ class game {
         sync::yield();
       }
       asleep_.announce(places_[self]);
-      deque_.tasks().ask();
+      deque_.tasks().request_work();
       sync::heavy_fence();
-      if (deque_.has_records()) deque_.answer_for_owner();
+      if (deque_.may_have_more()) deque_.publish_for_owner();
       if (deque_.tasks().offers() || over_.load(std::memory_order_relaxed) != 0) {
         asleep_.withdraw(places_[self]);
       } else {
@@ -234,14 +234,14 @@ class leapfrog {
     mm::join(other);
     if (far_) mm::join(third);
     for (const auto& one : executions_)
-      if (one.get() > 1) mm::engine::running().fail("executed twice");
-    if (executions_[0].get() != 1 || executions_[2].get() != 1) mm::engine::running().fail("not executed");
+      if (one.read_ref() > 1) mm::engine::running().fail("executed twice");
+    if (executions_[0].read_ref() != 1 || executions_[2].read_ref() != 1) mm::engine::running().fail("not executed");
   }
 
  private:
   struct half : task {
     half(sync::cell<unsigned>& count, bool stolen) : executions(count), of_stolen(stolen) {}
-    void executed() { executions.ref() += 1; }
+    void executed() { executions.write_ref() += 1; }
     static completion_count* run_alone(task& r) noexcept {
       static_cast<half&>(r).executed();
       return nullptr;
@@ -288,7 +288,7 @@ void keep_two(bool owner_helps, bool looks_again) {
     kept(completion_count& c, sync::cell<unsigned>& n) : open(&c), count(&n) {}
     static completion_count* run_taken(task& r) noexcept {
       auto& here = static_cast<kept&>(r);
-      here.count->ref() += 1;
+      here.count->write_ref() += 1;
       return here.open;
     }
     completion_count* open;
@@ -323,7 +323,7 @@ void keep_two(bool owner_helps, bool looks_again) {
       sync::yield();
     }
   if (!open->all_ended() && open->may_sleep() && (!looks_again || !open->withdraw() || open->may_sleep())) place.park();
-  if (counts[0].get() != 1 || counts[1].get() != 1) mm::engine::running().fail("not executed once");
+  if (counts[0].read_ref() != 1 || counts[1].read_ref() != 1) mm::engine::running().fail("not executed once");
   open.reset();
   for (const unsigned t : thieves) mm::join(t);
 }
@@ -429,7 +429,7 @@ TEST(mutants, are_noticed_or_explained) {
   search.prefix = "";
   search.executions = 512;
   search.survivors = {
-      {"watermark_engine::answer_for_owner: load repeated", true, "reads what has_records() has just read"},
+      {"watermark_engine::publish_for_owner: load repeated", true, "reads what may_have_more() has just read"},
       {"watermark_engine::depth: load repeated", true, "the owner reads what it has written"},
   };
   search.needles = {{"steal_list::clear_request: fence seq_cst", lost},

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The forks of a thread that are found on its stack, under the checker: one owner that forks and joins on a stack on
-// paper (paper_stack.hpp), thieves that steal, ask, stop the owner by signals, sleep and are woken. Every half of every
-// fork must be executed once, and what it has written must be seen after the join.
+// The forks of a thread that are found on its stack, under the checker: one owner that forks and joins on a
+// modelled stack, thieves that steal, request work, interrupt the owner by signals, sleep and are woken. Every half of
+// every fork must be executed once, and what it has written must be seen after the join.
 //
 // Mutants     every operation on what threads share is changed, and some program notices.
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "checker/explore.hpp"
 #include "expect_right.hpp"
+#include "modelled_stack.hpp"
 #include "mutant_search.hpp"
-#include "paper_stack.hpp"
 
 #include <functional>
 #include <memory>
@@ -25,7 +25,7 @@ namespace mm = muster_model;
 using namespace muster_model_test;
 using muster::detail::idle_workers;
 using muster::detail::parker;
-using engine = muster::detail::barrier_engine<paper_stack>;
+using engine = muster::detail::barrier_engine<modelled_stack>;
 static_assert(muster::detail::worker_engine<engine>);
 
 /// The owner executes trees, one after another. A tree is '(' first half second half ')', or a leaf: '.'; 'w' forks
@@ -52,12 +52,12 @@ class game {
   void play() {
     std::vector<unsigned> threads;
     stack_.refusals = script_.refusals;
-    deque_.begin_on_stack(this);
+    deque_.begin(this);
     for (unsigned t = 0; t < script_.thieves.size(); ++t)
       threads.push_back(mm::spawn([this, t] { steal(t + 1, script_.thieves[t]); }));
-    deque_.runs(true);
+    deque_.set_running(true);
     for (std::size_t at = 0; at < script_.tree.size(); at = end_of(at)) execute(at);
-    deque_.runs(false);
+    deque_.set_running(false);
     deque_.check();
     // Wakes thieves whose task never came.
     over_.store(1, std::memory_order_relaxed);
@@ -66,7 +66,7 @@ class game {
     for (const unsigned t : threads) mm::join(t);
     paper::end();
     for (std::size_t i = 0; i < script_.tree.size(); ++i)
-      if (const unsigned many = leaves_[i]->executions.get();
+      if (const unsigned many = leaves_[i]->executions.read_ref();
           script_.tree[i] != '(' && script_.tree[i] != ')' && many != 1 && (many != 0 || !leaves_[i]->may_be_left))
         fail("a leaf has been executed " + std::to_string(many) + " times");
   }
@@ -90,10 +90,10 @@ class game {
   void execute(std::size_t at) {
     const char what = script_.tree[at];
     if (what == '(') return fork([&] { execute(at + 1); }, end_of(at + 1));
-    leaves_[at]->executions.ref() += 1;
+    leaves_[at]->executions.write_ref() += 1;
     const unsigned enough = what == 'w' ? 1 : what >= '0' && what <= '9' ? static_cast<unsigned>(what - '0') : 0;
     while (stolen_.load(std::memory_order_relaxed) < enough) {
-      if (what == 'w' && deque_.tasks().is_asked()) {
+      if (what == 'w' && deque_.tasks().work_requested()) {
         fork([] {}, nothing);
       } else {
         sync::yield();
@@ -103,27 +103,27 @@ class game {
            stolen_.load(std::memory_order_relaxed) == 0)
       sync::yield();
     if (what == 'n') {
-      deque_.runs(true);
-      deque_.runs(false);
+      deque_.set_running(true);
+      deque_.set_running(false);
     }
     if (what == 'p') {
-      deque_.pause();
+      deque_.suspend();
       stack_.goes_away(of_another_pool);
       static_cast<void>(stolen_.load(std::memory_order_relaxed));  // meanwhile
       stack_.comes_back();
-      deque_.go_on();
+      deque_.resume();
     }
     if (what == 'q') deque_.publish_all();
-    if (what == 'a') deque_.tasks().ask();
+    if (what == 'a') deque_.tasks().request_work();
     if (what == 'x') throw thrown{};
   }
   /// The steps of barrier/frame.hpp and barrier/join.hpp.
   template <class First>
   void fork(First first, std::size_t second) {
-    if (deque_.tasks().is_asked()) {
+    if (deque_.tasks().work_requested()) {
       stack_.call(second);
       paper::step();
-      deque_.answer_at_fork();
+      deque_.publish_at_fork();
     } else {
       stack_.begins_to_fork(true);
       paper::step();
@@ -175,7 +175,7 @@ class game {
       paper::step();
       deque_.recycle(*r);
     }
-    stack_.caught();
+    stack_.catch_exception();
   }
 
   static void executed_by_thief(void* self, std::size_t second) {
@@ -190,7 +190,7 @@ class game {
       execute_stolen(at + 1);
       execute_stolen(end_of(at + 1));
     } else {
-      leaves_[at]->executions.ref() += 1;
+      leaves_[at]->executions.write_ref() += 1;
     }
   }
 
@@ -204,12 +204,12 @@ class game {
   void steal(unsigned self, const std::string& commands) {
     for (const char c : commands) switch (c) {
         case 's': finish(steal_any(self)); break;
-        case 'a': deque_.tasks().ask(); break;
+        case 'a': deque_.tasks().request_work(); break;
         case 'i':
-          if (deque_.has_records()) deque_.answer_for_owner();
+          if (deque_.may_have_more()) deque_.publish_for_owner();
           break;
         case 'u':
-          if (deque_.has_records()) deque_.answer_for_owner();
+          if (deque_.may_have_more()) deque_.publish_for_owner();
           finish(steal_any(self));
           break;
         case 'z': steal_or_sleep(self); break;
@@ -224,9 +224,9 @@ class game {
         sync::yield();
       }
       asleep_.announce(places_[self]);
-      deque_.tasks().ask();
+      deque_.tasks().request_work();
       sync::heavy_fence();
-      const bool all = !deque_.has_records() || deque_.answer_for_owner();
+      const bool all = !deque_.may_have_more() || deque_.publish_for_owner();
       const bool needed = deque_.tasks().offers() || over_.load(std::memory_order_relaxed) != 0;
       if (!needed && all) {
         places_[self].park();
@@ -322,18 +322,18 @@ TEST(mutants, are_noticed_or_explained) {
   search.prefix = "";
   search.executions = 4096;
   search.survivors = {
-      {"barrier_engine::begin_on_stack: store skipped #2", true, "of told_: the first who asks loses patience"},
-      {"barrier_engine::pause: store skipped", true, "it is interrupted without need"},
-      {"barrier_engine::answer_in_handler: store release -> relaxed", true, "raise_mark() has a fence"},
-      {"barrier_engine::answer_in_handler: store skipped #1", true, "of quiet_: it is interrupted without need"},
-      {"barrier_engine::answer_in_handler: store skipped #3", true, "of told_: the requester loses patience"},
-      {"barrier_engine::answer_for_owner: load repeated", true, "of told_: the requester loses patience"},
-      {"barrier_engine::answer_for_owner: exchange skipped", true, "stops the owner again, and does not wait for it"},
+      {"barrier_engine::begin: store skipped #2", true, "of signal_: the first who asks loses patience"},
+      {"barrier_engine::suspend: store skipped", true, "it is interrupted without need"},
+      {"barrier_engine::publish_in_handler: store release -> relaxed", true, "clear_request() has a fence"},
+      {"barrier_engine::publish_in_handler: store skipped #1", true, "of quiet_: it is interrupted without need"},
+      {"barrier_engine::publish_in_handler: store skipped #3", true, "of signal_: the requester loses patience"},
+      {"barrier_engine::publish_for_owner: load repeated", true, "of signal_: the requester loses patience"},
+      {"barrier_engine::publish_for_owner: exchange skipped", true, "stops the owner again, and does not wait for it"},
       {"frame_stock::give: exchange skipped", true, "of lacking_: more is given than is needed"},
   };
   for (const script& s : {script{"(p(1.))", {"z", "u"}}, script{"(n(1.))", {"z"}}})
     search.needles.push_back(
-        {"barrier_engine::has_records: load repeated", {s.tree + ' ' + s.thieves[0], true, program(s), {}}});
+        {"barrier_engine::may_have_more: load repeated", {s.tree + ' ' + s.thieves[0], true, program(s), {}}});
   search.run();
 }
 

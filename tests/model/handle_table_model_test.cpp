@@ -34,7 +34,7 @@ struct closes {
   disk* of;
   void operator()(int file) const {
     const auto at = static_cast<std::size_t>(file);
-    of->contents[at].ref() = -1;
+    of->contents[at].write_ref() = -1;
     ++of->closed[at];
   }
 };
@@ -44,7 +44,7 @@ using table = muster::detail::handle_table<closes>;
 std::optional<int> look(table& in, disk& on, std::uint32_t number) {
   const table::use file = in.get(number);
   if (!file) return std::nullopt;
-  return on.contents.at(static_cast<std::size_t>(file.file())).get();
+  return on.contents.at(static_cast<std::size_t>(file.file())).read_ref();
 }
 
 void require_file(const std::optional<int>& seen, int file) {

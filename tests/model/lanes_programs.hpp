@@ -57,27 +57,39 @@ class lanes_as_queue {
   void handle() { static_cast<void>(lanes_.try_producer()); }
 
   popped pop() {
-    return consume([](auto& from) { return from.pop(); });
+    return as_consumer([](auto& from) { return from.pop(); });
   }
   popped pop(std::stop_token stop) {
-    return consume([&](auto& from) { return from.pop(stop); });
+    return as_consumer([&](auto& from) { return from.pop(stop); });
   }
   popped try_pop() {
-    return consume([](auto& from) { return from.try_pop(); });
+    return as_consumer([](auto& from) { return from.try_pop(); });
   }
   template <class Time>
   popped pop_for(Time time) {
-    return consume([&](auto& from) { return from.pop_for(time); });
+    return as_consumer([&](auto& from) { return from.pop_for(time); });
   }
   template <class Time>
   popped pop_until(Time when) {
-    return consume([&](auto& from) { return from.pop_until(when); });
+    return as_consumer([&](auto& from) { return from.pop_until(when); });
+  }
+  template <class F, class... With>
+  status consume(F f, With&&... limit) {
+    return as_consumer([&](auto& from) { return from.consume(f, std::forward<With>(limit)...); });
+  }
+  template <class F>
+  status try_consume(F f) {
+    return as_consumer([&](auto& from) { return from.try_consume(f); });
+  }
+  template <class F, class Time>
+  status consume_for(F f, Time time) {
+    return as_consumer([&](auto& from) { return from.consume_for(f, time); });
   }
   std::size_t pop_n(item* out, std::size_t n) {
-    return consume([&](auto& from) { return from.pop_n(out, n); });
+    return as_consumer([&](auto& from) { return from.pop_n(out, n); });
   }
   std::size_t try_pop_n(item* out, std::size_t n) {
-    return consume([&](auto& from) { return from.try_pop_n(out, n); });
+    return as_consumer([&](auto& from) { return from.try_pop_n(out, n); });
   }
   void close() { lanes_.close(); }
   bool is_closed() const { return lanes_.is_closed(); }
@@ -99,7 +111,7 @@ class lanes_as_queue {
     return *own;
   }
   template <class Operation>
-  auto consume(Operation operation) {
+  auto as_consumer(Operation operation) {
     if (self() % 2 != 0) return operation(lanes_);
     std::optional<consumer_handle>& own = consumers_[self()];
     if (!own) own.emplace(lanes_.consumer());

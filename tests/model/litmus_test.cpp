@@ -9,7 +9,7 @@
 //          RC11  Lahav, Vafeiadis, Kang, Hur, Dreyer, "Repairing Sequential Consistency in C/C++11", PLDI 2017
 //          ours  this library's own idioms
 #include <gtest/gtest.h>
-#include <muster/base/wait.hpp>
+#include <muster/base/sync.hpp>
 
 #include "checker/explore.hpp"
 

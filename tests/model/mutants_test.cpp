@@ -8,6 +8,7 @@
 
 #include "mutant_search.hpp"
 #include "queue_table.hpp"
+#include "small_waits.hpp"
 
 #include <string>
 #include <vector>
@@ -17,44 +18,47 @@ namespace {
 using namespace muster_model_test;
 
 const std::vector<survivor> survivors = {
-    {"slipping::", true, "decides how long a thread looks, not what it finds"},
-    {"event_mask::wake_bits: compare_exchange skipped", true, "the bit stays: superfluous wakes"},
-    {"event_mask::wake_bits: load repeated", true, "an older word, which is not found again: the bit stays, as above"},
-    {"event_mask::wake_one: fetch_or skipped", true,
+    {"temporal_slip::", true, "decides how long a thread looks, not what it finds"},
+    {"eventcount::wake_bits: compare_exchange skipped", true, "the bit stays: superfluous wakes"},
+    {"eventcount::wake_bits: load repeated", true, "an older word, which is not found again: the bit stays, as above"},
+    {"eventcount::has_listeners: load repeated", true, "without listeners: they are changed in notify_model_test.cpp"},
+    {"eventcount::wake_one: fetch_or skipped", true,
      "it changes nothing, and what it has read is all the same the newest"},
-    {"event_mask::wake_one: futex_wake skipped", true, "as if no thread had been asleep: all of the key are woken"},
+    {"eventcount::wake_one: futex_wake skipped", true, "as if no thread had been asleep: all of the key are woken"},
     {"spmc_queue::pass_over: load repeated", false,
      "the queue is closed while a bulk push throws, and one more item is pushed: see unit/queue_lifetime_test.cpp"},
-    {"spmc_queue::unclaimed: load repeated", true, "see slipping"},
-    {"spmc_queue::has_first: load repeated", true, "see slipping: lanes ask it before they look longer"},
+    {"spmc_queue::unclaimed: load repeated", true, "see temporal_slip"},
+    {"spmc_queue::has_first: load repeated", true, "see temporal_slip: lanes ask it before they look longer"},
     {"spmc_queue::await_room: load repeated", true, "the wait has a limit of a millisecond"},
-    {"spmc_queue::await_head: load repeated", true, "an older rank: has moved, so that it does not wait at all"},
+    {"pop_watch::pop_watch: load repeated", true, "an older rank: has moved, so that it does not wait at all"},
     {"spmc_queue::claim_item: load repeated", true, "the rank is resolved: both looks say the same of its item"},
     {"spmc_queue::look_at_head: load repeated", false,
      "of lanes: one of two items is taken between two loads of a sleeper's last check, and the other stays"},
     {"spmc_queue::resolved: load repeated", true, "a bulk pop takes fewer items"},
     {"spmc_queue::claim_at_once: load repeated", true, "the same, or the compare-exchange fails"},
     {"mpmc_queue::make_gap: load repeated", true, "the compare-exchange reads it again"},
+    {"mpmc_queue::claim_place: load repeated", true, "tight_, a hint: whether a thread slips; see temporal_slip"},
     {"mpmc_queue::claim_place_slowly: load repeated", true, "tight_, a hint: a step more or less until it has a rank"},
     {"mpmc_queue::take_rank_with_room: load repeated", true, "head_seen_, a hint: see tight_"},
     {"mpmc_queue::take_rank_with_room: store skipped", true, "tight_, a hint: ranks are taken one check later"},
     {"mpmc_queue::knows_room: load repeated", true, "head_seen_, a hint: an older bound"},
-    {"mpmc_queue::try_pop: load repeated", true, "an older head: the compare-exchange fails, and it looks again"},
+    {"mpmc_queue::is_there: load repeated", true, "the item is not there yet: a slower look follows"},
+    {"mpmc_queue::claim_at_once: load repeated", true, "an older head: the compare-exchange fails, and it looks again"},
     {"mpmc_queue::await_own_room: store skipped", true, "tight_, a hint: ranks are taken that there is no room for"},
     {"mpmc_queue::has_room: store skipped", true, "a hint: the next push looks at head_ itself"},
     {"mpmc_queue::claim_up_to: load repeated", false,
      "of tail_: head_ has moved meanwhile, a producer is late, and another's item is behind it"},
-    {"mpmc_queue::free_places: load repeated", true, "see slipping"},
+    {"mpmc_queue::free_places: load repeated", true, "see temporal_slip"},
     {"mpmc_queue::free_places: store skipped", true, "a hint: the next push looks at head_ itself"},
     {"mpmc_queue::await_room: load repeated", true, "asks for the room of an older rank: at worst tries once more"},
     {"mpmc_queue::await_cell: load repeated", true, "the wait has a limit of a millisecond"},
-    {"mpmc_queue::await_head: load repeated", true, "the look before it finds the cell freed"},
-    {"mpmc_queue::unclaimed: load repeated", true, "see slipping"},
-    {"lane_bitmap::keep_out: fetch_and skipped", true, "the bits stay: consumers look into empty lanes"},
-    {"lane_bitmap::keep_out: load repeated", true, "fewer lanes, or some that are out already"},
+    {"pop_watch::ready: load repeated", true, "of mpmc: the look before it finds the cell freed"},
+    {"mpmc_queue::unclaimed: load repeated", true, "see temporal_slip"},
+    {"lane_bitmap::clear_empty: fetch_and skipped", true, "the bits stay: consumers look into empty lanes"},
+    {"lane_bitmap::clear_empty: load repeated", true, "fewer lanes, or some that are out already"},
     {"lane_bitmap::next: load repeated", true, "a late bit; what is answered comes from the lanes"},
     {"lanes::lanes: store skipped", true, "all threads begin in the same lane"},
-    {"lanes::size_approx: load repeated", true, "see slipping; and an approximation"},
+    {"lanes::size_approx: load repeated", true, "see temporal_slip; and an approximation"},
     {"lanes::visit_unmarked: load repeated", true, "fewer lanes, as for the next"},
     {"lanes::visit_marked: load repeated", true, "a late lane: a pop that finds nothing looks at all of them anyway"},
     {"lanes::is_drained: load repeated", true, "a wait ends early, and the pop looks again"},
@@ -77,16 +81,31 @@ const row later{"mpmc", 1,
                 "wait push | push*2 pop set taken set push pop push set pop push pop push | pop_slow*3 | wait*2 pop",
                 -1, -1};
 
+// A request to stop wakes every sleeper without asking whether there is one: the new epoch alone says that it came.
+void request_to_stop() {
+  muster::eventcount events;
+  muster::sync::atomic<unsigned> stop{0};
+  const auto stopped = [&] { return stop.load(std::memory_order_relaxed) == 1; };
+  mm::parallel(
+      [&] {
+        stop.store(1, std::memory_order_relaxed);
+        events.wake_sleepers();
+      },
+      [&] { events.await<hasty>(0, stopped, muster::no_deadline, [] {}); });
+}
+
 std::vector<needle> needles() {
   return {
+      {"eventcount::wake_bits: fetch_add release -> relaxed", {"a request to stop", false, request_to_stop, {}}},
+      {"eventcount::announce: load acquire -> relaxed", {"a request to stop", false, request_to_stop, {}}},
       {"spmc_queue::claim_resolved: compare_exchange rel",
        made({"spmc", 2, "try_push*2 try_pop | close try_pop | try_pop", -1, -1}, false)},
       {"spmc_queue::claim_exactly: load repeated", made({"spmc", 4, "try_push*3 try_pop | try_pop*2", -1, -1}, true)},
-      {"spmc_queue::pop: fetch_add release -> relaxed", last_pop("spmc", "try_push try_pop | close pop")},
+      {"spmc_queue::take_ticket: fetch_add release -> relaxed", last_pop("spmc", "try_push try_pop | close pop")},
       {"mpmc_queue::claim_up_to: load acquire -> relaxed", last_pop("mpmc", "try_push try_pop | close try_pop")},
       {"mpmc_queue::claim_up_to: compare_exchange rel", last_pop("mpmc", "try_push try_pop | close try_pop_n")},
-      {"mpmc_queue::try_pop: compare_exchange rel", last_pop("mpmc", "try_push try_pop | close try_pop")},
-      {"mpmc_queue::pop: fetch_add release -> relaxed", last_pop("mpmc", "try_push try_pop | close pop")},
+      {"mpmc_queue::claim_at_once: compare_exchange rel", last_pop("mpmc", "try_push try_pop | close try_pop")},
+      {"mpmc_queue::take_ticket: fetch_add release -> relaxed", last_pop("mpmc", "try_push try_pop | close pop")},
       {"mpmc_queue::has_room: load repeated", made({"mpmc", 1, "push_bad | push*4 | pop*2 | pop*2", -1, -1}, false)},
       {"mpmc_queue::take_rank: fetch_add", made({"mpmc", 2, "push*2 pop push | pop push | pass_on", -1, -1}, false)},
       {"mpmc_queue::take_rank: compare_exchange",
@@ -99,7 +118,7 @@ std::vector<needle> needles() {
       {"mpmc_queue::make_gap: compare_exchange", made(late, true)},
       {"mpmc_queue::give_back: store release -> relaxed", made(later, true)},
       {"mpmc_queue::look: load seq_cst", made(late, true)},
-      {"event_mask::wake_one: fetch_add skipped", made({"mpmc", 1, "push*2 | push | pop*2", -1, -1}, true)},
+      {"eventcount::wake_one: fetch_add skipped", made({"mpmc", 1, "push*2 | push | pop*2", -1, -1}, true)},
       {"spmc_queue::resolved: load acquire -> relaxed",
        made({"spmc", 3, "try_push*5 | try_pop | try_pop try_pop_n*3", -1, -1}, true)},
   };
@@ -116,7 +135,7 @@ TEST_P(mutants, are_noticed_or_explained) {
   search.survivors = survivors;
   search.needles = needles();
   search.files = {"/" + GetParam()};
-  if (!lanes) search.files.push_back("base/wait");
+  if (!lanes) search.files.insert(search.files.end(), {"detail/eventcount", "detail/temporal_slip"});
   search.prefix = lanes ? "lane" : GetParam() + "_queue::";
   search.run();
 }

@@ -113,7 +113,7 @@ class paged {
     }
     void write(void* block, std::size_t bytes) {
       const std::size_t first = (reinterpret_cast<std::uintptr_t>(block) - base_.origin()) / grain;
-      for (std::size_t i = 0; i < (bytes + grain - 1) / grain; ++i) ++contents_.at(first + i).ref();
+      for (std::size_t i = 0; i < (bytes + grain - 1) / grain; ++i) ++contents_.at(first + i).write_ref();
     }
 
     page_base& base_;

@@ -78,6 +78,11 @@ template <class Queue>
 inline constexpr bool fifo_per_producer = false;
 
 template <class Queue>
+inline constexpr bool has_front = false;
+template <class... With>
+inline constexpr bool has_front<muster::spsc_queue<With...>> = true;
+
+template <class Queue>
 class queue_program {
  public:
   queue_program(const queue_setup& setup, script s) : setup_(setup), script_(std::move(s)) {}
@@ -314,6 +319,7 @@ class queue_program {
       if (verb == "try_pop") pop([this] { return queue_.try_pop(); });
       if (verb == "pop_for") pop([this] { return queue_.pop_for(1h); });
       if (verb == "pop_stop") pop([this] { return queue_.pop(stop_.get_token()); });
+      in_place(verb);
       if (verb == "drain")
         while (pop([this] { return queue_.pop(); })) {
         }
@@ -347,6 +353,38 @@ class queue_program {
 
     static std::chrono::steady_clock::time_point an_hour_from_now() {
       return std::chrono::steady_clock::now() + std::chrono::hours(1);
+    }
+
+    /// Pops that do not move the item out of its cell.
+    void in_place(const std::string& verb) {
+      using namespace std::chrono_literals;
+      const auto moving = [](auto operation) {
+        muster::queue_result<item> got(status::empty);
+        const status s = operation([&got](item& in_its_cell) {
+          std::destroy_at(&got);
+          std::construct_at(&got, std::in_place, std::move(in_its_cell));
+        });
+        if (got.has_value() != (s == status::success))
+          fail("the function of consume is called without a success, or not");
+        return got ? std::move(got) : muster::queue_result<item>(s);
+      };
+      if constexpr (requires { queue_.try_consume([](item&) {}); }) {
+        if (verb == "consume") pop([&] { return moving([&](auto f) { return queue_.consume(f); }); });
+        if (verb == "try_consume") pop([&] { return moving([&](auto f) { return queue_.try_consume(f); }); });
+        if (verb == "consume_for") pop([&] { return moving([&](auto f) { return queue_.consume_for(f, 1h); }); });
+        if (verb == "consume_stop")
+          pop([&] { return moving([&](auto f) { return queue_.consume(f, stop_.get_token()); }); });
+      }
+      if constexpr (has_front<Queue>)
+        if (verb == "front")
+          if (const item* const first = queue_.front()) {
+            const std::uint64_t value = first->value();
+            pop([&] {
+              auto got = queue_.try_pop();
+              if (!got || got->value() != value) fail("front() shows another item than the next pop returns");
+              return got;
+            });
+          }
     }
 
     /// Operations that are in no history; counts their steps.

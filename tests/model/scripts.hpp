@@ -7,6 +7,7 @@
 //   "push set | wait pop"                the second begins when one set has been executed
 //   "pop_slow*2"                         a pop whose item is being moved out until there have been two sets
 //   "push_slow*2"                        a push whose item, when it is moved in, makes a set, and waits for another
+//   "front"                              looks at the first item, if there is one, and then pops it
 //   "taken"                              waits until a push has begun, or an item is there
 //   "handle", "enter", "leave", "end"    a producer's handle is taken and given back, counting the steps; taken; given
 //                                        back; the same, counting the steps
@@ -35,12 +36,13 @@ using script = std::vector<std::vector<command>>;
 
 /// Throws std::invalid_argument.
 inline script parse(const std::string& text) {
-  static const char* const verbs[] = {"push",      "try_push",     "push_for",  "push_stop", "push_n",    "try_push_n",
-                                      "push_bad",  "try_push_bad", "pop",       "try_pop",   "pop_for",   "pop_stop",
-                                      "pop_n",     "try_pop_n",    "close",     "stop",      "drain",     "drain_n",
-                                      "drain_try", "drain_poll",   "drain_for", "leave",     "pass_on",   "try_round",
-                                      "set",       "wait",         "taken",     "pop_slow",  "push_slow", "push_until",
-                                      "pop_until", "is_closed",    "size",      "handle",    "enter",     "end"};
+  static const char* const verbs[] = {
+      "push",         "try_push",   "push_for",  "push_stop",   "push_n",      "try_push_n",   "push_bad",
+      "try_push_bad", "pop",        "try_pop",   "pop_for",     "pop_stop",    "pop_n",        "try_pop_n",
+      "close",        "stop",       "drain",     "drain_n",     "drain_try",   "drain_poll",   "drain_for",
+      "leave",        "pass_on",    "try_round", "set",         "wait",        "taken",        "pop_slow",
+      "push_slow",    "push_until", "consume",   "try_consume", "consume_for", "consume_stop", "front",
+      "pop_until",    "is_closed",  "size",      "handle",      "enter",       "end"};
   script s(1);
   std::istringstream words(text);
   for (std::string word; words >> word;) {

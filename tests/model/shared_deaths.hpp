@@ -72,7 +72,7 @@ class death {
   /// The item of a pop that stopped after its last step is nowhere but in a register; its seat names it.
   void play() {
     for (unsigned seat = 1; seat <= 3; ++seat) {
-      all_.queue->take_seat(seat, 1);
+      all_.queue->acquire_seat(seat, 1);
       seen_[seat] = all_.queue->view_of(0);
     }
     act(who_.before);

@@ -24,7 +24,7 @@ class clearing {
  public:
   void play() {
     auto& rings = *all_.queue;
-    for (unsigned seat = 1; seat <= 4; ++seat) rings.take_seat(seat == 4 ? dead_from_the_beginning : seat, 1);
+    for (unsigned seat = 1; seat <= 4; ++seat) rings.acquire_seat(seat == 4 ? dead_from_the_beginning : seat, 1);
     typename place::rings::view seen = rings.view_of(0);
     static_cast<void>(all_.try_push(1, seen, 1));
     static_cast<void>(rings.claim_item(0, 4));
@@ -35,14 +35,14 @@ class clearing {
     const unsigned other = mm::spawn([this] {
       clear_up(1);
       // The next process in this seat is not taken for the dead one.
-      if (all_.queue->take_seat(3, 1) == 4 &&
-          all_.queue->clear_up(4, 3, detail::leave_items{}) != detail::cleared::none_dead)
+      if (all_.queue->acquire_seat(3, 1) == 4 &&
+          all_.queue->clear_up(4, 3, detail::leave_items{}) != detail::recovery::none_dead)
         mm::engine::running().fail("a seat is taken from a process that lives");
     });
     const bool died = !mm::join(mortal) && mm::engine::running().has_stopped(mortal);
     mm::join(other);
     clear_up(2);
-    const unsigned given = given_[0].get() + given_[1].get() + given_[2].get();
+    const unsigned given = given_[0].read_ref() + given_[1].read_ref() + given_[2].read_ref();
     if (given == 0) mm::engine::running().fail("the item of the dead is lost");
     if (given > (died ? 2 : 1)) mm::engine::running().fail("the item of the dead is given twice");
     const number after = rings.seat(4).holder.load(std::memory_order_relaxed);
@@ -54,12 +54,12 @@ class clearing {
       mm::engine::running().fail("a free seat has a role");
 
     // The next one there dies, too.
-    if (rings.seat(4).holder.load(std::memory_order_relaxed) != 0) rings.stand_up(4);
-    rings.take_seat(dead_from_the_beginning, 1);
+    if (rings.seat(4).holder.load(std::memory_order_relaxed) != 0) rings.release_seat(4);
+    rings.acquire_seat(dead_from_the_beginning, 1);
     static_cast<void>(all_.try_push(1, seen, 1));
     static_cast<void>(rings.claim_item(0, 4));
     clear_up(2);
-    if (given_[0].get() + given_[1].get() + given_[2].get() != given + 1)
+    if (given_[0].read_ref() + given_[1].read_ref() + given_[2].read_ref() != given + 1)
       mm::engine::running().fail("a seat can be cleared up only once");
     rings.check();
   }
@@ -68,7 +68,7 @@ class clearing {
   void clear_up(unsigned who) {
     all_.queue->clear_up(4, mm::engine::running().current() + 1, [&](number item) {
       if (item != 1) mm::engine::running().fail("an item that was not claimed is delivered");
-      ++given_[who].ref();
+      ++given_[who].write_ref();
     });
   }
 
@@ -107,10 +107,10 @@ class handover {
   template <class Give>
   unsigned take_place(muster::sync::atomic<std::uint32_t>& of, Give give) {
     const number self = model_life<false>::self();
-    unsigned seat = all_.queue->take_seat(self, 1);
+    unsigned seat = all_.queue->acquire_seat(self, 1);
     while (seat == 0) {
       muster::sync::yield();
-      seat = all_.queue->take_seat(self, 1);
+      seat = all_.queue->acquire_seat(self, 1);
     }
     while (!all_.queue->own(of, seat, self, give)) muster::sync::yield();
     expect(seat, 0, 0);
@@ -125,7 +125,7 @@ class handover {
   }
   void leave(unsigned seat, number items, number last) {
     expect(seat, items, last);
-    all_.queue->stand_up(seat);
+    all_.queue->release_seat(seat);
   }
   struct set {
     bool insert(number value) {
@@ -150,7 +150,7 @@ class heirs {
   explicit heirs(std::vector<unsigned> items) : items_(std::move(items)) {}
 
   void play() {
-    for (unsigned seat = 1; seat != 3 + items_.size(); ++seat) all_.queue->take_seat(seat, 1);
+    for (unsigned seat = 1; seat != 3 + items_.size(); ++seat) all_.queue->acquire_seat(seat, 1);
     typename place::rings::view seen = all_.queue->view_of(0);
     for (number value = 1; value <= 3; ++value) static_cast<void>(all_.try_push(1, seen, value));
     all_.queue->ends(0).consumer.store(2, std::memory_order_relaxed);
@@ -189,7 +189,7 @@ class heirs {
       if (!item) break;
       found(seat, *item);
     }
-    all_.queue->stand_up(seat);
+    all_.queue->release_seat(seat);
   }
   void found(unsigned seat, number value) {
     *std::find(found_.begin(), found_.end(), 0) = value;

@@ -39,7 +39,7 @@ namespace muster::inline MUSTER_ABI {
 namespace detail {
 
 template <class T, class Shape, bool Mortal, class Wait>
-class shared_ring<T, muster_model_test::tested<Shape, Mortal>, Wait, real_life>
+class shared_ring<T, muster_model_test::tested<Shape, Mortal>, Wait, process_liveness>
     : public shared_ring<T, Shape, Wait, muster_model_test::model_life<Mortal>> {
   using life = muster_model_test::model_life<Mortal>;
   using base = shared_ring<T, Shape, Wait, life>;
@@ -48,20 +48,20 @@ class shared_ring<T, muster_model_test::tested<Shape, Mortal>, Wait, real_life>
   /// An operation that finds the queue busy looks for dead processes at once, or never: there are no clocks here.
   static constexpr std::chrono::hours patience{Mortal ? 0 : 1};
 
-  shared_ring(unsigned char* region, const shared_facts& f) noexcept : base(region, few_cells(f)), region_(region) {
+  shared_ring(unsigned char* region, const shared_metadata& f) noexcept : base(region, few_cells(f)), region_(region) {
     made = this;
   }
   /// Nothing is there before an execution begins.
-  static void construct(unsigned char*, const shared_facts&, rank_t) {}
+  static void construct(unsigned char*, const shared_metadata&, rank_t) {}
   void begin(rank_t first) { base::construct(region_, base::facts(), first); }
 
-  unsigned take_seat(std::uint64_t, std::uint32_t role) { return base::take_seat(life::self(), role); }
+  unsigned acquire_seat(std::uint64_t, std::uint32_t role) { return base::acquire_seat(life::self(), role); }
   template <class Give>
   bool own(sync::atomic<std::uint32_t>& place, unsigned me, std::uint64_t, Give give) {
     return base::own(place, me, life::self(), give);
   }
   template <class Give>
-  cleared clear_up(unsigned s, std::uint64_t, Give give) {
+  recovery clear_up(unsigned s, std::uint64_t, Give give) {
     return base::clear_up(s, life::self(), give);
   }
   void help(unsigned ring, std::uint64_t) { base::help(ring, life::self()); }
@@ -70,7 +70,7 @@ class shared_ring<T, muster_model_test::tested<Shape, Mortal>, Wait, real_life>
 
  private:
   /// So that each is used again.
-  static shared_facts few_cells(shared_facts f) {
+  static shared_metadata few_cells(shared_metadata f) {
     f.cells = std::max<std::size_t>(2, std::bit_ceil(f.capacity + 1));
     return f;
   }
@@ -84,7 +84,7 @@ template <>
 template <>
 inline std::size_t shared_queue<std::uint64_t, muster_model_test::tested<shape::lanes, false>, wait::park>::recover(
     muster_model_test::port_of_seat of) {
-  auto slip = std::make_unique<slipping>();
+  auto slip = std::make_unique<temporal_slip>();
   if (of.producer != nullptr)
     static_cast<std::optional<producer_port>*>(of.producer)
         ->emplace(producer_port(state_, of.seat, of.ring, std::move(slip)));
@@ -96,7 +96,7 @@ template <>
 template <>
 inline std::size_t shared_queue<std::uint64_t, muster_model_test::tested<shape::lanes, true>, wait::park>::recover(
     muster_model_test::port_of_seat of) {
-  auto slip = std::make_unique<slipping>();
+  auto slip = std::make_unique<temporal_slip>();
   if (of.producer != nullptr)
     static_cast<std::optional<producer_port>*>(of.producer)
         ->emplace(producer_port(state_, of.seat, of.ring, std::move(slip)));
@@ -117,7 +117,7 @@ class shared_lanes {
   using life = model_life<Mortal>;
 
  public:
-  using rings_type = detail::shared_ring<number, shape, muster::wait::park, detail::real_life>;
+  using rings_type = detail::shared_ring<number, shape, muster::wait::park, detail::process_liveness>;
   using producer_port = typename queue_type::producer_port;
   using consumer_port = typename queue_type::consumer_port;
   static constexpr std::size_t lanes = 2, ports = 6;
@@ -129,7 +129,7 @@ class shared_lanes {
 
   /// As the queue opens ports, but waits for a lane.
   void open(std::optional<producer_port>& port) {
-    const unsigned seat = take_seat(detail::producer_role);
+    const unsigned seat = acquire_seat(detail::producer_role);
     unsigned ring = 0;
     while (!rings.own(rings.ends(ring).producer, seat, 0, detail::leave_items{})) {
       ring = (ring + 1) % lanes;
@@ -138,15 +138,15 @@ class shared_lanes {
     queue.recover(port_of_seat{seat, ring, &port, nullptr});
   }
   void open(std::optional<consumer_port>& port) {
-    queue.recover(port_of_seat{take_seat(detail::consumer_role), 0, nullptr, &port});
+    queue.recover(port_of_seat{acquire_seat(detail::consumer_role), 0, nullptr, &port});
   }
 
   queue_type& queue;
   rings_type& rings;
 
  private:
-  unsigned take_seat(std::uint32_t role) {
-    const unsigned seat = rings.take_seat(0, role);
+  unsigned acquire_seat(std::uint32_t role) {
+    const unsigned seat = rings.acquire_seat(0, role);
     if (seat == 0) mm::engine::running().fail("more ports than there are seats");
     return seat;
   }

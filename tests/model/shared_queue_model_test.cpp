@@ -8,6 +8,7 @@
 
 #include "expect_right.hpp"
 #include "mutant_search.hpp"
+#include "shared_bytes_programs.hpp"
 #include "shared_deaths.hpp"
 #include "shared_queue_table.hpp"
 
@@ -109,9 +110,10 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
   for (const death_row& d : deaths()) search.programs.push_back({d.name, true, d.program, {}, 1});
   search.programs.push_back({deaths().back().name + ", and live", true, deaths().back().program, {}});
   for (const death_row& d : handovers()) search.programs.push_back({d.name, true, d.program, {}});
+  for (const letters_row& r : letters_programs())
+    for (const bool asymmetric : {true, false})
+      search.programs.push_back({r.name, asymmetric, r.program, {}, r.freeze});
   search.survivors = {
-      {"shared_ring::look_closer: load seq_cst -> acquire", false,
-       "of the gap: the checker's sequentially consistent operations order more than C++20 says"},
       {"shared_ring::claim_item: load repeated", true, "an older hint: walks over the ranks between"},
       {"shared_ring::check: load repeated", true, "an older hint, as above"},
       {"shared_ring::view_of: load repeated", true, "an older head: its sleepers check again after 50 ms"},
@@ -127,10 +129,11 @@ TEST(shared_queue_mutants, are_noticed_or_explained) {
        "when there is no room: as the store of claim_place, and a fifth thread that finds no room"},
       {"shared_ring::has_room: store skipped", true, "a hint: the next push walks again"},
       {"shared_ring::await_room: load repeated", true, "asks for the room of an older rank"},
-      {"shared_ring::make_gap: load repeated", true, "the compare-exchange reads it again"},
       {"shared_ring::size_approx: load repeated", true,
        "an approximation; and decides how long a thread looks, not what it finds"},
       {"shared_ring::free_places: load repeated", true, "decides how long a thread looks, as above"},
+      {"shared_ring::find_place: load repeated", true, "an older rank of its own: walks over those between"},
+      {"shared_ring::find_place: store skipped", true, "a hint, as the store of claim_place"},
       {"shared_ring::help: load repeated", true, "a hint, and a seat that is looked at before anything is done"},
   };
   const shared_row hint{"mpmc", 3, "try_push | try_push | try_push | close try_pop*2", {-1, -1}};

@@ -98,16 +98,16 @@ class rings_as_queue : public as_queue_of_items<rings_as_queue<Shape>> {
 
   rings_as_queue(std::size_t capacity, const options& o) : all_(capacity, o.cells, o.first_rank, mm::most_threads + 1) {
     for (unsigned t = 0; t < mm::most_threads; ++t) {
-      all_.queue->take_seat(t + 1, 1);
+      all_.queue->acquire_seat(t + 1, 1);
       seen_[t] = all_.queue->view_of(0);
     }
   }
 
   /// Adds detail/operations.hpp to the rings' operations, as the queue's ports do.
-  class port : public muster::queue_face<port, number> {
-    friend muster::push_face<port, number>;
-    friend muster::pop_face<port, number>;
-    using pops = muster::pop_face<port, number>;
+  class port : public muster::queue_operations<port, number> {
+    friend muster::push_operations<port, number>;
+    friend muster::pop_operations<port, number>;
+    using pops = muster::pop_operations<port, number>;
 
    public:
     explicit port(rings_as_queue& of) : of_(of), seat_(mm::engine::running().current() + 1) {}

@@ -100,8 +100,8 @@ class region {
  private:
   static constexpr std::align_val_t alignment{muster::isolation_size};
 
-  static detail::shared_facts facts(std::size_t capacity, std::size_t cells, unsigned seats, unsigned rings) {
-    detail::shared_facts f;
+  static detail::shared_metadata facts(std::size_t capacity, std::size_t cells, unsigned seats, unsigned rings) {
+    detail::shared_metadata f;
     f.capacity = capacity;
     f.cells = cells;
     f.rings = rings;
@@ -109,7 +109,7 @@ class region {
     return detail::lay_out<number>(f);
   }
 
-  const detail::shared_facts facts_;
+  const detail::shared_metadata facts_;
   unsigned char* const memory_;
 };
 

@@ -26,14 +26,14 @@ class Edit(NamedTuple):
 SPSC, SPMC, MPMC, LANES = (f"muster/queue/{queue}.hpp" for queue in ("spsc", "spmc", "mpmc", "lanes"))
 SHARED_RING = "muster/queue/detail/shared_ring.hpp"
 RING, ITEM_ACCESS = (f"muster/queue/detail/{part}.hpp" for part in ("ring", "item_access"))
-WAIT = "muster/base/wait.hpp"
+WAIT = "muster/base/detail/eventcount.hpp"
 
 EDITS = (
     # The errors of the published algorithms. FFQ as printed lacks the second look of its erratum; FFQ^m reads rank and
     # gap together, and without that or what stands for it a producer and a consumer miss each other.
     Edit("spmc-no-second-look", "spmc", SPMC,
-         "return c.word.load(std::memory_order_relaxed) == published(rank) ? outlook::ready : outlook::gap;",
-         "return outlook::gap;"),
+         "return c.word.load(std::memory_order_relaxed) == published(rank) ? rank_state::ready : rank_state::skipped;",
+         "return rank_state::skipped;"),
     Edit("mpmc-no-look-at-the-gap", "mpmc", MPMC,
          "if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]\n      return true;",
          "return true;"),
@@ -51,16 +51,16 @@ EDITS = (
          "  asleep = word_.load(std::memory_order_relaxed);\n"
          "  word_.store(asleep & ~std::uint64_t{bits}, std::memory_order_relaxed);"),
     Edit("sleep-is-not-counted", "spsc", WAIT,  # a waker takes the bit of one who has gone to sleep behind its back
-         "  word_.fetch_add(one_sleep, std::memory_order_relaxed);\n", ""),
+         "notices that.\n  word_.fetch_add(one_sleep, std::memory_order_relaxed);\n", "notices that.\n"),
     Edit("sleeper-without-the-fence", "spsc", WAIT,  # oneTBB #2136: store buffering between sleeper and waker
          "!asymmetric_ || sync::try_heavy_fence(scope_);  // (8)\n    if", "true;\n    if"),
     Edit("waker-only-loads", "spsc", WAIT,  # tokio #7622: a load, however strong, where a read-modify-write is needed
          "word = word_.fetch_or(0, std::memory_order_release);", "word = word_.load(std::memory_order_seq_cst);"),
     Edit("one-wake-up-swallowed", "mpmc", WAIT,  # glibc 25847: a signal taken by a thread that does not need it
-         "  if (!only_one) wake(key);", "  static_cast<void>(only_one);"),
+         "  if (!only_one) wake_bits(bit(key), events);", "  static_cast<void>(only_one);"),
     Edit("empty-though-pushed", "mpmc", MPMC,  # folly e20b4e39a, .NET #132736: the first writer is late
          "const bool taken = before(head, tail_.load(std::memory_order_relaxed));",
-         "const bool taken = first_look == outlook::written;"),
+         "const bool taken = first_look == rank_state::writing;"),
     Edit("free-not-ordered", "mpmc", MPMC,  # moodycamel #404: the place is used again before it has been read
          "return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_release); });",
          "return detail::take(c.item, [&c, rank] { c.word.store(free(rank), std::memory_order_relaxed); });"),
@@ -92,7 +92,8 @@ EDITS = (
          "    if (ready()) return true;                                           "
          "// our bit stays: it costs one superfluous wake\n", ""),
     Edit("wake-without-counting", "spsc", WAIT, "  epoch_.fetch_add(1, std::memory_order_release);\n", ""),
-    Edit("spmc-close-wakes-no-producer", "spmc", SPMC, "  producers_.wake_all();\n", ""),
+    Edit("spmc-close-wakes-no-producer", "spmc", SPMC,
+         "  if (producers_.waiters_after_event() != 0) producers_.wake_all();\n", ""),
     Edit("spmc-cell-in-use", "spmc", SPMC,
          "return before(next.rank, limit_) && next.at->word.load(std::memory_order_acquire) == 0;",
          "return before(next.rank, limit_);"),
@@ -110,19 +111,19 @@ EDITS = (
     Edit("mpmc-rank-of-its-own-for-those-who-may-not-wait", "mpmc", MPMC,
          "  if (for_ever) {", "  if (for_ever || true) {"),
     Edit("mpmc-claim-without-the-flag", "mpmc", MPMC,
-         "if (consumers_.after_event(closing) == 0) [[likely]]", "if (true)"),
+         "if (consumers_.waiters_after_event(closing) == 0) [[likely]]", "if (true)"),
     Edit("spsc-full-without-the-fence", "spsc", SPSC, "  sync::full_fence();\n    return refresh_room()",
          "  return refresh_room()"),
     Edit("spmc-empty-without-the-fence", "spmc", SPMC, "      sync::full_fence();\n", ""),
     Edit("spsc-over-before-the-last-item", "spsc", SPSC,
-         "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? outlook::over : outlook::busy;",
-         "return outlook::over;"),
+         "return begun_.load(std::memory_order_relaxed) == tail_seen_ ? rank_state::end : rank_state::busy;",
+         "return rank_state::end;"),
     Edit("spsc-withdrawal-without-a-signal", "spsc", SPSC,
-         "  if (consumer_.after_event(event_mask::all_keys) != 0) consumer_.wake_all();\n", ""),
+         "  if (consumer_.waiters_after_event(eventcount::all_keys) != 0) consumer_.wake_all();\n", ""),
 
     Edit("lanes-two-producers-of-one", "lanes", LANES,
-         "lanes_[i]->taken.exchange(true, std::memory_order_acquire))",
-         "(lanes_[i]->taken.store(true, std::memory_order_relaxed), false))"),
+         "lanes_[i].taken.exchange(true, std::memory_order_acquire))",
+         "(lanes_[i].taken.store(true, std::memory_order_relaxed), false))"),
     Edit("lanes-wakes-one-key", "lanes", LANES,
          "&& events_.wake(key)) --items;", "&& (events_.wake(key), true)) --items;"),
 
@@ -134,8 +135,8 @@ EDITS = (
          "        make_gap(c, word::rank_of(now));\n          give_back(ring, word::rank_of(now));\n",
          "        c.word.store(word::make(word::rank_of(now), word::published), std::memory_order_release);\n"),
     Edit("shared-item-of-the-dead-is-given-twice", "shared", SHARED_RING,
-         "        give(c.item.get().value);\n          give_back(ring, word::rank_of(now));\n",
-         "        give(c.item.get().value);\n"),
+         "        give(c.item.read_ref().value);\n          give_back(ring, word::rank_of(now));\n",
+         "        give(c.item.read_ref().value);\n"),
 
     # A bound too far or too near.
     Edit("spsc-one-item-too-many", "spsc", SPSC,

@@ -81,7 +81,7 @@ class circle {
 template <class Pause>
 struct restless : Pause {
   static void between() {
-    static thread_local small_random chance(muster::sync::new_identity());
+    static thread_local small_random chance(muster::sync::new_object_id());
     if (chance.below(4) == 0) Pause::turn();
   }
 };
@@ -91,7 +91,7 @@ struct imitated {
   static bool available() { return true; }
   template <class Body>
   static bool attempt(std::atomic<bool>& lock, Body body) {
-    static thread_local small_random chance(muster::sync::new_identity());
+    static thread_local small_random chance(muster::sync::new_object_id());
     if (chance.below(3) == 0 || lock.exchange(true, std::memory_order_acquire)) return false;
     body();
     lock.store(false, std::memory_order_release);
@@ -201,7 +201,7 @@ class baseline : public ::testing::Test {
     in_threads(threads, [&](std::size_t i) {
       thread_log<Clock>& log = record.log(i);
       handle own(all());
-      small_random dice(muster::sync::new_identity());
+      small_random dice(muster::sync::new_object_id());
       for (std::size_t n = 0; n < operations; ++n) {
         if (split ? i % 2 == 0 : dice.below(10) < pushes) {
           const number value = i * operations + n + 1;
@@ -343,7 +343,7 @@ TYPED_TEST(baseline_siblings, may_interrupt_each_other_when_they_wait) {
     ring.enter(i);
     {
       typename TestFixture::handle own(this->all());
-      small_random dice(muster::sync::new_identity());
+      small_random dice(muster::sync::new_object_id());
       number value = 0;
       for (std::size_t n = 0; n < each; ++n) {
         if (dice.below(3) == 0) circle::turn();

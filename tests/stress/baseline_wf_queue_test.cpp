@@ -38,7 +38,7 @@ struct steady {
 struct restless {
   static void turn() { this_fiber::yield(); }
   static void between() {
-    static thread_local small_random chance(muster::sync::new_identity());
+    static thread_local small_random chance(muster::sync::new_object_id());
     if (chance.below(3) != 0) return;
     for (unsigned rounds = 1 + chance.below(chance.below(50) == 0 ? 100 : 3); rounds != 0; --rounds) turn();
   }
@@ -97,7 +97,7 @@ struct requests {
       all.emplace_back([&, i] {
         thread_log<exact_clock>& log = record.log(i);
         decltype(queue)::handle own(queue);
-        small_random dice(muster::sync::new_identity());
+        small_random dice(muster::sync::new_object_id());
         for (std::size_t n = 0; n < operations; ++n) {
           number value = i * operations + n + 1;
           if (dice.below(10) < pushes_in_ten) {
@@ -230,7 +230,7 @@ TEST(baseline_endless_array, gives_every_ticket_a_cell_of_its_own) {
       threads.emplace_back([&all] {
         cells::visitor visitor(all);
         std::pair<cells::position, cells::position> own;
-        small_random chance(muster::sync::new_identity());
+        small_random chance(muster::sync::new_object_id());
         for (std::size_t n = scaled(50'000); n != 0; --n) {
           const number pushed = visitor.begin(own.first, all.tail);
           if (chance.below(16) == 0) std::this_thread::yield();

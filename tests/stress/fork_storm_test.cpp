@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random programs of forks, scopes, loops, locks and exceptions, several at once in one pool: every part is executed
-// once, and the outcome is that of the serial program. Also with a signal every millisecond.
+// Random programs of forks, scopes, loops, futures, groups, graphs, pipelines, locks and exceptions, nested in each
+// other and several at once in one pool: every part is executed once, and the outcome is that of the serial program.
+// Also with a signal every millisecond.
 #include <gtest/gtest.h>
 #include <sys/time.h>
 #include <muster/fork.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -14,9 +16,11 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "scale.hpp"
@@ -26,13 +30,14 @@ namespace {
 using muster_test::scaled;
 
 /// The way in which a node of the program executes its parts. Each node has a number.
-enum class kind { leaf, fork, context_fork, scope, loop, fixed_loop, locked };
+enum class kind { leaf, fork, context_fork, scope, loop, fixed_loop, locked, futures, group, graph, pipeline };
 
 struct node {
   kind what = kind::leaf;
   bool bad = false;  // throws its number after its parts
   std::uint64_t number = 0;
   std::vector<node> parts;
+  std::vector<std::vector<std::size_t>> before{};  // of each part of a graph
 };
 
 node random_program(std::mt19937_64& random, std::uint64_t& numbers, unsigned size, unsigned bad_in_thousand) {
@@ -40,8 +45,9 @@ node random_program(std::mt19937_64& random, std::uint64_t& numbers, unsigned si
   made.number = ++numbers;
   made.bad = random() % 1000 < bad_in_thousand;
   if (size <= 1) return made;
-  constexpr std::array kinds = {kind::fork, kind::fork,       kind::context_fork, kind::scope,
-                                kind::loop, kind::fixed_loop, kind::locked};
+  constexpr std::array kinds = {kind::fork,  kind::fork,       kind::context_fork, kind::scope,
+                                kind::loop,  kind::fixed_loop, kind::locked,       kind::futures,
+                                kind::group, kind::graph,      kind::pipeline};
   made.what = kinds[random() % kinds.size()];
   const bool forks = made.what == kind::fork || made.what == kind::context_fork || made.what == kind::locked;
   const unsigned many = forks ? 2 : 1 + static_cast<unsigned>(random() % 8);
@@ -49,6 +55,10 @@ node random_program(std::mt19937_64& random, std::uint64_t& numbers, unsigned si
     const unsigned share =
         made.what == kind::fork && random() % 4 == 0 ? (part == 0 ? size - 2 : 1) : (size - 1) / many;
     made.parts.push_back(random_program(random, numbers, share, bad_in_thousand));
+    if (made.what != kind::graph) continue;
+    made.before.emplace_back();
+    for (unsigned edges = static_cast<unsigned>(random() % 3); part != 0 && edges != 0; --edges)
+      made.before[part].push_back(random() % part);
   }
   return made;
 }
@@ -61,14 +71,24 @@ struct outcome {
 
 std::uint64_t combined(std::uint64_t a, std::uint64_t b) { return a * 1'000'003 + b; }  // not commutative
 
+/// True if parts are executed although another part has thrown.
+bool executes_all(kind what) {
+  return what == kind::scope || what == kind::futures || what == kind::group || what == kind::graph;
+}
+
 std::uint64_t serially(const node& n) {
   std::uint64_t value = n.number, thrown = 0;
-  for (const node& part : n.parts) {
+  std::vector<bool> failed(n.parts.size());
+  for (std::size_t i = 0; i < n.parts.size(); ++i) {
+    if (n.what == kind::graph)  // what follows a failed part is skipped
+      failed[i] = std::ranges::any_of(n.before[i], [&](std::size_t k) { return failed[k]; });
+    if (failed[i]) continue;
     try {
-      value = combined(value, serially(part));
+      value = combined(value, serially(n.parts[i]));
     } catch (const std::uint64_t number) {
-      if (n.what != kind::scope) throw;
-      if (thrown == 0) thrown = number;  // the other asyncs are executed all the same
+      if (!executes_all(n.what)) throw;
+      failed[i] = true;
+      if (thrown == 0) thrown = number;
     }
   }
   if (thrown != 0) throw thrown;
@@ -78,12 +98,15 @@ std::uint64_t serially(const node& n) {
 
 class execution {
  public:
-  explicit execution(std::size_t nodes) : counts_(nodes + 1) {}
+  execution(muster::pool& in, std::size_t nodes) : pool_(in), counts_(nodes + 1) {}
 
   std::uint64_t run(const node& n, muster::context here) {
     counts_[n.number].fetch_add(1, std::memory_order_relaxed);
     std::uint64_t value = n.number;
     const auto both = [&](const auto& pair) { value = combined(combined(value, pair.first), pair.second); };
+    const auto all = [&](const std::vector<std::uint64_t>& values) {
+      for (const std::uint64_t one : values) value = combined(value, one);
+    };
     const auto part = [&](std::size_t i) {
       return muster::fork2([&](muster::context now) { return run(n.parts[i], now); }, [] {}).first;
     };
@@ -107,13 +130,13 @@ class execution {
           for (std::size_t i = 0; i < n.parts.size(); ++i)
             scope.async([&, i](muster::context now) { values[i] = run(n.parts[i], now); });
         });
-        for (const std::uint64_t one : values) value = combined(value, one);
+        all(values);
         break;
       }
       case kind::loop: {
         std::vector<std::uint64_t> values(n.parts.size());
         muster::parallel_for(std::size_t{0}, n.parts.size(), [&](std::size_t i) { values[i] = part(i); }, {.grain = 1});
-        for (const std::uint64_t one : values) value = combined(value, one);
+        all(values);
         break;
       }
       case kind::fixed_loop: {
@@ -126,12 +149,66 @@ class execution {
         const list values =
             muster::parallel_reduce(std::size_t{0}, n.parts.size(), list(), join,
                                     [&](std::size_t i) { return list{part(i)}; }, {.grain = 1, .fixed = true});
-        for (const std::uint64_t one : values) value = combined(value, one);
+        all(values);
         break;
       }
+      case kind::futures: {
+        std::vector<muster::future<std::uint64_t>> values;
+        for (const node& one : n.parts)
+          values.push_back(pool_.submit([&](muster::context now) { return run(one, now); }));
+        all(muster::when_all(std::move(values)).get());
+        break;
+      }
+      case kind::group: all(in_group(n)); break;
+      case kind::graph: {
+        std::vector<std::uint64_t> values(n.parts.size());
+        muster::task_graph graph;
+        std::vector<muster::task_node> nodes;
+        for (std::size_t i = 0; i < n.parts.size(); ++i) {
+          nodes.push_back(graph.add([&, i](muster::context now) { values[i] = run(n.parts[i], now); }));
+          for (const std::size_t k : n.before[i]) nodes[k].precede(nodes[i]);
+        }
+        graph.run(pool_);
+        all(values);
+        break;
+      }
+      case kind::pipeline:
+        muster::pipeline(pool_, {.in_flight = 1 + n.number % 5}, muster::serial([&, i = std::size_t{0}]() mutable {
+                           return i == n.parts.size() ? std::nullopt : std::optional(i++);
+                         }),
+                         muster::parallel(part), muster::serial([&](std::uint64_t one) { all({one}); }))
+            .run();
+        break;
     }
     if (n.bad) throw n.number;
     return value;
+  }
+  /// The group rethrows any of its exceptions; the serial program, the leftmost.
+  std::vector<std::uint64_t> in_group(const node& n) {
+    std::vector<std::uint64_t> values(n.parts.size()), thrown(n.parts.size());
+    std::uint64_t rethrown = 0;
+    muster::task_group group(pool_);
+    for (std::size_t i = 0; i < n.parts.size(); ++i)
+      group.run([&, i](muster::context now) {
+        try {
+          values[i] = run(n.parts[i], now);
+        } catch (const std::uint64_t number) {
+          thrown[i] = number;
+          throw;
+        }
+      });
+    try {
+      group.wait();
+    } catch (const std::uint64_t number) {
+      rethrown = number;
+    }
+    const auto leftmost = std::ranges::find_if(thrown, [](std::uint64_t number) { return number != 0; });
+    if (leftmost == thrown.end()) {
+      EXPECT_EQ(rethrown, 0U);
+      return values;
+    }
+    EXPECT_NE(std::ranges::find(thrown, rethrown), thrown.end());
+    throw *leftmost;
   }
   bool once_each() const {
     for (std::size_t i = 1; i < counts_.size(); ++i)
@@ -145,6 +222,7 @@ class execution {
   }
 
  private:
+  muster::pool& pool_;
   std::vector<std::atomic<std::uint32_t>> counts_;
 };
 
@@ -161,7 +239,7 @@ void storm(muster::pool& in, std::uint64_t seed, unsigned bad_in_thousand) {
   std::uint64_t nodes = 0;
   const node program = random_program(random, nodes, static_cast<unsigned>(4 + random() % 400), bad_in_thousand);
   const outcome expected = outcome_of([&] { return serially(program); });
-  execution parallel(nodes);
+  execution parallel(in, nodes);
   const outcome got =
       outcome_of([&] { return in.run([&](muster::context here) { return parallel.run(program, here); }); });
   EXPECT_EQ(got.value, expected.value) << "seed " << seed;

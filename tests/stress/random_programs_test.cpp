@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random programs over all parts at once: threads and fibers come and go, objects are shared and die with their last
-// user, operations throw and nest, forks and asyncs do all that as well. Every addition must arrive once, every item
-// come out once, every exception reach the thread whose operation threw it, and all must end.
+// user, operations throw and nest, forks, asyncs, tasks, graphs and pipelines do all that as well. Every addition must
+// arrive once, every item come out once, every exception reach the thread whose operation threw it, and all must end.
 //
 // MUSTER_RANDOM_SEED     the first program; a failure names its program's seed
 // MUSTER_RANDOM_SECONDS  continues with other programs for this time
@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <stop_token>
@@ -184,6 +185,9 @@ class actor {
   void fork();
   void scope();
   void loop();
+  void group();
+  void graph();
+  void pipeline();
 
   program& all_;
   dice random_;
@@ -278,7 +282,7 @@ void actor::act(unsigned steps) {
 }
 
 void actor::step() {
-  switch (depth_ < 3 ? roll(14) : roll(7)) {
+  switch (depth_ < 3 ? roll(17) : roll(7)) {
     case 0:
     case 1:
     case 2: return use_account();
@@ -292,6 +296,9 @@ void actor::step() {
     case 10: return begin_team();
     case 11: return fork();
     case 12: return scope();
+    case 13: return group();
+    case 14: return graph();
+    case 15: return pipeline();
     default: return loop();
   }
 }
@@ -455,6 +462,82 @@ void actor::loop() {
     muster::parallel_sort(numbers.begin(), numbers.end());
   });
   EXPECT_TRUE(std::ranges::is_sorted(numbers));
+}
+
+void actor::group() {
+  const std::uint64_t seed = random_();
+  const std::uint64_t many = 1 + roll(6), throws = roll(12);
+  std::vector<std::atomic<int>> begun(many);
+  muster::task_group group(all_.pool(seed));
+  for (std::uint64_t i = 0; i < many; ++i)
+    group.run([&, i] {
+      ++begun[i];
+      actor(all_, seed + i, depth_ + 1, false).act(2);
+      if (i == throws) throw refusal(i);
+    });
+  try {
+    group.wait();
+    EXPECT_GE(throws, many);
+  } catch (const refusal& r) {
+    EXPECT_EQ(r.number, throws);
+  }
+  for (const auto& one : begun) EXPECT_EQ(one, 1);
+}
+
+// Two runs: what follows a node that throws is skipped, and all others are executed, after their predecessors.
+void actor::graph() {
+  const std::uint64_t seed = random_();
+  const std::uint64_t many = 1 + roll(6), throws = roll(12);
+  std::vector<std::atomic<int>> begun(many);
+  std::vector<std::vector<std::uint64_t>> before(many);
+  std::vector<bool> skipped(many);
+  muster::task_graph graph;
+  std::vector<muster::task_node> nodes;
+  for (std::uint64_t i = 0; i < many; ++i) {
+    nodes.push_back(graph.add([&, i] {
+      const int run = ++begun[i];
+      for (const std::uint64_t k : before[i]) EXPECT_EQ(begun[k], run);
+      actor(all_, seed + i, depth_ + 1, false).act(2);
+      if (i == throws) throw refusal(i);
+    }));
+    for (std::uint64_t edges = roll(3); i != 0 && edges != 0; --edges) {
+      const std::uint64_t k = roll(i);
+      before[i].push_back(k);
+      nodes[k].precede(nodes[i]);
+      skipped[i] = skipped[i] || k == throws || skipped[k];
+    }
+  }
+  for (int run = 1; run <= 2; ++run) {
+    try {
+      graph.run(all_.pool(seed));
+      EXPECT_GE(throws, many);
+    } catch (const refusal& r) {
+      EXPECT_EQ(r.number, throws);
+    }
+    for (std::uint64_t i = 0; i < many; ++i) EXPECT_EQ(begun[i], skipped[i] ? 0 : run);
+  }
+}
+
+// Items before the one that throws pass, in order.
+void actor::pipeline() {
+  const std::uint64_t seed = random_();
+  const std::uint64_t many = roll(8), throws = roll(12);
+  std::uint64_t next = 0, passed = 0;
+  muster::pipeline line(all_.pool(seed), {.in_flight = 1 + roll(4)},
+                        muster::serial([&] { return next == many ? std::nullopt : std::optional(next++); }),
+                        muster::parallel([&](std::uint64_t i) {
+                          actor(all_, seed + i, depth_ + 1, false).act(2);
+                          if (i == throws) throw refusal(i);
+                          return item(i);
+                        }),
+                        muster::serial([&](const item& one) { EXPECT_EQ(one.value(), passed++); }));
+  try {
+    line.run();
+    EXPECT_GE(throws, many);
+  } catch (const refusal& r) {
+    EXPECT_EQ(r.number, throws);
+  }
+  EXPECT_EQ(passed, std::min(many, throws));
 }
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {

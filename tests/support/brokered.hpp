@@ -34,18 +34,17 @@ class brokered {
         plan_{s.calls, 1, s.copy_bytes, s.window_bytes},
         arena_(muster::detail::make_arena(plan_)),
         at(plan_, arena_.start()),
-        broker_(std::in_place, rules_, at, asymmetric(),
+        broker_(std::in_place, rules_, at,
                 muster::detail::broker::options{s.threads, false,
                                                 [this](const muster::sandbox_refusal& one) {
                                                   const std::lock_guard lock(mutex_);
                                                   refusals_.push_back(one);
                                                 },
                                                 [this](muster::detail::broker::end_for) { ++kills_; }}),
-        in(at, asymmetric()) {
+        in(at) {
     broker_->start();
   }
 
-  static bool asymmetric() { return muster::asymmetric_fences(muster::futex_scope::shared); }
   std::span<std::byte> window() const { return {at.data() + plan_.window_of(0), plan_.window_bytes}; }
   std::string text(std::size_t bytes) const { return {reinterpret_cast<const char*>(window().data()), bytes}; }
   std::vector<muster::sandbox_refusal> refusals() {
@@ -59,7 +58,7 @@ class brokered {
  private:
   const muster::policy rules_;
   const muster::detail::arena_plan plan_;
-  const muster::mapping arena_;
+  const muster::mapped_region arena_;
   std::mutex mutex_;
   std::vector<muster::sandbox_refusal> refusals_;
   std::atomic<unsigned> kills_{0};

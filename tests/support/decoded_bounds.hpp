@@ -41,6 +41,9 @@ inline const char* out_of_bounds(const muster::detail::decoded_call& one, const 
                         one.what == sandbox_call::utimens || one.what == sandbox_call::statfs;
   if (one.path.empty() == has_path) return "a path is missing, or there is one";
   if (one.other_path.empty() == (one.what == sandbox_call::rename)) return "a second path is missing, or there is one";
+  constexpr std::uint64_t makes_directory = open_flags::create | open_flags::directory;
+  if (one.what == sandbox_call::open && (one.flags & makes_directory) == makes_directory)
+    return "a file is to be made that is to be a directory";
   std::uint64_t least = 0, most = 0;
   switch (one.what) {
     case sandbox_call::open: most = open_flags::all; break;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A library that forks, loaded by fork_libraries_test.cpp more than once under different names.
+#include <muster/combine/cc_synch.hpp>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -17,6 +19,11 @@ namespace {
 bool all_are_stolen = true;
 }
 
+/// Adds 1 to an object of the caller's.
+EXPORTED void plugin_adds(void* number) {
+  static_cast<muster::cc_synch<int>*>(number)->apply([](int& n) { ++n; });
+}
+EXPORTED const void* plugin_copy_of_library() { return muster::sync::copy_of_library(); }
 /// Returns 1 if this library knows that the caller is a worker.
 EXPORTED int plugin_knows_worker() { return muster::detail::worker::current() != nullptr ? 1 : 0; }
 /// Sets if leaves() forks only tasks that are stolen.
@@ -106,4 +113,4 @@ EXPORTED int plugin_pool_runs(muster::fork_engine engine, int (*next)()) {
   muster::pool own({.workers = 2, .stack_bytes = std::size_t{1} << 20U, .engine = engine});
   return own.run(next);
 }
-EXPORTED int plugin_by_frames() { return muster::pool::no_barrier() == nullptr ? 1 : 0; }
+EXPORTED int plugin_uses_stack_scan() { return muster::pool::barrier_unavailable_reason() == nullptr ? 1 : 0; }

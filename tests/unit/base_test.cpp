@@ -5,10 +5,15 @@
 
 #include <gtest/gtest.h>
 #include <muster/base/arch.hpp>
-#include <muster/base/futex.hpp>
-#include <muster/base/library.hpp>
+#include <muster/base/detail/asymmetric_fence.hpp>
+#include <muster/base/detail/eventcount.hpp>
+#include <muster/base/detail/futex.hpp>
+#include <muster/base/detail/heap_array.hpp>
+#include <muster/base/detail/manual_lifetime.hpp>
+#include <muster/base/detail/shared_object.hpp>
+#include <muster/base/detail/spin_extension.hpp>
+#include <muster/base/detail/temporal_slip.hpp>
 #include <muster/base/parallelism.hpp>
-#include <muster/base/slot.hpp>
 #include <muster/base/wait.hpp>
 
 #include <dlfcn.h>
@@ -21,6 +26,8 @@
 #include <bit>
 #include <filesystem>
 #include <fstream>
+#include <new>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -29,7 +36,8 @@
 namespace {
 
 using namespace std::chrono_literals;
-using muster::event_mask;
+using muster::deadline_clock;
+using muster::eventcount;
 using muster::futex_reason;
 using muster::futex_scope;
 
@@ -70,7 +78,7 @@ TEST(library, knows_the_programs_own_objects) {
   static const int constant = 1;
   static int variable = 2;
   const int local = variable;
-  EXPECT_TRUE(muster::detail::is_of_program(reinterpret_cast<const void*>(&muster::keep_library_of)));
+  EXPECT_TRUE(muster::detail::is_of_program(reinterpret_cast<const void*>(&muster::pin_shared_object)));
   EXPECT_TRUE(muster::detail::is_of_program(&constant));
   EXPECT_TRUE(muster::detail::is_of_program(&variable));
   EXPECT_FALSE(muster::detail::is_of_program(&local));
@@ -137,21 +145,21 @@ TEST(futex, asymmetric_fences_are_consistent_and_survive_a_fork) {
 }
 
 template <class Policy>
-class event_mask_test : public ::testing::Test {};
+class eventcount_test : public ::testing::Test {};
 using policies = ::testing::Types<muster::wait::spin, muster::wait::spin_then_park, muster::wait::park>;
-TYPED_TEST_SUITE(event_mask_test, policies);
+TYPED_TEST_SUITE(eventcount_test, policies);
 
 // Two threads hand a number back and forth; each waits for the other. A lost wake-up hangs.
-TYPED_TEST(event_mask_test, no_wake_up_is_lost_in_a_ping_pong) {
-  event_mask events;
+TYPED_TEST(eventcount_test, no_wake_up_is_lost_in_a_ping_pong) {
+  eventcount events;
   std::atomic<std::uint32_t> turn{0};
   const auto rounds = static_cast<std::uint32_t>(muster_test::scaled(20'000));
   const auto play = [&](std::uint32_t parity) {
     for (std::uint32_t i = parity; i < rounds; i += 2) {
       events.await<TypeParam>(i, [&] { return turn.load(std::memory_order_acquire) == i; }, muster::no_deadline);
       turn.store(i + 1, std::memory_order_release);
-      const std::uint32_t sleepers = events.after_event();
-      if (event_mask::wakes(sleepers, i + 1)) events.wake(i + 1);
+      const std::uint32_t sleepers = events.waiters_after_event();
+      if (eventcount::wakes(sleepers, i + 1)) events.wake(i + 1);
     }
   };
   std::thread other(play, 1);
@@ -161,9 +169,9 @@ TYPED_TEST(event_mask_test, no_wake_up_is_lost_in_a_ping_pong) {
 }
 
 // More waiters than keys, so that several share a bit and wake each other superfluously.
-TYPED_TEST(event_mask_test, each_of_many_waiters_gets_its_event) {
-  event_mask events;
-  constexpr std::uint32_t waiters = event_mask::keys + 5;
+TYPED_TEST(eventcount_test, each_of_many_waiters_gets_its_event) {
+  eventcount events;
+  constexpr std::uint32_t waiters = eventcount::keys + 5;
   std::atomic<std::uint32_t> made{0};
   std::atomic<std::uint32_t> woken{0};
   std::vector<std::jthread> threads;
@@ -176,21 +184,21 @@ TYPED_TEST(event_mask_test, each_of_many_waiters_gets_its_event) {
   for (std::uint32_t i = 0; i < waiters; ++i) {
     if (i % 8 == 0) std::this_thread::sleep_for(1ms);
     made.store(i + 1);
-    if (event_mask::wakes(events.after_event(), i)) events.wake(i);
+    if (eventcount::wakes(events.waiters_after_event(), i)) events.wake(i);
   }
   threads.clear();
   EXPECT_EQ(woken.load(), waiters);
 }
 
-TYPED_TEST(event_mask_test, time_ends_the_waiting) {
-  event_mask events;
+TYPED_TEST(eventcount_test, time_ends_the_waiting) {
+  eventcount events;
   EXPECT_FALSE(events.await<TypeParam>(0, [] { return false; }, muster::deadline_clock::now() + 2ms));
   EXPECT_TRUE(events.await<TypeParam>(0, [] { return true; }, muster::deadline_clock::now() - 1h));
 }
 
-TEST(event_mask_flags, are_raised_once_and_wake_every_waiter) {
-  event_mask events;
-  constexpr std::uint32_t ended = event_mask::flag(0);
+TEST(eventcount_flags, are_raised_once_and_wake_every_waiter) {
+  eventcount events;
+  constexpr std::uint32_t ended = eventcount::flag(0);
   std::vector<std::jthread> threads;
   for (std::uint32_t i = 0; i < 20; ++i) {
     threads.emplace_back([&, i] {
@@ -205,6 +213,106 @@ TEST(event_mask_flags, are_raised_once_and_wake_every_waiter) {
   EXPECT_EQ(events.flags(), ended);
 }
 
+TEST(spin_extension, grows_with_brief_sleeps_and_shrinks_with_long_ones) {
+  muster::detail::spin_extension one;
+  std::vector<std::chrono::microseconds> lengths;
+  const auto sleep = [&](deadline_clock::duration lasted) {
+    one.note_sleep(lasted);
+    lengths.push_back(one.length());
+  };
+  EXPECT_EQ(one.length(), 0us);
+  sleep(1s);
+  for (int i = 0; i < 4; ++i) sleep(100us);
+  sleep(101us);
+  sleep(1us);
+  EXPECT_EQ(lengths, (std::vector{0us, 6us, 12us, 24us, 48us, 24us, 48us}));
+  for (int i = 0; i < 6; ++i) sleep(1s);
+  EXPECT_EQ(one.length(), 0us);
+}
+
+TEST(spin_extension, rests_when_the_longest_spin_fails) {
+  muster::detail::spin_extension one;
+  for (int i = 0; i < 4; ++i) one.note_sleep(10us);
+  EXPECT_EQ(one.length(), 48us);
+  int rests = 0;
+  for (one.note_sleep(10us); one.length() == 0us && rests < 1000; ++rests) one.note_sleep(rests % 2 == 0 ? 10us : 1s);
+  EXPECT_EQ(rests, 33);
+  EXPECT_EQ(one.length(), 6us);
+}
+
+struct adapting {
+  static constexpr bool parks = true;
+  static constexpr unsigned pauses = 8;
+  static constexpr unsigned yields = 0;
+  static constexpr bool adapts = true;
+};
+
+TEST(spin_extension, does_not_grow_when_time_limits_pass) {
+  eventcount events;
+  std::vector<int> looks;
+  for (int i = 0; i < 8; ++i) {
+    looks.push_back(0);
+    EXPECT_FALSE(events.await<adapting>(0, [&] { return ++looks.back() == 0; }, deadline_clock::now()));
+  }
+  EXPECT_EQ(looks, std::vector(8, looks.front()));
+}
+
+/// The number of `waits` that look again at an amount that is read as `first`, and then as `later`.
+int waits_that_slip(int waits, std::size_t first, std::size_t later) {
+  muster::temporal_slip one;
+  int slipped = 0;
+  for (int i = 0; i < waits; ++i) {
+    int looks = 0;
+    one.after_wait(64, [&] { return looks++ == 0 ? first : later; });
+    slipped += looks > 1 ? 1 : 0;
+  }
+  return slipped;
+}
+
+TEST(temporal_slip, is_skipped_where_the_other_side_waits_for_this_one) {
+  EXPECT_EQ(waits_that_slip(10'000, 1, 1), 19) << "after 1, 2, 4, ... 1024, 1024, ...";
+  EXPECT_EQ(waits_that_slip(10'000, 1, 8), 19) << "the rest of the requests in flight has arrived";
+  EXPECT_EQ(waits_that_slip(100, 1, 64), 100) << "an open stream";
+  EXPECT_EQ(waits_that_slip(100, 64, 64), 0) << "there is enough at once";
+}
+
+/// Cannot be moved. The constructor throws for the object with number `limit`.
+struct counted {
+  static inline std::vector<int> destroyed;
+  static inline int made = 0;
+
+  explicit counted(int limit) : number(made) {
+    if (made == limit) throw std::runtime_error("one too many");
+    ++made;
+  }
+  counted(const counted&) = delete;
+  ~counted() { destroyed.push_back(number); }
+
+  const int number;
+};
+
+TEST(heap_array, constructs_its_elements_in_order_and_destroys_them_in_reverse) {
+  counted::made = 0;
+  counted::destroyed.clear();
+  {
+    const muster::detail::heap_array<counted, 256> all({}, 5, 100);
+    EXPECT_EQ(all.size(), 5U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(all.begin()) % 256, 0U);
+    int n = 0;
+    for (const counted& one : all) EXPECT_EQ(one.number, n++);
+    EXPECT_EQ(&all[4] + 1, all.end());
+  }
+  EXPECT_EQ(counted::destroyed, (std::vector{4, 3, 2, 1, 0}));
+}
+
+TEST(heap_array, destroys_what_it_has_constructed_when_a_constructor_throws) {
+  counted::made = 0;
+  counted::destroyed.clear();
+  EXPECT_THROW((muster::detail::heap_array<counted>({}, 5, 3)), std::runtime_error);
+  EXPECT_EQ(counted::destroyed, (std::vector{2, 1, 0}));
+  EXPECT_THROW((muster::detail::heap_array<counted>({}, ~std::size_t{0} / 2, 0)), std::bad_alloc);
+}
+
 TEST(slot, constructs_and_destroys_on_demand_only) {
   static int alive = 0;
   struct item {
@@ -212,7 +320,7 @@ TEST(slot, constructs_and_destroys_on_demand_only) {
     ~item() { --alive; }
   };
   {
-    muster::slot<item> place;
+    muster::manual_lifetime<item> place;
     EXPECT_EQ(alive, 0);
     place.construct();
     EXPECT_EQ(alive, 1);

@@ -52,22 +52,22 @@ struct two_clusters : muster::bench::h_synch<State, Wait> {
 };
 
 struct dsm_synch : kind<muster::bench::dsm_synch> {
-  static constexpr const char* name = "dsm_synch";
+  [[maybe_unused]] static constexpr const char* name = "dsm_synch";
 };
 struct h_synch : kind<muster::bench::h_synch> {
-  static constexpr const char* name = "h_synch";
+  [[maybe_unused]] static constexpr const char* name = "h_synch";
 };
 struct h_synch_of_two : kind<two_clusters, muster::wait::park> {
-  static constexpr const char* name = "h_synch_of_two";
+  [[maybe_unused]] static constexpr const char* name = "h_synch_of_two";
 };
 struct oyama : kind<muster::bench::oyama> {
-  static constexpr const char* name = "oyama";
+  [[maybe_unused]] static constexpr const char* name = "oyama";
 };
 struct clh : kind<muster::bench::clh> {
-  static constexpr const char* name = "clh";
+  [[maybe_unused]] static constexpr const char* name = "clh";
 };
 struct mcs : kind<muster::bench::mcs, muster::wait::park> {
-  static constexpr const char* name = "mcs";
+  [[maybe_unused]] static constexpr const char* name = "mcs";
 };
 using kinds = muster_test::kinds_to_test<testing::Types<dsm_synch, h_synch, h_synch_of_two, oyama, clh, mcs>,
                                          testing::Types<dsm_synch, h_synch_of_two, oyama>>;

@@ -9,16 +9,17 @@
 
 #include "combine_kinds.hpp"
 #include "counted.hpp"
+#include "counting_allocator.hpp"
 #include "scale.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <new>
 #include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -27,38 +28,11 @@
 namespace {
 
 using muster::fiber;
+using muster_test::allocations_left;
+using muster_test::bytes_allocated;
 using muster_test::counted;
+using muster_test::for_ever;
 using number = std::uint64_t;
-
-constexpr long for_ever = -1;
-thread_local long allocations_left = for_ever;
-thread_local std::size_t bytes_allocated = 0;
-
-void* allocate(std::size_t bytes, std::size_t alignment) {
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
-  bytes_allocated += bytes;
-  const std::size_t room = (bytes + alignment) / alignment * alignment;  // a multiple, and not 0
-  if (void* const there = std::aligned_alloc(alignment, room); there != nullptr) return there;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-// The sanitizers replace them themselves.
-#if !defined(MUSTER_ADDRESS_SANITIZER) && !defined(MUSTER_THREAD_SANITIZER)
-// Not inline: the compiler would see malloc meet delete, and free meet new.
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return allocate(bytes, 16); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* there) noexcept { std::free(there); }
-[[gnu::noinline]] void operator delete(void* there, std::size_t) noexcept { std::free(there); }
-[[gnu::noinline]] void operator delete(void* there, std::align_val_t) noexcept { std::free(there); }
-[[gnu::noinline]] void operator delete(void* there, std::size_t, std::align_val_t) noexcept { std::free(there); }
-#endif
-
-namespace {
 
 /// A result that does not fit where small ones do.
 struct large_result {
@@ -291,6 +265,60 @@ TEST(structures, destroy_an_item_for_which_there_is_no_memory) {
     ASSERT_EQ(counted::alive(), before + (pushed ? 1 : 0)) << "after " << allocations << " allocations";
     if (pushed) break;
     EXPECT_EQ(queue.pop(), std::nullopt);
+  }
+}
+
+// Wherever memory ends, the constructor leaves nothing behind.
+template <class Structure>
+void expect_no_leak_without_memory() {
+  static_cast<void>(Structure());  // what outlives objects, for the next
+  for (long allocations = 0;; ++allocations) {
+    ASSERT_LT(allocations, 100);
+    const std::size_t before = muster_test::allocations - muster_test::deallocations;
+    bool made = false;
+    allocations_left = allocations;
+    try {
+      Structure one;
+      made = true;
+    } catch (const std::bad_alloc&) {
+    }
+    allocations_left = for_ever;
+    ASSERT_EQ(muster_test::allocations - muster_test::deallocations, before) << "after " << allocations;
+    if (made) break;
+  }
+}
+TEST(structures, leak_nothing_when_they_cannot_be_made) {
+  if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";
+  expect_no_leak_without_memory<muster::combining_queue<number>>();
+  expect_no_leak_without_memory<muster::combining_queue<counted, muster::flat_combining>>();
+  expect_no_leak_without_memory<muster::combining_stack<counted>>();
+  expect_no_leak_without_memory<muster::psim_queue<number>>();
+  expect_no_leak_without_memory<muster::psim_stack<counted>>();
+}
+
+// Wherever memory ends, all functions have been executed, or none; and no batch is lost.
+TEST(apply_batch, executes_nothing_without_memory) {
+  if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";
+  struct add {
+    std::array<number, 8> much{1};
+    void operator()(number& sum) const { sum += much[0]; }
+  };
+  std::vector<add> functions(300);
+  for (long allocations = 0;; ++allocations) {
+    ASSERT_LT(allocations, 100);
+    muster::osci<number> object({.batch = 128});
+    object.apply([](number&) {});
+    bool executed = false;
+    allocations_left = allocations;
+    try {
+      object.apply_batch(std::span(functions), static_cast<int*>(nullptr));
+      executed = true;
+    } catch (const std::bad_alloc&) {
+    }
+    allocations_left = for_ever;
+    object.check();
+    ASSERT_EQ(object.apply([](number& sum) { return sum; }), executed ? 300U : 0U) << "after " << allocations;
+    if (executed) break;
   }
 }
 

@@ -196,6 +196,53 @@ TYPED_TEST(combine_edges, fibers_that_would_wait_for_each_other_are_refused) {
   }
 }
 
+/// An operation joins a fiber that waits for the same object already, early or late in its wait.
+template <class Object>
+void join_a_waiting_fiber(unsigned turns) {
+  Object object;
+  muster::fiber waiting;
+  muster::fiber joining([&] {
+    object.apply([&](std::uint64_t&) {
+      for (unsigned turn = 0; turn < turns; ++turn) muster::this_fiber::yield();
+      waiting.join();
+    });
+  });
+  waiting = muster::fiber([&] { object.apply([](std::uint64_t& n) { ++n; }); });
+  joining.join();
+}
+/// A fiber inside an operation of `one` waits for `other`, an operation of which joins it; directly, or while a third
+/// fiber waits for `one`.
+template <class Object>
+void join_a_fiber_that_waits_inside_another(bool third) {
+  Object one, other;
+  muster::fiber inside, joining;
+  inside = muster::fiber([&] {
+    one.apply([&](std::uint64_t&) {
+      for (int turn = 0; turn < 3; ++turn) muster::this_fiber::yield();
+      other.apply([](std::uint64_t& n) { ++n; });
+    });
+  });
+  muster::fiber between([&] {
+    if (third) one.apply([](std::uint64_t& n) { ++n; });
+  });
+  joining = muster::fiber([&] {
+    other.apply([&](std::uint64_t&) {
+      for (int turn = 0; turn < 40; ++turn) muster::this_fiber::yield();
+      (third ? between : inside).join();
+    });
+  });
+  joining.join();
+}
+
+TYPED_TEST(combine_edges, an_operation_does_not_join_a_fiber_that_waits_for_it) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  using object = typename TypeParam::template of<std::uint64_t>;
+  constexpr auto message = "joins a fiber that waits for the same object";
+  for (const unsigned turns : {1U, 2U, 40U}) EXPECT_DEATH(join_a_waiting_fiber<object>(turns), message) << turns;
+  for (const bool third : {false, true})
+    EXPECT_DEATH(join_a_fiber_that_waits_inside_another<object>(third), message) << third;
+}
+
 // -------------------------------------------------------------------------------------------------- how many threads
 
 TYPED_TEST(combine_edges, counts_the_threads_that_use_the_object) {

@@ -68,6 +68,17 @@ struct kept {
   std::vector<unsigned> seen;
 };
 
+/// Fits into a request, and cannot be copied.
+struct only_given {
+  explicit only_given(unsigned n) : number(n) {}
+  only_given(only_given&&) = default;
+  only_given(const only_given&) = delete;
+  only_given& operator=(only_given&&) = delete;
+  ~only_given() = default;
+  unsigned operator()(kept&) const noexcept { return number; }
+  unsigned number;
+};
+
 int add_one(kept& k) { return k.number += 1; }
 int number_of(const kept& k) { return k.number; }
 
@@ -125,6 +136,9 @@ TYPED_TEST(combine, takes_every_callable) {
     auto only_moved = [n = std::make_unique<unsigned>(i)](kept&) { return *n; };
     EXPECT_EQ(object.apply(only_moved), i);
     EXPECT_EQ(object.apply(std::move(only_moved)), i);
+    const only_given small_and_only_moved(i);
+    EXPECT_EQ(object.apply(only_given(i)), i);
+    EXPECT_EQ(object.apply(small_and_only_moved), i);
   };
   body(0);
   in_one_round(object, 6, body);

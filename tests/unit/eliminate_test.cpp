@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Requests that answer each other before they leave their thread (muster/combine/batch.hpp): the results are those of
-// one after another, and what is answered never meets the object.
+// one after another, and eliminated requests never reach the object.
 #include <gtest/gtest.h>
 #include <muster/combine/combining_stack.hpp>
 #include <muster/combine/osci.hpp>
@@ -38,8 +38,8 @@ struct pile {
       return last;
     }
   };
-  static void eliminate(muster::departing<pile> all, std::span<std::uint32_t> notes) noexcept {
-    constexpr std::uint32_t none = all.answered - 1;
+  static void eliminate(muster::outgoing_batch<pile> all, std::span<std::uint32_t> notes) noexcept {
+    constexpr std::uint32_t none = all.eliminated - 1;
     std::uint32_t last = none;
     for (std::uint32_t i = 0; i < all.size(); ++i) {
       if (!all[i].is<change>()) {
@@ -52,7 +52,7 @@ struct pile {
         const std::uint32_t met = std::exchange(last, notes[last]);
         all[i].result<change>(all[met].function<change>().pushed);
         all[met].result<change>(0);
-        notes[i] = notes[met] = all.answered;
+        notes[i] = notes[met] = all.eliminated;
       }
     }
   }
@@ -90,7 +90,7 @@ TEST(elimination, gives_the_results_of_one_after_another) {
   }
 }
 
-TEST(elimination, keeps_what_is_answered_from_the_object) {
+TEST(elimination, keeps_eliminated_requests_from_the_object) {
   osci<pile> shared;
   std::vector<pile::change> changes{{1}, {2}, {0}, {3}, {0}, {0}};
   std::vector<int> results(changes.size());

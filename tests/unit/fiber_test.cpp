@@ -3,10 +3,13 @@
 //
 // Fibers: their order, exceptions, lifetimes, memory, and misuse.
 #include <gtest/gtest.h>
-#include <muster/base/inside.hpp>
+#include <pthread.h>
+#include <muster/base/detail/reentrancy.hpp>
 #include <muster/fiber.hpp>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <numeric>
@@ -16,7 +19,12 @@
 #include <thread>
 #include <vector>
 
+#if defined(__ARM_FEATURE_SVE)
+#include <arm_sve.h>
+#endif
+
 #include "foreign_exception.hpp"
+#include "scale.hpp"
 
 namespace {
 
@@ -177,28 +185,28 @@ TEST(exceptions, stay_with_their_fiber_over_a_yield) {
 
 // Combining objects keep for each fiber which operations it is inside of.
 TEST(operations, stay_with_their_fiber_over_a_yield) {
-  using muster::detail::inside;
+  using muster::detail::reentrancy_scope;
   int outer = 0, inner = 0;  // addresses of objects
   std::vector<fiber> all;
   for (int i = 0; i < 3; ++i) {
     all.emplace_back([&outer, &inner, i] {
       for (int round = 0; round < 5; ++round) {
         {
-          const inside first(&outer);
+          const reentrancy_scope first(&outer);
           this_fiber::yield();
-          EXPECT_FALSE(inside::is_in(&inner));
+          EXPECT_FALSE(reentrancy_scope::is_in(&inner));
           {
-            const inside second(&inner);
+            const reentrancy_scope second(&inner);
             this_fiber::yield();
-            EXPECT_TRUE(inside::is_in(&outer));
-            EXPECT_TRUE(inside::is_in(&inner));
+            EXPECT_TRUE(reentrancy_scope::is_in(&outer));
+            EXPECT_TRUE(reentrancy_scope::is_in(&inner));
           }
         }
         for (int turn = 0; turn <= i; ++turn) {
-          EXPECT_FALSE(inside::is_in(&outer));
+          EXPECT_FALSE(reentrancy_scope::is_in(&outer));
           this_fiber::yield();
         }
-        EXPECT_FALSE(inside::is_in(&outer));
+        EXPECT_FALSE(reentrancy_scope::is_in(&outer));
       }
     });
   }
@@ -225,6 +233,53 @@ TEST(a_fiber, keeps_its_registers_over_a_yield) {
       EXPECT_EQ(x, i + 100);
     });
   }
+}
+
+#if defined(__ARM_FEATURE_SVE)
+/// Adds the first `few` floats of `from` to those of `to`, in turn with other fibers.
+[[gnu::noinline]] void add_some(const float* from, float* to, unsigned few) {
+  const svbool_t chosen = svwhilelt_b32_u32(0, few);
+  for (int round = 0; round < 4; ++round) {
+    this_fiber::yield();
+    svst1_f32(chosen, to, svadd_f32_x(chosen, svld1_f32(chosen, to), svld1_f32(chosen, from)));
+  }
+}
+TEST(a_fiber, keeps_its_predicates_over_a_yield) {
+  const float ones[] = {1, 1, 1, 1};
+  float of_one[4] = {}, of_all[4] = {};
+  {
+    const fiber one([&] { add_some(ones, of_one, 1); });
+    const fiber all([&] { add_some(ones, of_all, 4); });
+  }
+  EXPECT_EQ(std::accumulate(of_one, of_one + 4, 0.0F), 4);
+  EXPECT_EQ(std::accumulate(of_all, of_all + 4, 0.0F), 16);
+}
+#endif
+
+TEST(fibers, may_be_thread_local_objects_older_than_the_first) {
+  std::string order;
+  std::thread([&] {
+    struct last {
+      ~last() { all.clear(); }
+      std::vector<fiber> all;
+    };
+    thread_local last one;
+    one.all.emplace_back([&] { order += "first "; });
+    one.all.emplace_back([&] { order += "second"; });
+  }).join();
+  EXPECT_EQ(order, "first second");
+}
+
+// The key is newer than the one at whose end the library looks for fibers, so its destructor runs later.
+TEST(fibers, may_be_joined_by_destructors_of_other_keys) {
+  fiber([] {}).join();
+  static bool ran;
+  ran = false;
+  pthread_key_t key{};
+  ASSERT_EQ(pthread_key_create(&key, [](void* one) { delete static_cast<fiber*>(one); }), 0);
+  std::thread([&] { pthread_setspecific(key, new fiber([] { ran = true; })); }).join();
+  EXPECT_TRUE(ran);
+  pthread_key_delete(key);
 }
 
 TEST(fibers, can_be_many) {
@@ -353,6 +408,27 @@ TEST(misuse_death, ends_with_a_message) {
         std::thread([&] { f.join(); }).join();
       },
       "another thread than its own");
+  EXPECT_DEATH(std::thread([] { static_cast<void>(new fiber([] {})); }).join(), "ends before its fibers are done");
+}
+
+// A static object's destructor joins; fibers that the exit leaves behind are no mistake.
+TEST(an_exit, needs_no_fiber_to_be_done) {
+  if (muster_test::sanitized) GTEST_SKIP() << "the sanitizer reports what the exit leaves behind";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        static std::vector<fiber> all;
+        all.emplace_back([] { std::fputs("joined at last", stderr); });
+        std::exit(3);
+      },
+      testing::ExitedWithCode(3), "joined at last");
+  EXPECT_EXIT(fiber([] { std::exit(4); }).join(), testing::ExitedWithCode(4), "");
+  EXPECT_EXIT(
+      {
+        const fiber beside([] {});
+        std::exit(5);
+      },
+      testing::ExitedWithCode(5), "");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ using muster_test::leaf;
 }
 
 /// How often the second half above may be begun meanwhile: never, where it would have to be found on the stack.
-int most() { return pool::no_barrier() == nullptr ? 0 : 1; }
+int most() { return pool::barrier_unavailable_reason() == nullptr ? 0 : 1; }
 
 std::atomic<int> begun_above{0}, executed{0};
 int begun_meanwhile = 0;  // while the function in question was on the stack

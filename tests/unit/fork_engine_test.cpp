@@ -16,20 +16,20 @@ using namespace muster::detail;
 /// An engine that finds no forks and keeps what it is to offer until a thief makes it answer.
 class reluctant_engine {
  public:
-  reluctant_engine(idle_workers& asleep, const deque_options& options) noexcept : pushed_(asleep, options) {}
+  reluctant_engine(idle_workers& asleep, const engine_options& options) noexcept : pushed_(asleep, options) {}
 
   steal_list& tasks() noexcept { return pushed_.tasks(); }
   const steal_list& tasks() const noexcept { return pushed_.tasks(); }
   watermark_engine& pushed() noexcept { return pushed_; }
-  static const char* obstacle() noexcept { return nullptr; }
-  bool by_frames() const noexcept { return false; }
-  const void* mark() const noexcept { return pushed_.mark(); }
+  static const char* unavailable_reason() noexcept { return nullptr; }
+  bool uses_stack_scan() const noexcept { return false; }
+  const void* poll_word() const noexcept { return pushed_.poll_word(); }
   std::uint64_t depth() const noexcept { return pushed_.depth(); }
-  void begin_on_stack(const void*) noexcept {}
+  void begin(const void*) noexcept {}
   void begin_thread() noexcept {}
-  void runs(bool) noexcept {}
-  void pause() noexcept {}
-  void go_on() noexcept {}
+  void set_running(bool) noexcept {}
+  void suspend() noexcept {}
+  void resume() noexcept {}
   void offer(task& async, task::runner run, const scope_node& scope) noexcept {
     publish_all();
     kept_ = &async;
@@ -40,8 +40,8 @@ class reluctant_engine {
     if (kept_ != nullptr) pushed_.offer(*kept_, run_, *scope_);
     kept_ = nullptr;
   }
-  bool has_records() const noexcept { return kept_ != nullptr; }
-  bool answer_for_owner() noexcept {
+  bool may_have_more() const noexcept { return kept_ != nullptr; }
+  bool publish_for_owner() noexcept {
     publish_all();
     return true;
   }
@@ -59,10 +59,10 @@ class mute_engine : public reluctant_engine {
   using reluctant_engine::reluctant_engine;
 
  private:
-  using reluctant_engine::answer_for_owner;
+  using reluctant_engine::publish_for_owner;
 };
 
-static_assert(worker_engine<reluctant_engine> && worker_engine<watermark_engine> && worker_engine<deque>);
+static_assert(worker_engine<reluctant_engine> && worker_engine<watermark_engine> && worker_engine<selected_engine>);
 static_assert(!worker_engine<mute_engine> && !worker_engine<steal_list>);
 
 struct async : task {
@@ -77,7 +77,7 @@ struct async : task {
 
 template <class Engine>
 class engines : public testing::Test {};
-using all_engines = testing::Types<reluctant_engine, watermark_engine, deque>;
+using all_engines = testing::Types<reluctant_engine, watermark_engine, selected_engine>;
 TYPED_TEST_SUITE(engines, all_engines);
 
 /// As a worker whose scope has two asyncs, and one that looks for work.
@@ -86,14 +86,14 @@ TYPED_TEST(engines, offer_asyncs_of_which_each_is_executed_once) {
   parker place;
   completion_count open(place);
   const scope_node scope, other;
-  const auto engine = std::make_unique<TypeParam>(asleep, deque_options{});
+  const auto engine = std::make_unique<TypeParam>(asleep, engine_options{});
   async two[2];
   for (async& one : two) {
     one.open = &open;
     open.begin();
     engine->offer(one, &async::run_taken, scope);
   }
-  while (engine->has_records() && !engine->answer_for_owner()) {
+  while (engine->may_have_more() && !engine->publish_for_owner()) {
   }
   EXPECT_EQ(engine->tasks().offered(), 2U);
 
@@ -117,17 +117,17 @@ TYPED_TEST(engines, answer_requests_by_offering) {
   parker place;
   completion_count open(place);
   const scope_node scope;
-  const auto engine = std::make_unique<TypeParam>(asleep, deque_options{});
-  EXPECT_FALSE(engine->tasks().is_asked());
-  engine->tasks().ask();
-  EXPECT_TRUE(engine->tasks().is_asked());
+  const auto engine = std::make_unique<TypeParam>(asleep, engine_options{});
+  EXPECT_FALSE(engine->tasks().work_requested());
+  engine->tasks().request_work();
+  EXPECT_TRUE(engine->tasks().work_requested());
 
   async one;
   one.open = &open;
   open.begin();
   engine->offer(one, &async::run_taken, scope);
   engine->publish_all();
-  EXPECT_FALSE(engine->tasks().is_asked());
+  EXPECT_FALSE(engine->tasks().work_requested());
   ASSERT_TRUE(engine->tasks().take_back(one));
   EXPECT_FALSE(engine->tasks().offers());
   open.end();

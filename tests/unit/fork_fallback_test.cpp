@@ -29,9 +29,9 @@ using muster::fork_engine;
 using muster::pool;
 using muster_test::small_stack;
 
-/// Null, or what is wrong when no_barrier() should contain `word`.
+/// Null, or what is wrong when barrier_unavailable_reason() should contain `word`.
 const char* wrong_without_barrier(const char* word) {
-  const char* const why = pool::no_barrier();
+  const char* const why = pool::barrier_unavailable_reason();
   if (why == nullptr) return "there is no obstacle";
   if (std::string(why).find(word) == std::string::npos) return why;
   try {
@@ -84,7 +84,7 @@ TEST(a_pool, has_no_barrier_where_signals_cannot_be_handled) {
 }
 
 TEST(a_pool, has_the_barrier_otherwise) {
-  EXPECT_STREQ(pool::no_barrier(), nullptr);
+  EXPECT_STREQ(pool::barrier_unavailable_reason(), nullptr);
   pool two({.workers = 2, .stack_bytes = small_stack, .engine = fork_engine::barrier});
   EXPECT_EQ(two.engine(), fork_engine::barrier);
 }

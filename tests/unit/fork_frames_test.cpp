@@ -495,7 +495,7 @@ TEST(engines, can_be_chosen) {
     EXPECT_EQ(x + y, 11);
   });
   const pool usual({.workers = 1});
-  if (pool::no_barrier() == nullptr) {
+  if (pool::barrier_unavailable_reason() == nullptr) {
     EXPECT_EQ(usual.engine(), muster::fork_engine::barrier);
     EXPECT_EQ(pool({.workers = 1, .engine = muster::fork_engine::barrier}).engine(), muster::fork_engine::barrier);
   } else {

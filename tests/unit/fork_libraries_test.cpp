@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
+#include <muster/combine/cc_synch.hpp>
 #include <muster/fork.hpp>
 
 #include <atomic>
@@ -132,10 +133,28 @@ TEST(libraries, throw_through_each_other) {
   }
 }
 
+// Otherwise two threads would have one number.
+TEST(libraries, use_combining_objects_together_or_are_refused) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
+  for (const plugin* one : {&first, &second}) {
+    muster::cc_synch<int> number;
+    auto* const adds = one->function<void(void*)>("plugin_adds");
+    if (one->function<const void*()>("plugin_copy_of_library")() == muster::sync::copy_of_library()) {
+      std::thread(adds, &number).join();
+      EXPECT_EQ(number.apply([](int& n) { return n; }), 1);
+    } else {
+      EXPECT_DEATH(adds(&number), "with a copy of muster of its own");
+    }
+  }
+  EXPECT_NE(second.function<const void*()>("plugin_copy_of_library")(), muster::sync::copy_of_library());
+}
+
 TEST(libraries, have_pools_of_their_own) {
   const plugin first(FORK_PLUGIN_FIRST), second(FORK_PLUGIN_SECOND);
   for (const plugin* one : {&first, &second}) {
-    EXPECT_EQ(one->function<int()>("plugin_by_frames")() != 0, muster::pool::no_barrier() == nullptr);
+    EXPECT_EQ(one->function<int()>("plugin_uses_stack_scan")() != 0,
+              muster::pool::barrier_unavailable_reason() == nullptr);
     one->function<void(int)>("plugin_set_stolen")(1);
     EXPECT_EQ(one->function<long(int)>("plugin_pool_leaves")(4), 5);
     EXPECT_EQ(workers().run([&] { return one->function<long(int)>("plugin_pool_leaves")(4); }), 5);
@@ -191,7 +210,7 @@ TEST(libraries, do_not_hide_forks_above) {
 
 // A fork also offers the forks above it, by the barrier of its own library. They return to it after that is closed.
 TEST(libraries, may_be_closed_with_forks_of_others_above) {
-  if (muster::pool::no_barrier() != nullptr) GTEST_SKIP() << muster::pool::no_barrier();
+  if (muster::pool::barrier_unavailable_reason() != nullptr) GTEST_SKIP() << muster::pool::barrier_unavailable_reason();
   const plugin_copy copy("below");
   const plugin first(FORK_PLUGIN_FIRST);
   first.function<void(int)>("plugin_set_stolen")(0);
@@ -234,7 +253,7 @@ TEST(libraries, may_be_closed_when_their_forks_have_ended) {
     has_same_workers = another.function<int()>("plugin_knows_worker")() != 0;
     return has_same_workers ? another.function<int(int, void (*)())>("plugin_is_helped")(by_async, slowly) : 1;
   };
-  const bool no_barrier = first.function<int()>("plugin_by_frames")() == 0;
+  const bool no_barrier = first.function<int()>("plugin_uses_stack_scan")() == 0;
   const one_processor alone;
   using runs = int(muster::fork_engine, int (*)());
   for (const auto engine : {muster::fork_engine::watermark, muster::fork_engine::automatic})
@@ -248,7 +267,7 @@ TEST(libraries, may_be_closed_when_their_forks_have_ended) {
 
 // The records of a call hold for the library that was loaded then. Otherwise forks above are not found.
 TEST(libraries, may_be_replaced_by_others_with_other_frames) {
-  if (muster::pool::no_barrier() != nullptr) GTEST_SKIP() << muster::pool::no_barrier();
+  if (muster::pool::barrier_unavailable_reason() != nullptr) GTEST_SKIP() << muster::pool::barrier_unavailable_reason();
 #if defined(FRAME_PLUGIN_24)
   const auto calls_stolen = [](const plugin& through) {
     auto* const calls = through.function<void(void (*)())>("plugin_calls");

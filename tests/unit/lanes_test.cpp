@@ -167,7 +167,7 @@ TEST(lanes_test, a_lane_without_its_mark_is_found_by_consumers_that_always_have_
       std::vector<numbers::producer_handle> in;
       for (std::uint64_t i = 0; i != lanes_in_all; ++i) in.push_back(q.producer());
       ASSERT_EQ(in[hidden].push(1), queue_status::success);
-      get_marks(q).keep_out([&](std::size_t lane) { return lane == hidden; });
+      get_marks(q).clear_empty([&](std::size_t lane) { return lane == hidden; });
       std::uint64_t pops = 0;
       do {
         ASSERT_LT(pops++, lanes_in_all * quota) << "lane " << hidden << " is not found beside lane " << full;
@@ -192,7 +192,7 @@ TEST(lanes_test, a_lane_without_its_mark_costs_the_others_one_pop) {
     if (i != last) {
       ASSERT_EQ(in[i].push(i), queue_status::success);
     }
-  get_marks(q).keep_out([](std::size_t lane) { return lane == hidden; });
+  get_marks(q).clear_empty([](std::size_t lane) { return lane == hidden; });
   std::vector<std::uint64_t> popped(lanes_in_all);
   for (std::uint64_t lane = *out.try_pop(); lane != last; lane = *out.try_pop()) {
     ASSERT_LE(++popped[lane], quota + 1) << "lane " << lane;

@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "combine_kinds.hpp"
@@ -253,7 +254,8 @@ void expect_to_be_destroyed_when_an_item_has_come(std::size_t rounds = scaled(20
 template <class State, class...>
 class lingering {
  public:
-  explicit lingering(const combine_options& = {}) {}
+  template <class... Args>
+  explicit lingering(const combine_options& = {}, Args&&... args) : state_(std::forward<Args>(args)...) {}
   ~lingering() { EXPECT_EQ(inside_.load(), 0) << "destroyed while an operation is on its way out"; }
   template <class F>
   std::invoke_result_t<F&, State&> apply(F&& f) {
@@ -296,6 +298,16 @@ TEST(structures, may_be_destroyed_as_soon_as_an_item_has_come) {
 // ----------------------------------------------------------------------------------------------------- posted requests
 
 /// Threads that post and end, and an object that ends before they do, or after, or meanwhile.
+TEST(posted_requests, do_not_destroy_their_object_when_the_thread_ends) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        auto* const object = new muster::osci<int>(combine_options{.detached = true});
+        std::jthread([object] { object->post([object](int&) noexcept { delete object; }); }).join();
+      },
+      "destroyed by one of its own operations");
+}
+
 TEST(posted_requests, are_executed_whether_the_thread_ends_first_or_the_object) {
   for (std::size_t round = 0; round < scaled(300); ++round) {
     std::atomic<unsigned> executed{0};

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -65,6 +66,32 @@ TEST(apply_batch, executes_all_and_rethrows_the_first_exception) {
   }
   EXPECT_EQ(count.apply([](int& c) { return c; }), 8);
   count.apply_batch(std::span<std::function<void(int&)>>(), static_cast<int*>(nullptr));
+}
+
+TEST(apply_batch, does_not_overtake_requests_that_were_posted) {
+  osci<std::vector<int>> numbers({.detached = true});
+  struct append {
+    int n;
+    void operator()(std::vector<int>& all) const noexcept { all.push_back(n); }
+  };
+  const auto post_and_apply = [&](int n) {
+    numbers.post(append{n});
+    auto ticket = numbers.submit(append{n + 1});
+    std::vector<append> functions{{n + 2}, {n + 3}};
+    numbers.apply_batch(std::span(functions), static_cast<int*>(nullptr));
+    EXPECT_TRUE(ticket.ready());
+    ticket.get();
+  };
+  post_and_apply(0);
+  EXPECT_EQ(numbers.apply([](std::vector<int>& all) { return all; }), (std::vector<int>{0, 1, 2, 3}));
+  // Into the batch that another fiber is about to publish.
+  muster::fiber other([&] { numbers.apply(append{100}); });
+  muster::fiber one([&] { post_and_apply(4); });
+  one.join();
+  other.join();
+  auto order = numbers.apply([](std::vector<int>& all) { return all; });
+  std::erase(order, 100);
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST(submit, gives_each_ticket_its_own_result) {
@@ -221,6 +248,46 @@ TEST(misuse_death, ends_with_a_message) {
         std::jthread([taken = std::move(ticket)] { static_cast<void>(taken.valid()); }).join();
       },
       "another thread");
+  EXPECT_DEATH(
+      {
+        osci<int> object({.detached = true});
+        std::optional ticket(object.submit([](int& n) { return n; }));
+        object.apply([&](int&) { ticket.reset(); });
+      },
+      "destroyed within an operation of its object");
+}
+
+// It would wait for itself.
+TEST(a_ticket, is_not_awaited_within_an_operation_of_its_object) {
+  osci<int> object({.detached = true}), other({.detached = true});
+  const auto add_one = [](int& n) { return ++n; };
+  auto done = object.submit(add_one);
+  object.flush();
+  std::optional<osci<int>::ticket<int>> open(object.submit(add_one));
+  object.apply([&](int&) {  // with which it travels
+    EXPECT_THROW(open->get(), std::logic_error);
+    EXPECT_EQ(other.submit(add_one).get(), 1);
+    EXPECT_EQ(done.get(), 1);
+  });
+  EXPECT_EQ(open->get(), 2);
+  for (const bool announced : {false, true}) {
+    bool begun = false;
+    open.reset();
+    muster::fiber applying([&] {
+      object.apply([&](int&) {
+        begun = true;
+        while (!open) muster::this_fiber::yield();
+        EXPECT_THROW(open->get(), std::logic_error);
+        EXPECT_THROW(muster::fiber([&] { open->get(); }).join(), std::logic_error);
+      });
+    });
+    while (!begun) muster::this_fiber::yield();
+    open.emplace(object.submit(add_one));
+    if (announced) object.flush();
+    applying.join();
+    EXPECT_TRUE(open->valid());
+    EXPECT_EQ(open->get(), announced ? 4 : 3);
+  }
 }
 
 TEST(a_ticket, belongs_to_its_thread) {

@@ -3,18 +3,23 @@
 //
 // Operations at unusual places, and users' code that throws at them: docs/contracts/places.md.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <muster/muster.hpp>
 
+#include "combine_kinds.hpp"
+#include "message_of.hpp"
 #include "scale.hpp"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -55,9 +60,24 @@ int everything() {
   muster::pool pool({.workers = 2});
   const auto [a, b] = pool.run([] { return muster::fork2([] { return 3; }, [] { return 4; }); });
   right += a + b == 7;
+  right += pool.submit([] { return 1; }).then([](int one) { return one + 1; }).get() == 2;
+  std::atomic<int> tasks = 0;
+  muster::task_group group(pool);
+  group.run([&] { ++tasks; });
+  group.wait();
+  right += tasks == 1;
+  muster::task_graph graph;
+  graph.add([&] { ++tasks; });
+  graph.run(pool);
+  right += tasks == 2;
+  muster::pipeline line(pool,
+                        muster::serial([&] { return tasks == 5 ? std::optional<int>() : std::optional(++tasks); }),
+                        muster::parallel([](int) {}));
+  line.run();
+  right += tasks == 5;
   return right;
 }
-constexpr int all_right = 11;
+constexpr int all_right = 15;
 
 struct in_destructor {
   int& right;
@@ -160,6 +180,33 @@ TEST(places, in_a_child_process) {
   EXPECT_EQ(before.apply([](int& s) { return s; }), 6);
 }
 
+// Threads of its parent take stacks all the time, and so may hold the mutex of their pool.
+TEST(places, in_child_processes_of_many_threads) {
+  muster::fiber([] { muster::osci<int>().apply([](int& s) { ++s; }); }).join();
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> busy;
+  for (int i = 0; i < 2; ++i)
+    busy.emplace_back([&] {
+      while (!stop) muster::fiber([] {}).join();
+    });
+  unsigned hung = 0;
+  for (int n = 0; n < 200 && hung == 0; ++n) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      muster::fiber([] {}).join();
+      muster::osci<int> own;
+      own.apply([](int& s) { ++s; });
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    hung += !WIFEXITED(status);
+  }
+  stop = true;
+  EXPECT_EQ(hung, 0U);
+}
+
 /// A result whose n-th move throws.
 class throwing_result {
  public:
@@ -192,6 +239,24 @@ void expect_effect_and_exception() {
   EXPECT_GE(thrown, 1);
   EXPECT_EQ(thrown + returned, 4);
   EXPECT_EQ(object.apply([](int& s) { return s; }), 4);
+  // The same for operations that cannot throw, which another fiber executes, or (most likely) another thread. Only the
+  // owner moves the result.
+  int moved = 0;
+  const auto body = [&](unsigned i) {
+    const bool throws = i % 2 == 0;
+    const std::string message = muster_test::message_of([&] {
+      static_cast<void>(object.apply([throws](int& s) noexcept {
+        ++s;
+        return throwing_result(throws ? 0 : 4);
+      }));
+    });
+    EXPECT_EQ(message, throws && message != "nothing" ? "moved" : "nothing");
+    return message == "moved";
+  };
+  muster_test::in_one_round(object, 6, [&](unsigned i) { moved += body(i); });
+  EXPECT_EQ(moved, 3);
+  muster_test::in_one_round_of_threads(object, 4, body);
+  EXPECT_EQ(object.apply([](int& s) { return s; }), 14);
 }
 
 TEST(throwing, results_of_operations) {
@@ -199,6 +264,15 @@ TEST(throwing, results_of_operations) {
   expect_effect_and_exception<muster::osci_shared<int>>();
   expect_effect_and_exception<muster::cc_synch<int>>();
   expect_effect_and_exception<muster::flat_combining<int>>();
+}
+
+TEST(places_death, the_thread_of_another_does_not_end_in_an_operation) {
+  if (muster_test::thread_sanitized) GTEST_SKIP() << "the sanitizer ends the program first";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  muster::cc_synch<int> object;
+  EXPECT_DEATH(
+      muster_test::in_one_round(object, 1, [&](unsigned) { object.apply([](int&) { ::pthread_exit(nullptr); }); }),
+      "ended the thread that executed it for another");
 }
 
 TEST(throwing, results_of_forks) {

@@ -160,27 +160,28 @@ TEST_F(policies, name_the_mistake_in_them) {
       {"reed " + data, "unknown rule 'reed'; a line begins with " + rules, "reed"},
       {"\n\nRead " + data, "unknown rule 'Read'; a line begins with " + rules, "Read", 3},
       {"\"read\" " + data, "unknown rule 'read'; a line begins with " + rules, "read"},
-      {"read", "read stands alone; " + one_path, "read"},
-      {"read # where?", "read stands alone; " + one_path, "read"},
-      {"read " + data + " " + data, "'" + data + "' is one word too many; " + one_path, data},
-      {"read data", "'data' is no path for a rule: it must begin with / and have no . and .. in it, and no empty part",
+      {"read", "read lacks its argument; " + one_path, "read"},
+      {"read # where?", "read lacks its argument; " + one_path, "read"},
+      {"read " + data + " " + data, "'" + data + "' is unexpected; " + one_path, data},
+      {"read data", "'data' is not a path for a rule: it must begin with / and contain no . or .. and no empty part",
        "data"},
       {"read " + data + "/../x",
        "'" + data +
-           "/../x' is no path for a rule: it must begin with / and have no . and .. in "
-           "it, and no empty part",
+           "/../x' is not a path for a rule: it must begin with / and contain no . or .. "
+           "and no empty part",
        data + "/../x"},
       {"read /usr/share/*.ttf",
-       "'/usr/share/*.ttf' looks like a pattern, and there are none: name the directory, whose "
-       "files are all meant, or put quotes around a name that is really so",
+       "'/usr/share/*.ttf' looks like a pattern, and a rule takes none: name the directory, for all its "
+       "files, or put the name in quotes if it has these characters",
        "/usr/share/*.ttf"},
       {"read " + in("none"),
        "cannot open '" + in("none") +
-           "': No such file or directory; a rule is for something that is "
-           "there: name the directory in which it will be made",
+           "': No such file or directory; a rule names something that "
+           "exists: name the directory in which it will be made",
        in("none")},
       {"read /dev/zero",
-       "'/dev/zero' is neither a file nor a directory; devices but for /dev/null, sockets and pipes stay outside",
+       "'/dev/zero' is neither a file nor a directory; a rule cannot name a socket, a pipe, or a device other than "
+       "/dev/null",
        "/dev/zero"},
       {"read " + data + "\nwrite " + data + "/",
        "there are two rules for '" + data +
@@ -188,26 +189,28 @@ TEST_F(policies, name_the_mistake_in_them) {
            "may be read)",
        data, 2},
       {"read \"" + data, "the quote before '" + data + "' is not closed on its line", data},
-      {"read \"" + data + "\\x\"", "within quotes \\ stands before \" or another \\ only", data},
+      {"read \"" + data + "\\x\"", "within quotes, \\ must be followed by \" or another \\", data},
       {"read /a\"b\"", "a quote within the word '/a'; put quotes around all of it", "/a"},
-      {"connect 0", "0 is no port; they begin with 1", "0"},
-      {"connect 65536", "'65536' is no number from 1 to 65535; after connect comes a port, as in: connect 8080",
+      {"connect 0", "0 is not a port; ports begin at 1", "0"},
+      {"connect 65536", "'65536' is not a number from 1 to 65535; after connect comes a port, as in: connect 8080",
        "65536"},
-      {"listen http", "'http' is no number from 1 to 65535; after listen comes a port, as in: listen 8080", "http"},
-      {"listen -1", "'-1' is no number from 1 to 65535; after listen comes a port, as in: listen 8080", "-1"},
-      {"memory 12", "memory 12 is too little; it must be 65536 at least", "12"},
-      {"memory 1T", "'1T' is no size; after memory comes a size in bytes, or with K, M or G, as in: memory 256M", "1T"},
+      {"listen http", "'http' is not a number from 1 to 65535; after listen comes a port, as in: listen 8080", "http"},
+      {"listen -1", "'-1' is not a number from 1 to 65535; after listen comes a port, as in: listen 8080", "-1"},
+      {"memory 12", "memory 12 is too little; it must be at least 65536", "12"},
+      {"memory 1T", "'1T' is not a size; after memory comes a size in bytes, or with K, M or G, as in: memory 256M",
+       "1T"},
       {"memory 99999999999G",
-       "'99999999999G' is no size; after memory comes a size in bytes, or with K, M or G, as in: "
+       "'99999999999G' is not a size; after memory comes a size in bytes, or with K, M or G, as in: "
        "memory 256M",
        "99999999999G"},
-      {"disk all", "'all' is no size; after disk comes a size in bytes, or with K, M or G, as in: disk 256M", "all"},
-      {"disk 0", "disk 0 is too little; it must be 1 at least", "0"},
+      {"disk all", "'all' is not a size; after disk comes a size in bytes, or with K, M or G, as in: disk 256M", "all"},
+      {"disk 0", "disk 0 is too little; it must be at least 1", "0"},
       {"disk 1M\ndisk 2M", "there are two rules 'disk'; leave one", "disk", 2},
       {"memory 1M\nmemory 2M", "there are two rules 'memory'; leave one", "memory", 2},
-      {"files 0", "files 0 is too little; it must be 1 at least", "0"},
-      {"files many", "'many' is no number from 1 to 4000; after files comes a number, as in: files 32", "many"},
-      {"time 1s", "'1s' is no number from 1 to 1000000000; after time comes a number of seconds, as in: time 10", "1s"},
+      {"files 0", "files 0 is too little; it must be at least 1", "0"},
+      {"files many", "'many' is not a number from 1 to 4000; after files comes a number, as in: files 32", "many"},
+      {"time 1s", "'1s' is not a number from 1 to 1000000000; after time comes a number of seconds, as in: time 10",
+       "1s"},
       {"refuse all", "'all' is unknown here; after refuse comes kill or fail", "all"},
   };
   for (const mistake& m : all) {
@@ -230,8 +233,9 @@ TEST_F(policies, follow_a_link_to_a_directory_only) {
     policy().read(in("to one"));
     ADD_FAILURE();
   } catch (const policy_error& error) {
-    EXPECT_EQ(error.what(), "policy: '" + in("to one") +
-                                "' is a link, and none is followed to a file; name the file that it leads to");
+    EXPECT_EQ(error.what(),
+              "policy: '" + in("to one") +
+                  "' is a symbolic link to a file, which a rule does not follow; name the file that it points to");
   }
 }
 
@@ -240,7 +244,7 @@ TEST_F(policies, name_the_mistake_in_rules_in_code) {
     policy().files(0);
     ADD_FAILURE();
   } catch (const policy_error& error) {
-    EXPECT_STREQ(error.what(), "policy: files 0 is too little; it must be 1 at least");
+    EXPECT_STREQ(error.what(), "policy: files 0 is too little; it must be at least 1");
     EXPECT_EQ(error.line(), 0U);
   }
   EXPECT_THROW(policy().read("x"), policy_error);
@@ -313,6 +317,27 @@ TEST_F(policies, quote_what_must_be_quoted) {
   const policy again = policy::parse(made.text());
   ASSERT_EQ(again.places().size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(again.places()[i].path(), made.places()[i].path());
+}
+
+/// A rule that is suggested for a path of an inside is shown in terminals and logs. One that the program has is written
+/// whatever its path is.
+TEST_F(policies, suggest_no_path_with_control_characters) {
+  for (unsigned byte = 1; byte < 0x20; ++byte)
+    EXPECT_EQ(policy::word_for(std::string("/a") + static_cast<char>(byte)), "");
+  for (unsigned byte = 0x80; byte < 0xa0; ++byte) {
+    EXPECT_EQ(policy::word_for(std::string("/a") + static_cast<char>(byte)), "") << "alone";
+    EXPECT_EQ(policy::word_for(std::string("/\xc2") + static_cast<char>(byte) + "b"), "") << "in UTF-8";
+  }
+  for (const char* path : {"/\x7f", "/a\r", "/\x1b[2J", "/\xc0\x9b", "/\xe0\x82\x9b", "/\xf0\x80\x82\x9b", "/\xe2\x82",
+                           "/\xed\xa0\x80", "/\xf4\x90\x80\x80", "/\xc3\xa4\x9b"})
+    EXPECT_EQ(policy::word_for(path), "") << "a byte outside a character, or a control character";
+  for (const char* path : {"/\xc2\xa0", "/\xc3\x84", "/\xe2\x82\xac", "/\xed\x9f\xbf", "/\xf0\x9f\x98\x80",
+                           "/\xf4\x8f\xbf\xbf", "/caf\xe9", "/\xff"})
+    EXPECT_EQ(policy::word_for(path), path);
+  const std::string name = in("tab\tand\rline and \x1b");
+  std::ofstream(name) << "x";
+  const policy made = policy().read(name);
+  EXPECT_EQ(policy::parse(made.text()).places()[0].path(), name);
 }
 
 /// A place has one name, where something may be written.

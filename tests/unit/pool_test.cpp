@@ -72,6 +72,17 @@ unsigned kept_in(pool& one) {
   });
 }
 
+TEST(a_pool, may_be_given_a_number_of_workers_alone) {
+  EXPECT_EQ(pool(2).workers(), 2U);
+  EXPECT_EQ(pool(3UL).workers(), 3U);
+  for (const long none : {0L, -1L, 1L << 40}) try {
+      const pool refused(none);
+      ADD_FAILURE() << "made with " << none;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("a pool of " + std::to_string(none)), std::string::npos) << error.what();
+    }
+}
+
 TEST(a_pool, of_one_worker_keeps_no_asyncs) {
   pool first({.workers = 1}), second({.workers = 1});
   first.run([&] {

@@ -234,6 +234,7 @@ TYPED_TEST(psim_structure, keeps_its_order) {
 }
 
 TYPED_TEST(psim_structure, refuses_options_that_make_no_sense) {
+  EXPECT_THROW(TypeParam({.threads = 4'000'000'000U}), std::invalid_argument);  // before it allocates for so many
   EXPECT_THROW(TypeParam({.threads = 0}), std::invalid_argument);
   EXPECT_THROW(TypeParam({.batch = 0}), std::invalid_argument);
   EXPECT_THROW(TypeParam({}, {.chain = 0}), std::invalid_argument);

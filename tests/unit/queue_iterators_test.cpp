@@ -59,14 +59,14 @@ struct says_input {
 };
 
 template <class It>
-constexpr bool again = muster::detail::passes_again<It> && muster::detail::passes_again<std::move_iterator<It>>;
+constexpr bool again = muster::detail::is_multipass<It> && muster::detail::is_multipass<std::move_iterator<It>>;
 template <class It>
-constexpr bool never_again = !muster::detail::passes_again<It> && !muster::detail::passes_again<std::move_iterator<It>>;
+constexpr bool never_again = !muster::detail::is_multipass<It> && !muster::detail::is_multipass<std::move_iterator<It>>;
 
 // Iterators of several passes push many items together.
 static_assert(again<const std::uint64_t*> && again<std::vector<std::uint64_t>::iterator>);
 static_assert(never_again<std::istream_iterator<std::uint64_t>> && never_again<says_input>);
-static_assert(!muster::detail::passes_again<only_moved>);
+static_assert(!muster::detail::is_multipass<only_moved>);
 
 TYPED_TEST(queue_iterators, need_not_be_copied) {
   typename TestFixture::queue q(8);

@@ -51,7 +51,22 @@ TEST(queue_misuse_death_test, a_second_consumer_is_noticed) {
   EXPECT_DEATH(pop_while_a_pop_is_in_progress<muster::spsc_queue<hooked>>(), "second thread pops.*spmc_queue");
 }
 
+template <class Queue>
+void pop_in_the_function_of_consume() {
+  Queue q(4);
+  q.push(1);
+  q.push(2);
+  q.consume([&q](int) { q.try_pop(); });
+}
+
+TEST(queue_misuse_death_test, a_pop_while_an_item_is_used_is_noticed) {
+  if (!muster::debug_checks) GTEST_SKIP() << "release builds do not look; run the preset debug";
+  EXPECT_DEATH(pop_in_the_function_of_consume<muster::spsc_queue<int>>(), "second thread pops.*spmc_queue");
+}
+
 TEST(queue_misuse_death_test, allowed_uses_are_not_reported) {
+  pop_in_the_function_of_consume<muster::spmc_queue<int>>();
+  pop_in_the_function_of_consume<muster::mpmc_queue<int>>();
   push_while_a_push_is_in_progress<muster::mpmc_queue<hooked>>();
   pop_while_a_pop_is_in_progress<muster::spmc_queue<hooked>>();
   pop_while_a_pop_is_in_progress<muster::mpmc_queue<hooked>>();

@@ -95,7 +95,10 @@ TEST_F(decoding, of_flags) {
   const auto open = [this](std::uint64_t flags) { return error_of(sandbox_call::open, {0, 7, flags}); };
   EXPECT_EQ(open(0), EINVAL) << "neither to be read nor written";
   EXPECT_EQ(open(open_flags::create), EINVAL);
-  EXPECT_EQ(open(open_flags::all), 0);
+  EXPECT_EQ(open(open_flags::all - open_flags::directory), 0);
+  EXPECT_EQ(open(open_flags::all - open_flags::create), 0);
+  EXPECT_EQ(open(open_flags::all), EINVAL) << "to create and to be a directory";
+  EXPECT_EQ(open(open_flags::read | open_flags::create | open_flags::directory), EINVAL);
   EXPECT_EQ(open(open_flags::all + 1), EINVAL);
   EXPECT_EQ(open(most), EINVAL);
 }

@@ -18,25 +18,32 @@
 #include <sys/time.h>
 #include <sys/vfs.h>
 
+#include <any>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <variant>
 #include <vector>
 
 namespace {
@@ -49,6 +56,47 @@ using muster::sandbox_end;
 using muster::sandbox_options;
 using reason = sandbox_end::reason;
 using window = std::span<std::byte>;
+
+struct pair {
+  double a;
+  std::uint64_t b;
+};
+
+struct part {
+  std::int32_t numbers[15];
+  int many;
+};
+
+struct pointing {
+  int* at;
+};
+
+enum class colour : std::uint8_t { red };
+enum class choice : bool { no, yes };
+enum loose { one, two };  // has no other values
+
+}  // namespace
+
+template <>
+inline constexpr bool muster::any_bytes_are_valid<pair> = true;
+template <>
+inline constexpr bool muster::any_bytes_are_valid<part> = true;
+
+namespace {
+
+template <class... T>
+constexpr bool may_all_come = (muster::detail::may_come_from_inside<T>() && ...);
+template <class... T>
+constexpr bool may_some_come = (muster::detail::may_come_from_inside<T>() || ...);
+
+// Results of jobs: an inside would choose where one of the others points, or what it relies on.
+static_assert(may_all_come<bool, char, int, const long, double, std::byte, colour, std::monostate, pair, const part>);
+static_assert(may_all_come<std::array<int, 4>, std::array<std::array<std::byte, 2>, 3>, std::array<pair, 2>>);
+static_assert(
+    !may_some_come<int*, const char*, void (*)(), int pair::*, int&, std::nullptr_t, pointing, choice, loose>);
+static_assert(!may_some_come<std::string_view, std::span<int>, std::span<int, 2>, std::optional<int>, std::any,
+                             std::variant<int, double>, std::reference_wrapper<int>, std::vector<int>::iterator>);
+static_assert(!may_some_come<std::array<bool, 2>, std::array<int*, 2>, std::array<pointing, 1>, std::atomic<int>>);
 
 class sandbox_test : public ::testing::Test {
  protected:
@@ -88,10 +136,6 @@ TEST_F(sandbox_test, runs_jobs) {
   EXPECT_EQ(box.run([](inside&) { return 6 * 7; }).value(), 42);
   EXPECT_TRUE(box.run([](inside&) { return true; }).value());
   EXPECT_FALSE(box.run([](inside&) { return false; }).value());
-  struct pair {
-    double a;
-    std::uint64_t b;
-  };
   const auto both = box.run([](inside&) { return pair{0.5, ~std::uint64_t{0}}; }).value();
   EXPECT_EQ(both.a, 0.5);
   EXPECT_EQ(both.b, ~std::uint64_t{0});
@@ -354,10 +398,6 @@ TEST_F(sandbox_test, answers_unmodified_code_as_outside) {
   sandbox box(writes());
   const answers outside = of_many_calls(directory, "second", "copy");
   ASSERT_EQ(::chdir(before), 0);
-  struct part {
-    std::int32_t numbers[15];
-    int many;
-  };
   for (int from = 0; from < outside.many; from += 15) {
     fs::remove(root_ / "copy inside");
     const part inside_numbers = box.run([directory, from](inside&) {
@@ -770,6 +810,106 @@ TEST_F(sandbox_test, is_only_a_copy_in_a_child_of_the_program) {
   for (const int file : {words[0], words[1], before}) ::close(file);
 }
 
+// The parent's other threads wait for a place, and so hold the mutex or wait at its condition in the child forever.
+TEST_F(sandbox_test, is_only_a_copy_in_a_child_while_threads_wait_for_a_place) {
+  std::optional<sandbox> box(std::in_place, policy(), sandbox_options{.jobs = 1});
+  auto job = box->submit([](inside&) {
+    for (;;) muster::pause();
+  });
+  std::vector<std::jthread> waiting;
+  for (int i = 0; i < 2; ++i)
+    waiting.emplace_back([&] { EXPECT_THROW(box->submit([](inside&) { return 1; }), muster::sandbox_error); });
+  for (int n = 0; n < 5; ++n) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      {
+        const auto own = std::move(job);
+      }
+      box.reset();
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  box->stop();
+}
+
+/// Gives up the ids of root, in a child; returns its exit status.
+template <class F>
+int without_rights(const F& function) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(function());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(sandbox_test, says_that_it_cannot_end_what_runs_with_rights_given_up) {
+  if (::geteuid() != 0) GTEST_SKIP() << "the program has no rights that it could give up";
+  EXPECT_EQ(without_rights([] {
+              sandbox box(policy().time(1));
+              auto job = box.submit([](inside&) {
+                for (;;) muster::pause();
+              });
+              if (::setresuid(65534, 65534, 65534) != 0) return 1;
+              try {
+                box.stop();
+                return 2;
+              } catch (const std::system_error& error) {
+                if (error.code().value() != EPERM) return 3;
+              }
+              return box.wait().why == muster::sandbox_end::reason::running ? 4 : 0;
+            }),
+            0);
+}
+
+TEST_F(sandbox_test, of_a_zygote_can_be_ended_by_a_program_without_rights) {
+  if (::geteuid() != 0) GTEST_SKIP() << "the program has no rights that it could give up";
+  EXPECT_EQ(without_rights([] {
+              muster::zygote from;
+              sandbox box(from, policy());
+              auto job = box.submit([](inside&) {
+                for (;;) muster::pause();
+              });
+              if (::setresuid(65534, 65534, 65534) != 0) return 1;
+              return box.stop().why == muster::sandbox_end::reason::stopped ? 0 : 2;
+            }),
+            0);
+}
+
+// The program's worker keeps all of its descriptors open.
+TEST_F(sandbox_test, of_a_zygote_ends_with_its_program_though_a_child_of_that_lives) {
+  int told[2];
+  ASSERT_EQ(::pipe(told), 0);
+  const pid_t program = ::fork();
+  if (program == 0) {
+    muster::zygote from;
+    sandbox box(from, policy());
+    const pid_t worker = ::fork();
+    if (worker == 0)
+      for (;;) ::pause();
+    const pid_t both[] = {box.process(), worker};
+    static_cast<void>(::write(told[1], both, sizeof both) == 0);
+    for (;;) ::pause();
+  }
+  pid_t both[2] = {};
+  ASSERT_EQ(::read(told[0], both, sizeof both), ssize_t{sizeof both});
+  const int inside_of_it = static_cast<int>(::syscall(SYS_pidfd_open, both[0], 0));
+  ASSERT_GE(inside_of_it, 0);
+  ::kill(program, SIGKILL);
+  ::waitpid(program, nullptr, 0);
+  pollfd ended{inside_of_it, POLLIN, 0};
+  EXPECT_EQ(::poll(&ended, 1, 60'000), 1);
+  ::kill(both[1], SIGKILL);
+  for (const int file : {told[0], told[1], inside_of_it}) ::close(file);
+}
+
 TEST_F(sandbox_test, fits_into_little_memory) {
   sandbox box(policy().memory(64U << 10U));
   EXPECT_EQ(box.run([](inside&) { return 5; }).value(), 5);
@@ -904,6 +1044,7 @@ TEST_F(sandbox_test, is_made_of_a_process_that_the_zygote_has_prepared) {
   // For other kinds of sandboxes it is not taken.
   EXPECT_NE(fresh(reads()), spare);
   EXPECT_NE(sandbox(early, policy(), {.jobs = 2}).process(), spare);
+  EXPECT_NE(sandbox(early, policy(), {.name_spaces = false}).process(), spare);
   {
     sandbox box(early, policy());
     EXPECT_EQ(box.process(), spare);
@@ -941,6 +1082,24 @@ TEST_F(sandbox_test, is_made_of_a_process_that_the_zygote_has_prepared) {
 TEST_F(sandbox_test, is_forked_by_a_zygote_that_prepares_none) {
   muster::zygote early({.prepared = 0});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(sandbox(early, policy()).run([](inside&) { return 5; }).value(), 5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a spare would be forked after 5 ms
+  EXPECT_TRUE(children_of(early.process()).empty());
+}
+
+TEST_F(sandbox_test, is_prepared_for_the_kind_that_is_ordered_now) {
+  if (!std::ifstream("/proc/self/task/" + std::to_string(::getpid()) + "/children"))
+    GTEST_SKIP() << "/proc does not show the children of a process";
+  muster::zygote early;
+  for (int i = 0; i < 2; ++i) const sandbox box(early, policy());
+  const int spare = await_spare(early);
+  for (int i = 0; i < 2; ++i) const sandbox box(early, reads());
+  int other = spare;
+  for (int i = 0; i < 10'000 && other == spare; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    other = await_spare(early);
+  }
+  EXPECT_NE(other, spare);
+  EXPECT_EQ(sandbox(early, reads()).process(), other);
 }
 
 TEST_F(sandbox_test, ends_with_its_zygote) {

@@ -125,8 +125,8 @@ class with_dead_producer {
       return port != nullptr;
     });
     EXPECT_TRUE(producer.ends_well());
-    const muster::mapping memory = muster::mapping::open_descriptor(queue.descriptor());
-    muster::detail::shared_facts facts;
+    const muster::mapped_region memory = muster::mapped_region::open_descriptor(queue.descriptor());
+    muster::detail::shared_metadata facts;
     std::memcpy(&facts, memory.start(), sizeof facts);
     const muster::rank_t written = word::make(0, word::written, 1);
     std::memcpy(memory.start() + facts.cells_at, &written, sizeof written);

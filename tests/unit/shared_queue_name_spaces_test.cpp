@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 #include <muster/queue/shared.hpp>
 
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <string>
@@ -64,6 +67,71 @@ TEST(shared_queue_name_spaces, must_be_the_same_for_all_that_join) {
   if (seen == not_allowed) GTEST_SKIP() << "this process may not create namespaces";
   EXPECT_EQ(seen, right);
   EXPECT_TRUE(shared.info().participants.empty());
+}
+
+// The first process of a namespace has made the queue, and so has its child in the next namespace the same number.
+TEST(shared_queue_name_spaces, the_number_of_the_maker_does_not_let_a_child_in) {
+  const int seen = child_returns([&] {
+    if (::unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return not_allowed;
+    return child_returns([&] {
+      if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+          ::mount("proc", "/proc", "proc", 0, nullptr) != 0)
+        return not_allowed;
+      queue shared = queue::create_anonymous(4);
+      if (!shared.try_producer() || ::unshare(CLONE_NEWPID) != 0) return wrong;
+      const pid_t maker = ::getpid();
+      return child_returns([&] {
+        if (::getpid() != maker) return wrong;
+        return refuses("/proc belongs to another PID namespace", [&] { shared.try_consumer(); }) ? right : wrong;
+      });
+    });
+  });
+  if (seen == not_allowed) GTEST_SKIP() << "this process may not create namespaces";
+  EXPECT_EQ(seen, right);
+}
+
+/// fork() that gives the child a number; negative where it is in use, or this process may not.
+pid_t fork_as(pid_t number) {
+  clone_args how{};
+  how.exit_signal = SIGCHLD;
+  how.set_tid = reinterpret_cast<std::uintptr_t>(&number);
+  how.set_tid_size = 1;
+  return static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
+}
+
+// The maker of the queue has ended, and a later process has its number.
+TEST(shared_queue_process, with_the_number_of_a_dead_maker_is_not_taken_for_it) {
+  const int seen = child_returns([] {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // this process will be the parent of the maker's child
+    int ends[2];
+    if (::pipe(ends) != 0) return wrong;
+    const pid_t maker = ::fork();
+    if (maker == 0) {
+      const pid_t number = ::getpid();
+      queue shared = queue::create_anonymous(4);
+      if (::fork() != 0) ::_exit(right);
+      char reaped = 0;
+      if (::read(ends[0], &reaped, 1) != 1) ::_exit(wrong);
+      ::usleep(30'000);  // start times are in ticks of 10 ms
+      const pid_t later = fork_as(number);
+      if (later == 0) {
+        const auto port = shared.try_consumer();
+        const auto all = shared.info().participants;
+        ::_exit(port && all.size() == 1 && all[0].process == number && all[0].alive && shared.recover() == 0 ? right
+                                                                                                             : wrong);
+      }
+      int ended = wrong;
+      if (later > 0) ::waitpid(later, &ended, 0);
+      ::_exit(later < 0 ? not_allowed : WEXITSTATUS(ended));
+    }
+    ::waitpid(maker, nullptr, 0);
+    if (::write(ends[1], "r", 1) != 1) return wrong;
+    int ended = wrong;
+    ::wait(&ended);
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : wrong;
+  });
+  if (seen == not_allowed) GTEST_SKIP() << "this process may not choose the number of another";
+  EXPECT_EQ(seen, right);
 }
 
 }  // namespace

@@ -188,6 +188,63 @@ TYPED_TEST(shared_queue_of, processes_wakes_sleepers_when_it_is_closed) {
   sleeper.join();
 }
 
+TYPED_TEST(shared_queue_of, an_item_can_be_used_in_the_queue) {
+  auto q = shared_queue<std::uint64_t, TypeParam>::create_anonymous(4, {.ports = 3, .lanes = 2});
+  auto in = q.producer();
+  auto out = q.consumer();
+  std::uint64_t seen = 0;
+  const auto next = [&seen](const std::uint64_t& item) { EXPECT_EQ(item, ++seen); };
+  EXPECT_EQ(out.try_consume(next), queue_status::empty);
+  EXPECT_EQ(out.consume_for(next, std::chrono::milliseconds(1)), queue_status::empty);
+  for (std::uint64_t i = 1; i <= 60; i += 3) {
+    for (std::uint64_t k = 0; k < 3; ++k) ASSERT_EQ(in.try_push(i + k), queue_status::success);
+    EXPECT_EQ(out.consume(next), queue_status::success);
+    EXPECT_EQ(out.try_consume([&](const std::uint64_t& item) {
+      next(item);
+      // Until it returns, the cell is not used again, and the port can be used.
+      for (std::uint64_t k = 0; k < 50; ++k) {
+        EXPECT_EQ(in.try_push(1000 + k), queue_status::success);
+        EXPECT_EQ(*out.pop(), k == 0 ? i + 2 : 999 + k);
+      }
+      EXPECT_EQ(item, i + 1);
+    }),
+              queue_status::success);
+    EXPECT_EQ(out.consume_for([&](std::uint64_t item) { EXPECT_EQ(item, 1049U); }, std::chrono::hours(1)),
+              queue_status::success);
+    ++seen;
+  }
+  ASSERT_EQ(in.push(61), queue_status::success);
+  ASSERT_EQ(in.push(62), queue_status::success);
+  EXPECT_THROW(out.consume([](std::uint64_t) { throw std::runtime_error("no"); }), std::runtime_error);
+  EXPECT_EQ(*out.pop(), 62U);
+  q.close();
+  EXPECT_EQ(out.consume(next), queue_status::closed);
+}
+
+TYPED_TEST(shared_queue_of, an_item_is_not_lost_when_its_user_is_killed) {
+  auto q = shared_queue<std::uint64_t, TypeParam>::create_anonymous(4, {.ports = 3, .lanes = 2});
+  auto in = q.producer();
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(in.push(i), queue_status::success);
+  EXPECT_FALSE(elsewhere([&] {
+    auto out = q.consumer();
+    if (out.consume([](std::uint64_t item) { EXPECT_EQ(item, 1U); }) != queue_status::success) return true;
+    out.consume([](std::uint64_t) { ::kill(::getpid(), SIGKILL); });
+    return true;
+  }));
+  std::vector<std::uint64_t> items;
+  const auto keep = [&items](std::uint64_t item) { items.push_back(item); };
+  if (!TypeParam::one_consumer) {
+    EXPECT_EQ(q.recover(keep), 1U);
+  }
+  auto out = q.consumer();
+  EXPECT_EQ(out.consume(keep), queue_status::success);
+  if (TypeParam::one_consumer) {
+    EXPECT_EQ(out.consume(keep), queue_status::success);
+  }
+  EXPECT_EQ(items, (std::vector<std::uint64_t>{2, 3}));
+  EXPECT_EQ(out.try_consume(keep), queue_status::empty);
+}
+
 TEST(shared_queue, is_found_by_a_descriptor_that_is_inherited) {
   auto q = shared_queue<int, shape::spsc>::create_anonymous(8, {.ports = 2, .lanes = 1, .tag = "ints"});
   EXPECT_TRUE(elsewhere([&] {
@@ -381,23 +438,23 @@ std::string after_damage(const std::filesystem::path& name, std::streamoff at, c
 }
 
 TEST(shared_queue_errors, detect_files_that_are_no_queue) {
-  using muster::detail::shared_facts;
+  using muster::detail::shared_metadata;
   const place somewhere;
   const std::filesystem::path name = somewhere / "q";
   {
     shared_queue<int>::create(name, 8);
   }
   EXPECT_SAYS(after_damage(name, 0, 'x'), "not a muster queue");
-  EXPECT_SAYS(after_damage(name, offsetof(shared_facts, version), 77), "version 77");
-  EXPECT_SAYS(after_damage(name, offsetof(shared_facts, size), 1), "truncated");
-  EXPECT_SAYS(after_damage(name, offsetof(shared_facts, cells), 3), "damaged");
-  EXPECT_SAYS(after_damage(name, offsetof(shared_facts, rings) + 7, 3), "damaged");
-  EXPECT_SAYS(after_damage(name, offsetof(shared_facts, seats), 1), "damaged");
-  EXPECT_SAYS(after_damage(name, offsetof(shared_facts, boot), 1), "last boot");
-  EXPECT_SAYS(after_damage(name, offsetof(shared_facts, name_space), 1), "namespace");
-  EXPECT_SAYS(after_damage(name, offsetof(shared_facts, layout), 1), "layout");
+  EXPECT_SAYS(after_damage(name, offsetof(shared_metadata, version), 77), "version 77");
+  EXPECT_SAYS(after_damage(name, offsetof(shared_metadata, size), 1), "truncated");
+  EXPECT_SAYS(after_damage(name, offsetof(shared_metadata, cells), 3), "damaged");
+  EXPECT_SAYS(after_damage(name, offsetof(shared_metadata, rings) + 7, 3), "damaged");
+  EXPECT_SAYS(after_damage(name, offsetof(shared_metadata, seats), 1), "damaged");
+  EXPECT_SAYS(after_damage(name, offsetof(shared_metadata, boot), 1), "last boot");
+  EXPECT_SAYS(after_damage(name, offsetof(shared_metadata, name_space), 1), "namespace");
+  EXPECT_SAYS(after_damage(name, offsetof(shared_metadata, layout), 1), "layout");
   for (const std::size_t at :
-       {offsetof(shared_facts, seats_at), offsetof(shared_facts, ends_at), offsetof(shared_facts, cells_at)})
+       {offsetof(shared_metadata, seats_at), offsetof(shared_metadata, ends_at), offsetof(shared_metadata, cells_at)})
     EXPECT_SAYS(after_damage(name, static_cast<std::streamoff>(at) + 1, 77), "damaged");
   EXPECT_NO_THROW(shared_queue<int>::open(name));
 
@@ -424,8 +481,8 @@ TEST(shared_queue_errors, leave_nonsense_in_the_queue) {
   const place somewhere;
   const std::filesystem::path name = somewhere / "q";
   auto q = shared_queue<std::uint64_t, shape::mpmc>::create(name, 4, {.ports = 2});
-  const muster::mapping memory = muster::mapping::open_file(name);
-  muster::detail::shared_facts facts;
+  const muster::mapped_region memory = muster::mapped_region::open_file(name);
+  muster::detail::shared_metadata facts;
   std::memcpy(&facts, memory.start(), sizeof(facts));
   const muster::rank_t of_nobody = word::make(0, word::written, word::most_seats - 1);
   std::memcpy(memory.start() + facts.cells_at, &of_nobody, sizeof(of_nobody));
@@ -438,10 +495,35 @@ TEST(shared_queue_errors, leave_nonsense_in_the_queue) {
 
   const std::filesystem::path other = somewhere / "r";
   auto r = shared_queue<std::uint64_t, shape::spsc>::create(other, 4, {.ports = 2});
-  const muster::mapping its_memory = muster::mapping::open_file(other);
+  const muster::mapped_region its_memory = muster::mapped_region::open_file(other);
   auto* const ends = reinterpret_cast<muster::detail::shared_ends*>(its_memory.start() + facts.ends_at);
   ends->producer.store(77'777, std::memory_order_relaxed);
   EXPECT_TRUE(elsewhere([&] { return !r.try_producer() && r.try_consumer(); }));
+}
+
+TEST(shared_queue_errors, use_no_address_from_the_memory) {
+  const place somewhere;
+  const std::filesystem::path name = somewhere / "q";
+  auto q = shared_queue<int, shape::mpmc>::create(name, 4);
+  const muster::mapped_region memory = muster::mapped_region::open_file(name);
+  auto& header = *reinterpret_cast<muster::detail::shared_header*>(memory.start());
+  // Sleepers and listeners in each event word; and nonsense behind its four first fields, where an eventcount of one
+  // process has the addresses of its listeners.
+  for (muster::shared_eventcount* events : {&header.consumers, &header.producers}) {
+    auto* const words = reinterpret_cast<std::uint64_t*>(events);
+    words[0] |= 0x6000'ffff;
+    for (std::size_t i = 4; i != sizeof(*events) / sizeof(*words); ++i) words[i] = 0x4141'4141'4141'4141;
+    words[3] = 0;  // no thread uses the lists
+  }
+  EXPECT_TRUE(elsewhere([&] {
+    auto in = q.producer();
+    auto out = q.consumer();
+    for (int i = 0; i != 10; ++i)
+      if (in.try_push(i) != queue_status::success || *out.try_pop() != i) return false;
+    if (out.pop_for(1ms).status() != queue_status::empty) return false;
+    q.close();
+    return q.is_closed();
+  }));
 }
 
 TEST(processes, are_distinguished_from_later_ones_of_the_same_number) {

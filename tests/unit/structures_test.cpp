@@ -9,12 +9,14 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -156,6 +158,24 @@ TYPED_TEST(structure, destroys_each_item_once) {
     object.check();
   }
   EXPECT_EQ(counted::alive, 0);
+}
+
+/// Only pushes and pops count as use: not the constructor, nor the destructor.
+TYPED_TEST(structure, may_be_made_and_destroyed_by_a_thread_that_is_no_user) {
+  {
+    auto object = std::make_unique<typename TypeParam::template of<counted>>(muster::combine_options{.threads = 1});
+    std::barrier both(2);
+    std::jthread user([&] {
+      for (int i = 0; i < 10; ++i) object->emplace(i);
+      EXPECT_EQ(object->pop()->value, TypeParam::is_queue ? 0 : 9);
+      both.arrive_and_wait();
+      both.arrive_and_wait();
+    });
+    both.arrive_and_wait();
+    object.reset();
+    EXPECT_EQ(counted::alive, 0);
+    both.arrive_and_wait();
+  }
 }
 
 TYPED_TEST(structure, passes_exceptions_of_items_on) {

@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -157,6 +158,30 @@ TEST(thread_end_of_a_poster, loses_no_request) {
   EXPECT_EQ(object.apply([](const std::uint64_t& n) { return n; }), 2U * 3 * 2 * moments.size());
 }
 
+// A thread keeps a list of its objects, and drops destroyed ones from it: the first, the last, and some between.
+TEST(thread_end_of_a_poster, loses_no_request_of_any_of_its_objects) {
+  using object = muster::osci<std::uint64_t>;
+  constexpr std::uint64_t objects = 64;
+  for (std::uint64_t from = 0; from < 8; ++from) {
+    std::vector<std::unique_ptr<object>> all(objects);
+    std::thread([&] {
+      const auto destroy = [&](std::uint64_t i) { all[i].reset(); };
+      for (std::uint64_t i = 0; i < objects; ++i) {
+        all[i] = std::make_unique<object>(muster::combine_options{.detached = true});
+        all[i]->post([i](std::uint64_t& n) noexcept { n += i + 1; });
+        if (i % 8 == from) destroy(i);                  // the newest
+        if (i >= 20 && i % 3 == 0) destroy(i - 20);     // one that is old
+        if (i == 7 + from) destroy(0), destroy(i - 1);  // the oldest, and the newest but one
+      }
+    }).join();
+    for (std::uint64_t i = 0; i < objects; ++i) {
+      if (all[i] != nullptr) {
+        EXPECT_EQ(all[i]->apply([](const std::uint64_t& n) { return n; }), i + 1);
+      }
+    }
+  }
+}
+
 /// Pushes and pops numbers that differ, from all destructors; nothing is lost, and nothing comes twice.
 template <class Structure>
 void expect_to_lose_nothing(Structure& structure) {
@@ -194,6 +219,50 @@ TEST(psim, may_be_applied_by_a_thread_that_ends) {
   };
   work_and_end_at_all_moments(2, apply, apply);
   EXPECT_EQ(object.apply([](const std::uint64_t& n) noexcept { return n; }), 2U * 100 * 2 * moments.size());
+}
+
+struct used_at_end {
+  bool ended = false;
+  ~used_at_end() { ended = true; }
+};
+bool has_ended() {
+  thread_local used_at_end here;
+  return *const_cast<volatile bool*>(&here.ended);
+}
+
+// The thread_local objects of a thread that executes its posted requests at its end have been destroyed.
+TEST(posted_requests, of_a_thread_that_ends_are_not_followed_by_operations_that_others_wait_for) {
+  muster::osci<int> object({.detached = true});
+  struct {
+    std::atomic<bool> executing{false};
+    std::atomic<int> announced{0};
+  } now;
+  std::atomic<bool> ended{false};
+  std::jthread ending([&] {
+    object.apply([](int&) {});
+    has_ended();  // made now, it is destroyed before the posted request is executed
+    object.post([&now](int&) noexcept {
+      now.executing.store(true);
+      while (now.announced.load() != 3) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // most likely they have announced them
+    });
+  });
+  while (!now.executing.load()) std::this_thread::yield();
+  std::vector<std::jthread> all;
+  for (int i = 0; i < 3; ++i)
+    all.emplace_back([&, i] {
+      if (i == 1) object.post([](int& n) noexcept { n += 10; });  // no thread waits for it
+      if (i == 1) object.flush();
+      now.announced.fetch_add(1);
+      object.apply([&](int& n) {
+        ++n;
+        if (has_ended()) ended.store(true);
+      });
+    });
+  all.clear();
+  ending.join();
+  EXPECT_FALSE(ended.load());
+  EXPECT_EQ(object.apply([](int& n) { return n; }), 13);
 }
 
 TEST(lanes, lose_nothing_to_consumers_that_end) {

@@ -8,6 +8,7 @@
 
 #include "queue_kinds.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -286,6 +287,40 @@ TEST(waiting_fibers, requests_and_replies_between_two_carriers) {
 }
 
 // An operation of a combining object that waits for a fiber of its own thread.
+struct adapting {
+  static constexpr bool parks = true;
+  static constexpr unsigned pauses = 800;
+  static constexpr unsigned yields = 0;
+  static constexpr bool adapts = true;
+};
+
+// Work, not time: how often a fiber looks. Not every sleep is brief, so there are many.
+TEST(waiting_fibers, spin_longer_after_brief_sleeps) {
+  constexpr unsigned looks_at_once = adapting::pauses / 8;
+  muster::eventcount events, never;
+  std::atomic<std::uint64_t> asleep{0}, happened{0};
+  std::atomic<bool> over{false};
+  std::thread waker([&] {
+    for (std::uint64_t round = 1; !over; std::this_thread::yield()) {
+      if (asleep != round) continue;
+      happened = round++;
+      if (muster::eventcount::wakes(events.waiters_after_event(), 0)) events.wake(0);
+    }
+  });
+  fiber sibling([&] { never.await<muster::wait::park>(0, [&] { return over.load(); }, muster::no_deadline); });
+  std::uint64_t looks = 0, most = 0;
+  for (std::uint64_t round = 1; most < adapting::pauses + looks_at_once && round <= 1'000'000; ++round) {
+    looks = 0;
+    events.await<adapting>(0, [&] { return ++looks, happened == round; }, muster::no_deadline, [&] { asleep = round; });
+    most = std::max(most, looks);
+    if (round == 1) EXPECT_LT(most, adapting::pauses + looks_at_once);
+  }
+  EXPECT_GE(most, adapting::pauses + looks_at_once);
+  over = true;
+  waker.join();
+  sibling.join();
+}
+
 TEST(waiting_fibers, in_the_middle_of_an_operation) {
   muster::osci<int> object;
   muster::spsc_queue<int> queue(2);

@@ -6,7 +6,7 @@
 // the address before it is there. Lines are those of the figure.
 #pragma once
 
-#include <muster/gpu/area.hpp>
+#include <muster/gpu/detail/area.hpp>
 #include <muster/gpu/lane.cuh>
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct shared_by_block {
 /// An operation on an atomic in shared memory, before which another lane may run.
 template <class T>
 std::atomic_ref<T> shared_atomic(T& word) {
-  muster_simt::point(muster_simt::access::change);
+  muster_simt::point(muster_simt::access::change, &word);
   return std::atomic_ref<T>(word);
 }
 

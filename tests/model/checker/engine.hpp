@@ -15,7 +15,7 @@
 #include "checker/scheduler.hpp"
 #include "checker/views.hpp"
 
-#include <muster/base/thread.hpp>
+#include <muster/base/detail/thread_state.hpp>
 
 #include <array>
 #include <cstdint>
@@ -85,14 +85,13 @@ class engine {
   muster::detail::siblings*& siblings() { return threads_[current_].siblings; }
   template <class T>
   T& own() {
-    std::shared_ptr<void>& kept = threads_[current_].own;
-    if (kept == nullptr) {
-      const heap::untracked aside;
-      kept = std::make_shared<T>();
-    }
-    return *static_cast<T*>(kept.get());
+    std::vector<std::pair<const void*, std::shared_ptr<void>>>& all = threads_[current_].own;
+    for (const auto& [type, one] : all)
+      if (type == &type_of<T>) return *static_cast<T*>(one.get());
+    const heap::untracked aside;
+    return *static_cast<T*>(all.emplace_back(&type_of<T>, std::make_shared<T>()).second.get());
   }
-  std::uint64_t new_identity() { return ++identities_; }
+  std::uint64_t new_object_id() { return ++identities_; }
   /// A T that is never destroyed; its memory is given back when the next execution begins.
   template <class T>
   T& keep_to_the_end() {
@@ -101,11 +100,11 @@ class engine {
     kept_to_the_end_.push_back(memory);
     return *new (memory.get()) T;
   }
-  void* kept_part_of(std::uint64_t identity) const {
+  void* cached_part(std::uint64_t identity) const {
     const auto& [kept, part] = threads_[current_].kept[identity % kept_parts];
     return kept == identity ? part : nullptr;
   }
-  void keep_part_of(std::uint64_t identity, void* part) {
+  void cache_part(std::uint64_t identity, void* part) {
     threads_[current_].kept[identity % kept_parts] = {identity, part};
   }
   knowledge& known() { return threads_[current_].known; }
@@ -163,12 +162,14 @@ class engine {
     bool operator==(const looked& other) const { return location == other.location && value == other.value; }
   };
   static constexpr std::size_t kept_parts = 4;
+  template <class T>
+  static inline char type_of = 0;
   struct fiber {
     knowledge known;
     const void* innermost = nullptr;
     muster::detail::siblings* siblings = nullptr;
     std::array<std::pair<std::uint64_t, void*>, kept_parts> kept{};  // parts of objects, by their identities
-    std::shared_ptr<void> own;
+    std::vector<std::pair<const void*, std::shared_ptr<void>>> own;  // with the address of type_of<T>
     std::function<void()> body;
     void* context = nullptr;
     pending next;    // the operation it is about to execute

@@ -3,6 +3,7 @@
 //
 // A queue that is wrong on purpose must be caught, in each of the ways in which a queue can be wrong; a right one not.
 #include "baselines/mutex_ring.hpp"
+#include "driver/machine.hpp"
 #include "driver/outcome.hpp"
 #include "driver/placement.hpp"
 #include "driver/request.hpp"
@@ -13,8 +14,10 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 namespace {
@@ -53,7 +56,7 @@ TEST(check, catches_a_wrong_order_where_order_is_promised) {
 }
 
 TEST(check, catches_an_item_that_was_not_sent) {
-  receipt r(1);
+  consumer_check r(1);
   r.add(make_item(7, 1));
   EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that were not sent");
 }
@@ -132,6 +135,38 @@ TEST(cpu_list, is_read_exactly) {
   EXPECT_EQ(parse_cpu_list("3,0-2,2"), (std::vector<int>{0, 1, 2, 3}));
   for (const char* wrong : {"", "a", "1-", "-1", "3-1", "1,,2", "1;2"})
     EXPECT_THROW(parse_cpu_list(wrong), std::invalid_argument) << wrong;
+}
+
+/// A directory with a program `nvidia-smi` of our own, which is the first on the PATH.
+class stand_in {
+ public:
+  stand_in() {
+    std::filesystem::create_directories(directory_);
+    setenv("PATH", (directory_.string() + ":" + path_).c_str(), 1);
+  }
+  ~stand_in() {
+    setenv("PATH", path_.c_str(), 1);
+    std::filesystem::remove_all(directory_);
+  }
+  void does(const std::string& text) const {
+    const auto file = directory_ / "nvidia-smi";
+    std::ofstream(file) << "#!/bin/sh\n" << text;
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+
+ private:
+  const std::string path_ = std::getenv("PATH");
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / ("muster-bench-check-" + std::to_string(getpid()));
+};
+
+TEST(line_of_a_command, is_none_of_one_that_fails) {
+  const stand_in program;
+  program.does("echo NVIDIA H200\nfor i in $(seq 20000); do echo NVIDIA H100; done\n");
+  EXPECT_EQ(line_of("timeout 20 nvidia-smi --query-gpu=name"), "NVIDIA H200");
+  program.does("echo NVIDIA-SMI has failed\nexit 9\n");
+  EXPECT_EQ(line_of("timeout 20 nvidia-smi --query-gpu=name"), "");
+  EXPECT_EQ(line_of("muster-no-such-program"), "");
 }
 
 TEST(nearest_name, has_the_fewest_changes) {

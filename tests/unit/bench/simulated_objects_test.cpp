@@ -19,12 +19,12 @@ namespace {
 
 using namespace muster::bench;
 
-model_spec on_the_small_machine(unsigned fibers) {
+sim_spec on_the_small_machine(unsigned fibers) {
   muster_simulation::machine m = muster_simulation::small_machine();
   m.l1 = 32 << 10U;
   m.l2 = 64 << 10U;
   m.l3 = 128 << 10U;
-  model_spec spec;
+  sim_spec spec;
   spec.machine = std::make_shared<muster_simulation::machine>(m);
   spec.fibers = fibers;
   spec.most_work = 100;
@@ -39,14 +39,14 @@ outcome executed(const contender& c, unsigned fibers) {
   return run_isolated([&] { return c.model(on_the_small_machine(fibers)); }, 60);
 }
 
-double told(const std::string& name, unsigned fibers, const char* what) {
+double detail_value(const std::string& name, unsigned fibers, const char* what) {
   catalogue all;
   add_simulated(all);
-  for (const contender* c : all.about(model_objects)) {
+  for (const contender* c : all.about(sim_objects)) {
     if (c->name != name) continue;
     const outcome o = executed(*c, fibers);
     EXPECT_EQ(o.error, "");
-    return o.told(what);
+    return o.detail_value(what);
   }
   ADD_FAILURE() << "there is no " << name;
   return 0;
@@ -56,7 +56,7 @@ TEST(simulated_objects, execute_each_operation_once) {
   catalogue all;
   add_simulated(all);
   unsigned objects = 0;
-  for (const contender* c : all.about(model_objects)) {
+  for (const contender* c : all.about(sim_objects)) {
     for (const unsigned fibers : {1U, 7U}) {
       const outcome o = executed(*c, fibers);
       EXPECT_EQ(o.error, "") << c->name;
@@ -68,15 +68,15 @@ TEST(simulated_objects, execute_each_operation_once) {
 }
 
 TEST(simulated_objects, give_the_same_counts_again) {
-  const double degree = told("osci", 16, "degree");
-  const double transfers = told("osci", 16, "line transfers");
-  EXPECT_EQ(told("osci", 16, "degree"), degree);
-  EXPECT_EQ(told("osci", 16, "line transfers"), transfers);
+  const double degree = detail_value("osci", 16, "degree");
+  const double transfers = detail_value("osci", 16, "line transfers");
+  EXPECT_EQ(detail_value("osci", 16, "degree"), degree);
+  EXPECT_EQ(detail_value("osci", 16, "line transfers"), transfers);
 }
 
 TEST(simulated_objects, move_fewer_lines_when_fibers_travel_together) {
   for (const char* name : {"osci", "Osci as printed", "psim"})
-    EXPECT_LT(2 * told(name, 32, "line transfers"), told(name, 1, "line transfers")) << name;
+    EXPECT_LT(2 * detail_value(name, 32, "line transfers"), detail_value(name, 1, "line transfers")) << name;
 }
 
 /// One thread, which is this one.
@@ -85,7 +85,7 @@ struct alone {
     void start() const {}
     void delay() const {}
   };
-  explicit alone(const model_spec&) {}
+  explicit alone(const sim_spec&) {}
   template <class Body>
   outcome run(Body body) {
     hand own;
@@ -98,7 +98,7 @@ struct alone {
 template <unsigned At, bool Lost>
 class wrong_object {
  public:
-  explicit wrong_object(const model_spec&) {}
+  explicit wrong_object(const sim_spec&) {}
   std::uint32_t rows() const { return 1; }
   class handle {
    public:
@@ -120,13 +120,13 @@ class wrong_object {
 };
 
 TEST(simulated_objects, that_are_wrong_are_caught) {
-  model_spec spec;
+  sim_spec spec;
   spec.items = 1'000;
   spec.fibers = 4;
   spec.threads = {0};
-  EXPECT_EQ((model_multiply<alone, wrong_object<0, true>>(spec).error), "");
-  EXPECT_NE((model_multiply<alone, wrong_object<500, true>>(spec).error), "") << "a result that two operations have";
-  EXPECT_NE((model_multiply<alone, wrong_object<500, false>>(spec).error), "") << "an operation that took effect twice";
+  EXPECT_EQ((sim_multiply<alone, wrong_object<0, true>>(spec).error), "");
+  EXPECT_NE((sim_multiply<alone, wrong_object<500, true>>(spec).error), "") << "a result that two operations have";
+  EXPECT_NE((sim_multiply<alone, wrong_object<500, false>>(spec).error), "") << "an operation that took effect twice";
 }
 
 }  // namespace

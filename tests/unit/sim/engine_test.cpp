@@ -193,15 +193,15 @@ TEST(clock, plain_data_is_written_when_it_has_changed) {
   counter ready;
   const report seen = here.run({0, 1}, [&](unsigned i) {
     if (i == 0) {
-      item.item.ref() = 5;  // memory
+      item.item.write_ref() = 5;  // memory
       ready.value.store(1, std::memory_order_release);
       return;
     }
     here.work(1'000'000);
     while (ready.value.load() == 0) muster::sync::relax();
-    EXPECT_EQ(item.item.ref(), 5U);  // a transfer, and both may read it
+    EXPECT_EQ(item.item.write_ref(), 5U);  // a transfer, and both may read it
     here.work(0);
-    EXPECT_EQ(item.item.get(), 5U);  // a hit
+    EXPECT_EQ(item.item.read_ref(), 5U);  // a hit
   });
   EXPECT_EQ(seen.lines.invalidations, 0U) << "a load does not invalidate the line";
   EXPECT_EQ(seen.lines.at(place::memory), 2U);

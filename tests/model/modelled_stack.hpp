@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// paper_stack.hpp: what machine_stack (barrier/stack.hpp) does with the processor's stack, on paper, so that the
-// checker can follow it: one owner, whose frames are entries of an array, and signals that stop it between any two of
+// modelled_stack.hpp: a model of what machine_stack (barrier/stack.hpp) does with the processor's stack, which the
+// checker can follow: one owner, whose frames are entries of an array, and signals that stop it between any two of
 // its steps.
 #pragma once
 
@@ -49,7 +49,7 @@ class paper {
   void begins_to_fork(bool now) { may_fork_ = now; }
   void call(std::size_t second) {
     if (many_ == most) muster_model::engine::running().fail("the paper is full");
-    frames_[many_].second.ref() = second;
+    frames_[many_].second.write_ref() = second;
     frames_[many_].barrier = nullptr;
     ++many_;
     may_fork_ = false;
@@ -76,10 +76,10 @@ class paper {
     left_ = now ? many_ : 0;
     unwinding_ = !now;
   }
-  void caught() {
+  void catch_exception() {
     const frame& passed = frames_[--many_];
     // The unwinder reads the return address in this frame.
-    if (passed.barrier != nullptr && passed.second.get() != overwritten)
+    if (passed.barrier != nullptr && passed.second.read_ref() != overwritten)
       muster_model::engine::running().fail("an exception meets a wrong return address");
     unwinding_ = false;
   }
@@ -107,14 +107,14 @@ class paper {
     return newest_slot == 0 || left_ != 0 ? whole : extent::unusable;
   }
   bool prepare(stack_fork& r) {
-    r.closure() = frame_of(r).second.get();
+    r.closure() = frame_of(r).second.read_ref();
     return refusals == 0 || refusals-- == 0;
   }
   void replace(stack_fork& r) {
-    frame_of(r).second.ref() = overwritten;
+    frame_of(r).second.write_ref() = overwritten;
     frame_of(r).barrier = &r;
   }
-  void restore(stack_fork& r) { frame_of(r).second.ref() = r.closure(); }
+  void restore(stack_fork& r) { frame_of(r).second.write_ref() = r.closure(); }
   std::size_t depth() const { return many_; }
   /// By a thief.
   void execute(stack_fork& r) { execute_(game_, r.closure()); }
@@ -140,13 +140,13 @@ class paper {
   bool away_ = false;
 };
 
-class paper_stack {
+class modelled_stack {
  public:
   using thread = unsigned;  // 0: none
   struct point {};
   static constexpr unsigned records = 1, spared = 1;
 
-  static const char* obstacle() noexcept { return nullptr; }
+  static const char* unavailable_reason() noexcept { return nullptr; }
   static void make_ready() noexcept {}
   static void let_stop() noexcept {}
   static thread this_thread() noexcept { return muster_model::engine::running().current() + 1; }
@@ -154,7 +154,7 @@ class paper_stack {
     if (one == 0) muster_model::engine::running().fail("a signal for no thread");
     muster_model::engine::running().interrupt(one - 1, [of] {
       if (paper::now() == nullptr || paper::now()->is_away()) return;
-      static_cast<muster::detail::barrier_engine<paper_stack>*>(of)->answer_in_handler({});
+      static_cast<muster::detail::barrier_engine<modelled_stack>*>(of)->publish_in_handler({});
       paper& all = *paper::now();
       all.answers.fetch_add(1, std::memory_order_relaxed);
       sync::futex_wake(all.answers, 8, 1, muster::futex_scope::process);
