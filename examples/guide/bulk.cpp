@@ -10,7 +10,12 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <iterator>
+#include <list>
+#include <memory>
 #include <numeric>
+#include <ranges>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -61,9 +66,29 @@ void without_waiting() {
   expect(queue.try_pop().status() == muster::queue_status::empty);
 }
 
+void ranges() {
+  int length = 0;
+  // [ranges]
+  muster::spsc_queue<std::unique_ptr<std::string>> queue(64);
+  std::list<std::unique_ptr<std::string>> lines;
+  for (const char* text : {"one", "two", "three"}) lines.push_back(std::make_unique<std::string>(text));
+
+  queue.push_range(std::move_iterator(lines.begin()), std::move_iterator(lines.end()));
+  queue.push_range(std::views::iota(0, 10) |
+                   std::views::transform([](int i) { return std::make_unique<std::string>(std::to_string(i)); }));
+  queue.close();
+
+  std::vector<std::unique_ptr<std::string>> batch(8);
+  while (const std::size_t n = queue.pop_into(batch))  // waits for at least one item, takes up to 8
+    for (std::size_t i = 0; i != n; ++i) length += static_cast<int>(batch[i]->size());
+  // [/ranges]
+  expect(length == 3 + 3 + 5 + 10);
+}
+
 }  // namespace
 
 int main() {
   producer_and_consumers();
   without_waiting();
+  ranges();
 }

@@ -132,18 +132,18 @@ struct seats {
     }
   };
   // Found by its name, too. Gets the requests that are about to leave a thread, and does not see the object.
-  static void eliminate(muster::departing<seats> all, std::span<std::uint32_t> notes) noexcept {
-    std::size_t given = 0;  // all requests before it are answered, or take a seat
+  static void eliminate(muster::outgoing_batch<seats> all, std::span<std::uint32_t> notes) noexcept {
+    std::size_t given = 0;  // all requests before it are eliminated, or take a seat
     for (std::size_t i = 0; i < all.size(); ++i) {
       notes[i] = 0;
       if (!all[i].is<change>()) {
-        given = i + 1;  // a request that reads the seats: no request is answered across it
+        given = i + 1;  // a request that reads the seats: no request is eliminated across it
       } else if (all[i].function<change>().by < 0) {
-        while (given < i && (notes[given] == all.answered || all[given].function<change>().by < 0)) ++given;
+        while (given < i && (notes[given] == all.eliminated || all[given].function<change>().by < 0)) ++given;
         if (given == i) continue;
         all[given].result<change>(true);
         all[i].result<change>(true);  // takes the seat that was just returned
-        notes[given] = notes[i] = all.answered;
+        notes[given] = notes[i] = all.eliminated;
       }
     }
   }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -122,6 +123,38 @@ void loops() {
   expect(numbers.back() > total - 1e-6 && numbers.back() < total + 1e-6);
 }
 
+void algorithms() {
+  std::vector<double> numbers(10'000);
+  // [algorithms]
+  struct order {
+    int customer;
+    double price;
+  };
+  std::vector<order> orders(1000);
+  muster::parallel_for(0, orders.size(), [&](std::size_t i) {
+    orders[i] = {static_cast<int>(i % 10), static_cast<double>(i * 37 % 1000)};
+  });
+
+  const auto [cheapest, dearest] = muster::parallel_minmax_element(orders, std::less<>(), &order::price);
+  const double least = cheapest->price, largest = dearest->price;
+  const bool is_free = muster::parallel_any_of(orders, [](double price) { return price <= 0; }, &order::price);
+  const auto first_high =
+      muster::parallel_find_if(orders, [](const order& one) { return one.price > 900; }) - orders.begin();
+  const std::vector<std::size_t> orders_of = muster::parallel_histogram(orders, 10, &order::customer);
+
+  std::vector<order> large;
+  muster::parallel_copy_if(orders, std::back_inserter(large), [](const order& one) { return one.price >= 500; });
+  muster::parallel_transform(orders, numbers.begin(), &order::price);
+  muster::parallel_for(0, numbers.size(), 10, [&](std::size_t i) { numbers[i] = 0; });  // every tenth
+
+  muster::parallel_stable_sort(orders, std::less<>(), &order::customer);  // each customer's stay in their order
+  // [/algorithms]
+  expect(least == 0 && largest == 999 && is_free);
+  expect(first_high == 25 && large.size() == 500 && orders_of[3] == 100);
+  expect(orders[99].customer == 0 && orders[99].price == 990 * 37 % 1000);
+  expect(numbers[10] == 0 && numbers[11] == 11 * 37);
+}
+
 void stopping() {
   std::vector<int> haystack(100'000);
   haystack[77] = 1;
@@ -160,12 +193,25 @@ int main() {
     scopes();
     locals_of_a_scope();
     loops();
+    algorithms();
     stopping();
   });
   // [run]
   long leaves = pool.run([](muster::context here) { return count(here, 12); });
   // [/run]
   expect(leaves == 4096);
+  std::atomic<int> threads = 0;
+  {
+    // [options]
+    muster::pool named({.workers = 3,
+                        .name = "encoder",  // encoder-0, encoder-1
+                        .pin = true,
+                        .on_start = [&](unsigned index) { threads += index < 3 ? 1 : 0; },
+                        .on_end = [&](unsigned) { --threads; }});
+    // [/options]
+    expect(named.run([](muster::context here) { return count(here, 10); }) == 1024);
+  }
+  expect(threads == 0);
   // [substitutes]
   muster::pool patient({.workers = 4, .substitutes = 4});  // four work, even while four others sleep in joins
   // [/substitutes]

@@ -7,8 +7,11 @@
 
 #include <muster/queue.hpp>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdio>
+#include <memory_resource>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -39,6 +42,19 @@ void capacity() {
   expect(!complaint.empty());
 }
 
+void memory() {
+  // [memory]
+  std::array<std::byte, 32'768> buffer;
+  std::pmr::monotonic_buffer_resource all(buffer.data(), buffer.size(), std::pmr::null_memory_resource());
+
+  muster::spmc_queue<int> jobs(100, {}, &all);  // in the buffer: a memory resource,
+  muster::lanes<int> events(20, {.producers = 4, .threads = 8},
+                            std::pmr::polymorphic_allocator<>(&all));  // or any allocator
+  // [/memory]
+  expect(jobs.try_push(1) == muster::queue_status::success);
+  expect(events.producer().try_push(1) == muster::queue_status::success);
+}
+
 // [policies]
 using default_queue = muster::spmc_queue<int>;  // layout::packed; spin, then park
 using idle_queue = muster::spmc_queue<int, muster::layout::packed, muster::wait::park>;   // least CPU, least memory
@@ -67,6 +83,7 @@ void transfer() {
 
 int main() {
   capacity();
+  memory();
   transfer<default_queue>();
   transfer<idle_queue>();
   transfer<busy_queue>();
