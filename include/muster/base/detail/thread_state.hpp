@@ -94,6 +94,7 @@ class thread_numbers {
 };
 
 inline constinit thread_local thread_tenure own_tenure;
+inline constinit char mark_of_copy = 0;  // only its address is used
 inline constinit thread_local const void* innermost_operation = nullptr;
 inline constinit thread_local MUSTER_ABI::detail::siblings* thread_siblings = nullptr;
 
@@ -275,7 +276,7 @@ inline thread_tenure own_tenure() {
 inline unsigned thread_index() { return own_tenure().number; }
 /// Identifies what gives threads their numbers. A program and the libraries that it loads have several if they hide the
 /// names of their functions.
-inline const void* copy_of_library() noexcept { return &detail::thread_numbers::all(); }
+inline const void* copy_of_library() noexcept { return &detail::mark_of_copy; }
 /// Returns true if the thread still has its number. If not, the caller sees everything that the thread did.
 inline bool lasts(const thread_tenure& tenure) { return detail::thread_numbers::all().lasts(tenure); }
 
@@ -288,10 +289,12 @@ void before_thread_end(const Shared& work) {
   detail::own_last_works->add(typename Shared::weak_type(work));
 }
 
-/// Returns an identity that no other object of the program has had.
+/// Returns an identity that no other object of the program has had. Copies of the library (copy_of_library) count each
+/// for itself, at least a page from each other: 2^28 objects of one have none of another's identities.
 inline std::uint64_t new_object_id() noexcept {
   static constinit std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::uint64_t copy = reinterpret_cast<std::uintptr_t>(&last) / alignof(std::uint64_t);
+  return (copy << 19) + last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 /// Returns the part that the calling thread has kept of the object with this identity; null if another replaced it.
 inline void* cached_part(std::uint64_t identity) noexcept {
