@@ -869,6 +869,21 @@ TEST_F(sandbox_test, says_that_it_cannot_end_what_runs_with_rights_given_up) {
             0);
 }
 
+TEST_F(sandbox_test, that_has_ended_needs_no_rights_to_be_destroyed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "the program has no rights that it could give up";
+  EXPECT_EQ(without_rights([] {
+              sandbox box{policy()};
+              auto job = box.submit([](inside&) { ::_exit(7); });
+              const int process = static_cast<int>(::syscall(SYS_pidfd_open, box.process(), 0));
+              if (::setresuid(65534, 65534, 65534) != 0) return 1;
+              // Its end may not have been noticed yet.
+              pollfd ended{process, POLLIN, 0};
+              if (::poll(&ended, 1, 30'000) != 1) return 2;
+              return box.stop().code == 7 ? 0 : 3;
+            }),
+            0);
+}
+
 TEST_F(sandbox_test, of_a_zygote_can_be_ended_by_a_program_without_rights) {
   if (::geteuid() != 0) GTEST_SKIP() << "the program has no rights that it could give up";
   EXPECT_EQ(without_rights([] {

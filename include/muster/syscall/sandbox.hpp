@@ -267,6 +267,7 @@ class sandbox {
   std::uint32_t take_place();
   void kill(sandbox_end::reason why) noexcept;
   bool try_stop() noexcept;
+  void end_or_fail() noexcept;
   /// The error number reported by the inside; 0 for a sandbox with jobs.
   int not_loaded() const noexcept;
 
@@ -541,7 +542,7 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
     await_start(from != nullptr ? from->options_.patience : std::chrono::seconds(30));
     broker_->start();
   } catch (...) {
-    stop();
+    end_or_fail();
     throw;
   }
 }
@@ -579,14 +580,15 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
   bool told = false;
   try {
     const detail::message_socket news = from.order(plan, state_->arena.descriptor());
+    // Before the process is known, so that whoever then kills it can do so by the zygote.
+    keep_news(news.get());
+    const detail::scope_exit over([this] { keep_news(-1); });
     told = news.receive(begun, files) && begun.process > 0;
     // Where the descriptor of the process has not arrived, there is no number left for it.
     const int error = told ? EMFILE : begun.process == -1 ? ECHILD : -begun.process;
     told = told && files[0].get() >= 0;
     note_begin(told ? begun.process : -1, std::move(files[0]), error);
     files = no_files();
-    keep_news(news.get());
-    const detail::scope_exit over([this] { keep_news(-1); });
     told = told && await_report(news, from.options_.patience) && news.receive(ended, files);
     if (!told && handle_.get() >= 0)
       detail::await_events(handle_.get(), POLLIN, deadline_clock::now() + from.options_.patience);
@@ -720,10 +722,7 @@ inline std::uint32_t sandbox::take_place() {
 
 inline sandbox::~sandbox() {
   if (made_in_ == process_generation()) {
-    MUSTER_CHECK(
-        try_stop(),
-        "sandbox: the program has given up the rights with which it made the sandbox, so it cannot end it; make "
-        "the sandbox from a zygote, or after giving them up");
+    end_or_fail();
     return;
   }
   if (keeper_.joinable()) keeper_.detach();
@@ -741,7 +740,8 @@ inline void sandbox::kill(sandbox_end::reason why) noexcept {
   if (state_->end.why != sandbox_end::reason::running || handle_.get() < 0 || made_in_ != process_generation()) return;
   if (!killed_for_) killed_for_ = why;
   if (::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0) == 0 || errno != EPERM) return;
-  // The program has other ids than before. The zygote still has them.
+  // The program has other ids than before. The zygote still has them. Ended insides are refused in the same way.
+  if (detail::await_events(handle_.get(), POLLIN, deadline_clock::now())) return;
   if (news_ >= 0) ::shutdown(news_, SHUT_RDWR);
   else may_kill_ = false;
 }
@@ -757,6 +757,12 @@ inline bool sandbox::try_stop() noexcept {
   if (keeper_.joinable()) keeper_.join();
   broker_->stop();
   return true;
+}
+
+inline void sandbox::end_or_fail() noexcept {
+  MUSTER_CHECK(try_stop(),
+               "sandbox: the program has given up the rights with which it made the sandbox, so it cannot end it; make "
+               "the sandbox from a zygote, or after giving them up");
 }
 
 inline sandbox_end sandbox::stop() {
