@@ -395,13 +395,9 @@ class shared_ring {
 
   // Leaves seat `me` as if its process had died, so that others recover what it has claimed.
   void abandon_seat(unsigned me) noexcept {
-    shared_seat& seat = seats_[me];
-    const std::uint64_t self = seat.holder.load(std::memory_order_relaxed);
-    std::uint64_t none = 0;
-    // As a recoverer: the next one comes after this thread, and sees what its claims have seen.
-    seat.recoverer.compare_exchange_strong(none, self, std::memory_order_relaxed, std::memory_order_relaxed);
-    seat.holder.store(Life::ended(self), std::memory_order_release);  // (13)
-    seat.recoverer.store(0, std::memory_order_release);               // (17)
+    sync::atomic<std::uint64_t>& holder = seats_[me].holder;
+    // (13) release: pairs with (23). A recoverer sees what this thread's claims have seen.
+    holder.store(Life::ended(holder.load(std::memory_order_relaxed)), std::memory_order_release);
   }
 
   // Recovers seat `s` if its holder is dead. Calls `give(item)` for each item that it had claimed.
@@ -410,7 +406,8 @@ class shared_ring {
     if (s >= facts_.seats) return recovery::none_dead;  // nonsense written by a process
     shared_seat& seat = seats_[s];
     const auto is_dead = [&] {
-      const std::uint64_t holder = seat.holder.load(std::memory_order_relaxed);
+      // (23) acquire: pairs with (13), of a process that has given up its seat and lives.
+      const std::uint64_t holder = seat.holder.load(std::memory_order_acquire);
       return holder != 0 && !Life::alive(holder);
     };
     if (!is_dead()) return recovery::none_dead;
