@@ -379,10 +379,11 @@ class pickling {
     static auto* const known = new both;
     names& n = of_python();
     if (!known->dict.is_valid() || !known->general.are_of(n.reducers) || !known->own.are_of(n.own_reducers)) {
+      nb::object dict = checked(PyDict_Copy(n.reducers));
+      if (PyDict_Update(dict.ptr(), n.own_reducers) != 0) throw nb::python_error();
       known->general.assign(n.reducers);
       known->own.assign(n.own_reducers);
-      known->dict = checked(PyDict_Copy(n.reducers));
-      if (PyDict_Update(known->dict.ptr(), n.own_reducers) != 0) throw nb::python_error();
+      known->dict = std::move(dict);
     }
     return known->dict;
   }
@@ -582,6 +583,7 @@ class queue {
     bytes_queue::consumer_port& port = *with.port;
     const auto used = [&](bytes_queue::message&& m) {
       if (std::exchange(with.first, false)) --p.given_back;
+      hold.set_long(true);  // code of Python's may run
       return use(std::move(m), with, p);
     };
     const auto has_looked_since = [&p](clock_type::duration time) { return clock_type::now() - p.looked < time; };
@@ -944,14 +946,19 @@ nb::object get_one(PyObject* self, const limit& until, bool copy_out, on_error r
     claim m(std::move(found), its);
     const std::span<const std::byte> all = m.bytes();
     const auto is = all.empty() ? kind::simple : static_cast<kind>(all.back());
-    const bool stays = !copy_out && (is == kind::raw || is == kind::pickled);
+    std::unique_ptr<message> lasting;  // owned by `owner`, if there is one
     nb::object owner;
     try {
-      if (stays) owner = nb::cast(new message{of, std::move(m)}, nb::rv_policy::take_ownership);
+      if (!copy_out && (is == kind::raw || is == kind::pickled)) {
+        lasting = std::make_unique<message>(of, std::move(m));
+        owner = nb::cast(lasting.get(), nb::rv_policy::take_ownership);
+        static_cast<void>(lasting.release());
+      }
       return wrapped(queue::decode(all, owner.ptr()), wrap);
     } catch (nb::python_error& e) {
       if (!keeps(rule, e) || !its.are_of_caller()) throw;
-      if (!stays) m.give_back(from);
+      if (lasting != nullptr) lasting->its.give_back(from);
+      else if (!owner.is_valid()) m.give_back(from);
       else if (Py_REFCNT(owner.ptr()) == 1) nb::inst_ptr<message>(owner)->its.give_back(from);
       else its.recovered.emplace_back(all.begin(), all.end());  // parts of it are in use, by the traceback at least
       throw;
