@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -32,7 +33,6 @@ MUSTER_GPU std::uint32_t scrambled(std::uint32_t value) {
   value = (value ^ value >> 15U) * 0x846ca68bU;
   return value ^ value >> 16U;
 }
-MUSTER_GPU unsigned thread_number() { return gpu::block_index().x * gpu::block_size().x + gpu::thread_index().x; }
 
 /// A counter that each warp moves once, and no free: less than any allocator can do.
 class counter_heap {
@@ -76,7 +76,7 @@ MUSTER_KERNEL void check_ends(unsigned threads, std::uint32_t bytes, void* const
   const unsigned me = thread_number();
   if (me >= threads || all[me] == nullptr) return;
   const auto* const words = static_cast<const unsigned*>(all[me]);
-  if (words[0] != me || words[bytes / 4 - 1] != me) failed->fetch_add(1, std::memory_order_relaxed);
+  if (words[0] != me || words[bytes / 4 - 1] != me) note_failed(failed);
 }
 /// Frees each second object; the others, too, if wanted.
 template <class Heap>
@@ -107,8 +107,7 @@ MUSTER_KERNEL void consume_work(Heap* heap, unsigned threads, std::uint32_t seed
   const unsigned me = thread_number();
   if (me >= threads) return;
   const std::uint32_t words = work_bytes(me, seed, most) / 4;
-  if (all[me] == nullptr || all[me][0] != me || all[me][words - 1] != me)
-    failed->fetch_add(1, std::memory_order_relaxed);
+  if (all[me] == nullptr || all[me][0] != me || all[me][words - 1] != me) note_failed(failed);
   heap->free(all[me]);
 }
 
@@ -138,7 +137,7 @@ MUSTER_KERNEL void insert_edges(Heap* heap, unsigned vertices, std::uint32_t rou
     while (room < mine.many + more) room *= 2;
     auto* const edges = static_cast<std::uint32_t*>(heap->allocate(std::size_t{room} * 4));
     if (edges == nullptr) {
-      failed->fetch_add(1, std::memory_order_relaxed);
+      note_failed(failed);
       return;
     }
     for (std::uint32_t i = 0; i < mine.many; ++i) edges[i] = mine.edges[i];
@@ -157,7 +156,7 @@ MUSTER_KERNEL void remove_edges(Heap* heap, unsigned vertices, graph_vertex* all
   if (me >= vertices) return;
   graph_vertex mine = all[me];
   for (std::uint32_t i = 0; i < mine.many; ++i)
-    if (mine.edges[i] != edge_of(me, i)) failed->fetch_add(1, std::memory_order_relaxed);
+    if (mine.edges[i] != edge_of(me, i)) note_failed(failed);
   heap->free(mine.edges);
   all[me] = {nullptr, 0, 0};
 }
@@ -166,12 +165,32 @@ MUSTER_KERNEL void remove_edges(Heap* heap, unsigned vertices, graph_vertex* all
 
 // `run(threads, kernel, arguments...)` launches a kernel and returns a heap_cost.
 
+#if !defined(__CUDACC__)
+/// Counts the operations of a kernel.
+struct counted_launch {
+  template <class... Parameters, class... Arguments>
+  heap_cost operator()(unsigned threads, void (*kernel)(Parameters...), Arguments... arguments) const {
+    const auto start = std::chrono::steady_clock::now();
+    const muster_simt::counts all = muster_simt::launch(blocks(threads), {heap_block_threads}, kernel, arguments...);
+    return {.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+            .atomics = static_cast<double>(all.changes),
+            .memory = static_cast<double>(all.memory()),
+            .loads = static_cast<double>(all.loads)};
+  }
+};
+#endif
+
 /// Tells the cost of each of so many items.
 inline void tell_cost(outcome& of, const heap_cost& cost, double items) {
   of.seconds = cost.seconds;
   of.items = static_cast<std::uint64_t>(items);
   of.detail["atomics"] = cost.atomics / items;
   of.detail["memory operations"] = cost.memory / items;
+}
+
+/// Unless there has been an error before.
+inline void tell_failed(outcome& of, const gpu::atomic<std::uint32_t>& failed, const char* error) {
+  if (of.error.empty() && failed.load(std::memory_order_relaxed) != 0) of.error = error;
 }
 
 /// The addresses between the first and the last byte of all objects, by the bytes that were asked for: now, and of all
@@ -201,7 +220,7 @@ outcome spread_objects(const heap_case_spec& spec, Heap* heap, const Run& run) {
     run(threads, free_some<Heap>, heap, threads, true, all.get());
   }
   result.detail["range later"] = by_bytes();
-  if (failed[0].load(std::memory_order_relaxed) != 0) result.error = "an object was not there, or was another's";
+  tell_failed(result, failed[0], "an object was not there, or was another's");
   return result;
 }
 
@@ -274,7 +293,7 @@ outcome use_all(const heap_case_spec& spec, Heap* heap, std::uint64_t heap_bytes
   run(total, mark_ends, total, bytes, all.get());
   run(total, check_ends, total, bytes, all.get(), failed.get());
   run(total, free_some<Heap>, heap, total, true, all.get());
-  if (failed[0].load(std::memory_order_relaxed) != 0) result.error = "an object was not there, or was another's";
+  tell_failed(result, failed[0], "an object was not there, or was another's");
   return result;
 }
 
@@ -292,7 +311,7 @@ outcome pass_work_on(const heap_case_spec& spec, Heap* heap, const Run& run) {
     run(threads, consume_work<Heap>, heap, threads, pass, most, all.get(), failed.get());
     if (cost.seconds > 0.25) break;  // so slow is no heap that is slow only when it is new
   }
-  if (failed[0].load(std::memory_order_relaxed) != 0) result.error = "an object was not there, or was another's";
+  tell_failed(result, failed[0], "an object was not there, or was another's");
   return result;
 }
 
@@ -317,7 +336,7 @@ outcome grow_graph(const heap_case_spec& spec, Heap* heap, const Run& run) {
   }
   tell_cost(result, sum, edges);
   run(vertices, remove_edges<Heap>, heap, vertices, all.get(), failed.get());
-  if (failed[0].load(std::memory_order_relaxed) != 0) result.error = "there was no memory, or an edge was not there";
+  tell_failed(result, failed[0], "there was no memory, or an edge was not there");
   return result;
 }
 

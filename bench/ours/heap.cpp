@@ -55,10 +55,6 @@ class counted_base {
   gpu::page_base& of_;
 };
 
-gpu::index3 blocks(std::uint64_t threads) {
-  return {static_cast<unsigned>((threads + heap_block_threads - 1) / heap_block_threads)};
-}
-
 template <class Options>
 outcome run_heap(const heap_spec& spec) {
   using heap_type = gpu::xmalloc<counted_base, Options>;
@@ -170,7 +166,8 @@ outcome run_slab_sizes(const heap_size_spec& spec) {
   const gpu::heap heap(bytes_for_sizes(spec));
   outcome result = count_sizes(&heap.ref().state(), spec);
   const gpu::heap_stats now = heap.stats();
-  if (now.objects + now.freed_twice + now.freed_invalid != 0) result.error = "not all objects were freed once";
+  if (result.error.empty() && now.objects + now.freed_twice + now.freed_invalid != 0)
+    result.error = "not all objects were freed once";
   return result;
 }
 
@@ -179,24 +176,11 @@ outcome run_xmalloc_sizes(const heap_size_spec& spec) {
   const muster_test::paged_heap<> heap(bytes_for_sizes(spec));
   outcome result = count_sizes(heap.get(), spec);
   if (result.error.empty()) result.error = heap.wrong({});
-  if (heap->noticed().twice + heap->noticed().invalid != 0) result.error = "not all objects were freed once";
+  if (result.error.empty() && heap->noticed().twice + heap->noticed().invalid != 0)
+    result.error = "not all objects were freed once";
   return result;
 }
 
-/// Launches kernels and counts their operations.
-struct counted_launch {
-  template <class... Parameters, class... Arguments>
-  heap_cost operator()(unsigned threads, void (*kernel)(Parameters...), Arguments... arguments) const {
-    const auto start = std::chrono::steady_clock::now();
-    const muster_simt::counts all = launch(blocks(threads), {heap_block_threads}, kernel, arguments...);
-    heap_cost cost;
-    cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    cost.atomics = static_cast<double>(all.changes);
-    cost.memory = static_cast<double>(all.memory());
-    cost.loads = static_cast<double>(all.loads);
-    return cost;
-  }
-};
 std::size_t bytes_for_case(const heap_case_spec& spec) {
   if (spec.what == heap_load::full) return std::size_t{16} << 20U;
   return std::max<std::size_t>(std::size_t{64} << 20U, spec.items * spec.bytes * 4);
@@ -210,7 +194,8 @@ outcome run_slab_case(const heap_case_spec& spec) {
   const gpu::heap heap(bytes_for_case(spec));
   outcome result = run_heap_case(spec, &heap.ref().state(), bytes_for_case(spec), counted_launch());
   const gpu::heap_stats now = heap.stats();
-  if (now.objects + now.freed_twice + now.freed_invalid != 0) result.error = "not all objects were freed once";
+  if (result.error.empty() && now.objects + now.freed_twice + now.freed_invalid != 0)
+    result.error = "not all objects were freed once";
   return result;
 }
 outcome run_paged_case(const heap_case_spec& spec) {
@@ -218,7 +203,8 @@ outcome run_paged_case(const heap_case_spec& spec) {
   const muster_test::paged_heap<> heap(bytes_for_case(spec));
   outcome result = run_heap_case(spec, heap.get(), bytes_for_case(spec), counted_launch());
   if (result.error.empty()) result.error = heap.wrong({});
-  if (heap->noticed().twice + heap->noticed().invalid != 0) result.error = "not all objects were freed once";
+  if (result.error.empty() && heap->noticed().twice + heap->noticed().invalid != 0)
+    result.error = "not all objects were freed once";
   return result;
 }
 /// Over the C library's malloc, which never has too little.

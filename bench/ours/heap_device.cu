@@ -166,10 +166,6 @@ class stopwatch {
   cudaEvent_t begin_{}, end_{};
 };
 
-gpu::index3 blocks(std::uint64_t threads) {
-  return {static_cast<unsigned>((threads + heap_block_threads - 1) / heap_block_threads)};
-}
-
 template <class Made>
 outcome run_heap(const heap_spec& spec) {
   using Heap = typename Made::type;
