@@ -245,20 +245,30 @@ TEST(a_coroutine, may_end_before_the_thread_that_has_suspended_it_returns) {
   }
 }
 
+/// A pool with one thread, which is busy until it may continue.
+class busy_pool {
+ public:
+  busy_pool() { closed_.await_arrivals(1); }
+  pool& get() { return pool_; }
+  void let_continue() { closed_.open(); }
+
+ private:
+  gate closed_;
+  pool pool_{{.workers = 1, .stack_bytes = small_stack}};
+  muster::future<void> busy_ = pool_.submit([this] { closed_.pass(); });
+};
+
 TEST(a_coroutine, may_be_destroyed_while_it_waits_for_its_turn) {
-  gate closed;
   std::thread::id where;
   bool broken = false;
-  pool one({.workers = 1, .stack_bytes = small_stack});
-  const auto busy = one.submit([&] { closed.pass(); });
-  closed.await_arrivals(1);
+  busy_pool one;
   {
-    const job first = note_thread(one, where, broken), second = note_thread(one, where, broken),
-              third = note_thread(one, where, broken);
+    const job first = note_thread(one.get(), where, broken), second = note_thread(one.get(), where, broken),
+              third = note_thread(one.get(), where, broken);
   }
   std::atomic<bool> said{false};
-  const job last = hop_and_say(one, said);
-  closed.open();
+  const job last = hop_and_say(one.get(), said);
+  one.let_continue();
   last.wait();
   EXPECT_EQ(where, std::thread::id());
   EXPECT_FALSE(broken);
@@ -272,38 +282,58 @@ job note_order(pool& in, int name, std::vector<int>& order) {
 }
 
 TEST(a_coroutine, lets_others_go_first) {
-  gate closed;
   std::vector<int> order;
-  pool one({.workers = 1, .stack_bytes = small_stack});
-  const auto busy = one.submit([&] { closed.pass(); });
-  closed.await_arrivals(1);
+  busy_pool one;
   std::vector<job> all;
-  for (int name = 0; name < 3; ++name) all.push_back(note_order(one, name, order));
-  closed.open();
+  for (int name = 0; name < 3; ++name) all.push_back(note_order(one.get(), name, order));
+  one.let_continue();
   for (const job& each : all) each.wait();
   EXPECT_EQ(order, (std::vector{0, 1, 2, 0, 1, 2, 0, 1, 2}));
 }
 
 TEST(a_coroutine, in_a_child_process_is_refused) {
-  gate closed;
   std::thread::id where;
   bool broken = false;
-  pool one({.workers = 1, .stack_bytes = small_stack});
-  const auto busy = one.submit([&] { closed.pass(); });
-  closed.await_arrivals(1);
-  std::optional<job> waits(note_thread(one, where, broken));
+  busy_pool one;
+  std::optional<job> waits(note_thread(one.get(), where, broken));
   const pid_t child = ::fork();
   if (child == 0) {
     waits.reset();  // it will never continue
     std::atomic<bool> said{false};
-    const std::string message = message_of([&] { hop_and_say(one, said).wait(); });
+    const std::string message = message_of([&] { hop_and_say(one.get(), said).wait(); });
     ::_exit(message.find("parent of this process") != std::string::npos ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  closed.open();
+  one.let_continue();
   waits->wait();
+}
+
+/// A coroutine whose exceptions leave resume().
+struct careless {
+  struct promise_type {
+    careless get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { throw; }
+  };
+};
+careless continue_and_throw(pool& in) {
+  co_await in.schedule();
+  throw std::runtime_error("nobody catches this");
+}
+
+TEST(a_coroutine, whose_exception_leaves_resume_ends_the_program) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        pool one({.workers = 1, .stack_bytes = small_stack});
+        continue_and_throw(one);
+        for (;;) std::this_thread::yield();
+      },
+      "nobody catches this");
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ class trace_file {
         return nullptr;
       }
       pin_shared_object(reinterpret_cast<const void*>(&write_at_exit));
-      the_one() = one;
+      for_exit_ = one;
       std::atexit(&write_at_exit);
       return one;
     } catch (const std::exception& error) {
@@ -127,12 +127,8 @@ class trace_file {
   static void refuse(const char* name, const char* why) noexcept {
     std::fprintf(stderr, "muster: cannot write the trace that MUSTER_TRACE names, '%s': %s\n", name, why);
   }
-  static trace_file*& the_one() noexcept {
-    static trace_file* one = nullptr;
-    return one;
-  }
   static void write_at_exit() noexcept {
-    trace_file& here = *the_one();
+    trace_file& here = *for_exit_;
     if (here.process_ != process_generation()) return;
     const std::lock_guard lock(here.mutex_);
     for (source* one = here.sources_; one != nullptr; one = one->next_) here.write(*one);
@@ -162,6 +158,8 @@ class trace_file {
     if (!failed_) refuse(name_.c_str(), why);
     failed_ = true;
   }
+
+  inline static trace_file* for_exit_ = nullptr;
 
   const std::string name_;
   const int file_;

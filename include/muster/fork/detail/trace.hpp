@@ -257,12 +257,12 @@ class pool_trace final : public trace_file::source {
 
   trace_file& file_;
   const std::string name_;
-  const std::uint64_t number_;
   spin_lock lock_;
   std::vector<std::unique_ptr<trace_track>> tracks_;  // under the lock
   std::string text_;                                  // under the file's lock, as everything below
   bool has_name_ = false;
-  std::size_t named_ = 0;  // tracks
+  std::size_t named_ = 0;       // tracks
+  const std::uint64_t number_;  // last: from then on, an exit of the program writes what the others hold
 };
 
 }  // namespace muster::inline MUSTER_ABI::detail
