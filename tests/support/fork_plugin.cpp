@@ -19,8 +19,9 @@ namespace {
 bool all_are_stolen = true;
 }
 
-/// Adds 1 to an object of the caller's.
+/// Adds 1 to an object of the caller's, after a few of its own.
 EXPORTED void plugin_adds(void* number) {
+  for (int i = 0; i < 4; ++i) muster::cc_synch<int>().apply([](int& n) { ++n; });
   static_cast<muster::cc_synch<int>*>(number)->apply([](int& n) { ++n; });
 }
 EXPORTED const void* plugin_copy_of_library() { return muster::sync::copy_of_library(); }
