@@ -195,6 +195,27 @@ inline std::vector<letters_row> letters_programs() {
                    mm::join(first);
                    mm::join(reader);
                  }});
+  all.push_back({"bytes: a consumer that lives leaves its message to others, spmc", -1, [] {
+                   using queue = letters<shape::spmc, true>;
+                   queue q;
+                   for (unsigned process = 1; process != 4; ++process) q.rings().acquire_seat(process, 1);
+                   const unsigned producer = mm::spawn([&] {
+                     typename queue::writer out(q, 1);
+                     out.push(7, 2);
+                   });
+                   const unsigned reader = mm::spawn([&] {
+                     q.expect(q.read(q.peek(3)), 7);
+                     q.rings().abandon_seat(3);
+                   });
+                   number found = 0;
+                   while (found == 0) {
+                     static_cast<void>(q.rings().clear_up(3, 1, [&](number item) { found = q.read(item); }));
+                     if (found == 0) muster::sync::yield();
+                   }
+                   q.expect(found, 7);
+                   mm::join(producer);
+                   mm::join(reader);
+                 }});
   all.push_back({"bytes: closed while a producer waits for bytes, spsc", -1, [] {
                    using queue = letters<shape::spsc, false>;
                    queue q;

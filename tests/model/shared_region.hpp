@@ -35,6 +35,7 @@ struct model_life {
     if (process == dead_from_the_beginning) return false;
     return !a_stopped_process_is_dead || !mm::engine::running().has_stopped(static_cast<unsigned>(process - 1));
   }
+  static number ended(number) { return dead_from_the_beginning; }
 };
 
 /// A region of memory with a ring in it, or several.
