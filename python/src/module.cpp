@@ -1123,6 +1123,13 @@ NB_MODULE(_muster, m) {
                }
              }
            })
+      .def("_await_object",
+           [](handle& q, double seconds) {
+             const std::shared_ptr<queue> of = q.of;
+             if (const ports& p = of->own(); !p.recovered.empty() || p.given_back != 0) return true;
+             const unlocked others_run;
+             return of->shared().await_item_for(std::chrono::duration<double>(seconds));
+           })
       .def("close", [](handle& q) { q.of->shared().close(); })
       .def_prop_ro("closed", [](handle& q) { return q.of->shared().is_closed(); })
       .def_prop_ro("capacity", [](handle& q) { return q.of->shared().capacity(); })

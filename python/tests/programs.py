@@ -77,6 +77,17 @@ def put_all(queue, objs):
         queue.put(obj)
 
 
+def put_late(queue, obj):
+    time.sleep(0.05)
+    queue.put(obj)
+
+
+def get_and_die(queue):
+    array = queue.get(copy=False)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return array
+
+
 def put_numbers(queue, first, count):
     for i in range(first, first + count):
         queue.put((first, i))

@@ -584,6 +584,15 @@ TYPED_TEST(shared_bytes_of, waits_end_by_time_and_stop_requests) {
   EXPECT_EQ(got, several);
 }
 
+TEST(shared_bytes_waits, for_a_message_without_taking_it) {
+  auto q = shared_bytes<shape::lanes>::create_anonymous({.messages = 2});
+  EXPECT_FALSE(q.await_item_for(1ms));
+  ASSERT_EQ(q.producer().push(letter(3)), queue_status::success);
+  EXPECT_TRUE(q.await_item_for(1h));
+  EXPECT_TRUE(is_letter(*q.consumer().pop(), 3));
+  EXPECT_FALSE(q.await_item_for(1ms));
+}
+
 TEST(shared_bytes_files, are_opened_by_name_and_outlive_their_maker) {
   const std::filesystem::path name =
       std::filesystem::path(::testing::TempDir()) / ("bytes-" + std::to_string(::getpid()));

@@ -188,6 +188,30 @@ TYPED_TEST(shared_queue_of, processes_wakes_sleepers_when_it_is_closed) {
   sleeper.join();
 }
 
+TYPED_TEST(shared_queue_of, an_item_can_be_awaited_without_being_taken) {
+  auto q = shared_queue<std::uint64_t, TypeParam>::create_anonymous(4, {.ports = 3, .lanes = 2, .tag = "t"});
+  EXPECT_FALSE(q.await_item_for(1ms));
+  EXPECT_FALSE(q.await_item_for(-1ms));
+  std::thread pushes([&] {
+    EXPECT_TRUE(elsewhere([&] {
+      ::usleep(20'000);  // by then the other may sleep
+      return q.producer().push(5) == queue_status::success;
+    }));
+  });
+  EXPECT_TRUE(q.await_item_for(1h));
+  pushes.join();
+  EXPECT_TRUE(q.await_item_for(0ms));
+  {
+    auto out = q.consumer();
+    EXPECT_EQ(*out.pop(), 5U);
+    EXPECT_FALSE(q.await_item_for(1ms));
+  }
+  std::thread closes([&] { q.close(); });
+  EXPECT_TRUE(q.await_item_for(1h));
+  closes.join();
+  EXPECT_EQ(q.consumer().pop().status(), queue_status::closed);
+}
+
 TYPED_TEST(shared_queue_of, an_item_can_be_used_in_the_queue) {
   auto q = shared_queue<std::uint64_t, TypeParam>::create_anonymous(4, {.ports = 3, .lanes = 2});
   auto in = q.producer();

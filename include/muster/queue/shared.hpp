@@ -197,6 +197,21 @@ class shared_queue {
   /// As above, but leaves such items where they are, with the ports that had claimed them, for a later recover().
   std::size_t recover() { return recover_ports(detail::leave_items{}); }
 
+  /// Waits until a pop could find an item or the end, and takes nothing: another consumer may be faster. Needs no port.
+  /// Returns false if the time is over first. It does not look for dead processes: behind an item that one was pushing
+  /// it waits until a pop has.
+  template <class Rep, class Period>
+  bool await_item_for(std::chrono::duration<Rep, Period> time) {
+    static_cast<void>(state_->process());
+    const wait_limit limit{detail::deadline_after(time)};
+    const auto ready = [this] { return state_->rings.has_news(); };
+    while (!ready()) {
+      if (limit.over()) return false;
+      state_->rings.await_item(limit, ready);
+    }
+    return true;
+  }
+
   /// Refuses further pushes and wakes all waiters. Remaining items can still be popped. Any process may call it, any
   /// number of times. If the process dies in this call, the queue is either closed or not. Throws if a filter has
   /// forbidden membarrier(2) since the queue was opened: pushes are refused, but another process must call close() or

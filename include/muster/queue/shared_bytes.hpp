@@ -126,6 +126,12 @@ class shared_bytes {
   /// As shared_queue::recover: leaves the messages that dead consumers had claimed.
   std::size_t recover() { return places_.recover(); }
 
+  /// As shared_queue::await_item_for: waits until a pop or peek could find a message or the end, and takes nothing.
+  template <class Rep, class Period>
+  bool await_item_for(std::chrono::duration<Rep, Period> time) {
+    return places_.await_item_for(time);
+  }
+
   /// Refuses further messages and wakes all waiters. Remaining ones can still be popped. As shared_queue::close.
   void close() { places_.close(); }
   bool is_closed() const noexcept { return places_.is_closed(); }

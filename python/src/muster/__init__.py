@@ -8,8 +8,10 @@
 A process may be killed at any moment: the others continue, and another one gets the object that it was getting.
 """
 
+import asyncio as _asyncio
 import fcntl as _fcntl
 import os as _os
+import threading as _threading
 import time as _time
 import types as _types
 from multiprocessing import reduction as _reduction
@@ -42,7 +44,84 @@ def _path_of(name):
     return f"{_FOLDER}/{_PREFIX}{name}"
 
 
-class Queue(_muster.Queue):
+class _Arrivals:
+    """A thread that wakes the tasks of event loops when an object may have come. It takes none, so a task that is
+    cancelled meanwhile loses nothing."""
+
+    def __init__(self):
+        self.process = _os.getpid()
+        self._changed = _threading.Condition()
+        self._waiting = []
+        self._runs = False
+
+    def next(self, queue):
+        """A future that is done when an object may have come, after a second at most."""
+        future = _asyncio.get_running_loop().create_future()
+        with self._changed:
+            if not self._runs:
+                _threading.Thread(target=self._run, args=(queue,), name="muster.Queue.aget", daemon=True).start()
+                self._runs = True
+            self._waiting.append(future)
+            self._changed.notify()
+        return future
+
+    def _run(self, queue):
+        while True:
+            with self._changed:
+                if not self._changed.wait_for(lambda: self._waiting, timeout=1):
+                    self._runs = False
+                    return
+            error = None
+            try:
+                # Not longer: a get also looks for the dead.
+                queue._await_object(1.0)
+            except Exception as e:
+                error = e
+            with self._changed:
+                woken, self._waiting = self._waiting, []
+            for future in woken:
+                try:
+                    future.get_loop().call_soon_threadsafe(self._wake, future, error)
+                except RuntimeError:
+                    pass  # the loop has been closed
+
+    @staticmethod
+    def _wake(future, error):
+        if future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+
+class _Awaitable:
+    """The operations of a queue for tasks of an event loop."""
+
+    async def aget(self, copy=True):
+        """As get(), but other tasks of the event loop run while it waits. A task that is cancelled loses no object."""
+        while True:
+            try:
+                return self.get(False, None, copy)
+            except Empty:
+                pass
+            queue = self._queue_to_await()
+            arrivals = queue.__dict__.get("_arrivals")
+            if arrivals is None or arrivals.process != _os.getpid():
+                arrivals = queue._arrivals = _Arrivals()
+            await arrivals.next(queue)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        try:
+            return await self.aget()
+        except ShutDown:
+            raise StopAsyncIteration from None
+
+
+class Queue(_Awaitable, _muster.Queue):
     """A FIFO queue of any objects that can be pickled, between processes and their threads.
 
     Each producer process may have ``capacity`` objects of ``nbytes`` bytes in all in the queue; beyond that, put()
@@ -75,6 +154,9 @@ class Queue(_muster.Queue):
     def _of(cls, path, descriptor):
         self = cls.__new__(cls)
         _muster.Queue.__init__(self, path, descriptor, 0, 0, 0, 0)
+        return self
+
+    def _queue_to_await(self):
         return self
 
     def unlink(self):
@@ -144,7 +226,7 @@ def _attach(cls, duplicate):
         _os.close(descriptor)
 
 
-class ArrayQueue:
+class ArrayQueue(_Awaitable):
     """A queue of NumPy arrays of one dtype and shape: no pickle, and no copy unless you ask for one."""
 
     def __init__(self, dtype, shape, capacity=16, *, name=None, producers=4, ports=62):
@@ -158,6 +240,9 @@ class ArrayQueue:
         # As many arrays as the capacity, each with its last byte, in whole blocks, and one that is being written.
         block = (self._nbytes + 64) // 64 * 64
         self._queue = Queue(capacity, nbytes=(capacity + 1) * block, name=name, producers=producers, ports=ports)
+
+    def _queue_to_await(self):
+        return self._queue
 
     def _array_over(self, memory):
         import numpy
