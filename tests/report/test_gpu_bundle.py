@@ -194,7 +194,8 @@ class Run(Folder):
                                       r"(.* /\S+/libstdc\+\+\.so\.6|.*no C\+\+ library)")
 
     def test_mistakes_are_refused(self):
-        for arguments in (["--seconds", "soon"], ["figure"], ["--fast"], ["--seconds"], ["--out", ""], ["facts", "facts"]):
+        wrong = (["--seconds", "soon"], ["figure"], ["--fast"], ["--seconds"], ["--out", ""], ["facts", "facts"])
+        for arguments in wrong:
             self.assertEqual(self.start(*arguments).returncode, 2, arguments)
 
 

@@ -322,7 +322,7 @@ struct careless {
 };
 careless continue_and_throw(pool& in) {
   co_await in.schedule();
-  throw std::runtime_error("nobody catches this");
+  throw std::runtime_error("no caller catches this");
 }
 
 TEST(a_coroutine, whose_exception_leaves_resume_ends_the_program) {
@@ -333,7 +333,7 @@ TEST(a_coroutine, whose_exception_leaves_resume_ends_the_program) {
         continue_and_throw(one);
         for (;;) std::this_thread::yield();
       },
-      "nobody catches this");
+      "no caller catches this");
 }
 
 }  // namespace

@@ -580,7 +580,7 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
   bool told = false;
   try {
     const detail::message_socket news = from.order(plan, state_->arena.descriptor());
-    // Before the process is known, so that whoever then kills it can do so by the zygote.
+    // Before the process is known, so that it can be killed by the zygote from then on.
     keep_news(news.get());
     const detail::scope_exit over([this] { keep_news(-1); });
     told = news.receive(begun, files) && begun.process > 0;

@@ -396,7 +396,7 @@ class shared_ring {
   // Leaves seat `me` as if its process had died, so that others recover what it has claimed.
   void abandon_seat(unsigned me) noexcept {
     sync::atomic<std::uint64_t>& holder = seats_[me].holder;
-    // (13) release: pairs with (23). A recoverer sees what this thread's claims have seen.
+    // (24) release: pairs with (23). A recoverer sees what this thread's claims have seen.
     holder.store(Life::ended(holder.load(std::memory_order_relaxed)), std::memory_order_release);
   }
 
@@ -406,7 +406,7 @@ class shared_ring {
     if (s >= facts_.seats) return recovery::none_dead;  // nonsense written by a process
     shared_seat& seat = seats_[s];
     const auto is_dead = [&] {
-      // (23) acquire: pairs with (13), of a process that has given up its seat and lives.
+      // (23) acquire: pairs with (24), of a process that has given up its seat and lives.
       const std::uint64_t holder = seat.holder.load(std::memory_order_acquire);
       return holder != 0 && !Life::alive(holder);
     };
