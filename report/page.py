@@ -21,7 +21,7 @@ from stats import number, place, shown, summarize, to_ns
 from styles import Style, assign
 from verdict import MISSED, OPEN, REACHED, Judgement, best_of, counts, judge_all, spot, value_at
 
-PARTS = ("queue", "combine", "fork", "gpu", "syscall", "simulated", "build")
+PARTS = ("queue", "combine", "fork", "gpu", "syscall", "python", "simulated", "build")
 ROLE_NAMES = {
     "ours": "muster",
     "paper": "paper's algorithm",
@@ -92,6 +92,16 @@ HEADLINES = (
         "A sandboxed program has a system call made outside in {ours} {unit}, {ratio} times as fast as by seccomp "
         "notification ({other}); without a sandbox the call takes {beside}.",
         "native, two processors",
+    ),
+    Headline(
+        "python",
+        "python/stream",
+        "dict, 1→1",
+        ("muster.Queue", "faster-fifo", "multiprocessing.Queue", "multiprocessing.SimpleQueue", "pyzmq"),
+        "multiprocessing.Queue",
+        "A Python process sends dicts to another at {ours} {unit}, {ratio} times as many as through "
+        "multiprocessing.Queue ({other}); through faster-fifo {beside}.",
+        "faster-fifo",
     ),
     Headline(
         "simulated",

@@ -18,12 +18,16 @@ muster-bench's (bench/schema), so report/make.py draws it. Rounds are interleave
 import argparse
 import ctypes
 import datetime
+import importlib.metadata
 import json
 import multiprocessing
 import os
+import pathlib
 import platform
 import random
+import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -80,6 +84,7 @@ def contenders():
         "muster.Queue": ("ours", lambda: muster.Queue(nbytes=ROOM, producers=4), ()),
         "muster.Queue, in place": ("ours", lambda: muster.Queue(nbytes=ROOM, producers=4),
                                    ("stream", "round-trip", "kills")),
+        "copied twice in memory": ("limit", None, ("stream", "round-trip", "kills")),
         "multiprocessing.Queue": ("peer", lambda: FORK.Queue(4096), ()),
         "multiprocessing.SimpleQueue": ("peer", FORK.SimpleQueue, ()),
         "Manager().Queue": ("peer", managed, ()),
@@ -156,9 +161,20 @@ def stream(make, obj, count, consumers):
     return seconds / count
 
 
+def copied_twice(array, count):
+    there, back = numpy.empty_like(array), numpy.empty_like(array)
+    began = time.perf_counter()
+    for _ in range(count):
+        numpy.copyto(there, array)
+        numpy.copyto(back, there)
+    return (time.perf_counter() - began) / count
+
+
 def arrays(make, size, count, how=None):
-    q = make()
     array = numpy.arange(size, dtype=numpy.uint8)
+    if make is None:
+        return copied_twice(array, count)
+    q = make()
     get = (lambda: q.get(copy=False)) if how == "in place" else q.get
 
     def produce():
@@ -291,6 +307,48 @@ def plan(profile):
     ]
 
 
+def first_match(path, expression, otherwise):
+    try:
+        found = re.search(expression, pathlib.Path(path).read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found.group(1) if found else otherwise
+
+
+def machine():
+    """As muster-bench describes it."""
+    usable = len(os.sched_getaffinity(0))
+    kibibytes = int(first_match("/proc/meminfo", r"^MemTotal:\s+(\d+)", "0"))
+    return {
+        "cpu": first_match("/proc/cpuinfo", r"^model name\s*: (.*)", platform.machine()),
+        "cores": usable, "threads": os.cpu_count(), "usable_threads": usable, "memory": f"{kibibytes / 2**20:.1f} GiB",
+        "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "virtual": " hypervisor " in first_match("/proc/cpuinfo", r"^flags\s*:(.*)", "") + " ",
+    }
+
+
+def commit():
+    """Of the folder that this file is in; it must be the one that muster was installed from."""
+    here = pathlib.Path(__file__).resolve().parent
+    git = ["git", "-C", str(here)]
+    try:
+        found = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+        changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found.stdout.strip() + ("-changed" if changes.stdout else "")
+
+
+def versions(*packages):
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--profile", choices=("smoke", "quick", "full"), default="quick")
@@ -298,6 +356,7 @@ def main():
     parser.add_argument("--json", help="the file of the results")
     options = parser.parse_args()
     samples = {"smoke": 1, "quick": 3, "full": 10}[options.profile]
+    load_before = os.getloadavg()[0]
     found, missing = contenders()
     results, failed = [], False
     for experiment, title, x, y, points, kind in plan(options.profile):
@@ -333,11 +392,12 @@ def main():
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({
-                "schema": 2, "complete": True, "profile": options.profile, "units": os.cpu_count(), "missing": missing,
-                "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(),
-                            "kernel": platform.release(), "python": platform.python_version()},
-                "build": {"commit": "", "compiler": "", "peers": {}}, "command": " ".join(sys.argv),
-                "load_before": os.getloadavg()[0], "samples": samples, "results": results,
+                "schema": 2, "complete": True, "profile": options.profile,
+                "units": len(os.sched_getaffinity(0)), "missing": missing, "machine": machine(),
+                "build": {"commit": commit(), "compiler": f"Python {platform.python_version()}",
+                          "peers": versions("faster-fifo", "pyzmq", "numpy")},
+                "command": " ".join(["python", *sys.argv]), "load_before": load_before, "samples": samples,
+                "results": results,
                 "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             }, file, indent=1)
     return 1 if failed else 0
