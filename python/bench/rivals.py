@@ -32,8 +32,11 @@ import sys
 import tempfile
 import time
 
-import muster
-import numpy
+try:
+    import muster
+    import numpy
+except ImportError:  # enough for --list
+    muster = numpy = None
 
 FORK = multiprocessing.get_context("fork")
 # An interrupted run leaves no process behind: PR_SET_PDEATHSIG.
@@ -353,13 +356,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--profile", choices=("smoke", "quick", "full"), default="quick")
     parser.add_argument("--only", nargs="*", help="experiments")
+    parser.add_argument("--list", action="store_true", help="name the experiments, and measure nothing")
     parser.add_argument("--json", help="the file of the results")
     options = parser.parse_args()
+    experiments = plan(options.profile)
+    if options.list:
+        for experiment, title, *_ in experiments:
+            print(f"  {experiment:20}  {title}")
+        return 0
+    if muster is None:
+        parser.error("muster and NumPy are needed: pip install './python[arrays]'")
+    for name in options.only or ():
+        if name not in [e[0] for e in experiments]:
+            parser.error(f"there is no experiment {name}; --list names them")
     samples = {"smoke": 1, "quick": 3, "full": 10}[options.profile]
     load_before = os.getloadavg()[0]
     found, missing = contenders()
     results, failed = [], False
-    for experiment, title, x, y, points, kind in plan(options.profile):
+    for experiment, title, x, y, points, kind in experiments:
         if options.only and experiment not in options.only:
             continue
         series, runs = [], []
