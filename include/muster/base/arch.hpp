@@ -81,6 +81,7 @@ inline bool shadow_stack() noexcept {
 /// The floating-point environment of the thread that constructs it: the rounding mode and the trapping exceptions.
 class fp_environment {
  public:
+  /// Reads the environment of the calling thread.
   fp_environment() noexcept {
 #if defined(__x86_64__)
     // Not std::fegetenv, which loads 64 KiB of the math library.

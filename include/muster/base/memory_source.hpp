@@ -34,6 +34,7 @@ class memory_source {
     requires requires(Resource r, void* p) { r.deallocate(p, 1, 1); }
   memory_source(Resource* const& from) noexcept : from_(&from), allocate_(&allocate_from<Resource*>) {}
 
+  /// A function that returns an array to where it came from.
   using release_function = void (*)(void* array);
   /// Returns memory. `release` returns it; if that is null, operator delete does, with the alignment.
   void* allocate(std::size_t bytes, std::size_t alignment, release_function& release) const {

@@ -31,13 +31,16 @@ template <class State, class Forwarded>
 class call;
 }  // namespace detail
 
+/// Requests of type F, with results of type R, that a state executes together.
 template <class State, class F, class R>
 class batch {
   using row = sync::cell<detail::request<State>>;
 
  public:
+  /// One of the requests.
   class item {
    public:
+    /// The callable object of the request.
     const F& function() const noexcept { return one_->write_ref().template as<F>(); }
     /// Call once, after the last use of function(): the result is stored in its place.
     template <class T>
@@ -53,9 +56,12 @@ class batch {
     row* one_;
   };
 
+  /// Made by the library only.
   batch(row* first, row* last) noexcept : first_(first), last_(last) {}
 
+  /// The number of requests.
   std::size_t size() const noexcept { return static_cast<std::size_t>(last_ - first_); }
+  /// A request, in the order in which they were made.
   item operator[](std::size_t i) const noexcept { return item(first_ + i); }
 
  private:
@@ -69,8 +75,10 @@ class outgoing_batch {
   using row = sync::cell<detail::request<State>>;
 
  public:
+  /// The note of a request that needs the state no more.
   static constexpr std::uint32_t eliminated = ~std::uint32_t{0};
 
+  /// One of the requests.
   class item {
    public:
     /// Returns true if the request is an F. F and its result must be trivially copyable and at most eight bytes.
@@ -97,9 +105,12 @@ class outgoing_batch {
     row* one_;
   };
 
+  /// Made by the library only.
   outgoing_batch(row* first, std::size_t size) noexcept : first_(first), size_(size) {}
 
+  /// The number of requests.
   std::size_t size() const noexcept { return size_; }
+  /// A request, in the order in which they were made.
   item operator[](std::size_t i) const noexcept { return item(first_ + i); }
 
  private:

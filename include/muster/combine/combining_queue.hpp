@@ -36,6 +36,7 @@ class combining_queue {
  public:
   using value_type = T;
 
+  /// An empty queue on two combining objects with these options. Throws what their constructors throw.
   explicit combining_queue(const combine_options& options = {}) : combining_queue(options, nullptr) {}
   /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
   ~combining_queue();
@@ -44,6 +45,7 @@ class combining_queue {
 
   /// Appends an item.
   MUSTER_HOT void push(T item) { emplace(std::move(item)); }
+  /// Appends an item that is constructed from `args`.
   template <class... Args>
   MUSTER_HOT void emplace(Args&&... args);
   /// Removes and returns the first item, if any.

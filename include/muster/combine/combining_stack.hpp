@@ -34,6 +34,7 @@ class combining_stack {
  public:
   using value_type = T;
 
+  /// An empty stack on a combining object with these options. Throws what its constructor throws.
   explicit combining_stack(const combine_options& options = {}) : words_(options.threads), top_(options) {}
   /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
   ~combining_stack() { words_.await_idle(); }
@@ -42,6 +43,7 @@ class combining_stack {
 
   /// Puts an item on top.
   MUSTER_HOT void push(T item) { emplace(std::move(item)); }
+  /// Puts an item on top that is constructed from `args`.
   template <class... Args>
   MUSTER_HOT void emplace(Args&&... args);
   /// Removes and returns the item on top, if any.

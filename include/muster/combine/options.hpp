@@ -8,6 +8,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
+/// Options of a combining object.
 struct combine_options {
   /// Kernel threads that may use the object at the same time. A thread that has used it counts until it ends. psim
   /// reserves room for the results of that many threads.

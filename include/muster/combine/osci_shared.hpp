@@ -35,6 +35,7 @@ namespace muster::inline MUSTER_ABI {
 template <class State, class Wait = wait::spin_then_park>
 class osci_shared {
  public:
+  /// The type of the object.
   using state_type = State;
 
   /// Constructs the state from `args`.

@@ -119,6 +119,7 @@ class isolated_array {
 
 }  // namespace detail
 
+/// Options of psim, besides combine_options.
 struct psim_options {
   /// PSim-x: a fiber lets its siblings record their operations before it announces the batch. Off: each goes alone.
   bool yield_after_announcing = true;
@@ -131,6 +132,7 @@ struct psim_options {
 /// The most bytes of a state: each attempt copies it.
 inline constexpr std::size_t psim_largest_state = 256;
 
+/// The types that psim accepts as a state: copyable as bytes, and at most psim_largest_state bytes.
 template <class State>
 concept psim_state = std::copyable<State> && std::is_trivially_copyable_v<State> && sizeof(State) <= psim_largest_state;
 
@@ -142,6 +144,7 @@ concept psim_workspace =
       { own.abort() } noexcept;
     });
 
+/// The results that an operation may have: nothing, or a value of at most 16 bytes that is copyable as bytes.
 template <class Result>
 concept psim_result = std::is_void_v<Result> || (!std::is_reference_v<Result> && std::is_trivially_copyable_v<Result> &&
                                                  sizeof(Result) <= 2 * sizeof(std::uint64_t));
@@ -167,7 +170,9 @@ class psim {
       "which ends each execution");
 
  public:
+  /// The type of the object.
   using state_type = State;
+  /// The type of each thread's workspace.
   using workspace_type = Workspace;
 
   /// Constructs the state from `args`. Throws std::invalid_argument for no threads, no batch, or over 65536 threads.

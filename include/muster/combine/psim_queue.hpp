@@ -46,6 +46,7 @@ class psim_queue {
  public:
   using value_type = T;
 
+  /// An empty queue. Throws std::invalid_argument, as the constructor of psim.
   explicit psim_queue(const combine_options& options = {}, const psim_options& more = {})
       : nodes_(detail::checked_psim_threads(options), more.chain),
         pushes_(options, more, first_.get()),
@@ -59,6 +60,7 @@ class psim_queue {
 
   /// Appends an item. Wait-free.
   void push(T item) { emplace(std::move(item)); }
+  /// Appends an item that is constructed from `args`. Wait-free.
   template <class... Args>
   void emplace(Args&&... args);
   /// Removes and returns the first item, if any. Wait-free.

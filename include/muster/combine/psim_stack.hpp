@@ -39,6 +39,7 @@ class psim_stack {
  public:
   using value_type = T;
 
+  /// An empty stack. Throws std::invalid_argument, as the constructor of psim.
   explicit psim_stack(const combine_options& options = {}, const psim_options& more = {})
       : nodes_(detail::checked_psim_threads(options), more.chain), top_(options, more) {}
   /// Destroys the remaining items. Waits for operations that have taken effect but not yet returned.
@@ -48,6 +49,7 @@ class psim_stack {
 
   /// Puts an item on top. Wait-free.
   void push(T item) { emplace(std::move(item)); }
+  /// Puts an item on top that is constructed from `args`. Wait-free.
   template <class... Args>
   void emplace(Args&&... args);
   /// Removes and returns the item on top, if any. Wait-free.

@@ -32,7 +32,9 @@ namespace muster::inline MUSTER_ABI {
 
 /// Options of a stack. `size` is in bytes, rounded up to whole pages; 16 KiB at least.
 struct stack_options {
+  /// Bytes, rounded up to whole pages; 16 KiB at least.
   std::size_t size = std::size_t{256} << 10U;
+  /// Whether pages without access lie below the stack, so that an overflow ends the program with a message.
   bool guard = true;
 
   bool operator==(const stack_options&) const = default;
@@ -40,17 +42,23 @@ struct stack_options {
 
 /// A stack, usable from `bottom` up to `top`, which is a little below the end of the mapping (the colour).
 struct stack_memory {
+  /// The lowest usable address.
   char* bottom = nullptr;
+  /// The address behind the highest usable byte.
   char* top = nullptr;
+  /// The options that it was made with.
   stack_options options;
 
+  /// Usable bytes.
   std::size_t size() const noexcept { return static_cast<std::size_t>(top - bottom); }
 };
 
 /// The stacks of the process. Any thread may take one and give one back.
 class stack_pool {
  public:
+  /// The smallest stack_options::size that take() accepts.
   static constexpr std::size_t least_size = std::size_t{16} << 10U;
+  /// The most stacks that are kept for reuse.
   static constexpr std::size_t most_kept = 1024;
 
   /// The pool of the process. Never destroyed, because threads may end after static objects.
@@ -63,6 +71,7 @@ class stack_pool {
 
   /// Throws std::invalid_argument for a size below 16 KiB or above a terabyte, std::system_error if the kernel has no
   /// more memory or mappings.
+  /// A stack with these options: one that is kept, or a new one.
   stack_memory take(const stack_options& wanted) {
     if (wanted.size < least_size)
       throw std::invalid_argument("stack_pool::take: stack_options::size is " + std::to_string(wanted.size) +
@@ -81,6 +90,7 @@ class stack_pool {
     return map(wanted);
   }
 
+  /// Takes a stack of take() back, and keeps it for reuse or returns it to the system. Nothing may use the stack.
   void give_back(const stack_memory& stack) noexcept {
     {
       const std::lock_guard lock(mutex_);
@@ -99,6 +109,7 @@ class stack_pool {
     kept_.clear();
   }
 
+  /// The number of stacks that are kept now.
   std::size_t kept() const {
     const std::lock_guard lock(mutex_);
     return kept_.size();

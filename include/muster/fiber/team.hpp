@@ -22,10 +22,12 @@
 
 namespace muster::inline MUSTER_ABI {
 
+/// Options of run_team.
 struct team_options {
   unsigned carriers = available_parallelism();  // kernel threads; the caller is not one of them
   unsigned fibers = 16;                         // of each
   bool pin = false;                             // carrier i runs on the i-th processor that this process may use
+  /// The stack of each fiber.
   stack_options stack = {};
 };
 

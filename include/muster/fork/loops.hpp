@@ -40,6 +40,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
+/// Options of the parallel loops and of the algorithms that take them.
 struct loop_options {
   std::size_t grain = 0;      ///< turns executed between two checks for requests; 0: measured
   bool fixed = false;         ///< parallel_reduce splits at multiples of `grain` (if 0: 1024), the same in every run

@@ -27,6 +27,8 @@ namespace muster::inline MUSTER_ABI {
 template <class T>
 class per_worker {
  public:
+  /// One element for each worker of the pool, made when it is first used as a copy of `initial`. The pool must outlive
+  /// the object.
   explicit per_worker(const pool& of, T initial = T())
       : pool_(of), initial_(std::move(initial)), elements_(detail::pool_core::most_workers) {}
   per_worker(const per_worker&) = delete;

@@ -49,6 +49,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
+/// Options of a pipeline.
 struct pipeline_options {
   std::size_t in_flight = 0;  ///< items under way at a time; 0: four for each worker of the pool
 };
@@ -147,6 +148,7 @@ class [[nodiscard]] pipeline {
   pipeline(const pipeline&) = delete;
   pipeline& operator=(const pipeline&) = delete;
 
+  /// The most items under way at a time.
   std::size_t in_flight() const noexcept { return most_; }
 
   /// Calls the first stage until the stream ends, and passes its items through the others. Returns when all have left

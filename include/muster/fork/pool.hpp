@@ -52,10 +52,12 @@ enum class fork_engine {
   barrier,    ///< a fork writes nothing: its return address is replaced when a thief requests work
 };
 
+/// Options of a pool.
 struct pool_options {
   unsigned workers = available_parallelism();        ///< including the thread that calls run()
   std::size_t stack_bytes = std::size_t{256} << 20;  ///< of each thread; reserved, not touched
   bool publish_always = false;                       ///< every fork can be stolen immediately: slow, for tests
+  /// How workers find the forks that they offer to thieves.
   fork_engine engine = fork_engine::automatic;
   steal_share share =
       steal_share::half;     ///< how much a worker offers at a request; the other values are for comparison
@@ -83,6 +85,7 @@ struct pool_statistics {
 /// The exception of a function that was given to a pool and had not begun when the pool ended.
 class broken_promise : public std::runtime_error {
  public:
+  /// With a message that says so.
   broken_promise() : runtime_error("the pool has ended before it has begun this function") {}
 };
 

@@ -158,6 +158,7 @@ Out parallel_scan(Range&& range, Out out, Op op, T init) {
   return muster::parallel_scan(std::ranges::begin(range), detail::end_of(range), std::move(out), std::move(op),
                                std::move(init));
 }
+/// As above, on a range.
 template <std::ranges::range Range, std::input_or_output_iterator Out, class T, class Op = std::plus<>>
 Out parallel_exclusive_scan(Range&& range, Out out, T init, Op op = {}) {
   return muster::parallel_exclusive_scan(std::ranges::begin(range), detail::end_of(range), std::move(out),

@@ -104,6 +104,7 @@ detail::predecessors<Nodes...> after(const Nodes&... nodes) noexcept {
 
 class task_graph {
  public:
+  /// A node of a graph.
   using node = task_node;
 
   task_graph() = default;
@@ -149,7 +150,9 @@ class task_graph {
     }
   }
 
+  /// The number of nodes.
   std::size_t size() const noexcept { return nodes_.size(); }
+  /// Whether there is no node.
   bool empty() const noexcept { return nodes_.empty(); }
 
   /// Executes all nodes in the pool, and returns when they have ended. May be called again. Throws std::logic_error if

@@ -36,6 +36,7 @@ class bump_base {
   MUSTER_GPU bump_base(void* region, std::uint64_t bytes)
       : begin_(reinterpret_cast<std::uintptr_t>(region)), bytes_(bytes) {}
 
+  /// Returns the next bytes, aligned to a granule; null if too few are left.
   MUSTER_GPU void* allocate(std::size_t bytes) {
     const std::uint64_t granule = std::uint64_t{1} << granule_bits();
     if (bytes > bytes_) return nullptr;
@@ -45,9 +46,13 @@ class bump_base {
     const std::uint64_t at = next_.fetch_add(rounded, std::memory_order_relaxed);
     return at + rounded > bytes_ ? nullptr : reinterpret_cast<void*>(begin_ + at);
   }
+  /// Has no effect.
   MUSTER_GPU void deallocate(void*) {}
+  /// Whether an address is in the region.
   MUSTER_GPU bool owns(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - begin_ < bytes_; }
+  /// The address of granule 0.
   MUSTER_GPU std::uintptr_t origin() const { return begin_; }
+  /// The size of a granule, as a power of two.
   MUSTER_GPU unsigned granule_bits() const { return granule_bits_for(bytes_); }
 
  private:

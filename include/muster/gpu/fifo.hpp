@@ -47,6 +47,7 @@ class fifo {
     for (std::uint32_t number = first - capacity_; number != first; ++number)
       slot_of(number).store(message(number, 0), std::memory_order_relaxed);
   }
+  /// The most messages that it holds.
   MUSTER_GPU unsigned capacity() const { return capacity_; }
 
   /// Returns false if the FIFO was full at some time during the call.

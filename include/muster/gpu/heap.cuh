@@ -36,27 +36,38 @@ template <unsigned PageBits = 16>
 class basic_heap_ref {
  public:
   basic_heap_ref() = default;
+  /// Made by basic_heap::ref().
   MUSTER_GPU explicit basic_heap_ref(slab_heap<PageBits>* heap) : heap_(heap) {}
 
+  /// Returns at least `bytes` bytes, aligned to 16; null if there is no memory, or for 0 bytes.
   MUSTER_GPU void* malloc(std::size_t bytes) const { return heap_->allocate(bytes); }
+  /// As malloc, for `many` objects of `bytes` bytes, all zero; null if the product overflows.
   MUSTER_GPU void* calloc(std::size_t many, std::size_t bytes) const { return heap_->calloc(many, bytes); }
+  /// Moves an object to a place of another size, unless the new size fits where it is. Returns its place, or null, and
+  /// then the object stays as it was.
   MUSTER_GPU void* realloc(void* object, std::size_t bytes) const { return heap_->realloc(object, bytes); }
+  /// As malloc, aligned to a power of two.
   MUSTER_GPU void* aligned_alloc(std::size_t alignment, std::size_t bytes) const {
     return heap_->aligned_alloc(alignment, bytes);
   }
+  /// Frees an object of this heap. Null has no effect.
   MUSTER_GPU void free(void* object) const { heap_->free(object); }
+  /// The bytes that an object may use, at least those asked for; 0 for an address that is no object.
   MUSTER_GPU std::size_t usable_size(const void* object) const { return heap_->usable_size(object); }
+  /// Whether an address is in the memory of this heap.
   MUSTER_GPU bool owns(const void* p) const { return heap_->owns(p); }
 
   /// One object for all lanes of a mask, which call together.
   MUSTER_GPU void* malloc_together(lane_mask among, std::size_t bytes) const {
     return heap_->allocate_together(among, bytes);
   }
+  /// Frees one object for all lanes of a mask, which call together.
   MUSTER_GPU void free_together(lane_mask among, void* object) const { heap_->free_together(among, object); }
   /// One object for a block, all of whose threads call. `slot` must be shared by the block.
   MUSTER_GPU void* malloc_for_block(std::size_t bytes, void*& slot) const {
     return heap_->allocate_for_block(bytes, slot);
   }
+  /// Frees one object for a block, all of whose threads call.
   MUSTER_GPU void free_for_block(void* object) const { heap_->free_for_block(object); }
 
   /// An object of a type, constructed from arguments; null if there is no memory.
@@ -73,6 +84,7 @@ class basic_heap_ref {
     heap_->free(object);
   }
 
+  /// The heap in the memory of the device.
   MUSTER_GPU slab_heap<PageBits>& state() const { return *heap_; }
 
  private:
@@ -85,15 +97,20 @@ class basic_heap_allocator {
  public:
   using value_type = T;
 
+  /// An allocator that takes memory from this heap.
   MUSTER_GPU explicit basic_heap_allocator(basic_heap_ref<PageBits> heap) : heap_(heap) {}
+  /// The allocator of another type for the same heap.
   template <class U>
   MUSTER_GPU explicit basic_heap_allocator(const basic_heap_allocator<U, PageBits>& other) : heap_(other.heap()) {}
 
+  /// Returns an array without constructing its elements; null if there is no memory.
   MUSTER_GPU T* allocate(std::size_t many) const {
     if (many > ~std::size_t{0} / sizeof(T)) return nullptr;
     return static_cast<T*>(heap_.aligned_alloc(alignof(T), many * sizeof(T)));
   }
+  /// Frees an array of allocate().
   MUSTER_GPU void deallocate(T* objects, std::size_t) const { heap_.free(objects); }
+  /// The heap.
   MUSTER_GPU basic_heap_ref<PageBits> heap() const { return heap_; }
   template <class U>
   MUSTER_GPU bool operator==(const basic_heap_allocator<U, PageBits>& other) const {
@@ -108,7 +125,7 @@ class basic_heap_allocator {
 
 /// An object that is alive.
 struct live_object {
-  void* at = nullptr;
+  void* at = nullptr;     // its address
   std::size_t bytes = 0;  // usable
 };
 
@@ -257,6 +274,7 @@ class basic_heap {
   using state = slab_heap<PageBits>;
 
  public:
+  /// The type by which kernels use the heap.
   using ref_type = basic_heap_ref<PageBits>;
 
   /// In memory of its own.
@@ -294,11 +312,13 @@ class basic_heap {
   /// All objects end.
   ~basic_heap() { end(); }
 
+  /// The heap for kernels: pass it by value.
   ref_type ref() const noexcept { return ref_type(state_); }
 
   /// Frees all objects at once, and counts from zero again; in the order of the stream, without waiting.
   void reset() { prepare(); }
 
+  /// Counts what is in use. No kernel may use the heap meanwhile. Throws std::runtime_error for errors of CUDA.
   heap_stats stats() const {
     clear_visited();
     memory_.execute(state_, plan_, heap_visits::count{});
@@ -386,8 +406,11 @@ class basic_heap {
   heap_plan<PageBits> plan_;
 };
 
+/// basic_heap_ref with pages of 64 KiB.
 using heap_ref = basic_heap_ref<>;
+/// basic_heap with pages of 64 KiB.
 using heap = basic_heap<>;
+/// basic_heap_allocator with pages of 64 KiB.
 template <class T>
 using heap_allocator = basic_heap_allocator<T>;
 

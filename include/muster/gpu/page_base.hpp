@@ -30,8 +30,11 @@ namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
 class page_base {
  public:
+  /// Bytes of a page.
   static constexpr std::size_t page_size = 4096;
+  /// Bytes of the smallest block.
   static constexpr std::size_t smallest = 64;
+  /// Bytes of the largest block that shares a page; larger blocks take whole pages.
   static constexpr std::size_t largest_in_page = page_size / 2;
 
   /// Creates a base at the beginning of a region, which must be aligned to 4096 bytes. Returns null if the region has
@@ -51,12 +54,14 @@ class page_base {
   page_base(const page_base&) = delete;
   page_base& operator=(const page_base&) = delete;
 
+  /// Returns a block of at least that many bytes; null if there is no memory, or for 0 bytes.
   MUSTER_GPU_COLD void* allocate(std::size_t bytes) {
     if (bytes == 0 || bytes > std::uint64_t{pages_} * page_size) return nullptr;
     return bytes > largest_in_page ? take_run(static_cast<std::uint32_t>((bytes + page_size - 1) / page_size))
                                    : take_cell(class_of(bytes));
   }
 
+  /// Frees a block of this base. Counts a block that is free already, or that is none, and leaves the memory as it is.
   MUSTER_GPU_COLD void deallocate(void* block) {
     const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - origin();
     const auto number = static_cast<std::uint32_t>(offset / page_size);
@@ -70,17 +75,23 @@ class page_base {
     free_cell(p, std::uint64_t{1} << in_page / size_of(use), use);
   }
 
+  /// Whether an address is in a page.
   MUSTER_GPU bool owns(const void* p) const {
     return reinterpret_cast<std::uintptr_t>(p) - origin() < std::uint64_t{pages_} * page_size;
   }
+  /// The address of granule 0.
   MUSTER_GPU std::uintptr_t origin() const { return reinterpret_cast<std::uintptr_t>(this) + first_; }
+  /// The size of a granule, as a power of two; all blocks begin at one.
   MUSTER_GPU unsigned granule_bits() const {
     const unsigned bits = granule_bits_for(std::uint64_t{pages_} * page_size);
     return bits < 6 ? 6 : bits;
   }
 
+  /// The number of pages.
   MUSTER_GPU std::uint32_t pages() const { return pages_; }
+  /// How often a free block was freed.
   MUSTER_GPU std::uint64_t freed_twice() const { return twice_.load(std::memory_order_relaxed); }
+  /// How often an address that is no block was freed.
   MUSTER_GPU std::uint64_t freed_invalid() const { return invalid_.load(std::memory_order_relaxed); }
 
   // --- While no lane allocates or frees.
@@ -98,6 +109,7 @@ class page_base {
         if ((taken >> c & 1U) != 0) f(static_cast<char*>(page_at(number)) + c * size_of(use), size_of(use));
     }
   }
+  /// The number of free pages.
   std::uint32_t free_pages() const {
     std::uint32_t many = 0;
     for (std::uint32_t p = 0; p < pages_; ++p) many += at(p).use.load(std::memory_order_relaxed) == page::free;

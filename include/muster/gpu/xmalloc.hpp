@@ -34,9 +34,11 @@
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
-/// How a lane chooses among the FIFOs of a size: by a hash of thread, block and clock, as in the paper; or by the
-/// multiprocessor that it runs on.
-enum class fifo_choice { hash, multiprocessor };
+/// How a lane chooses among the FIFOs of a size.
+enum class fifo_choice {
+  hash,            ///< by a hash of thread, block and clock, as in the paper
+  multiprocessor,  ///< by the multiprocessor that it runs on
+};
 
 /// To change an option, derive from it and hide the member: struct one_fifo : xmalloc_options { static constexpr
 /// unsigned fifos = 1; }. It is a type because nvcc cannot launch kernels whose types depend on values of classes.
@@ -56,8 +58,11 @@ class xmalloc {
   static_assert(Options::blocks >= Options::fifos, "xmalloc: Options::blocks must be at least Options::fifos");
 
  public:
+  /// The number of sizes of blocks that are kept: each twice the one before.
   static constexpr unsigned size_classes = 9;
+  /// Bytes of the smallest size.
   static constexpr std::size_t smallest_block = 64;
+  /// Bytes of the largest size; a larger block comes from the base each time.
   static constexpr std::size_t largest_block = smallest_block << (size_classes - 1);
 
   /// Keeps up to `blocks` blocks of each size, Options::blocks at most; each FIFO's share is rounded up to a power of
@@ -76,6 +81,8 @@ class xmalloc {
   xmalloc(const xmalloc&) = delete;
   xmalloc& operator=(const xmalloc&) = delete;
 
+  /// Returns bytes aligned to 16; null if there is no memory, or for 0 bytes. Lanes that call together ask for one
+  /// block.
   MUSTER_GPU void* allocate(std::size_t bytes) {
     if (bytes == 0) return nullptr;
     if (!Options::coalesce || bytes > Options::largest_coalesced) return allocate_alone(bytes);
@@ -115,9 +122,11 @@ class xmalloc {
     if (from->live.fetch_sub(many, std::memory_order_acq_rel) == many) give_back(from);
   }
 
+  /// How often an object was freed that is free already, or that is none of this heap.
   MUSTER_GPU misuse noticed() const {
     return {twice_.load(std::memory_order_relaxed), invalid_.load(std::memory_order_relaxed)};
   }
+  /// The base.
   MUSTER_GPU Base& base() { return base_; }
   /// The number of blocks that are kept at most, of one of the sizes: 64 bytes for 0, twice as many for each further.
   MUSTER_GPU unsigned most_kept(unsigned size_class) const { return kept_[size_class][0].capacity() * Options::fifos; }

@@ -34,8 +34,11 @@ namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
 /// The heap that xmcInit creates.
 struct xmc_heap {
+  /// Keeps as many free blocks of each size as `warps`, and a third of `bytes` at most.
   MUSTER_GPU xmc_heap(std::uint64_t bytes, unsigned warps) : base(bytes, warps), heap(base, warps, bytes / 3) {}
+  /// CUDA's malloc.
   malloc_base base;
+  /// XMalloc on it.
   xmalloc<malloc_base> heap;
 };
 
@@ -97,6 +100,7 @@ inline xmc_heap* new_xmc_heap(std::uint64_t bytes) {
 static xmc_heap* xmc_of_this_file = nullptr;
 
 inline int xmc_device() { return 0; }
+/// How many warps can be resident at once: without a GPU, 256.
 inline unsigned resident_warps() { return 256; }
 inline xmc_heap* new_xmc_heap(std::uint64_t bytes) { return new xmc_heap(bytes, resident_warps()); }
 

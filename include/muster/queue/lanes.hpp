@@ -68,6 +68,7 @@ struct lanes_options {
   std::size_t threads = 64;
   /// For each lane, as in queue_options.
   std::size_t cells = 0;
+  /// The rank of the first item of each lane, as in queue_options.
   rank_t first_rank = 0;
 };
 
@@ -131,17 +132,20 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
   /// Pops without a handle, for any thread: as a consumer_handle, with a cursor chosen by the calling thread's number.
   /// A thread's first call may throw std::bad_alloc.
   queue_result<T> pop() { return pop_within(wait_limit{}); }
+  /// As pop, without waiting. Returns the item, empty, closed or busy.
   queue_result<T> try_pop() { return seated(*this).try_pop(); }
   /// As consume, if there is an item: see consumer_handle.
   template <class F>
   queue_status try_consume(F&& f) {
     return seated(*this).try_consume(f);
   }
+  /// As pop, for 1 to `count` items of one lane, waiting for the first. Returns 0 only when closed and drained.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     return seated(*this).pop_n(std::move(out), count);
   }
 
+  /// As pop_n, without waiting, of as many lanes as it needs.
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count) {
     return seated(*this).try_pop_n(std::move(out), count);

@@ -178,7 +178,9 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     consumers_.raise(closed);
   }
 
+  /// Whether a close() has begun.
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
+  /// The most items that it holds, as given to the constructor.
   std::size_t capacity() const noexcept { return capacity_; }
   /// The number of items at some recent moment, including pushes in progress and gaps.
   std::size_t size_approx() const noexcept { return std::min(unclaimed(), capacity_); }

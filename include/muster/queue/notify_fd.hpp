@@ -104,6 +104,7 @@ class notifier final : private listener {
 template <detail::watchable Queue>
 class notify_fd {
  public:
+  /// For this queue, which must outlive the object. Throws std::system_error if there is no descriptor.
   explicit notify_fd(Queue& queue) : items_(queue) {}
   notify_fd(const notify_fd&) = delete;
   notify_fd& operator=(const notify_fd&) = delete;
@@ -122,6 +123,7 @@ class notify_fd {
 template <detail::push_watchable Queue>
 class notify_room_fd {
  public:
+  /// For this queue, which must outlive the object. Throws std::system_error if there is no descriptor.
   explicit notify_room_fd(Queue& queue) : room_(queue) {}
   notify_room_fd(const notify_room_fd&) = delete;
   notify_room_fd& operator=(const notify_room_fd&) = delete;

@@ -11,6 +11,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
+/// The number of an item, in the order of the pushes.
 using rank_t = std::uint64_t;
 
 /// Options of a queue.

@@ -54,14 +54,17 @@ namespace muster::inline MUSTER_ABI {
 /// How many producers and consumers a queue has.
 namespace shape {
 
+/// One producer and one consumer.
 struct spsc {
   static constexpr const char* name = "spsc";
   static constexpr bool one_producer = true, one_consumer = true, many_rings = false;
 };
+/// One producer and many consumers.
 struct spmc {
   static constexpr const char* name = "spmc";
   static constexpr bool one_producer = true, one_consumer = false, many_rings = false;
 };
+/// Many producers and many consumers.
 struct mpmc {
   static constexpr const char* name = "mpmc";
   static constexpr bool one_producer = false, one_consumer = false, many_rings = false;
@@ -148,6 +151,7 @@ class shared_queue {
     throw shared_queue_error(why_no_port(true));
   }
 
+  /// As producer(), for a thread that pops.
   consumer_port consumer() {
     if (auto port = try_consumer()) return std::move(*port);
     throw shared_queue_error(why_no_port(false));
@@ -169,6 +173,7 @@ class shared_queue {
     return std::nullopt;
   }
 
+  /// As consumer(), but returns nothing instead of throwing.
   std::optional<consumer_port> try_consumer() {
     engine& rings = state_->rings;
     const std::uint64_t self = state_->process();
@@ -223,13 +228,16 @@ class shared_queue {
           "call close() in another process, or allow membarrier(2)");
   }
 
+  /// Whether a close() has begun, in any process.
   bool is_closed() const noexcept { return state_->rings.is_closed(); }
 
+  /// The most items that it holds; with shape::lanes, that each producer's ring holds.
   std::size_t capacity() const noexcept { return state_->rings.facts().capacity; }
 
   /// The number of items at some recent moment, including gaps and pushes in progress.
   std::size_t size_approx() const noexcept { return state_->rings.size_approx(); }
 
+  /// The state of the queue and of its ports.
   shared_queue_info info() const { return detail::describe(state_->memory.start(), state_->rings.facts()); }
 
   /// Asserts the invariants. No thread may be inside an operation, and every dead process must have been recovered.

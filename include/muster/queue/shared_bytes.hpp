@@ -104,11 +104,14 @@ class shared_bytes {
 
   /// Returns a handle with which one thread pushes or pops, as those of shared_queue.
   producer_port producer() { return producer_port(std::make_unique<writer>(places_.producer())); }
+  /// As producer(), for a thread that pops.
   consumer_port consumer() { return consumer_port(std::make_unique<reader>(places_.consumer())); }
+  /// As producer(), but returns nothing instead of throwing.
   std::optional<producer_port> try_producer() {
     if (auto port = places_.try_producer()) return producer_port(std::make_unique<writer>(std::move(*port)));
     return std::nullopt;
   }
+  /// As consumer(), but returns nothing instead of throwing.
   std::optional<consumer_port> try_consumer() {
     if (auto port = places_.try_consumer()) return consumer_port(std::make_unique<reader>(std::move(*port)));
     return std::nullopt;
@@ -134,14 +137,17 @@ class shared_bytes {
 
   /// Refuses further messages and wakes all waiters. Remaining ones can still be popped. As shared_queue::close.
   void close() { places_.close(); }
+  /// Whether a close() has begun, in any process.
   bool is_closed() const noexcept { return places_.is_closed(); }
 
   /// For each producer: the number of messages, and the length of the longest that it can push.
   std::size_t capacity() const noexcept { return places_.capacity(); }
+  /// For each producer: the bytes of the longest message that it can push.
   std::size_t longest() const noexcept { return places_.state_->rings.facts().arena; }
   /// The number of messages at some recent moment.
   std::size_t size_approx() const noexcept { return places_.size_approx(); }
 
+  /// The state of the queue and of its ports.
   shared_queue_info info() const { return places_.info(); }
 
   /// Asserts the invariants. No thread may be inside an operation, and every dead process must have been recovered.

@@ -30,26 +30,26 @@ class shared_queue_error : public std::runtime_error {
 
 /// A port that has been opened and not closed.
 struct shared_queue_participant {
-  bool produces = false;
-  bool alive = false;   // not known to be dead
-  bool hidden = false;  // a filter keeps this process from seeing if it is alive
-  pid_t process = 0;
+  bool produces = false;        // or it consumes
+  bool alive = false;           // not known to be dead
+  bool hidden = false;          // a filter keeps this process from seeing if it is alive
+  pid_t process = 0;            // its number
   std::uint64_t items = 0;      // pushed, or returned by pop
   std::uint64_t last_rank = 0;  // of a consumer: the last item returned, which may be lost if it died
 };
 
 /// The state of a queue. All counts are of some recent moment.
 struct shared_queue_info {
-  std::string shape;
-  std::string tag;
-  std::size_t item_size = 0;
-  std::size_t capacity = 0;  // of each lane
-  std::size_t lanes = 0;
-  std::size_t bytes = 0;  // of shared_bytes: for the messages of each lane
-  std::size_t items = 0;  // including gaps and pushes in progress
-  bool closed = false;
-  std::uint64_t deaths = 0;  // ports of dead processes recovered; counts twice if a recovery was interrupted
-  std::vector<shared_queue_participant> participants;
+  std::string shape;          // the name of the shape, such as "mpmc"
+  std::string tag;            // shared_queue_options::tag of its maker
+  std::size_t item_size = 0;  // bytes
+  std::size_t capacity = 0;   // of each lane
+  std::size_t lanes = 0;      // 1, but for shape::lanes
+  std::size_t bytes = 0;      // of shared_bytes: for the messages of each lane
+  std::size_t items = 0;      // including gaps and pushes in progress
+  bool closed = false;        // whether a close() has begun
+  std::uint64_t deaths = 0;   // ports of dead processes recovered; counts twice if a recovery was interrupted
+  std::vector<shared_queue_participant> participants;  // all ports
 };
 
 namespace detail {

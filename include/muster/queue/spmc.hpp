@@ -172,7 +172,9 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
     if (producers_.waiters_after_event() != 0) producers_.wake_all();
   }
 
+  /// Whether a close() has begun.
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
+  /// The most items that it holds, as given to the constructor.
   std::size_t capacity() const noexcept { return capacity_; }
   /// The number of items at some recent moment, including gaps that no consumer has passed yet.
   std::size_t size_approx() const noexcept { return std::min(unclaimed(), capacity_); }

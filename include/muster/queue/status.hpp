@@ -14,6 +14,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
+/// The result of an operation on a queue.
 enum class queue_status : unsigned char {
   success,  // the item was pushed or popped
   empty,    // there was no item
@@ -22,6 +23,7 @@ enum class queue_status : unsigned char {
   busy,     // an operation of another thread must end first; try again
 };
 
+/// The name of a status.
 constexpr const char* to_string(queue_status status) noexcept {
   switch (status) {
     case queue_status::success: return "success";
@@ -36,10 +38,12 @@ constexpr const char* to_string(queue_status status) noexcept {
 /// Thrown by queue_result::value() when there is no value.
 class bad_queue_access : public std::logic_error {
  public:
+  /// With a message that names the status.
   explicit bad_queue_access(queue_status status)
       : std::logic_error(std::string("queue_result::value(): there is no item, the status is '") + to_string(status) +
                          "'; test the result before using it"),
         status_(status) {}
+  /// Why there was no value.
   queue_status status() const noexcept { return status_; }
 
  private:
@@ -52,28 +56,37 @@ class queue_result {
  public:
   using value_type = T;
 
+  /// No item, and why.
   queue_result(queue_status reason) noexcept : status_(reason) {}
+  /// An item that is constructed from `args`.
   template <class... Args>
   explicit queue_result(std::in_place_t, Args&&... args)
       : value_(std::in_place, std::forward<Args>(args)...), status_(queue_status::success) {}
 
+  /// Whether there is an item.
   explicit operator bool() const noexcept { return status_ == queue_status::success; }
+  /// Whether there is an item.
   bool has_value() const noexcept { return status_ == queue_status::success; }
+  /// success, or why there is no item.
   queue_status status() const noexcept { return status_; }
   /// The same, under the name that std::expected uses.
   queue_status error() const noexcept { return status_; }
 
   // NOLINTBEGIN(bugprone-unchecked-optional-access): as with std::optional, the caller has looked
+  /// The item; there must be one.
   T& operator*() & noexcept { return *value_; }
   const T& operator*() const& noexcept { return *value_; }
   T&& operator*() && noexcept { return *std::move(value_); }
+  /// The item; there must be one.
   T* operator->() noexcept { return std::addressof(*value_); }
   const T* operator->() const noexcept { return std::addressof(*value_); }
   // NOLINTEND(bugprone-unchecked-optional-access)
 
+  /// The item. Throws bad_queue_access if there is none.
   T& value() & { return require(), *value_; }
   const T& value() const& { return require(), *value_; }
   T&& value() && { return require(), *std::move(value_); }
+  /// The item, or `other` if there is none.
   template <class U>
   T value_or(U&& other) && {
     return has_value() ? *std::move(value_) : static_cast<T>(std::forward<U>(other));

@@ -41,13 +41,14 @@ namespace muster::inline MUSTER_ABI {
 
 /// The calls of an inside so far, and their cost.
 struct sandbox_usage {
+  /// The calls of one kind.
   struct of_call {
-    const char* name = "";
-    std::uint64_t calls = 0;
+    const char* name = "";     ///< as in docs/contracts/syscall.md
+    std::uint64_t calls = 0;   ///< how many
     std::uint64_t cycles = 0;  ///< of the processor's counter, within the broker
   };
-  std::uint64_t calls = 0;
-  std::uint64_t refusals = 0;
+  std::uint64_t calls = 0;       ///< of all kinds
+  std::uint64_t refusals = 0;    ///< calls that the policy does not allow
   std::uint64_t bytes_in = 0;    ///< returned to the inside
   std::uint64_t bytes_out = 0;   ///< written by the inside
   std::vector<of_call> by_call;  ///< the calls that were made

@@ -43,6 +43,7 @@ namespace muster::inline MUSTER_ABI {
 
 class inside {
  public:
+  /// The most bytes of a path.
   static constexpr std::uint64_t longest_path = detail::decoder::longest_path;
 
   /// Prepares the inside's part of the arena. Call before the wall is raised, because it allocates.
@@ -60,6 +61,7 @@ class inside {
 
   // --- Files. `flags`, `mode` and `whence` are as in POSIX.
 
+  /// Opens a file or directory. Returns a handle.
   std::int64_t open(std::string_view path, int flags = O_RDONLY, unsigned mode = 0666) {
     const std::int64_t translated = flags_of(flags);
     if (translated < 0) return translated;
@@ -67,25 +69,32 @@ class inside {
       return words{at, path.size(), static_cast<std::uint64_t>(translated), mode};
     });
   }
+  /// Closes a handle.
   std::int64_t close(std::int64_t handle) { return ask(call::close, {word(handle)}); }
   /// Returns the number of bytes; 0 at the end of the file.
   std::int64_t read(std::int64_t handle, std::span<std::byte> to) { return get(call::read, handle, to, 0); }
+  /// Returns the number of bytes written.
   std::int64_t write(std::int64_t handle, std::span<const std::byte> from) { return put(call::write, handle, from, 0); }
+  /// As read, at an offset; the position in the file stays.
   std::int64_t pread(std::int64_t handle, std::span<std::byte> to, std::int64_t offset) {
     return get(call::pread, handle, to, offset);
   }
+  /// As write, at an offset; the position in the file stays.
   std::int64_t pwrite(std::int64_t handle, std::span<const std::byte> from, std::int64_t offset) {
     return put(call::pwrite, handle, from, offset);
   }
+  /// Moves the position in the file, and returns it.
   std::int64_t lseek(std::int64_t handle, std::int64_t offset, int whence) {
     return ask(call::lseek, {word(handle), word(offset), word(whence)});
   }
+  /// The properties of an open file, as fstat(2).
   std::int64_t fstat(std::int64_t handle, struct stat& to) {
     const place here(*this);
     const std::int64_t result = here.ask(call::fstat, {word(handle), here.copy_at()});
     if (result == 0) std::memcpy(&to, here.copy(), sizeof to);
     return result;
   }
+  /// The properties of a file, as stat(2).
   std::int64_t stat(std::string_view path, struct stat& to) {
     if (path.size() > longest_path) return -ENAMETOOLONG;
     const place here(*this);
@@ -94,10 +103,13 @@ class inside {
     if (result == 0) std::memcpy(&to, here.copy(), sizeof to);
     return result;
   }
+  /// Waits until the file is on the disk.
   std::int64_t fsync(std::int64_t handle) { return ask(call::fsync, {word(handle)}); }
+  /// Sets the size of an open file.
   std::int64_t ftruncate(std::int64_t handle, std::int64_t size) {
     return ask(call::ftruncate, {word(handle), word(size)});
   }
+  /// Sets the size of a file.
   std::int64_t truncate(std::string_view path, std::int64_t size) {
     const std::int64_t file = open(path, O_WRONLY);
     if (file < 0) return file;
@@ -109,6 +121,7 @@ class inside {
   std::int64_t chmod(std::string_view path, unsigned mode) {
     return on_path(call::chmod, path, [&](std::uint64_t at) { return words{at, path.size(), mode}; });
   }
+  /// As chmod, of an open file.
   std::int64_t fchmod(std::int64_t handle, unsigned mode) { return ask(call::fchmod, {word(handle), mode}); }
   /// The times are as in utimensat(2).
   std::int64_t utimens(std::string_view path, const timespec (&times)[2]) {
@@ -116,9 +129,11 @@ class inside {
       return words{at, path.size(), word(nanoseconds(times[0])), word(nanoseconds(times[1]))};
     });
   }
+  /// As utimens, of an open file.
   std::int64_t futimens(std::int64_t handle, const timespec (&times)[2]) {
     return ask(call::futimens, {word(handle), word(nanoseconds(times[0])), word(nanoseconds(times[1]))});
   }
+  /// The properties of the file system of a file, as statfs(2).
   std::int64_t statfs(std::string_view path, struct statfs& to) {
     if (path.size() > longest_path) return -ENAMETOOLONG;
     const place here(*this);
@@ -127,6 +142,7 @@ class inside {
     if (result == 0) std::memcpy(&to, here.copy(), sizeof to);
     return result;
   }
+  /// The same of an open file.
   std::int64_t fstatfs(std::int64_t handle, struct statfs& to) {
     const place here(*this);
     const std::int64_t result = here.ask(call::fstatfs, {word(handle), here.copy_at()});
@@ -169,11 +185,15 @@ class inside {
   }
   /// The entries are as in getdents64(2).
   std::int64_t getdents(std::int64_t handle, std::span<std::byte> to) { return get(call::getdents, handle, to, 0); }
+  /// Removes a file.
   std::int64_t unlink(std::string_view path) { return remove(path, false); }
+  /// Removes an empty directory.
   std::int64_t rmdir(std::string_view path) { return remove(path, true); }
+  /// Creates a directory.
   std::int64_t mkdir(std::string_view path, unsigned mode = 0777) {
     return on_path(call::mkdir, path, [&](std::uint64_t at) { return words{at, path.size(), mode}; });
   }
+  /// Renames a file or directory, and replaces one of the new name.
   std::int64_t rename(std::string_view from, std::string_view to) {
     if (std::max(from.size(), to.size()) > longest_path) return -ENAMETOOLONG;
     const place here(*this);
@@ -184,13 +204,19 @@ class inside {
 
   // --- TCP on this machine. read() and write() work on connected sockets.
 
+  /// Creates a socket for TCP over IPv4. Returns a handle.
   std::int64_t socket() { return ask(call::socket, {}); }
+  /// Connects a socket to a port of 127.0.0.1.
   std::int64_t connect(std::int64_t handle, std::uint16_t port) { return ask(call::connect, {word(handle), port}); }
+  /// Gives a socket a port of 127.0.0.1.
   std::int64_t bind(std::int64_t handle, std::uint16_t port) { return ask(call::bind, {word(handle), port}); }
+  /// Lets a socket receive connections, of which `most_waiting` may wait.
   std::int64_t listen(std::int64_t handle, unsigned most_waiting) {
     return ask(call::listen, {word(handle), std::min<std::uint64_t>(most_waiting, detail::decoder::most_waiting)});
   }
+  /// Waits for a connection. Returns the handle of its socket.
   std::int64_t accept(std::int64_t handle) { return ask(call::accept, {word(handle)}); }
+  /// Ends one direction of a connection or both, as shutdown(2).
   std::int64_t shutdown(std::int64_t handle, int how) { return ask(call::shutdown, {word(handle), word(how)}); }
 
   // --- Others.

@@ -52,10 +52,12 @@ namespace muster::inline MUSTER_ABI {
 /// The error in a policy, and its place.
 class policy_error : public std::invalid_argument {
  public:
+  /// With the message, the line and the word.
   policy_error(const std::string& what, std::size_t line, std::string word)
       : std::invalid_argument(what), line_(line), word_(std::move(word)) {}
   /// Counted from 1; 0 for a rule that is not from text.
   std::size_t line() const noexcept { return line_; }
+  /// The word that is wrong.
   const std::string& word() const noexcept { return word_; }
 
  private:
@@ -65,16 +67,27 @@ class policy_error : public std::invalid_argument {
 
 class policy {
  public:
-  enum class access { read, write };
-  enum class refusal { fail, kill };
+  /// What a rule allows for a place: to read, or also to write.
+  enum class access {
+    read,   ///< reading
+    write,  ///< reading, writing, creating and removing
+  };
+  /// What a call that is not allowed does: it fails, or it ends the sandbox.
+  enum class refusal {
+    fail,  ///< the call fails with EPERM
+    kill,  ///< the inside is killed
+  };
 
   /// A file, or a directory and everything beneath it.
   class place {
    public:
+    /// The path, as it was written.
     const std::string& path() const noexcept { return path_; }
+    /// What the rule allows.
     access may() const noexcept { return may_; }
     /// An open directory: the place itself, or the directory of the file called name().
     int directory() const noexcept { return directory_->number; }
+    /// The name of the file in directory(); empty for a directory.
     const std::string& name() const noexcept { return name_; }
 
    private:
@@ -101,35 +114,52 @@ class policy {
 
   // --- Rules in code; each returns the policy.
 
+  /// Allows reading a file, or everything beneath a directory. It must exist. Throws policy_error.
   policy& read(std::string_view path) { return add_place(path, access::read), *this; }
+  /// As read, and allows writing, creating and removing.
   policy& write(std::string_view path) { return add_place(path, access::write), *this; }
+  /// Allows connections to a TCP port of this machine.
   policy& connect(std::uint16_t port) { return connect_.push_back(checked_port(port)), *this; }
+  /// Allows accepting connections at a TCP port of this machine.
   policy& listen(std::uint16_t port) { return listen_.push_back(checked_port(port)), *this; }
+  /// Allows that many bytes of memory besides stacks and windows, and on request memory that may be executed.
   policy& memory(std::size_t bytes, bool executable = false) {
     memory_ = checked(bytes, "memory", least_memory);
     executable_ = executable;
     return *this;
   }
+  /// Allows that many open files and sockets at once, 4000 at most.
   policy& files(unsigned count) {
     files_ = checked(count, "files", 1U);
     if (count > most_files) fail("files must be at most 4000", std::to_string(count));
     return *this;
   }
+  /// Allows files to grow by that many bytes in all.
   policy& disk(std::size_t bytes) { return disk_ = checked(bytes, "disk", std::size_t{1}), *this; }
+  /// Allows that many seconds of processor time.
   policy& time(unsigned seconds) { return time_ = checked(seconds, "time", 1U), *this; }
+  /// Chooses what a call does that is not allowed.
   policy& on_refusal(refusal what) { return refuse_ = what, *this; }
 
   // --- Accessors.
 
+  /// The places that may be read or written.
   const std::vector<place>& places() const noexcept { return places_; }
+  /// The ports of connect().
   const std::vector<std::uint16_t>& connects() const noexcept { return connect_; }
+  /// The ports of listen().
   const std::vector<std::uint16_t>& listens() const noexcept { return listen_; }
+  /// The limit of memory(); nothing without the rule.
   std::optional<std::size_t> memory() const noexcept { return memory_; }
   /// Returns true if memory may be executed.
   bool executable() const noexcept { return executable_; }
+  /// The limit of files(); 64 without the rule.
   unsigned files() const noexcept { return files_.value_or(usual_files); }
+  /// The limit of disk(); nothing without the rule.
   std::optional<std::size_t> disk() const noexcept { return disk_; }
+  /// The limit of time(); nothing without the rule.
   std::optional<unsigned> time() const noexcept { return time_; }
+  /// The choice of on_refusal(); without the rule, the call fails.
   refusal on_refusal() const noexcept { return refuse_.value_or(refusal::fail); }
 
   /// Returns the rule for a path, and in `rest` the path beneath the rule's directory: "." for the directory itself.

@@ -60,6 +60,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
+/// Options of a sandbox. docs/contracts/syscall.md has the bounds.
 struct sandbox_options {
   unsigned jobs = 8;                                 ///< at once; further ones wait for a place
   unsigned calls = 64;                               ///< that jobs may have in flight at once
@@ -74,10 +75,10 @@ struct sandbox_options {
 
 /// Another program, to run in a sandbox.
 struct sandbox_program {
-  std::string path;                    ///< absolute, and readable by the policy
-  std::vector<std::string> arguments;  ///< the first is the program's name
-  std::vector<std::string> environment;
-  std::string directory = "/";  ///< the initial one; absolute, without `.`, `..` and links
+  std::string path;                      ///< absolute, and readable by the policy
+  std::vector<std::string> arguments;    ///< the first is the program's name
+  std::vector<std::string> environment;  ///< `NAME=value`; nothing else is passed on
+  std::string directory = "/";           ///< the initial one; absolute, without `.`, `..` and links
 };
 
 /// Specialise as true for a structure that a job returns, if it is a value of its type whatever its bytes are: the
@@ -121,6 +122,7 @@ consteval bool may_come_from_inside() {
 
 /// How an inside has ended.
 struct sandbox_end {
+  /// The ways in which an inside ends.
   enum class reason {
     running,      ///< it has not ended
     exited,       ///< on its own; `code` is its status
@@ -131,9 +133,10 @@ struct sandbox_end {
     not_loaded,   ///< the other program could not be loaded; `code` is the error number
     unknown,      ///< its status was lost: the program ignores SIGCHLD or waits for any child, or the zygote ended
   };
-  reason why = reason::running;
-  int code = 0;
+  reason why = reason::running;  ///< the way in which it has ended
+  int code = 0;                  ///< depends on `why`
 
+  /// A sentence about it, for messages.
   std::string text() const;
 
  private:
@@ -173,6 +176,7 @@ inline std::string sandbox_end::text() const {
 /// Thrown if a job has no result.
 class sandbox_error : public std::runtime_error {
  public:
+  /// With a message, and how the inside has ended.
   sandbox_error(const std::string& what, const sandbox_end& how) : std::runtime_error(what), end_(how) {}
   /// How the inside has ended; `running` if only the job threw.
   const sandbox_end& end() const noexcept { return end_; }
@@ -185,9 +189,12 @@ class sandbox_error : public std::runtime_error {
 template <class T>
 class sandbox_result {
  public:
+  /// A value.
   explicit sandbox_result(T value) : value_(std::move(value)) {}
+  /// No value, and why.
   sandbox_result(std::string why, const sandbox_end& how) : why_(std::move(why)), end_(how) {}
 
+  /// Whether there is a value.
   explicit operator bool() const noexcept { return value_.has_value(); }
   /// Throws sandbox_error if there is no value.
   const T& value() const {
@@ -196,6 +203,7 @@ class sandbox_result {
   }
   /// Why there is no value: the job's exception (the text comes from the sandbox), or how the inside has ended.
   const std::string& why() const noexcept { return why_; }
+  /// How the inside has ended; `running` if only the job threw.
   const sandbox_end& end() const noexcept { return end_; }
 
  private:
@@ -210,6 +218,8 @@ class sandbox {
   template <class T>
   class job;
 
+  /// A sandbox for jobs, whose inside begins as a copy of this process. Throws std::invalid_argument for an option out
+  /// of bounds, std::system_error for what the kernel lacks.
   explicit sandbox(policy rules, sandbox_options options = {})
       : sandbox(std::move(rules), std::move(options), {}, nullptr) {}
   /// The zygote creates the inside, a copy of itself, and must outlive this object.
@@ -242,6 +252,7 @@ class sandbox {
   sandbox_end stop();
   /// Returns how the inside has ended, or that it is running.
   sandbox_end end() const;
+  /// The calls of the inside so far.
   sandbox_usage usage() const { return broker_->usage(); }
   /// Returns the additional layers of protection that the kernel lacks, each with the reason; empty if all are present.
   std::vector<std::string> missing_layers() const;

@@ -35,6 +35,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
+/// Options of a zygote.
 struct zygote_options {
   /// How long a sandbox waits for a zygote that does not answer, and then for its own process to become ready. Either
   /// may be stopped, by SIGSTOP or a debugger.
@@ -45,6 +46,7 @@ struct zygote_options {
 
 class zygote {
  public:
+  /// Forks it from this process, as it is now.
   explicit zygote(zygote_options options = {}) : zygote(options, detail::socket_pair()) {}
   ~zygote() {
     if (made_in_ != process_generation()) return;  // in a child of fork(2), where this is a copy

@@ -41,6 +41,7 @@ namespace muster::inline MUSTER_ABI::detail {
 template <class State, class Technique>
 class combining_object {
  public:
+  /// The type of the object.
   using state_type = State;
 
   /// Constructs the state from `args`.
