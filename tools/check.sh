@@ -6,7 +6,7 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers coverage device install sample fuzz tsan asan barrier model switches debug clang
+check_names=(format lint headers coverage docs device install sample fuzz tsan asan barrier model switches debug clang
   wheel bundle valgrind meaning random matrix)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
@@ -16,6 +16,7 @@ describe() { # step
     lint) echo "60 our own rules, clang-tidy, shellcheck, spelling" ;;
     headers) echo "55 every header that users include compiles by itself" ;;
     coverage) echo "10 every branch that decides about a sandbox's request is taken by a test (clang++, llvm-cov)" ;;
+    docs) echo "45 the site: a comment for every public name, no dead link (Sphinx)" ;;
     device) echo "80 code for GPUs: compiled for sm_80 and newer, with what it needs there (nvcc)" ;;
     install) echo "40 install, then use by find_package, FetchContent and pkg-config" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
@@ -60,6 +61,8 @@ step_lint() {
   python tools/house_picture.py --check || failed=1
   python tests/regression/edits.py --check || failed=1
   python tests/meaning/mutants.py --check || failed=1
+  echo "--- names and links of the site"
+  python tools/site/make.py --check-only || failed=1
   echo "--- shellcheck"
   shellcheck -x dev .ci/run tools/install-test tools/check.sh tools/gpu/run || failed=1
   echo "--- codespell"
@@ -259,6 +262,9 @@ step_switches() {
     "$directory/$test-boost" --gtest_brief=1 || return 1
   done
 }
+
+# With the checks of the finished pages; what they find is in the log.
+step_docs() { render_docs build/check/site; }
 
 step_device() { python tools/device_code.py --tests; }
 

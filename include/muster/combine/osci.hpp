@@ -565,6 +565,7 @@ class osci<State, Wait>::ticket {
     }
   }
 
+  /// Returns true if it has a request whose result has not been taken.
   bool valid() const noexcept { return object_ != nullptr; }
   /// Returns true if get() would not wait. Does not announce anything.
   bool ready() const noexcept {

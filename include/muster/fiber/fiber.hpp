@@ -56,9 +56,9 @@ class fiber {
   /// Joins. If an exception has left the fiber, the program ends with a message, because the exception would be lost.
   ~fiber() { end(); }
 
-  /// Whether there is a fiber that has not been joined.
+  /// Returns true if there is a fiber that has not been joined.
   bool joinable() const noexcept { return record_ != nullptr; }
-  /// Whether there is a fiber and its function has ended, so that join() returns at once.
+  /// Returns true if there is a fiber and its function has ended, so that join() returns at once.
   bool done() const noexcept { return record_ != nullptr && record_->done; }
   /// Runs the other fibers until this one is done, and rethrows the exception that left it. Throws std::system_error if
   /// there is no fiber.

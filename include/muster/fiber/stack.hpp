@@ -34,7 +34,7 @@ namespace muster::inline MUSTER_ABI {
 struct stack_options {
   /// Bytes, rounded up to whole pages; 16 KiB at least.
   std::size_t size = std::size_t{256} << 10U;
-  /// Whether pages without access lie below the stack, so that an overflow ends the program with a message.
+  /// If true, pages without access lie below the stack, so that an overflow ends the program with a message.
   bool guard = true;
 
   bool operator==(const stack_options&) const = default;

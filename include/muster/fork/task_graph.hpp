@@ -152,7 +152,7 @@ class task_graph {
 
   /// The number of nodes.
   std::size_t size() const noexcept { return nodes_.size(); }
-  /// Whether there is no node.
+  /// Returns true if there is no node.
   bool empty() const noexcept { return nodes_.empty(); }
 
   /// Executes all nodes in the pool, and returns when they have ended. May be called again. Throws std::logic_error if

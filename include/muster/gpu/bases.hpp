@@ -48,7 +48,7 @@ class bump_base {
   }
   /// Has no effect.
   MUSTER_GPU void deallocate(void*) {}
-  /// Whether an address is in the region.
+  /// Returns true if an address is in the region.
   MUSTER_GPU bool owns(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - begin_ < bytes_; }
   /// The address of granule 0.
   MUSTER_GPU std::uintptr_t origin() const { return begin_; }

@@ -54,7 +54,7 @@ class basic_heap_ref {
   MUSTER_GPU void free(void* object) const { heap_->free(object); }
   /// The bytes that an object may use, at least those asked for; 0 for an address that is no object.
   MUSTER_GPU std::size_t usable_size(const void* object) const { return heap_->usable_size(object); }
-  /// Whether an address is in the memory of this heap.
+  /// Returns true if an address is in the memory of this heap.
   MUSTER_GPU bool owns(const void* p) const { return heap_->owns(p); }
 
   /// One object for all lanes of a mask, which call together.

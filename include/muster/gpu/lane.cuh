@@ -56,7 +56,7 @@ MUSTER_GPU unsigned last_of(lane_mask lanes) {
 }
 /// The lanes of a mask that are lower than the caller's.
 MUSTER_GPU lane_mask before_me(lane_mask lanes) { return lanes & ((lane_mask{1} << lane_id()) - 1); }
-/// Whether the caller is the lowest lane of a mask that contains it.
+/// Returns true if the caller is the lowest lane of a mask that contains it.
 MUSTER_GPU bool is_first_of(lane_mask lanes) { return before_me(lanes) == 0; }
 
 /// The value that lane `from` passed, one of `among`; an integer, or a pointer.

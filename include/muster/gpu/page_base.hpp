@@ -75,7 +75,7 @@ class page_base {
     free_cell(p, std::uint64_t{1} << in_page / size_of(use), use);
   }
 
-  /// Whether an address is in a page.
+  /// Returns true if an address is in a page.
   MUSTER_GPU bool owns(const void* p) const {
     return reinterpret_cast<std::uintptr_t>(p) - origin() < std::uint64_t{pages_} * page_size;
   }

@@ -452,6 +452,8 @@ class lanes<T, Layout, Wait>::producer_handle : public push_operations<producer_
   ~producer_handle() { leave(); }
 
   // And push, emplace, try_push, push_for, push_until: see detail/operations.hpp. As in spmc_queue.
+
+  /// As spmc_queue::try_emplace, into the lane of this handle. Wait-free.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
     // Even if the push fails or throws: in a queue that is being closed, a rank without an item is an event.
@@ -459,11 +461,13 @@ class lanes<T, Layout, Wait>::producer_handle : public push_operations<producer_
     return queue().try_emplace(std::forward<Args>(args)...);
   }
 
+  /// As spmc_queue::push_n, into the lane of this handle.
   template <class InputIt>
   std::size_t push_n(InputIt first, std::size_t count) {
     return push_up_to(std::move(first), count, true);
   }
 
+  /// As push_n, without waiting: pushes as many as fit.
   template <class InputIt>
   std::size_t try_push_n(InputIt first, std::size_t count) {
     return push_up_to(std::move(first), count, false);

@@ -178,7 +178,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     consumers_.raise(closed);
   }
 
-  /// Whether a close() has begun.
+  /// Returns true if a close() has begun.
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
   /// The most items that it holds, as given to the constructor.
   std::size_t capacity() const noexcept { return capacity_; }

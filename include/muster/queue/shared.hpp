@@ -228,7 +228,7 @@ class shared_queue {
           "call close() in another process, or allow membarrier(2)");
   }
 
-  /// Whether a close() has begun, in any process.
+  /// Returns true if a close() has begun, in any process.
   bool is_closed() const noexcept { return state_->rings.is_closed(); }
 
   /// The most items that it holds; with shape::lanes, that each producer's ring holds.

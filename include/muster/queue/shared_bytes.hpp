@@ -137,7 +137,7 @@ class shared_bytes {
 
   /// Refuses further messages and wakes all waiters. Remaining ones can still be popped. As shared_queue::close.
   void close() { places_.close(); }
-  /// Whether a close() has begun, in any process.
+  /// Returns true if a close() has begun, in any process.
   bool is_closed() const noexcept { return places_.is_closed(); }
 
   /// For each producer: the number of messages, and the length of the longest that it can push.
@@ -279,7 +279,9 @@ class shared_bytes<Shape, Wait>::loan {
 
   /// The content is undefined, and aligned to 64 bytes.
   std::span<std::byte> bytes() const noexcept { return bytes_; }
+  /// The first of the bytes.
   std::byte* data() const noexcept { return bytes_.data(); }
+  /// The number of bytes.
   std::size_t size() const noexcept { return bytes_.size(); }
 
   /// Sends the message, or its first `size` bytes. Returns success or closed. Never waits. Call it once.
@@ -319,6 +321,7 @@ class shared_bytes<Shape, Wait>::producer_port : public push_operations<producer
   limit_loan loan(std::size_t size, std::stop_token stop) { return loan_within(wait_limit{no_deadline, &stop}, size); }
   /// Returns the room, full or closed. Lock-free.
   limit_loan try_loan(std::size_t size) { return made(writer_->reserve(size), size); }
+  /// As loan, with a time limit. Returns the room, closed, or why it gave up: full or busy.
   template <class Rep, class Period>
   limit_loan loan_for(std::size_t size, std::chrono::duration<Rep, Period> time) {
     return loan_within(wait_limit{detail::deadline_after(time)}, size);
@@ -442,7 +445,9 @@ class shared_bytes<Shape, Wait>::message {
 
   /// Aligned to 64 bytes. No other process reads or writes them.
   std::span<std::byte> bytes() const noexcept { return bytes_; }
+  /// The first of the bytes.
   std::byte* data() const noexcept { return bytes_.data(); }
+  /// The number of bytes.
   std::size_t size() const noexcept { return bytes_.size(); }
 
   /// Ends this object and makes the message the next that its port pops or peeks. If the port ends before that,
@@ -486,6 +491,7 @@ class shared_bytes<Shape, Wait>::consumer_port : public pop_operations<consumer_
   in_place peek(std::stop_token stop) { return peek_within(wait_limit{no_deadline, &stop}); }
   /// Returns the message, empty or closed; busy while it is being published. Lock-free.
   in_place try_peek() { return reader_->peek(nullptr); }
+  /// As peek, with a time limit. Returns the message, closed, or why it gave up: empty or busy.
   template <class Rep, class Period>
   in_place peek_for(std::chrono::duration<Rep, Period> time) {
     return peek_within(wait_limit{detail::deadline_after(time)});

@@ -47,7 +47,7 @@ struct shared_queue_info {
   std::size_t lanes = 0;      // 1, but for shape::lanes
   std::size_t bytes = 0;      // of shared_bytes: for the messages of each lane
   std::size_t items = 0;      // including gaps and pushes in progress
-  bool closed = false;        // whether a close() has begun
+  bool closed = false;        // a close() has begun
   std::uint64_t deaths = 0;   // ports of dead processes recovered; counts twice if a recovery was interrupted
   std::vector<shared_queue_participant> participants;  // all ports
 };

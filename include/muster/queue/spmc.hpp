@@ -172,7 +172,7 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
     if (producers_.waiters_after_event() != 0) producers_.wake_all();
   }
 
-  /// Whether a close() has begun.
+  /// Returns true if a close() has begun.
   bool is_closed() const noexcept { return (consumers_.flags() & closing) != 0; }
   /// The most items that it holds, as given to the constructor.
   std::size_t capacity() const noexcept { return capacity_; }

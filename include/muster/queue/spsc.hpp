@@ -171,7 +171,7 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
     if (producer_.waiters_after_event() != 0) producer_.wake_all();
   }
 
-  /// Whether a close() has begun.
+  /// Returns true if a close() has begun.
   bool is_closed() const noexcept { return (consumer_.flags() & closing) != 0; }
   /// The most items that it holds, as given to the constructor.
   std::size_t capacity() const noexcept { return capacity_; }

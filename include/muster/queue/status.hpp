@@ -63,9 +63,9 @@ class queue_result {
   explicit queue_result(std::in_place_t, Args&&... args)
       : value_(std::in_place, std::forward<Args>(args)...), status_(queue_status::success) {}
 
-  /// Whether there is an item.
+  /// Returns true if there is an item.
   explicit operator bool() const noexcept { return status_ == queue_status::success; }
-  /// Whether there is an item.
+  /// Returns true if there is an item.
   bool has_value() const noexcept { return status_ == queue_status::success; }
   /// success, or why there is no item.
   queue_status status() const noexcept { return status_; }

@@ -194,7 +194,7 @@ class sandbox_result {
   /// No value, and why.
   sandbox_result(std::string why, const sandbox_end& how) : why_(std::move(why)), end_(how) {}
 
-  /// Whether there is a value.
+  /// Returns true if there is a value.
   explicit operator bool() const noexcept { return value_.has_value(); }
   /// Throws sandbox_error if there is no value.
   const T& value() const {
