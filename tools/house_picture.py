@@ -39,21 +39,21 @@ OUTSIDE = {
     "sim": Box(384, 40, 150, 60, ("caches; warps of a GPU",)),
     "bench": Box(566, 40, 150, 60, ("experiments, rivals",)),
     "tests": Box(748, 40, 150, 60, ("and the model checker",)),
-    "seams": Box(748, 190, 150, 340, ("the other sides of", "the two seams:", "model checker,", "faults, counting,",
+    "seams": Box(748, 190, 150, 410, ("the other sides of", "the two seams:", "model checker,", "faults, counting,",
                                       "simulated caches,", "emulated GPU")),
 }
 PARTS = {
-    "queue": Box(36, 190, 122, 160),
-    "syscall": Box(168, 190, 122, 160),
-    "combine": Box(300, 190, 122, 160),
-    "fork": Box(432, 190, 122, 160),
-    "gpu": Box(564, 190, 122, 160),
-    "fiber": Box(234, 380, 122, 75),
-    "base": Box(36, 485, 650, 45, ("atomics and futexes (sync.hpp, a seam) · waiting · threads · processes",)),
+    "queue": Box(36, 190, 122, 230),
+    "syscall": Box(168, 190, 122, 230),
+    "combine": Box(300, 190, 122, 230),
+    "fork": Box(432, 190, 122, 230),
+    "gpu": Box(564, 190, 122, 230),
+    "fiber": Box(234, 450, 122, 75),
+    "base": Box(36, 555, 650, 45, ("atomics and futexes (sync.hpp, a seam) · waiting · threads · processes",)),
 }
 NOTES_BELOW = {"gpu": ("lane.cuh is a seam",)}
-FRAME = Box(20, 150, 682, 396)
-WIDTH, HEIGHT = 918, 600
+FRAME = Box(20, 150, 682, 466)
+WIDTH, HEIGHT = 918, 670
 
 # The points of each arrow that is not a straight line between neighbours. An edge without a route still appears.
 ROUTES = {
@@ -62,12 +62,12 @@ ROUTES = {
     ("seams", "tests"): ((850, 190), (850, 100)),
     ("tests", "seams"): ((870, 100), (870, 190)),
     ("tests", LIBRARY): ((760, 100), (760, 160), (702, 160)),
-    ("syscall", "base"): ((200, 350), (200, 485)),
-    ("syscall", "fiber"): ((260, 350), (260, 380)),
-    ("combine", "fiber"): ((330, 350), (330, 380)),
-    ("combine", "base"): ((390, 350), (390, 485)),
-    ("base", "seams"): ((686, 515), (748, 515)),
-    ("seams", "base"): ((748, 498), (686, 498)),
+    ("syscall", "base"): ((200, 420), (200, 555)),
+    ("syscall", "fiber"): ((260, 420), (260, 450)),
+    ("combine", "fiber"): ((330, 420), (330, 450)),
+    ("combine", "base"): ((390, 420), (390, 555)),
+    ("base", "seams"): ((686, 585), (748, 585)),
+    ("seams", "base"): ((748, 568), (686, 568)),
     ("gpu", "seams"): ((686, 300), (748, 300)),
     ("seams", "gpu"): ((748, 283), (686, 283)),
 }
@@ -143,6 +143,9 @@ def draw_box(name: str, box: Box, headers: list[str]) -> list[str]:
     for note in NOTES_BELOW.get(name, ()):
         y += 18
         lines.append(text(box.x + box.width / 2, y, note, "note"))
+    if y > box.y + box.height - 4:
+        raise SystemExit(f"{PICTURE}: the box of {name} is {y - box.y - box.height + 4} too low for its headers: make "
+                         f"it higher in tools/house_picture.py")
     return lines
 
 

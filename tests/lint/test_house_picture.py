@@ -50,6 +50,12 @@ class HousePicture(unittest.TestCase):
         self.write("include/muster/queue/detail/cell.hpp", "")
         self.assertEqual(house_picture.public_headers(self.root, "queue"), ["late", "ring"])
 
+    def test_a_box_that_is_too_low_for_its_headers_is_an_error(self):
+        lines = "".join(f"#include <muster/queue/part{number}.hpp>\n" for number in range(40))
+        self.write("include/muster/queue.hpp", lines)
+        with self.assertRaisesRegex(SystemExit, "the box of queue is [0-9]+ too low"):
+            self.run_tool("--write")
+
     def test_a_new_edge_makes_the_picture_stale(self):
         self.assertEqual(self.run_tool("--check"), 1)
         self.assertEqual(self.run_tool("--write"), 0)

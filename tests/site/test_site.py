@@ -193,7 +193,9 @@ class Names(Tree):
     def test_pages_show_sheet_comment_signature_and_contract(self):
         self.write("docs/contracts/queue.md", "# Queues\n\n## good: numbers\n\n| operation | progress |\n|---|---|\n"
                                               "| `push` | lock-free |\n| `call` | blocks |\n\n## other\n\n"
-                                              "| operation | progress |\n|---|---|\n| `call` | never |\n")
+                                              "| operation | progress |\n|---|---|\n| `call` | never |\n\n"
+                                              "## All queues\n\n| operation | progress |\n|---|---|\n"
+                                              "| `push_for` | waits |\n")
         writer = reference.Writer(self.read(), self.root, pages.slug)
         page = writer.pages()["reference/queue/good-hpp"]
         self.assertIn("Order\n: FIFO.", page)
@@ -202,6 +204,7 @@ class Names(Tree):
         self.assertIn("auto call(U&& with, int limit = 3);", page)
         self.assertIn("[`call`](/contracts/queue.md#good-numbers): *progress* blocks", page)
         self.assertNotIn("never", page)
+        self.assertIn("[`push_for`](/contracts/queue.md#all-queues): *progress* waits", page)
         self.assertEqual(page.count("\n### push\n"), 1)  # overloads together
 
 

@@ -13,6 +13,7 @@ root_doc = "index"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 6
 myst_links_external_new_tab = False
+smartquotes = False
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 highlight_language = "cpp"
 

@@ -219,9 +219,13 @@ class Reader:
             if member is not None:
                 made.members.append(member)
         for alias, target in self.own_aliases(cursor):
+            pattern = rf"(?<![\w:~.]){alias}\b(?!\()"
+            if "auto" in target:  # a type of detail/: only the library can call such a constructor
+                made.members = [member for member in made.members if member.name != made.name or
+                                not re.search(pattern, member.signature)]
             for member in made.members:
                 if member.kind == "function":
-                    member.signature = re.sub(rf"(?<![\w:~.]){alias}\b(?!\()", target, member.signature)
+                    member.signature = re.sub(pattern, target, member.signature)
         own = {member.name for member in made.members}
         inherited: list[Entity] = []
         for each in cursor.get_children():
@@ -259,7 +263,7 @@ class Reader:
         for each in cursor.get_children():
             if each.kind == self.kinds.TYPE_ALIAS_DECL and each.access_specifier != self.cindex.AccessSpecifier.PUBLIC:
                 target = self.signature(each).partition("= ")[2]
-                if target and "auto" not in target:
+                if target:
                     yield each.spelling, target
 
     def namespaces(self, cursor) -> list[str]:

@@ -102,8 +102,8 @@ def collect(root: Path, entities: list[headers.Entity]) -> pages.Site:
     site.pages["index"] += navigation(site)
     site.pages["examples"] = examples(site)
     site.pages.update(reference.Writer(entities, root, pages.slug).pages())
-    for entity in entities:
-        site.source(f"include/muster/{entity.header}")
+    for header in headers.public_headers(root / "include"):
+        site.source(f"include/muster/{header}")
     site.add_sources()
     return site
 
@@ -156,8 +156,8 @@ def main(arguments: list[str]) -> int:
     # From nothing, so that no page of an earlier run stays, and with every page, as each has the navigation.
     if (given.out / "searchindex.js").is_file():
         shutil.rmtree(given.out)
-    run = subprocess.run([given.sphinx, "-m", "sphinx", "-q", "-W", "--keep-going", "-a", "-j", "auto", "-b", "html", "-d",
-                          str(given.work / "trees"), str(source), str(given.out)], check=False)
+    options = ["-q", "-W", "--keep-going", "-a", "-j", "auto", "-b", "html", "-d", str(given.work / "trees")]
+    run = subprocess.run([given.sphinx, "-m", "sphinx", *options, str(source), str(given.out)], check=False)
     if run.returncode != 0:
         return run.returncode
     return report([f"{given.out}/{fault}" for fault in links.faults(given.out)])

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import headers as reader
@@ -141,7 +141,8 @@ class Names:
 
 CODE = re.compile(r"`[^`]+`|\b(?:std|muster)::[\w:]+(?:<[\w:, *&]*>)?(?:\(\))?|"
                   r"\b[A-Za-z]\w*(?:::~?\w+)+(?:\(\))?|"
-                  r"(?<![\w/.])~?\b[a-zA-Z]\w*_\w+\b(?!/|\.\w)(?:\([^()]{0,40}\))?|(?<![\w/.])\b[a-z]\w*\(\)|"
+                  r"(?<![\w/.])~?\b[a-zA-Z]\w*_\w+\b(?!/|\.\w)(?:\([^()]{0,40}\))?|"
+                  r"(?<![\w/.])\b[a-z]\w*\([\w*&+., …]{0,40}\)|"
                   r"\b[\w/]+\.(?:hpp|cuh|md)\b|\bMUSTER_\w+\b|<muster/[\w/.]+>")
 
 
@@ -167,6 +168,8 @@ def block_markdown(block: str, names: Names, here: str) -> str:
 
 def inline(text: str, names: Names, here: str) -> str:
     made, at = [], 0
+    # A declaration within a sentence stands between three spaces.
+    text = re.sub(r" {3}(\S[^\n`]*;)(?: {3}|(?=\n|$))", r" `\1` ", text)
     for found in CODE.finditer(text):
         made.append(escape(text[at:found.start()]))
         made.append(names.link(found.group(0).strip("`"), here))
@@ -201,6 +204,11 @@ class Row:
 # Objects as the rows name them.
 OBJECTS = {"graph": "task_graph", "node": "task_node", "group": "task_group", "line": "pipeline",
            "scope": "async_scope"}
+NAMESPACES = {"gpu", "layout", "shape", "this_fiber", "wait"}
+# Sections whose headings do not name the classes that their rows are about.
+SECTIONS = {"pool": "Pools", "per_worker": "Pools", "basic_heap": "Heaps with slabs",
+            "basic_heap_ref": "Heaps with slabs", "basic_heap_allocator": "Heaps with slabs", "xmalloc": "Heaps",
+            "bump_base": "Bases and the FIFO", "page_base": "Bases and the FIFO", "fifo": "Bases and the FIFO"}
 
 
 class Contracts:
@@ -233,8 +241,8 @@ class Contracts:
 
     def of(self, entity: Entity) -> list[Row]:
         room = room_of(entity.header)
-        own = entity.scope.split("::")[-1] if entity.scope else ""
-        classes = [name for name in entity.scope.split("::") if name]
+        classes = [name for name in entity.scope.split("::") if name and name not in NAMESPACES]
+        own = classes[-1] if classes else ""
         found = []
         for row in self.rows.get(room, []):
             words = set(re.findall(r"\w+", row.section))
@@ -255,7 +263,19 @@ class Contracts:
                                                row.section.lower())) or (entity.name == own and not owner):
                     found.append(row)
                     break
+        found = found or self.of_all(room, classes, "constructor" if entity.name == own else entity.name)
+        if not found and "consume_" in f"{entity.name}_" and entity.name != "consume":
+            # The row is that of `consume` and its other forms.
+            found = self.of(replace(entity, name="consume"))
         return found
+
+    def of_all(self, room: str, classes: list[str], name: str) -> list[Row]:
+        """The rows of a section that describes several classes together."""
+        sections = {SECTIONS[each] for each in classes if each in SECTIONS}
+        if room == "queue" and classes and "queue_result" not in classes:
+            sections.add("All queues")
+        return [row for row in self.rows.get(room, []) if row.section in sections and
+                name in (re.sub(r"[(<].*$", "", span) for span in row.spans)]
 
     def section(self, room: str, name: str) -> str | None:
         """The anchor of the section about a class."""
@@ -271,12 +291,14 @@ class Contracts:
 class Writer:
     def __init__(self, entities: list[Entity], root: Path, slug):
         self.entities = entities
+        # Some headers define only members of classes of other headers.
+        public = reader.public_headers(root / "include")
         self.root = root
         self.names = Names(entities)
         self.contracts = Contracts(root / "docs/contracts", slug)
-        self.by_header: dict[str, list[Entity]] = {}
+        self.by_header: dict[str, list[Entity]] = {header: [] for header in public}
         for entity in entities:
-            self.by_header.setdefault(entity.header, []).append(entity)
+            self.by_header[entity.header].append(entity)
         self.layout()
 
     def layout(self) -> None:
@@ -339,11 +361,15 @@ class Writer:
         text += ["| name | header | what it is |", "|---|---|---|"]
         for header in self.headers_of(room):
             seen = set()
+            if not self.by_header[header]:
+                intro = inline(capital(first_sentence(self.sheet(header).intro)), self.names, page_of(header))
+                text.append(f"| | [`{Path(header).name}`](/{page_of(header)}.md) | {intro} |")
             for entity in self.by_header[header]:
                 if entity.qualified in seen or entity.exempt:
                     continue
                 seen.add(entity.qualified)
-                about = entity.comment or (self.sheet(header).intro if reader.is_of_sheet(entity) else "")
+                about = entity.comment or (capital(self.sheet(header).intro) if reader.is_of_sheet(entity) else
+                                           self.comment_before(entity))
                 brief = inline(first_sentence(about), self.names, page_of(header)).replace("|", "\\|")
                 text.append(f"| [`{entity.qualified}`](#{anchor_of(entity)}) | "
                             f"[`{Path(header).name}`](/{page_of(header)}.md) | {brief} |")
@@ -485,4 +511,5 @@ def relative(cell: str) -> str:
 
 
 def capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """With a capital, unless the first word is a name."""
+    return text if re.match(r"\w*(?:[_:(]|\d\b)", text) else text[:1].upper() + text[1:]
