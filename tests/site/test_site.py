@@ -309,6 +309,13 @@ class Finished(Tree):
                          ["index.html:1: loads from the network: https://example.org/s.js"])
         self.assertEqual(len(self.falsified("s.css", "//example.org/s.css")), 1)
 
+    def test_a_style_that_loads_from_the_network_fails(self):
+        self.write("s.css", "a { background: url(data:image/png;base64,AA) } b { background: url('p.svg') }")
+        self.assertEqual(links.faults(self.root), [])
+        for text in ("a { src: url(https://example.org/f.woff) }", "@import '//example.org/s.css';"):
+            self.write("s.css", text)
+            self.assertEqual(len(links.faults(self.root)), 1, text)
+
     def test_a_link_out_of_the_site_fails(self):
         self.assertEqual(len(self.falsified("sub/other.html#there", "../")), 1)
 

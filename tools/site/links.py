@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
@@ -13,6 +14,10 @@ LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("source", "src")
 FOLLOWED = {("a", "href")}
 # <link rel=…> that loads nothing.
 NAMES_ONLY = {"canonical", "index", "search", "next", "prev", "author", "copyright", "top", "up", "help"}
+
+
+# In a style.
+NETWORK = re.compile(r"""(?:url\(\s*["']?|@import\s+["'])((?:https?:)?//[^"')]*)""")
 
 
 class Page(HTMLParser):
@@ -41,6 +46,9 @@ def faults(site: Path) -> list[str]:
     if not pages:
         return [f"{site}: there is no page"]
     found = []
+    for path in sorted(site.rglob("*.css")):
+        for target in NETWORK.findall(path.read_text(encoding="utf-8")):
+            found.append(f"{path.relative_to(site)}: loads from the network: {target}")
     for path, page in pages.items():
         where = path.relative_to(site)
         for line, target, loads in page.links:
