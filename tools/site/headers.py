@@ -89,7 +89,8 @@ class Reader:
         try:
             from clang import cindex  # Debian: python3-clang-19
         except ImportError as missing:
-            raise SystemExit("docs: install python3-clang-19, which reads the headers") from missing
+            raise SystemExit("docs: this Python does not find clang.cindex, which reads the headers; install "
+                             "python3-clang-19 and use /usr/bin/python3") from missing
         self.cindex = cindex
         self.kinds = cindex.CursorKind
         self.include = include.resolve()

@@ -67,12 +67,12 @@ class policy_error : public std::invalid_argument {
 
 class policy {
  public:
-  /// What a rule allows for a place: to read, or also to write.
+  /// The access that a rule allows: to read, or also to write.
   enum class access {
     read,   ///< reading
     write,  ///< reading, writing, creating and removing
   };
-  /// What a call that is not allowed does: it fails, or it ends the sandbox.
+  /// The effect of a call that is not allowed: it fails, or it ends the sandbox.
   enum class refusal {
     fail,  ///< the call fails with EPERM
     kill,  ///< the inside is killed
@@ -83,7 +83,7 @@ class policy {
    public:
     /// The path, as it was written.
     const std::string& path() const noexcept { return path_; }
-    /// What the rule allows.
+    /// The access that the rule allows.
     access may() const noexcept { return may_; }
     /// An open directory: the place itself, or the directory of the file called name().
     int directory() const noexcept { return directory_->number; }
