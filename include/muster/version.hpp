@@ -21,7 +21,8 @@
 
 namespace muster {
 
-/// The same for code. Compare it with the version a binary was built with to find a mixed installation.
+/// A version, for code. Compare header_version with the version that a binary was built with to find a mixed
+/// installation.
 struct version {
   int major;  ///< MUSTER_VERSION_MAJOR
   int minor;  ///< MUSTER_VERSION_MINOR

@@ -97,6 +97,7 @@ class good : public operations<good<T>> {
     return {};
   }
   int field = 1;  ///< a number
+  static constexpr int first = 1, second = 2;  // two numbers
  private:
   int own_ = 0;
   void hidden_();
@@ -183,6 +184,8 @@ class Names(Tree):
     def test_signatures_have_no_macros_and_no_names_of_detail(self):
         self.assertEqual(self.member("call").signature,
                          "template <class U> [[nodiscard]] auto call(U&& with, int limit = 3)")
+        self.assertEqual(self.member("first").signature, "static constexpr int first = 1")
+        self.assertEqual(self.member("second").signature, "static constexpr int second = 2")
         for entity in self.read()[1].members:
             self.assertNotRegex(entity.signature, r"MUSTER_|detail::|gnu::")
 

@@ -519,7 +519,7 @@ TEST_F(broker_test, shows_directories_above_a_rule_without_anything_of_theirs) {
 }
 
 TEST_F(broker_test, locks_files_that_are_written) {
-  using muster::detail::file_lock;
+  using file_lock = muster::inside::file_lock;
   brokered one(writes()), other(writes());
   const std::int64_t mine = one.in.open(path("may/file"), O_RDWR), theirs = other.in.open(path("may/file"), O_RDWR);
   EXPECT_EQ(one.in.lock(mine, file_lock::write, 10, 5), 0);
@@ -544,7 +544,7 @@ TEST_F(broker_test, locks_files_that_are_written) {
 
 // The kernel would keep as many as it is asked for, in memory that no limit counts.
 TEST_F(broker_test, limits_the_locks_of_an_opening) {
-  using muster::detail::file_lock;
+  using file_lock = muster::inside::file_lock;
   brokered box(writes());
   const std::int64_t file = box.in.open(path("may/file"), O_RDWR), other = box.in.open(path("may/file"), O_RDWR);
   constexpr std::int64_t far = std::int64_t{1} << 62U;

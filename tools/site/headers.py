@@ -16,10 +16,13 @@ from pathlib import Path
 
 # Headers for the library alone: how it is compiled, and the parts of gpu/ that no umbrella exports.
 OWN = {"base/config.hpp", "base/sync.hpp", "gpu/malloc_base.hpp", "gpu/misuse.hpp", "gpu/slab_heap.hpp"}
+# Headers that are the inside of another one: their names are used as its names.
+INSIDE = {"gpu/detail/lane_single.hpp": "gpu/lane.cuh", "gpu/detail/lane_types.hpp": "gpu/lane.cuh"}
 # Names in public headers for the library alone: templates of the host and of kernels use them across the two.
 OWN_NAMES = {"gpu::heap_visits", "gpu::heap_memory", "gpu::heap_stream", "gpu::heap_pool", "gpu::visit_heap",
              "gpu::xmc_of_this_file", "gpu::xmc_device", "gpu::new_xmc_heap", "gpu::xmc_of_process",
-             "gpu::make_xmc_heap", "gpu::require_cuda"}
+             "gpu::make_xmc_heap", "gpu::require_cuda", "gpu::order_for_both", "MUSTER_GPU_SIDE", "MUSTER_GPU_COLD",
+             "MUSTER_GPU_ROLLED", "MUSTER_GPU_CONSTANT"}
 # Declared only to explain an error.
 REFUSED = {"consume_operations::front"}
 
@@ -106,11 +109,13 @@ class Reader:
         if errors:
             raise SystemExit("docs: clang cannot read the headers:\n" + "\n".join(errors[:20]))
         self.wanted = {str(self.include / "muster" / header): header for header in headers}
+        inside = {name: header for name, header in INSIDE.items() if header in headers}
+        self.wanted |= {str(self.include / "muster" / name): header for name, header in inside.items()}
         self.classes: dict[str, Entity] = {}
         self.entities: list[Entity] = []
         self.of_namespace(unit.cursor, "")
-        for header in headers:
-            self.entities += self.macros(header)
+        for name, header in [*((header, header) for header in headers), *inside.items()]:
+            self.entities += self.macros(name, header)
         cover(self.entities)
         return self.entities
 
@@ -179,6 +184,8 @@ class Reader:
             made.kind = "alias"
             made.signature = self.signature(cursor)
             made.exempt = name in STANDARD_TYPES
+            if made.signature.endswith(" = auto"):  # a type of detail/ under a public name
+                made.signature = made.signature.removesuffix(" = auto")
         elif kind == kinds.CONCEPT_DECL:
             made.kind = "concept"
             made.signature = self.signature(cursor)
@@ -305,19 +312,26 @@ class Reader:
 
     def signature(self, cursor) -> str:
         """The declaration without its body, initializers of members, comments and our own macros."""
-        text = self.text(cursor, cursor.extent.start.offset, cursor.extent.end.offset)
+        start = cursor.extent.start.offset
+        text = self.text(cursor, start, cursor.extent.end.offset)
+        if cursor.kind in (self.kinds.VAR_DECL, self.kinds.FIELD_DECL):
+            # Of several in one declaration, clang gives each all before it.
+            before = text.encode()[:cursor.location.offset - start].decode()
+            if first := re.match(r"([^=,{]*?)\w+\s*(?:=[^,]*|\{[^}]*\})?,", before):
+                text = first.group(1) + text[len(before):]
         return clean(text, cursor.kind in (self.kinds.VAR_DECL, self.kinds.FIELD_DECL, self.kinds.CONCEPT_DECL,
                                            self.kinds.TYPE_ALIAS_DECL, self.kinds.TYPE_ALIAS_TEMPLATE_DECL))
 
-    def macros(self, header: str) -> list[Entity]:
-        """The macros that a header defines and keeps, with the comment above them."""
-        path = self.include / "muster" / header
+    def macros(self, name: str, header: str) -> list[Entity]:
+        """The macros that a file of a header defines and keeps, with the comment above them."""
+        path = self.include / "muster" / name
         lines = self.lines_of(path)
         text = "\n".join(lines)
         found = []
         for number, line in enumerate(lines, 1):
             match = re.match(r"#\s*define (MUSTER_\w+(?:\([^)]*\))?)", line)
-            if not match or f"#undef {match.group(1).split('(')[0]}" in text:
+            if not match or match.group(1).split("(")[0] in OWN_NAMES or (
+                    f"#undef {match.group(1).split('(')[0]}" in text):
                 continue
             comment: list[str] = []
             for above in reversed(lines[:number - 1]):
@@ -378,7 +392,6 @@ IN_WORDS = [
     (r"(?:typename )?detail::future_of<F>", "future<std::invoke_result_t<F>>"),
     (r"(?:typename )?detail::called_function<F>::result", "std::invoke_result_t<F>"),
     (r"detail::psim_answer<(?:[^<>]|<[^<>]*>)*>", "auto"),
-    (r"detail::file_lock", "file_lock"),
     (r"\s*= detail::decoder::\w+", ""),
     (r"detail::result_or_nothing<Ts>", "Ts"),
     (r"detail::values_of_many<T>", "std::vector<T>"),
@@ -396,7 +409,7 @@ def simple(text: str) -> str:
     while re.search(r"template <[^(]*?\bdetail::\w+(?:\.\.\.)? [A-Z]", text):
         text = re.sub(r"(template <[^(]*?)\bdetail::\w+(\.\.\.)? (?=[A-Z])", r"\1class\2 ", text)
     text = re.sub(rf"(?:typename )?\b(?:muster::)?detail::\w+(?:{nested})?(?:::\w+)*", "auto", text)
-    return re.sub(r"\s+", " ", text).strip()
+    return re.sub(r"\( ", "(", re.sub(r"\s+", " ", text)).strip()
 
 
 def cover(entities: list[Entity]) -> None:

@@ -71,7 +71,7 @@ def sheet_of(lines: list[str]) -> Sheet:
     paragraphs: list[list[str]] = [[]]
     in_rows = False
     for number, line in enumerate(text):
-        key = re.match(r"([A-Z][\w()]*(?: \w+)?) +(?=\S)", line[:12])
+        key = re.match(r"([A-Z][\w()]*(?: \w+)?|[a-z]+(?= {2})) +(?=\S)", line[:12])
         following = text[number + 1] if number + 1 < len(text) else ""
         alone = key is not None and " " not in key.group(1) and len(key.group(1)) == 10 and (
             in_rows or following.startswith(" " * 11))
@@ -125,7 +125,16 @@ class Names:
                     enter(entity.name, entity)
                 walk(entity.members, entity.qualified if entity.kind == "class" else around)
 
+        def parameters(some: list[Entity]):
+            for entity in some:
+                yield from parameters(entity.members)
+                if entity.kind == "variable" and entity.scope:
+                    yield entity.name
+
         walk(entities, "")
+        # A word in code marks is more often a member of the options than the type of the same name.
+        for name in parameters(entities):
+            self.places.pop(name, None)
         for name in many:
             if "::" in name:
                 del self.places[name]
@@ -184,10 +193,10 @@ def escape(text: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Up to the first full stop at the end of a sentence, or a colon that ends a line."""
+    """Up to the first full stop that ends a sentence."""
     text = " ".join(text.split())
-    found = re.match(r".*?[^.](?:\.(?=\s+[A-Z`(~\d])|\.$|: (?=[A-Z]))", text)
-    return found.group(0).rstrip(": ").strip() if found else text
+    found = re.match(r".*?[^.](?:\.(?=\s+[A-Z`(~\d])|\.$)", text)
+    return found.group(0) if found else text
 
 
 # --- contracts --------------------------------------------------------------------------------------------------------

@@ -45,6 +45,9 @@ class inside {
  public:
   /// The most bytes of a path.
   static constexpr std::uint64_t longest_path = detail::decoder::longest_path;
+  /// Kinds of lock(). Of a part of a file: `read`, `write`, and `none` to unlock; `test_read` and `test_write` only
+  /// ask. Of a whole file, as flock(2): `shared`, `exclusive`, and `released` to unlock.
+  using file_lock = detail::file_lock;
 
   /// Prepares the inside's part of the arena. Call before the wall is raised, because it allocates.
   explicit inside(const detail::arena_map& at)
@@ -150,7 +153,7 @@ class inside {
     return result;
   }
   /// Returns -EAGAIN at once if another opening holds a conflicting lock. A length of 0 means to the end of the file.
-  std::int64_t lock(std::int64_t handle, detail::file_lock how, std::int64_t offset = 0, std::int64_t length = 0) {
+  std::int64_t lock(std::int64_t handle, file_lock how, std::int64_t offset = 0, std::int64_t length = 0) {
     return ask(call::lock, {word(handle), static_cast<std::uint64_t>(how), word(offset), word(length)});
   }
   /// Copies bytes from one file to another through the broker's memory. A null offset means the file's own.

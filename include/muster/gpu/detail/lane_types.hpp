@@ -17,6 +17,7 @@
 
 namespace muster::inline MUSTER_ABI::gpu {
 
+/// Lanes of a warp on a GPU.
 inline constexpr unsigned warp_size = 32;
 
 /// Lanes of one warp: bit n for lane n.
@@ -24,7 +25,7 @@ using lane_mask = std::uint32_t;
 
 /// CUDA's dim3.
 struct index3 {
-  unsigned x = 1, y = 1, z = 1;
+  unsigned x = 1, y = 1, z = 1;  // 1 by default
 };
 
 /// For machines whose compare-exchange has one order for success and failure. Neither argument is sequentially
