@@ -194,6 +194,9 @@ class Names(Tree):
             self.read(HEADER + "int = 3;\n")
 
     def test_pages_show_sheet_comment_signature_and_contract(self):
+        self.write("include/muster/queue/policy.hpp", "// SPDX\n// SPDX\n//\n// policy.hpp: a policy.\n#pragma once\n"
+                   "namespace muster {\n/// See good.hpp and docs/contracts/queue.md.\nstruct policy {\n"
+                   "  static constexpr int first = 1, second = 2;\n};\n}\n")
         self.write("docs/contracts/queue.md", "# Queues\n\n## good: numbers\n\n| operation | progress |\n|---|---|\n"
                                               "| `push` | lock-free |\n| `call` | blocks |\n\n## other\n\n"
                                               "| operation | progress |\n|---|---|\n| `call` | never |\n\n"
@@ -207,6 +210,9 @@ class Names(Tree):
         self.assertIn("auto call(U&& with, int limit = 3);", page)
         self.assertIn("[`call`](/contracts/queue.md#good-numbers): *progress* blocks", page)
         self.assertNotIn("never", page)
+        self.assertIn("\nstatic constexpr int second = 2;\n```", writer.pages()["reference/queue/policy-hpp"])
+        self.assertIn("See [`good.hpp`](/reference/queue/good-hpp.md) and [`docs/contracts/queue.md`]"
+                      "(/contracts/queue.md).", writer.pages()["reference/queue/policy-hpp"])
         self.assertIn("[`push_for`](/contracts/queue.md#all-queues): *progress* waits", page)
         self.assertEqual(page.count("\n### push\n"), 1)  # overloads together
 
@@ -338,12 +344,13 @@ class Sheets(unittest.TestCase):
 //            always.
 // Exceptions those of f.
 // Trust, filters   as b.
+// fork(2)    a child has none.
 //
 // Order must be kept. This is prose.
 #pragma once""".splitlines())
         self.assertEqual(sheet.intro, "first sentence.")
         self.assertEqual(sheet.rows, [("Order", "FIFO,\nalways."), ("Exceptions", "those of f."),
-                                      ("Trust, filters", "as b.")])
+                                      ("Trust, filters", "as b."), ("fork(2)", "a child has none.")])
         self.assertEqual(sheet.more, ["Order must be kept. This is prose."])
 
 

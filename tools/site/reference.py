@@ -71,7 +71,7 @@ def sheet_of(lines: list[str]) -> Sheet:
     paragraphs: list[list[str]] = [[]]
     in_rows = False
     for number, line in enumerate(text):
-        key = re.match(r"([A-Z][\w()]*(?: \w+)?|[a-z]+(?= {2})) +(?=\S)", line[:12])
+        key = re.match(r"([A-Z][\w()]*(?: \w+)?|[a-z]+(?:\(\d\))?(?= {2})) +(?=\S)", line[:12])
         following = text[number + 1] if number + 1 < len(text) else ""
         alone = key is not None and " " not in key.group(1) and len(key.group(1)) == 10 and (
             in_rows or following.startswith(" " * 11))
@@ -105,7 +105,8 @@ def sheet_of(lines: list[str]) -> Sheet:
 class Names:
     """Where the public names are, to link them from comments."""
 
-    def __init__(self, entities: list[Entity]):
+    def __init__(self, entities: list[Entity], public: list[str]):
+        self.public = set(public)
         self.places: dict[str, tuple[str, str]] = {}  # a name as it is written -> page, anchor
         many: set[str] = set()
 
@@ -141,6 +142,12 @@ class Names:
 
     def link(self, code: str, here: str) -> str:
         """Code, with a link if it is a public name elsewhere than on this page."""
+        if re.fullmatch(r"docs/(contracts|guide|design)/\w+\.md", code):
+            return f"[`{code}`]({code.removeprefix('docs')})"
+        header = code.strip("<>").removeprefix("muster/")
+        for each in (header, f"{here.split('/')[1]}/{header}" if here else ""):
+            if each in self.public and page_of(each) != here:
+                return f"[`{code}`](/{page_of(each)}.md)"
         name = re.sub(r"\(.*\)$", "", code).removeprefix("muster::")
         place = self.places.get(name)
         if place is None or place[0] == here:
@@ -303,7 +310,7 @@ class Writer:
         # Some headers define only members of classes of other headers.
         public = reader.public_headers(root / "include")
         self.root = root
-        self.names = Names(entities)
+        self.names = Names(entities, public)
         self.contracts = Contracts(root / "docs/contracts", slug)
         self.by_header: dict[str, list[Entity]] = {header: [] for header in public}
         for entity in entities:
@@ -436,12 +443,19 @@ class Writer:
         return text
 
     def variables(self, members: list[Entity], here: str) -> list[str]:
-        text = [":::{container} fields\n"]
+        text = []
+        # The constants of a policy have no comments.
+        if bare := [member for member in members if not member.comment]:
+            text += [f"({anchor_of(member)})=" for member in bare]
+            text.append("```cpp\n" + "\n".join(f"{member.signature};" for member in bare) + "\n```\n")
+        if len(bare) == len(members):
+            return text
+        text.append(":::{container} fields\n")
         for member in members:
-            text.append(f"({anchor_of(member)})=")
-            text.append(f"`{' '.join(member.signature.split())}`" +
-                        ("\n: " + markdown(member.comment, self.names, here).replace("\n", "\n  ")
-                         if member.comment else "\n: ") + "\n")
+            if member.comment:
+                text.append(f"({anchor_of(member)})=")
+                text.append(f"`{' '.join(member.signature.split())}`\n: " +
+                            markdown(member.comment, self.names, here).replace("\n", "\n  ") + "\n")
         text.append(":::\n")
         return text
 
