@@ -3,9 +3,11 @@
 """Objects for the tasks of an event loop."""
 
 import asyncio
+import gc
 import os
 import threading
 import time
+import weakref
 
 import muster
 import numpy
@@ -176,6 +178,20 @@ def test_an_error_comes_to_the_task(monkeypatch):
             await q.aget()
 
     asyncio.run(main())
+
+
+def test_the_thread_does_not_keep_the_queue():
+    q = muster.Queue()
+
+    async def main():
+        asyncio.get_running_loop().call_later(0.01, q.put, 1)
+        return await q.aget()
+
+    assert asyncio.run(main()) == 1
+    watch = weakref.ref(q)
+    del q, main
+    gc.collect()
+    assert watch() is None
 
 
 def test_arrays_come_too():

@@ -13,6 +13,7 @@ import fcntl as _fcntl
 import os as _os
 import threading as _threading
 import time as _time
+import weakref as _weakref
 import types as _types
 from multiprocessing import reduction as _reduction
 from queue import Empty, Full
@@ -59,7 +60,7 @@ class _Arrivals:
         future = _asyncio.get_running_loop().create_future()
         with self._changed:
             if not self._runs:
-                _threading.Thread(target=self._run, args=(queue,), name="muster.Queue.aget", daemon=True).start()
+                _threading.Thread(target=self._run, args=(_weakref.ref(queue),), name="muster.Queue.aget", daemon=True).start()
                 self._runs = True
             self._waiting.append(future)
             self._changed.notify()
@@ -73,10 +74,12 @@ class _Arrivals:
                     return
             error = None
             try:
-                # Not longer: a get also looks for the dead.
-                queue._await_object(1.0)
+                # Not longer: a get also looks for the dead. The tasks keep the queue; if they have ended, it may end.
+                if (there := queue()) is not None:
+                    there._await_object(1.0)
             except Exception as e:
                 error = e
+            there = None
             with self._changed:
                 woken, self._waiting = self._waiting, []
             for future in woken:
