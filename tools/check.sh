@@ -6,8 +6,8 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers coverage docs device install sample fuzz tsan asan barrier model switches debug clang
-  wheel bundle valgrind meaning random matrix)
+check_names=(format lint headers coverage mpi docs device install sample fuzz tsan asan barrier model switches
+  debug clang wheel bundle valgrind meaning random matrix)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -17,6 +17,7 @@ describe() { # step
     headers) echo "55 every header that users include compiles by itself" ;;
     coverage) echo "10 every branch that decides about a sandbox's request is taken by a test (clang++, llvm-cov)" ;;
     docs) echo "45 the site: a comment for every public name, no dead link (Sphinx)" ;;
+    mpi) echo "25 the examples with several ranks of MPI find what one thread finds" ;;
     device) echo "80 code for GPUs: compiled for sm_80 and newer, with what it needs there (nvcc)" ;;
     install) echo "40 install, then use by find_package, FetchContent and pkg-config" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
@@ -204,6 +205,11 @@ step_wheel() {
     echo "$leaks"
     return 1
   fi
+}
+step_mpi() {
+  setup mpi
+  build test heat-mpi uts-mpi
+  ctest --preset test --no-tests=error --tests-regex '^example/mpi$'
 }
 step_tsan() { build_and_test tsan; }
 step_meaning() { python tests/meaning/mutants.py --jobs "$(nproc)"; }

@@ -60,7 +60,9 @@ class _Arrivals:
         future = _asyncio.get_running_loop().create_future()
         with self._changed:
             if not self._runs:
-                _threading.Thread(target=self._run, args=(_weakref.ref(queue),), name="muster.Queue.aget", daemon=True).start()
+                _threading.Thread(
+                    target=self._run, args=(_weakref.ref(queue),), name="muster.Queue.aget", daemon=True
+                ).start()
                 self._runs = True
             self._waiting.append(future)
             self._changed.notify()
