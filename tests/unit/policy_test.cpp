@@ -189,7 +189,15 @@ TEST_F(policies, name_the_mistake_in_them) {
            "may be read)",
        data, 2},
       {"read \"" + data, "the quote before '" + data + "' is not closed on its line", data},
-      {"read \"" + data + "\\x\"", "within quotes, \\ must be followed by \" or another \\", data},
+      {"read \"" + data + "\\x\"",
+       "within quotes, \\ must be followed by \", another \\, or x and two hexadecimal digits", data},
+      {"read \"" + data + "\\x4\"",
+       "within quotes, \\ must be followed by \", another \\, or x and two hexadecimal digits", data},
+      {"read \"" + data + "\\x4g\"",
+       "within quotes, \\ must be followed by \", another \\, or x and two hexadecimal digits", data},
+      {"read \"" + data + "\\x00\"",
+       "'" + data + "\\x00' is not a path for a rule: it must begin with / and contain no . or .. and no empty part",
+       data + std::string(1, '\0')},
       {"read /a\"b\"", "a quote within the word '/a'; put quotes around all of it", "/a"},
       {"connect 0", "0 is not a port; ports begin at 1", "0"},
       {"connect 65536", "'65536' is not a number from 1 to 65535; after connect comes a port, as in: connect 8080",
@@ -319,25 +327,41 @@ TEST_F(policies, quote_what_must_be_quoted) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(again.places()[i].path(), made.places()[i].path());
 }
 
-/// A rule that is suggested for a path of an inside is shown in terminals and logs. One that the program has is written
-/// whatever its path is.
-TEST_F(policies, suggest_no_path_with_control_characters) {
-  for (unsigned byte = 1; byte < 0x20; ++byte)
-    EXPECT_EQ(policy::word_for(std::string("/a") + static_cast<char>(byte)), "");
-  for (unsigned byte = 0x80; byte < 0xa0; ++byte) {
-    EXPECT_EQ(policy::word_for(std::string("/a") + static_cast<char>(byte)), "") << "alone";
-    EXPECT_EQ(policy::word_for(std::string("/\xc2") + static_cast<char>(byte) + "b"), "") << "in UTF-8";
+/// A rule that is suggested for a path of an inside is shown in terminals and logs, and so is one that the program has.
+TEST_F(policies, write_bytes_that_should_not_be_shown_as_numbers) {
+  const auto number = [](unsigned byte) {
+    std::array<char, 8> text{};
+    std::snprintf(text.data(), text.size(), "\\x%02x", byte);
+    return std::string(text.data());
+  };
+  for (unsigned byte = 1; byte < 0x100; ++byte) {
+    if (byte == '\n' || (byte >= 0x20 && byte < 0x7f)) continue;
+    EXPECT_EQ(policy::word_for(std::string("/a") + static_cast<char>(byte)), "\"/a" + number(byte) + '"') << "alone";
+    if (byte >= 0x80 && byte < 0xa0)
+      EXPECT_EQ(policy::word_for(std::string("/\xc2") + static_cast<char>(byte) + "b"),
+                "\"/\\xc2" + number(byte) + "b\"");
   }
-  for (const char* path : {"/\x7f", "/a\r", "/\x1b[2J", "/\xc0\x9b", "/\xe0\x82\x9b", "/\xf0\x80\x82\x9b", "/\xe2\x82",
-                           "/\xed\xa0\x80", "/\xf4\x90\x80\x80", "/\xc3\xa4\x9b"})
-    EXPECT_EQ(policy::word_for(path), "") << "a byte outside a character, or a control character";
+  EXPECT_EQ(policy::word_for("/a\nread /"), "") << "no rule has it";
+  for (const char* path :
+       {"\xc0\x9b",     "\xe0\x82\x9b", "\xf0\x80\x82\x9b", "\xe2\x82",     "\xed\xa0\x80", "\xf4\x90\x80\x80",
+        "\x9b",         "\xff",         "\xd8\x9c",         "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8",
+        "\xe2\x80\xa9", "\xe2\x80\xaa", "\xe2\x80\xab",     "\xe2\x80\xac", "\xe2\x80\xad", "\xe2\x80\xae",
+        "\xe2\x81\xa6", "\xe2\x81\xa7", "\xe2\x81\xa8",     "\xe2\x81\xa9"}) {
+    std::string all;
+    for (const char* at = path; *at != '\0'; ++at) all += number(static_cast<unsigned char>(*at));
+    EXPECT_EQ(policy::word_for(std::string("/a") + path + "b"), "\"/a" + all + "b\"");
+  }
   for (const char* path : {"/\xc2\xa0", "/\xc3\x84", "/\xe2\x82\xac", "/\xed\x9f\xbf", "/\xf0\x9f\x98\x80",
-                           "/\xf4\x8f\xbf\xbf", "/caf\xe9", "/\xff"})
+                           "/\xf4\x8f\xbf\xbf", "/\xe2\x80\x8d", "/\xe2\x80\xa7", "/\xe2\x80\xaf", "/\xe2\x81\xaa"})
     EXPECT_EQ(policy::word_for(path), path);
-  const std::string name = in("tab\tand\rline and \x1b");
-  std::ofstream(name) << "x";
-  const policy made = policy().read(name);
-  EXPECT_EQ(policy::parse(made.text()).places()[0].path(), name);
+  EXPECT_EQ(policy::shown("a\\x1b \x1b"), "a\\\\x1b \\x1b") << "one is not taken for the other";
+  for (const char* name : {"tab\tand\rline and \x1b", "\\x1b", "caf\xe9", "\xe2\x80\xa8", "\x7f\xff\\"}) {
+    std::ofstream(in(name)) << "x";
+    const policy made = policy().read(in(name));
+    const std::string text = made.text();
+    for (const char c : text) EXPECT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7f)) << text;
+    EXPECT_EQ(policy::parse(text).places()[0].path(), in(name));
+  }
 }
 
 /// A place has one name, where something may be written.

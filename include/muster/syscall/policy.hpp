@@ -13,10 +13,11 @@
 //              memory SIZE executable   and it may be executed: for code that loads libraries
 //              disk SIZE       for all files it writes, including removed ones; no limit without the rule
 //              files COUNT     open at once; 64 without the rule
-//              time SECONDS    of its processor time, and as many of its broker's; it is killed after either
+//              time SECONDS    of processor time, its own and its broker's together; it is killed after them
 //              refuse kill     a call that is not allowed ends it; without the rule the call fails with EPERM
 //            A # begins a comment. A path begins with / and has no . or .. part. One with spaces, quotes, # or one
-//            of * ? [ must be in "quotes", where \" and \\ stand for " and \. There are no patterns.
+//            of * ? [ must be in "quotes", where \" and \\ stand for " and \, and \x with two hexadecimal digits for
+//            a byte. There are no patterns.
 // Several    if two rules for paths match, the longer one applies. Any other rule except for ports may occur once.
 // Opened     directories are opened when the rule is made, and are found even if they are renamed later.
 // Errors     policy_error, a std::invalid_argument, which names the line, the word and the allowed words.
@@ -175,12 +176,13 @@ class policy {
   static bool is_null_device(const struct stat& found) noexcept {
     return S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3);
   }
-  /// Returns a path as written in a rule, quoted if necessary; empty if no rule can have it, or if it has a control
-  /// character, which would move a terminal's cursor or begin a line: the path may come from an inside.
-  static std::string word_for(const std::string& path);
-  /// Returns the length of the first character of a text in UTF-8, 1 for a byte that begins none, and 0 for a control
-  /// character: those of ASCII, U+0080 to U+009F, and the bytes 0x80 to 0x9F outside a character.
-  static std::size_t shown_length(std::string_view text) noexcept;
+  /// Returns a path as written in a rule, quoted if necessary; empty if no rule can have it.
+  static std::string word_for(const std::string& path) { return is_plain(path) ? as_written(path) : std::string{}; }
+  /// Returns the text with all bytes that should not be shown as \x and two digits, and with backslashes doubled. These
+  /// are bytes outside a character of UTF-8, and those of characters that move a terminal's cursor, begin a line or
+  /// change the order of others: controls, U+2028 and U+2029, and the marks of direction. The text may come from an
+  /// inside.
+  static std::string shown(std::string_view text);
   /// The rules as text, from which parse() makes an equal policy.
   std::string text() const;
 
@@ -195,8 +197,9 @@ class policy {
   [[noreturn]] static void fail(const std::string& why, std::string_view word) {
     throw policy_error("policy: " + why, 0, std::string(word));
   }
-  static std::string quoted(std::string_view word) { return '\'' + std::string(word) + '\''; }
+  static std::string quoted(std::string_view word) { return '\'' + shown(word) + '\''; }
   static bool is_plain(std::string_view path) noexcept;
+  static std::size_t shown_length(std::string_view text) noexcept;
   static bool is_beneath(std::string_view path, std::string_view directory) noexcept {
     return path.starts_with(directory) &&
            (path.size() == directory.size() || directory == "/" || path[directory.size()] == '/');
@@ -317,38 +320,54 @@ inline const policy::place* policy::find(std::string_view path, std::string_view
   return longest;
 }
 
+/// Returns the length of the first character; 0 if its first byte should not be shown.
 inline std::size_t policy::shown_length(std::string_view text) noexcept {
   const auto byte = [text](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
   const unsigned first = byte(0), second = byte(1);
-  if (first < 0x20 || first == 0x7f || (first >= 0x80 && first < 0xa0)) return 0;
-  if (first < 0xc2 || first > 0xf4) return 1;
+  if (first < 0x80) return first < 0x20 || first == 0x7f ? 0 : 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
   // The second byte excludes forms that are longer than necessary, surrogates, and numbers above U+10FFFF.
   const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
   const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (second < least || second > most) return 1;
+  if (second < least || second > most) return 0;
   const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  for (std::size_t at = 2; at < length; ++at)
-    if ((byte(at) & 0xc0U) != 0x80) return 1;
-  return first == 0xc2 && second < 0xa0 ? 0 : length;
+  std::uint32_t number = first & (0x7fU >> length);
+  for (std::size_t at = 1; at < length; ++at) {
+    if ((byte(at) & 0xc0U) != 0x80) return 0;
+    number = number << 6U | (byte(at) & 0x3fU);
+  }
+  const bool ends_a_line = number == 0x2028 || number == 0x2029;
+  const bool directs = number == 0x61c || number == 0x200e || number == 0x200f ||
+                       (number >= 0x202a && number <= 0x202e) || (number >= 0x2066 && number <= 0x2069);
+  return number < 0xa0 || ends_a_line || directs ? 0 : length;
 }
 
-inline std::string policy::word_for(const std::string& path) {
-  for (std::string_view left = path; !left.empty();) {
-    const std::size_t length = shown_length(left);
-    if (length == 0) return {};
-    left.remove_prefix(length);
+inline std::string policy::shown(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string all;
+  while (!text.empty()) {
+    const std::size_t length = shown_length(text);
+    if (length == 0) {
+      const auto byte = static_cast<unsigned char>(text[0]);
+      all += {'\\', 'x', digits[byte / 16], digits[byte % 16]};
+    } else {
+      if (text[0] == '\\') all += '\\';
+      all += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
   }
-  return is_plain(path) ? as_written(path) : std::string{};
+  return all;
 }
 
 inline std::string policy::as_written(const std::string& path) {
-  if (path.find_first_of(" \t\r\"#*?[") == path.npos) return path;
-  std::string all = "\"";
-  for (const char c : path) {
-    if (c == '"' || c == '\\') all += '\\';
-    all += c;
+  const std::string all = shown(path);
+  if (all == path && path.find_first_of(" \"#*?[") == path.npos) return path;
+  std::string quoted = "\"";
+  for (const char c : all) {
+    if (c == '"') quoted += '\\';
+    quoted += c;
   }
-  return all + '"';
+  return quoted + '"';
 }
 
 inline std::string policy::text() const {
@@ -415,12 +434,22 @@ class policy::reader {
         left_.remove_prefix(at + 1);
         return found;
       }
-      if (left_[at] == '\\') {
-        ++at;
-        if (at == left_.size() || (left_[at] != '"' && left_[at] != '\\'))
-          fail("within quotes, \\ must be followed by \" or another \\", found);
+      if (left_[at] != '\\') {
+        found += left_[at];
+        continue;
       }
-      found += left_[at];
+      ++at;
+      unsigned byte = 0;
+      const std::string digits(left_.substr(std::min(at + 1, left_.size()), 2));
+      const char* const end = digits.data() + digits.size();
+      if (digits.size() == 2 && left_[at] == 'x' && std::from_chars(digits.data(), end, byte, 16).ptr == end) {
+        found += static_cast<char>(byte);
+        at += 2;
+      } else if (at < left_.size() && (left_[at] == '"' || left_[at] == '\\')) {
+        found += left_[at];
+      } else {
+        fail("within quotes, \\ must be followed by \", another \\, or x and two hexadecimal digits", found);
+      }
     }
     fail("the quote before " + quoted(found) + " is not closed on its line", found);
   }

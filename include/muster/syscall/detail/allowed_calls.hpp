@@ -11,7 +11,7 @@
 // Above      a directory above a rule's place is shown as a directory, without any true attributes: programs check each
 //            part of a path.
 // Flags      are composed here; none is passed through.
-// Disk       is counted if the policy limits it: the growth of a file in a write, and a block per directory entry.
+// Disk       is counted if the policy limits it: the growth of a file (disk_room.hpp), and a block per directory entry.
 //            Removing gives nothing back.
 // Threads    any number at once; they block SIGPIPE.
 // Errors     as of system calls: a negative errno.
@@ -20,6 +20,7 @@
 
 #include <muster/base/detail/process.hpp>          // read_start
 #include <muster/syscall/detail/decode.hpp>        // decoded_call
+#include <muster/syscall/detail/disk_room.hpp>     // disk_room
 #include <muster/syscall/detail/handle_table.hpp>  // handle_table
 #include <muster/syscall/policy.hpp>               // policy
 
@@ -120,28 +121,44 @@ class allowed_calls {
   std::unique_lock<std::mutex> lock_room() {
     return limits_disk_ ? std::unique_lock(room_mutex_) : std::unique_lock<std::mutex>();
   }
-  bool has_room() const noexcept { return !limits_disk_ || room_ != 0; }
+  bool has_room() const noexcept { return !limits_disk_ || !room_.empty(); }
   void take_room(std::uint64_t bytes) noexcept {
-    if (limits_disk_) room_ -= std::min(room_, bytes);
+    if (limits_disk_) room_.take(bytes);
   }
-  /// Calls write(n) for at most `size` bytes, as far as there is room, and counts the growth of the file.
+  /// Calls write(n) for at most `size` bytes, as far as there is room, and counts the growth of the file. A negative
+  /// offset is the file's own.
   template <class Write>
-  std::int64_t write_within_room(int file, std::uint64_t size, Write write) {
+  std::int64_t write_within_room(int file, std::int64_t offset, std::uint64_t size, Write write) {
     std::unique_lock<std::mutex> alone = lock_room();
     struct stat before{}, after{};
     if (!limits_disk_ || size == 0 || ::fstat(file, &before) != 0 || !S_ISREG(before.st_mode)) {
       alone = {};  // a stream may wait
       return write(size);
     }
-    if (room_ == 0) return -EDQUOT;
-    const std::int64_t done = write(std::min(size, room_));
-    if (done <= 0 || ::fstat(file, &after) != 0) return done;
-    constexpr std::int64_t unit = 512;  // of st_blocks
-    // Some file systems count blocks later, so bytes beyond the old end count at once.
-    const std::int64_t blocks = (after.st_blocks - before.st_blocks) * unit;
-    const std::int64_t beyond = std::min<std::int64_t>(after.st_size - before.st_size, done);
-    if (const std::int64_t more = std::max(blocks, beyond); more > 0) take_room(static_cast<std::uint64_t>(more));
+    if (const int flags = ::fcntl(file, F_GETFL); flags >= 0 && (flags & O_APPEND) != 0) offset = before.st_size;
+    if (offset < 0) offset = ::lseek(file, 0, SEEK_CUR);
+    if (offset < 0) return -errno;
+    const std::uint64_t most = room_.most(before, static_cast<std::uint64_t>(offset), size);
+    if (most == 0) return -EDQUOT;
+    const std::int64_t done = write(most);
+    if (done > 0 && ::fstat(file, &after) == 0) room_.written(before, after, static_cast<std::uint64_t>(done));
     return done;
+  }
+  std::int64_t set_length(int file, std::int64_t length) {
+    const auto alone = lock_room();
+    if (!limits_disk_ || length < 0) return result_of(::ftruncate(file, length));
+    struct stat before{};
+    if (::fstat(file, &before) != 0) return -errno;
+    disk_room left = room_;
+    if (!left.set_length(before, static_cast<std::uint64_t>(length))) return -EDQUOT;
+    const std::int64_t result = result_of(::ftruncate(file, length));
+    if (result == 0) room_ = left;
+    return result;
+  }
+  /// Not while another thread looks where it will write.
+  std::int64_t seek(int file, std::int64_t offset, int whence) {
+    const auto alone = lock_room();
+    return result_of(::lseek(file, offset, whence));
   }
 
   static unsigned table_size(const policy& rules, bool lend) {
@@ -269,7 +286,7 @@ class allowed_calls {
   const policy& rules_;
   const bool limits_disk_ = rules_.disk().has_value();
   std::mutex room_mutex_;
-  std::uint64_t room_ = rules_.disk().value_or(0);
+  disk_room room_{rules_.disk().value_or(0)};
   const client_data data_;
   const owned_file over_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   table files_;
@@ -308,12 +325,12 @@ inline std::int64_t allowed_calls::operator()(const decoded_call& call) {
     case sandbox_call::write: return read_or_write(call, file);
     case sandbox_call::pread: return result_of(::pread(file, data, call.data.size, call.offset));
     case sandbox_call::pwrite:
-      return write_within_room(file, call.data.size,
+      return write_within_room(file, call.offset, call.data.size,
                                [&](std::uint64_t size) { return result_of(::pwrite(file, data, size, call.offset)); });
-    case sandbox_call::lseek: return result_of(::lseek(file, call.offset, static_cast<int>(call.flags)));
+    case sandbox_call::lseek: return seek(file, call.offset, static_cast<int>(call.flags));
     case sandbox_call::fstat: return result_of(::fstat(file, static_cast<struct stat*>(data)));
     case sandbox_call::fsync: return result_of(::fsync(file));
-    case sandbox_call::ftruncate: return result_of(::ftruncate(file, call.offset));
+    case sandbox_call::ftruncate: return set_length(file, call.offset);
     case sandbox_call::getdents: return result_of(::syscall(SYS_getdents64, file, data, call.data.size));
     case sandbox_call::fchmod:
       if (const std::int64_t error = judge_change(file); error != 0) return error;
@@ -564,7 +581,7 @@ inline std::int64_t allowed_calls::read_or_write(const decoded_call& call, int f
     const std::size_t size = may_wait && !reads ? std::min<std::size_t>(call.data.size, PIPE_BUF) : call.data.size;
     const std::int64_t done =
         reads ? result_of(::read(file, data, size))
-              : write_within_room(file, size, [&](std::uint64_t n) { return result_of(::write(file, data, n)); });
+              : write_within_room(file, -1, size, [&](std::uint64_t n) { return result_of(::write(file, data, n)); });
     if (done != -EAGAIN) return done;
   }
 }

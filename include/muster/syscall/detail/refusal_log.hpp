@@ -22,7 +22,6 @@
 #include <functional>     // std::function
 #include <mutex>          // the log
 #include <string>         // texts
-#include <string_view>    // characters
 #include <unordered_map>  // the refusals reported
 #include <utility>        // std::move
 
@@ -97,18 +96,6 @@ inline const char* name_of_system_call(std::uint64_t number) noexcept {
   }
 }
 
-/// Returns a path fit for display: it may contain control characters that move a terminal's cursor or begin a log line.
-inline std::string printable(const std::string& path) {
-  std::string all;
-  for (std::string_view left = path; !left.empty();) {
-    const std::size_t length = policy::shown_length(left);
-    if (length == 0) all += '?';
-    else all += left.substr(0, length);
-    left.remove_prefix(length == 0 ? 1 : length);
-  }
-  return all;
-}
-
 /// Describes a refused call to a user.
 inline sandbox_refusal describe(const decoded_call& call) {
   sandbox_refusal made;
@@ -125,28 +112,28 @@ inline sandbox_refusal describe(const decoded_call& call) {
   };
   switch (call.what) {
     case sandbox_call::open:
-      made.what = printable(call.path);
+      made.what = policy::shown(call.path);
       if ((call.flags & ~open_flags::only_read) == 0) made.rule = rule_for("read", call.path);
       else if ((call.flags & open_flags::create) != 0) made.rule = rule_for("write", directory_of(call.path));
       else made.rule = rule_for("write", call.path);
       break;
     case sandbox_call::stat:
     case sandbox_call::statfs:
-      made.what = printable(call.path);
+      made.what = policy::shown(call.path);
       made.rule = rule_for("read", call.path);
       break;
     case sandbox_call::chmod:
     case sandbox_call::utimens:
-      made.what = printable(call.path);
+      made.what = policy::shown(call.path);
       made.rule = rule_for("write", call.path);
       break;
     case sandbox_call::unlink:
     case sandbox_call::mkdir:
-      made.what = printable(call.path);
+      made.what = policy::shown(call.path);
       made.rule = rule_for("write", directory_of(call.path));
       break;
     case sandbox_call::rename:
-      made.what = printable(call.path) + " to " + printable(call.other_path);
+      made.what = policy::shown(call.path) + " to " + policy::shown(call.other_path);
       made.rule = rule_for("write", directory_of(call.path));
       break;
     case sandbox_call::socket: made.rule = "connect PORT, or listen PORT"; break;
