@@ -7,6 +7,7 @@
 #include <muster/syscall/broker.hpp>
 #include <muster/syscall/inside.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -40,7 +41,7 @@ class brokered {
                                                   const std::lock_guard lock(mutex_);
                                                   refusals_.push_back(one);
                                                 },
-                                                [this](muster::detail::broker::end_for) { ++kills_; }}),
+                                                [this] { ++kills_; }}),
         in(at) {
     broker_->start();
   }
@@ -52,6 +53,7 @@ class brokered {
     return refusals_;
   }
   unsigned kills() const { return kills_; }
+  std::chrono::nanoseconds processor_time() const { return broker_->processor_time(); }
   muster::sandbox_usage usage() const { return broker_->usage(); }
   void stop() { broker_->stop(); }
 

@@ -9,9 +9,9 @@
 // Hostile    A request is copied once and judged by the copy. The broker has no address through which it could read
 //            anything twice: a ring returns copies, slots are only written, and data goes to the kernel. Nothing that
 //            it decides by is writable by the inside: claims, the client's files, sizes, counters. No loop depends on a
-//            word of the inside, no wait for it exceeds a second, and none waits for room. The policy limits the
-//            processor time that the broker's threads spend for the inside.
-// Idle       threads without requests sleep and check once a second.
+//            word of the inside, no wait for it exceeds a second, and none waits for room. The broker
+//            tells how much processor time its threads have used, which counts against the policy's limit.
+// Idle       threads without requests sleep and check once a second. A request wakes one of them.
 // Source     Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017, sections I and V-F: calls travel through a queue to
 //            threads that may make them. The protection of the broker is ours.
 #pragma once
@@ -23,7 +23,8 @@
 #include <muster/syscall/detail/arena.hpp>          // arena_map
 #include <muster/syscall/detail/refusal_log.hpp>    // refusal_log
 
-#include <sched.h>  // sched_getcpu
+#include <pthread.h>  // pthread_getcpuclockid
+#include <sched.h>    // sched_getcpu
 
 #include <array>       // counters
 #include <csignal>     // pthread_sigmask
@@ -79,13 +80,11 @@ class without_signals {
 
 class broker {
  public:
-  /// The reason why the inside must end.
-  enum class end_for { refusal, time };
   struct options {
     unsigned threads = 1;
     bool lend_standard_streams = false;
     refusal_log::listener on_refusal;
-    std::function<void(end_for)> kill;  // ends the inside; for policies that demand it
+    std::function<void()> kill;  // ends the inside; for policies that demand it
   };
 
   /// The inside prepares the ring before serve() is called.
@@ -97,7 +96,6 @@ class broker {
         to_broker_(at.head().to_broker),
         to_inside_(at.head().to_inside),
         kills_(rules.on_refusal() == policy::refusal::kill),
-        most_nanoseconds_(std::uint64_t{rules.time().value_or(0)} * 1'000'000'000),
         log_(std::move(how.on_refusal)),
         kill_(std::move(how.kill)),
         counters_(std::make_unique<counters[]>(how.threads)),
@@ -137,6 +135,20 @@ class broker {
     threads_.clear();
   }
 
+  /// The processor time that the threads have used so far, also within calls that have not ended. May be called by any
+  /// thread until stop() is.
+  std::chrono::nanoseconds processor_time() const noexcept {
+    std::chrono::nanoseconds all{0};
+    for (unsigned i = 0; i < many_; ++i) {
+      // (1) acquire: pairs with (2).
+      const clockid_t clock = counters_[i].clock.load(std::memory_order_acquire);
+      timespec used{};
+      if (clock != no_clock && ::clock_gettime(clock, &used) == 0)
+        all += std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+    }
+    return all;
+  }
+
   /// May be called at any time. A call is counted before its caller has the answer.
   sandbox_usage usage() const {
     sandbox_usage sum;
@@ -161,25 +173,31 @@ class broker {
   }
 
  private:
+  static constexpr clockid_t no_clock = 0;  // the machine's
+
   // Each written by one thread.
   struct alignas(isolation_size) counters {
     using count = sync::atomic<std::uint64_t>;
     std::array<count, sandbox_calls> calls{}, cycles{};
-    count refusals{0}, bytes_in{0}, bytes_out{0}, nanoseconds{0};
-    std::uint64_t next_look = 0;  // when to read the thread's processor time next, in cycles
+    count refusals{0}, bytes_in{0}, bytes_out{0};
+    sync::atomic<clockid_t> clock{no_clock};  // of the thread's processor time
     static void add(count& to, std::uint64_t more) noexcept {
       to.store(to.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
   };
 
   void serve(counters& own) {
+    clockid_t clock = no_clock;
+    if (::pthread_getcpuclockid(::pthread_self(), &clock) == 0) {
+      // (2) release: pairs with (1). The clock is that of a thread that runs.
+      own.clock.store(clock, std::memory_order_release);
+    }
     std::uint64_t now = cycles();
     for (;;) {
       if (over_.load(std::memory_order_relaxed)) return;
       if (const auto request = requests_.try_pop()) {
+        if (many_ > 1 && requests_.may_have_one()) to_broker_.wake_next();
         now = answer_one(*request, own, now);
-        if (most_nanoseconds_ != 0 && now >= own.next_look) [[unlikely]]
-          look_at_time(own, now);
         continue;
       }
       to_broker_.await(
@@ -219,20 +237,6 @@ class broker {
     return now;
   }
 
-  /// Each thread adds up the time used by all.
-  MUSTER_COLD void look_at_time(counters& own, std::uint64_t now) noexcept {
-    constexpr std::uint64_t some_milliseconds = std::uint64_t{1} << 24U;
-    own.next_look = now + some_milliseconds;
-    timespec used{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    own.nanoseconds.store(
-        static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(used.tv_nsec),
-        std::memory_order_relaxed);
-    std::uint64_t all = 0;
-    for (unsigned i = 0; i < many_; ++i) all += counters_[i].nanoseconds.load(std::memory_order_relaxed);
-    if (all >= most_nanoseconds_ && kill_) kill_(end_for::time);
-  }
-
   decoded_call decoded(const raw_request& words) const noexcept try {
     return decode_(words);
   } catch (const std::bad_alloc&) {
@@ -247,7 +251,7 @@ class broker {
     return -ENOMEM;
   }
   MUSTER_COLD void refused(const decoded_call& call) noexcept {
-    if (kills_ && kill_) kill_(end_for::refusal);
+    if (kills_ && kill_) kill_();
     try {
       log_.add(call);
     } catch (...) {  // no memory, or the listener's own: a log must not end the program
@@ -261,9 +265,8 @@ class broker {
   const guarded_answers answers_;
   doorbell &to_broker_, &to_inside_;
   const bool kills_;
-  const std::uint64_t most_nanoseconds_;  // of all its threads together; 0: no limit
   refusal_log log_;
-  const std::function<void(end_for)> kill_;
+  const std::function<void()> kill_;
   const std::unique_ptr<counters[]> counters_;
   const unsigned many_;
   spin_extension spins_;  // of all its threads

@@ -284,7 +284,7 @@ class inside {
     MUSTER_HOT std::int64_t ask(call what, const words& a) const noexcept {
       const std::uint64_t first = static_cast<std::uint64_t>(what) | std::uint64_t{number_} << 32U;
       const std::uint64_t number = of_.requests_.push({first, a[0], a[1], a[2], a[3], a[4]});
-      of_.to_broker_.ring();
+      of_.to_broker_.ring_one();
       const detail::guarded_slot& own = of_.at_.slots()[number_];
       std::int64_t result = 0;
       const auto ready = [&] { return detail::is_answered(own, number, result); };

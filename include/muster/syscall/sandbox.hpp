@@ -44,6 +44,7 @@
 #include <cstddef>             // std::byte
 #include <cstdint>             // std::uint64_t
 #include <cstring>             // strsignal
+#include <ctime>               // clock_getcpuclockid
 #include <functional>          // std::function
 #include <memory>              // std::unique_ptr
 #include <mutex>               // places for jobs
@@ -127,7 +128,7 @@ struct sandbox_end {
     running,      ///< it has not ended
     exited,       ///< on its own; `code` is its status
     by_signal,    ///< `code` is the signal: its own fault, or the kernel's for a call that is never allowed
-    out_of_time,  ///< by the policy's limit on the inside's or the broker's processor time
+    out_of_time,  ///< by the policy's limit on the inside's and its broker's processor time
     refused,      ///< by the policy, for a call that is not allowed
     stopped,      ///< by stop(), or the destructor
     not_loaded,   ///< the other program could not be loaded; `code` is the error number
@@ -271,7 +272,10 @@ class sandbox {
   void keep(const detail::launch_plan& plan, detail::program* instead_of_jobs);
   void keep_by(zygote& from, const detail::launch_plan& plan);
   void keep_news(int socket) noexcept;
-  bool await_report(const detail::message_socket& news, deadline_clock::duration patience);
+  bool await_report(const detail::message_socket& news, const detail::launch_plan& plan,
+                    deadline_clock::duration patience);
+  void await_end(const detail::launch_plan& plan, int news) noexcept;
+  std::chrono::nanoseconds processor_time() const noexcept;
   void note_begin(int process, detail::owned_file handle, int error);
   void note_end(int status, bool known, bool out_of_time);
   void await_start(std::chrono::milliseconds patience);
@@ -294,6 +298,7 @@ class sandbox {
   detail::owned_file handle_{-1};  // of the process
   int news_ = -1;                  // while a zygote may report the end: it kills the inside when this is shut down
   bool may_kill_ = true;
+  unsigned runners_ = 1;  // threads of the inside and the broker that can run at once
   std::unique_ptr<detail::broker> broker_;
   std::optional<detail::program> program_;
   std::thread keeper_;
@@ -524,13 +529,13 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
     : rules_(std::move(rules)),
       state_(std::make_shared<state>(plan_of(options), options.jobs)),
       on_refusal_(std::move(options.on_refusal)) {
-  broker_ = std::make_unique<detail::broker>(rules_, state_->map,
-                                             detail::broker::options{options.broker_threads, options.standard_streams,
-                                                                     on_refusal_, [this](detail::broker::end_for why) {
-                                                                       kill(why == detail::broker::end_for::time
-                                                                                ? sandbox_end::reason::out_of_time
-                                                                                : sandbox_end::reason::refused);
-                                                                     }});
+  runners_ = options.broker_threads + 1;
+  if (const unsigned processors = std::thread::hardware_concurrency(); processors != 0)
+    runners_ = std::min(runners_, processors);
+  broker_ = std::make_unique<detail::broker>(
+      rules_, state_->map,
+      detail::broker::options{options.broker_threads, options.standard_streams, on_refusal_,
+                              [this] { kill(sandbox_end::reason::refused); }});
   detail::launch_plan plan;
   plan.arena = state_->map.plan();
   plan.stack_bytes = options.stack_bytes;
@@ -576,6 +581,7 @@ inline void sandbox::keep(const detail::launch_plan& given, detail::program* ins
   int status = 0;
   rusage used{};
   pid_t ended = -1;
+  if (child > 0 && handle_.get() >= 0) await_end(given, -1);
   if (child > 0) do
       ended = ::wait4(child, &status, 0, &used);
     while (ended < 0 && errno == EINTR);
@@ -600,7 +606,7 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
     told = told && files[0].get() >= 0;
     note_begin(told ? begun.process : -1, std::move(files[0]), error);
     files = no_files();
-    told = told && await_report(news, from.options_.patience) && news.receive(ended, files);
+    told = told && await_report(news, plan, from.options_.patience) && news.receive(ended, files);
     if (!told && handle_.get() >= 0)
       detail::await_events(handle_.get(), POLLIN, deadline_clock::now() + from.options_.patience);
   } catch (const std::system_error& error) {
@@ -613,10 +619,9 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
 
 /// Waits for the zygote's report of the end. Returns false if the inside has ended and the zygote, which is then
 /// stopped, does not report it.
-inline bool sandbox::await_report(const detail::message_socket& news, deadline_clock::duration patience) {
-  std::array<pollfd, 2> waits{pollfd{news.get(), POLLIN, 0}, pollfd{handle_.get(), POLLIN, 0}};
-  while (::poll(waits.data(), waits.size(), -1) < 0 && errno == EINTR) {
-  }
+inline bool sandbox::await_report(const detail::message_socket& news, const detail::launch_plan& plan,
+                                  deadline_clock::duration patience) {
+  await_end(plan, news.get());
   const deadline ended = deadline_clock::now();
   while (!news.await_message(deadline_clock::now() + std::chrono::milliseconds(20))) {
     // When it has been killed, the report has no news.
@@ -625,6 +630,38 @@ inline bool sandbox::await_report(const detail::message_socket& news, deadline_c
     if (deadline_clock::now() - ended >= enough) return false;
   }
   return true;
+}
+
+/// Returns when the inside has ended, or `news` of its zygote are there. Kills the inside when its time is over.
+inline void sandbox::await_end(const detail::launch_plan& plan, int news) noexcept {
+  // The inside and its broker's threads cannot use the time that is left before a runners_-th of it has passed. So the
+  // looks become frequent only when little is left.
+  constexpr std::chrono::milliseconds least{20}, most = std::chrono::hours(1);
+  const std::chrono::nanoseconds allowed = std::chrono::seconds(plan.seconds);
+  std::chrono::milliseconds pause{plan.seconds != 0 ? 0 : -1};
+  std::array<pollfd, 2> waits{pollfd{handle_.get(), POLLIN, 0}, pollfd{news, POLLIN, 0}};
+  for (;;) {
+    const int found = ::poll(waits.data(), waits.size(), static_cast<int>(pause.count()));
+    if (found > 0 || (found < 0 && errno != EINTR)) return;
+    if (found < 0 || pause.count() < 0) continue;
+    const std::chrono::nanoseconds used = processor_time();
+    if (used >= allowed) {
+      // Otherwise its number may be another process's.
+      if (::poll(waits.data(), waits.size(), 0) != 0) return;
+      kill(sandbox_end::reason::out_of_time);
+      pause = std::chrono::milliseconds(-1);
+    } else {
+      pause = std::clamp(std::chrono::ceil<std::chrono::milliseconds>((allowed - used) / runners_), least, most);
+    }
+  }
+}
+
+/// Of the inside and its broker so far. If the system hides the inside's, its own limit ends it (detail/launch.hpp).
+inline std::chrono::nanoseconds sandbox::processor_time() const noexcept {
+  clockid_t clock = CLOCK_MONOTONIC;
+  timespec used{};
+  if (::clock_getcpuclockid(process_, &clock) != 0 || ::clock_gettime(clock, &used) != 0) used = {};
+  return broker_->processor_time() + std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
 inline void sandbox::note_begin(int process, detail::owned_file handle, int error) {
@@ -749,6 +786,8 @@ inline void sandbox::keep_news(int socket) noexcept {
 inline void sandbox::kill(sandbox_end::reason why) noexcept {
   const std::lock_guard lock(state_->mutex);
   if (state_->end.why != sandbox_end::reason::running || handle_.get() < 0 || made_in_ != process_generation()) return;
+  // It has ended by itself, and its keeper is about to tell how.
+  if (detail::await_events(handle_.get(), POLLIN, deadline_clock::now())) return;
   if (!killed_for_) killed_for_ = why;
   if (::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0) == 0 || errno != EPERM) return;
   // The program has other ids than before. The zygote still has them. Ended insides are refused in the same way.

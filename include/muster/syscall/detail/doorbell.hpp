@@ -10,6 +10,9 @@
 //            other can only run while this one sleeps. A fiber that has slept once does not make its thread spin again.
 //            After brief sleeps the next waits spin longer (base/detail/spin_extension.hpp): a wake takes longer than a
 //            call, so both sides would sleep at every call.
+// Several    threads may wait for events of which each needs one thread. A ring then wakes one of them. The thread that
+//            wakes says for the others that they still sleep, and one that has taken an event wakes the next thread if
+//            there is another event.
 // Fence      both sides execute a full fence. A heavy fence (base/detail/asymmetric_fence.hpp) would spare the ringing
 //            side's, but it interrupts every processor that runs a sandbox, so a client that sleeps often would delay
 //            the others.
@@ -42,21 +45,21 @@ struct alignas(line_size) doorbell {
   sync::atomic<std::uint32_t> asleep{0};     // a thread may sleep; set before its last look, cleared by a wake
   sync::atomic<std::uint32_t> processor{0};  // on which a thread last waited, plus one
 
-  /// Call after an event that a thread may wait for.
-  MUSTER_HOT void ring() noexcept {
-    // (1) full_fence: pairs with (2). Either the sleeper's last look sees the event's store, or this thread sees that
-    // it sleeps.
-    sync::full_fence();
-    if (asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      wake();
+  /// Call after an event that threads may wait for.
+  MUSTER_HOT void ring() noexcept { ring_for(INT_MAX); }
+  /// The same for an event that needs one thread, whichever it is.
+  MUSTER_HOT void ring_one() noexcept { ring_for(1); }
+  /// For a thread that has taken such an event when there is another one, whose ring may have woken this thread only.
+  void wake_next() noexcept {
+    if (asleep.load(std::memory_order_relaxed) != 0) wake(1);
   }
-  /// Threads that are about to sleep look again, too.
-  void wake() noexcept {
+  /// Wakes this many. Threads that are about to sleep look again, too.
+  void wake(int most = INT_MAX) noexcept {
     // Before the count: a thread that sets `asleep` after this finds the count changed, or has looked later.
     asleep.store(0, std::memory_order_relaxed);
     // (3) release: pairs with (4). A thread that has read the new count sees the event in its last look.
     rings.fetch_add(1, std::memory_order_release);
-    sync::futex_wake(rings, INT_MAX, any, futex_scope::shared);
+    sync::futex_wake(rings, most, any, futex_scope::shared);
   }
 
   /// Returns true once ready() is true, false at the deadline. `here` is the caller's processor plus one, or 0, and
@@ -94,14 +97,28 @@ struct alignas(line_size) doorbell {
  private:
   static constexpr std::uint32_t any = ~std::uint32_t{0};
 
+  MUSTER_HOT void ring_for(int most) noexcept {
+    // (1) full_fence: pairs with (2). Either the sleeper's last look sees the event's store, or this thread sees that
+    // it sleeps.
+    sync::full_fence();
+    if (asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake(most);
+  }
+
   template <class Ready>
   bool sleep(Ready& ready, deadline until) noexcept {
     for (;;) {
       const std::uint32_t seen = announce();
       if (ready()) return true;
       const futex_reason why = sync::futex_wait(rings, seen, any, until, futex_scope::shared);
+      // To add nothing reads the newest count, so (4) reads no older one, as it otherwise might. So the next
+      // announcement comes after the store that has cleared `asleep`, and holds for the others that sleep.
+      rings.fetch_add(0, std::memory_order_relaxed);
       // Also if the count changes all the time.
-      if (why == futex_reason::timed_out || (until != no_deadline && deadline_clock::now() >= until)) return ready();
+      if (why == futex_reason::timed_out || (until != no_deadline && deadline_clock::now() >= until)) {
+        announce();
+        return ready();
+      }
     }
   }
   /// Returns the count on which to sleep.
