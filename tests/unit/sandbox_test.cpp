@@ -14,6 +14,8 @@
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/time.h>
 #include <sys/vfs.h>
@@ -508,6 +510,57 @@ TEST_F(sandbox_test, limits_processor_time) {
   EXPECT_NE(never.why().find("time"), std::string::npos);
 }
 
+/// The processor time of this process and of its children that have ended.
+std::chrono::microseconds time_of_all() {
+  std::chrono::microseconds all{0};
+  for (const auto which : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used{};
+    ::getrusage(which, &used);
+    for (const timeval& one : {used.ru_utime, used.ru_stime})
+      all += std::chrono::seconds(one.tv_sec) + std::chrono::microseconds(one.tv_usec);
+  }
+  return all;
+}
+
+/// Its own and its broker's together, however many threads that has.
+TEST_F(sandbox_test, limits_the_processor_time_of_both_sides) {
+  const auto before = time_of_all();
+  sandbox box(policy().memory(64U << 20U).time(2), {.calls = 64, .broker_threads = 8});
+  const auto never = box.run([](inside& in) {
+    std::vector<muster::fiber> fibers;
+    for (int i = 0; i < 32; ++i)
+      fibers.emplace_back([&in] {
+        for (;;) in.getppid();
+      });
+    fibers.clear();
+  });
+  EXPECT_EQ(never.end().why, reason::out_of_time) << never.why();
+  box.stop();
+  const auto used = time_of_all() - before;
+  EXPECT_GE(used, std::chrono::milliseconds(1900));
+  EXPECT_LT(used, std::chrono::milliseconds(3000)) << "each may not have as much";
+}
+
+/// A broker that spends it, while the inside sleeps.
+TEST_F(sandbox_test, limits_the_processor_time_of_a_broker_without_requests) {
+  muster::zygote early;
+  for (const bool by_zygote : {false, true}) {
+    const sandbox_options options{.jobs = 1, .calls = 1, .window_bytes = std::size_t{256} << 20U};
+    std::ofstream(root_ / "large").close();
+    fs::resize_file(root_ / "large", std::uintmax_t{256} << 20U);
+    std::optional<sandbox> box;
+    if (by_zygote) box.emplace(early, reads().time(1), options);
+    else box.emplace(reads().time(1), options);
+    const text name = path("large");
+    const auto never = box->run([name](inside& in, window w) {
+      const std::int64_t file = in.open(name.at);
+      for (;;) in.pread(file, w, 0);
+    });
+    EXPECT_EQ(never.end().why, reason::out_of_time) << never.why();
+    EXPECT_LT(box->usage().calls, 1000U) << "it was the broker's time";
+  }
+}
+
 TEST_F(sandbox_test, limits_the_room_that_files_take) {
   sandbox box(writes().disk(1U << 20U));
   const text name = path("new");
@@ -529,6 +582,189 @@ std::string word_of(const std::string& file, const std::string& before) {
   while (in >> word)
     if (word == before && in >> word) return word;
   return {};
+}
+
+/// Executes `body` in a child, which has no other threads, and returns its status.
+int status_in_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// A root inside whose system has no user name spaces.
+TEST_F(sandbox_test, has_no_capabilities_without_name_spaces) {
+  const int status = status_in_child([] {
+    std::array<sock_filter, 4> code{{{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                                     {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_unshare},
+                                     {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS},
+                                     {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}}};
+    const sock_fprog program{code.size(), code.data()};
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return 1;
+    muster::zygote early;
+    sandbox box{policy()}, by_zygote(early, policy());
+    for (const sandbox* one : {&box, &by_zygote}) {
+      bool told = false;
+      for (const std::string& layer : one->missing_layers()) told |= layer.starts_with("name spaces: ");
+      if (!told) return 2;
+      const std::string inside = "/proc/" + std::to_string(one->process()) + "/status";
+      for (const char* which : {"CapInh:", "CapPrm:", "CapEff:", "CapAmb:"})
+        if (word_of(inside, which) != "0000000000000000") return 3;
+      if (word_of("/proc/self/status", "CapEff:") != "0000000000000000" &&
+          word_of(inside, "CapBnd:") != "0000000000000000")
+        return 4;
+    }
+    return 0;
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(sandbox_test, has_no_capabilities) {
+  muster::zygote early;
+  for (const bool name_spaces : {true, false})
+    for (const bool by_zygote : {true, false}) {
+      std::optional<sandbox> box;
+      if (by_zygote) box.emplace(early, policy(), sandbox_options{.name_spaces = name_spaces});
+      else box.emplace(policy(), sandbox_options{.name_spaces = name_spaces});
+      const std::string status = "/proc/" + std::to_string(box->process()) + "/status";
+      for (const char* which : {"CapInh:", "CapPrm:", "CapEff:", "CapAmb:"})
+        EXPECT_EQ(word_of(status, which), "0000000000000000") << which;
+      if (word_of("/proc/self/status", "CapEff:") != "0000000000000000") {
+        EXPECT_EQ(word_of(status, "CapBnd:"), "0000000000000000");
+      }
+      EXPECT_EQ(word_of(status, "NoNewPrivs:"), "1");
+      for (const std::string& layer : box->missing_layers())
+        EXPECT_EQ(layer.find("capabilities"), std::string::npos) << layer;
+    }
+}
+
+TEST_F(sandbox_test, has_no_higher_priority_than_its_maker) {
+  for (const int how : {SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_RR})
+    for (const bool by_zygote : {false, true}) {
+      const int found = status_in_child([&] {
+        const sched_param priority{how == SCHED_RR ? 1 : 0};
+        if (::sched_setscheduler(0, how, &priority) != 0) return 100;  // a privilege
+        if (::setpriority(PRIO_PROCESS, 0, 7) != 0) return 101;
+        std::optional<muster::zygote> early;
+        if (by_zygote) early.emplace();
+        std::optional<sandbox> box;
+        if (by_zygote) box.emplace(*early, policy());
+        else box.emplace(policy());
+        rlimit nice{1, 1}, real_time{1, 1};
+        ::prlimit(box->process(), RLIMIT_NICE, nullptr, &nice);
+        ::prlimit(box->process(), RLIMIT_RTPRIO, nullptr, &real_time);
+        if (nice.rlim_max != 0 || real_time.rlim_max != 0) return 102;
+        if (::getpriority(PRIO_PROCESS, static_cast<id_t>(box->process())) != 7) return 103;
+        return ::sched_getscheduler(box->process());
+      });
+      if (found == 100) continue;
+      EXPECT_EQ(found, how == SCHED_RR ? SCHED_OTHER : how);
+    }
+}
+
+/// Each is made as an attacker would make it, with arguments that the kernel takes outside.
+TEST_F(sandbox_test, refuses_calls_that_would_lead_out_of_it) {
+  sandbox box(reads().memory(64U << 20U, true));
+  const auto error = [&](long number, std::array<long, 6> a) {
+    return box
+        .run([number, a](inside&) { return ::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]) == -1 ? errno : 0; })
+        .value();
+  };
+  constexpr long io_uring_setup = 425, io_uring_enter = 426, io_uring_register = 427, pidfd_open = 434, clone3 = 435,
+                 pidfd_getfd = 438, process_madvise = 440, sched_setattr = 314;
+  alignas(8) static std::array<std::uint64_t, 32> room{};
+  const auto at = static_cast<long>(reinterpret_cast<std::uintptr_t>(room.data()));
+  const long self = box.process(), outside = ::getpid();
+  EXPECT_EQ(error(io_uring_setup, {4, at}), EPERM);
+  EXPECT_EQ(error(io_uring_enter, {3, 1, 1, 1}), EPERM);
+  EXPECT_EQ(error(io_uring_register, {-1, 0, at, 1}), EPERM);
+  EXPECT_EQ(error(SYS_userfaultfd, {O_CLOEXEC | 1}), EPERM) << "of user mode only";
+  for (const long whom : {self, outside, 0L}) {
+    EXPECT_EQ(error(SYS_ptrace, {PTRACE_ATTACH, whom}), EPERM);
+    EXPECT_EQ(error(SYS_ptrace, {PTRACE_SEIZE, whom}), EPERM);
+    EXPECT_EQ(error(SYS_process_vm_readv, {whom, at, 1, at, 1, 0}), EPERM);
+    EXPECT_EQ(error(SYS_process_vm_writev, {whom, at, 1, at, 1, 0}), EPERM);
+    EXPECT_EQ(error(pidfd_open, {whom}), EPERM);
+    EXPECT_EQ(error(process_madvise, {whom, at, 1, MADV_COLD, 0}), EPERM);
+    EXPECT_EQ(error(SYS_sched_setscheduler, {whom, SCHED_BATCH, at}), EPERM);
+    EXPECT_EQ(error(sched_setattr, {whom, at, 0}), EPERM);
+    EXPECT_EQ(error(SYS_setpriority, {PRIO_PROCESS, whom, 1}), EPERM);
+    EXPECT_EQ(error(SYS_ioprio_set, {1, whom, 3 << 13}), EPERM);
+    EXPECT_EQ(error(SYS_kcmp, {whom, outside, 0, 0, 0}), EPERM);
+  }
+  EXPECT_EQ(error(SYS_ptrace, {PTRACE_TRACEME}), EPERM);
+  EXPECT_EQ(error(SYS_prlimit64, {0, RLIMIT_NICE, at, 0}), EPERM);
+  EXPECT_EQ(error(SYS_setrlimit, {RLIMIT_NICE, at}), EPERM);
+  EXPECT_EQ(error(SYS_memfd_create, {at, 0}), EPERM);
+  EXPECT_EQ(error(SYS_memfd_create, {at, 0x10}), EPERM) << "that can be executed";
+  EXPECT_EQ(error(SYS_execveat, {0, at, 0, 0, AT_EMPTY_PATH}), EPERM);
+  EXPECT_EQ(error(pidfd_getfd, {3, 0, 0}), EPERM);
+  room[0] = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
+  EXPECT_EQ(error(clone3, {at, 88}), ENOSYS) << "the C library then takes clone";
+  room[0] = CLONE_NEWUSER;
+  EXPECT_EQ(error(clone3, {at, 88}), ENOSYS);
+  for (const long flags : {0L, long{CLONE_VM | CLONE_VFORK}, long{CLONE_NEWUSER}, long{CLONE_PARENT}})
+    EXPECT_EQ(error(SYS_clone, {flags | SIGCHLD}), EPERM);
+  EXPECT_EQ(error(SYS_unshare, {CLONE_NEWUSER}), EPERM);
+  EXPECT_EQ(error(SYS_setns, {3, 0}), EPERM);
+  EXPECT_EQ(error(SYS_bpf, {0, at, 64}), EPERM);
+  EXPECT_EQ(error(SYS_perf_event_open, {at, 0, -1, -1, 0}), EPERM);
+  EXPECT_EQ(error(SYS_seccomp, {SECCOMP_SET_MODE_FILTER, 0, at}), EPERM);
+  EXPECT_EQ(error(SYS_mlock, {at, 4096}), EPERM);
+  EXPECT_EQ(error(SYS_mlockall, {1}), EPERM);
+  EXPECT_EQ(error(SYS_mmap, {0, 1 << 21, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0}), EPERM);
+  EXPECT_EQ(error(SYS_mmap, {0, 1 << 21, PROT_READ, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0}), EPERM);
+  EXPECT_EQ(error(SYS_mmap, {0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0}), EPERM);
+  EXPECT_EQ(box.end().why, reason::running) << box.end().text();
+}
+
+// Another program, which knows nothing of sandboxes: this one, before main(). It waits for the lock of a file, and its
+// handler of SIGUSR1 uses thread-local data.
+thread_local std::atomic<int> handlers_data{0};
+std::atomic<int> right_data{0}, wrong_data{0};
+
+/// Returns 0 if each handler found the program's data, 1 if one did not, 2 if a call has failed, and 3 if no handler
+/// was executed.
+int handle_signals(const char* locked, const char* ready) {
+  handlers_data = 4711;
+  struct sigaction how{};
+  how.sa_handler = [](int) { ++(handlers_data == 4711 ? right_data : wrong_data); };
+  if (::sigaction(SIGUSR1, &how, nullptr) != 0) return 2;
+  const int file = ::open(locked, O_RDWR);
+  if (file < 0 || ::open(ready, O_WRONLY | O_CREAT, 0644) < 0) return 2;
+  if (::flock(file, LOCK_EX) != 0) return 2;
+  return wrong_data != 0 ? 1 : right_data == 0 ? 3 : 0;
+}
+
+[[maybe_unused]] const bool is_another_program = [] {
+  const char *const locked = std::getenv("MUSTER_TEST_LOCKED"), *const ready = std::getenv("MUSTER_TEST_READY");
+  if (locked != nullptr && ready != nullptr) ::_exit(handle_signals(locked, ready));
+  return false;
+}();
+
+/// While the program waits in a call, the thread has the library's thread-local data. No handler of the program's sees
+/// it.
+TEST_F(sandbox_test, executes_a_programs_handlers_with_its_own_data) {
+  const std::string name = root_ / "locked", ready = root_ / "ready";
+  std::ofstream(name) << "x";
+  const int file = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(file, LOCK_EX), 0);
+  policy rules = policy().write(root_.string()).memory(256U << 20U, true);
+  const std::string own = fs::read_symlink("/proc/self/exe");
+  for (const char* where : {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", own.c_str()})
+    if (fs::exists(where)) rules.read(where);
+  sandbox box(rules, muster::sandbox_program{own, {own}, {"MUSTER_TEST_LOCKED=" + name, "MUSTER_TEST_READY=" + ready}});
+  while (!fs::exists(ready) && box.end().why == reason::running) std::this_thread::yield();
+  for (int i = 0; i < 100 && box.end().why == reason::running; ++i) {
+    ::kill(box.process(), SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ::close(file);
+  const sandbox_end how = box.wait();
+  EXPECT_EQ(how.why, reason::exited) << how.text();
+  EXPECT_EQ(how.code, 0) << "1: it has found other data; 2: a call has failed; 3: it was not executed";
 }
 
 TEST_F(sandbox_test, is_the_systems_first_choice_to_kill) {

@@ -130,10 +130,26 @@ TEST_F(wall_test, refuses_memory_that_can_be_executed) {
   EXPECT_EQ(outcome_of(wall::pure(), SYS_mmap, {0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1}), refused);
 }
 
-TEST_F(wall_test, lets_no_memory_failures_be_made) {
+TEST_F(wall_test, refuses_memory_that_no_limit_counts) {
+  const wall with_memory = wall::pure().with_memory(true);
+  const auto outcome = [&](long flags) { return outcome_of(with_memory, SYS_mmap, {0, 4096, PROT_READ, flags, -1}); };
+  // Every kind of mapping, every flag alone.
+  for (long kind = 0; kind < 16; ++kind)
+    EXPECT_EQ(outcome(kind | MAP_ANONYMOUS), kind == MAP_PRIVATE ? passes : refused) << kind;
+  const long no_more = MAP_GROWSDOWN | MAP_HUGETLB | MAP_LOCKED;
+  for (long flag = 16; flag < 1L << 32; flag *= 2) {
+    if (flag == MAP_ANONYMOUS || flag == MAP_FIXED) continue;  // page 0 may not be mapped
+    EXPECT_EQ(outcome(MAP_PRIVATE | MAP_ANONYMOUS | flag), (flag & no_more) != 0 ? refused : passes) << flag;
+  }
+  for (const long call : {long{SYS_mlock}, long{SYS_mlock2}, long{SYS_mlockall}, long{SYS_mremap},
+                          long{SYS_memfd_create}, long{SYS_remap_file_pages}, long{SYS_shmget}, long{SYS_mbind}})
+    EXPECT_EQ(outcome_of(with_memory, call, {0, 4096}), refused) << call;
+}
+
+TEST_F(wall_test, lets_no_memory_failures_be_made_and_no_pages_be_merged) {
   const wall with_memory = wall::pure().with_memory();
   for (long advice = 0; advice < 110; ++advice) {
-    const bool may = advice < 100 || advice == 102 || advice == 103;
+    const bool may = (advice < 100 && advice != MADV_MERGEABLE) || advice == 102 || advice == 103;
     EXPECT_EQ(outcome_of(with_memory, SYS_madvise, {0, 0, advice}), may ? passes : refused) << advice;
   }
 }

@@ -21,7 +21,7 @@
 // Cost       a process, two mostly sleeping threads, and the touched pages of windows.
 // Errors     the constructor throws std::invalid_argument for wrong options, and std::system_error, which names the
 //            cause, if the kernel lacks something that the wall needs. missing_layers() names the additional
-//            layers of protection (Landlock, namespaces) that the kernel lacks.
+//            layers of protection (Landlock, namespaces, capabilities given up) that the kernel lacks.
 // Source     ours; calls travel as in Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017.
 #pragma once
 
@@ -824,7 +824,7 @@ inline sandbox_end sandbox::stop() {
 }
 
 inline std::vector<std::string> sandbox::missing_layers() const {
-  constexpr std::array<const char*, detail::layers> names{"Landlock", "name spaces"};
+  constexpr std::array<const char*, detail::layers> names{"Landlock", "name spaces", "capabilities"};
   std::vector<std::string> all;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (const int error = layer_errors_[i]; error != 0)

@@ -39,7 +39,7 @@ struct arena_head {
   alignas(line_size) sync::atomic<std::uint32_t> stage{0};
   sync::atomic<std::int32_t> error{0};  // after failure, with the step
   sync::atomic<std::uint32_t> step{0};
-  std::array<sync::atomic<std::int32_t>, 2> layer_errors{};  // of the second lines (launch.hpp); 0: present
+  std::array<sync::atomic<std::int32_t>, 3> layer_errors{};  // of the second lines (launch.hpp); 0: present
 };
 
 /// One job at a time: its number, its function, its result. Made of atomic words, because the outside reads them while

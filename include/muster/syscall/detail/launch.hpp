@@ -6,7 +6,8 @@
 // Before the wall, in this order: the process is set to die with its parent; signal handlers, special priority and
 // memory shared by the program with others are removed; everything that needs memory is created; memory, processor time
 // and all other kernel resources are limited; all files are closed; Landlock forbids all files, and new name spaces
-// contain no network and no System V IPC, where the kernel supports these. Then the wall is raised.
+// contain no network and no System V IPC, where the kernel supports these; all capabilities are given up. Then the wall
+// is raised.
 // Layers     the wall is mandatory: without it there is no sandbox. The others are second lines; arena_head tells the
 //            outside which of them exist.
 // Jobs       run on fibers, so they overlap while they wait.
@@ -24,11 +25,12 @@
 #include <muster/syscall/detail/wall.hpp>           // wall
 #include <muster/syscall/inside.hpp>                // inside
 
-#include <linux/landlock.h>  // landlock_ruleset_attr
-#include <sched.h>           // unshare
-#include <sys/prctl.h>       // prctl
-#include <sys/resource.h>    // setrlimit
-#include <sys/syscall.h>     // SYS_close_range
+#include <linux/capability.h>  // __user_cap_header_struct
+#include <linux/landlock.h>    // landlock_ruleset_attr
+#include <sched.h>             // unshare
+#include <sys/prctl.h>         // prctl
+#include <sys/resource.h>      // setrlimit
+#include <sys/syscall.h>       // SYS_close_range
 
 #include <algorithm>  // std::min
 #include <array>      // the result of a job
@@ -67,8 +69,8 @@ inline const char* what_failed(launch_step step) noexcept {
 }
 
 /// A second line behind the wall; its error is stored if it is missing.
-enum class layer : std::uint32_t { landlock, name_spaces };
-inline constexpr std::uint32_t layers = 2;
+enum class layer : std::uint32_t { landlock, name_spaces, capabilities };
+inline constexpr std::uint32_t layers = 3;
 
 /// The description of an inside. Trivially copyable: it may travel to the process that creates it.
 struct launch_plan {
@@ -123,8 +125,11 @@ class launch {
     sigset_t none;
     ::sigemptyset(&none);
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
-    const sched_param usual{};
-    ::sched_setscheduler(0, SCHED_OTHER, &usual);
+    // A real-time policy is given up. One below the usual is kept: the inside does not get more than its maker has.
+    if (const int now = ::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK; now != SCHED_BATCH && now != SCHED_IDLE) {
+      const sched_param usual{};
+      ::sched_setscheduler(0, SCHED_OTHER, &usual);
+    }
     // The wall would trap the system calls of these lookups.
     try {
       throw 0;
@@ -149,6 +154,14 @@ class launch {
     for (const stack_memory& one : taken) stack_pool::shared().give_back(one);
   }
 
+  /// Forbids the calling process and its future children to get capabilities that they do not have, which only the
+  /// execution of a program could give, if the process may do this: otherwise it has none. After enter_name_spaces(),
+  /// which allows them all.
+  static void forbid_capabilities() noexcept {
+    int is_allowed = 0;
+    for (unsigned long one = 0; (is_allowed = ::prctl(PR_CAPBSET_READ, one, 0, 0, 0)) >= 0; ++one)
+      if (is_allowed == 1) ::prctl(PR_CAPBSET_DROP, one, 0, 0, 0);
+  }
   /// Hides the network and System V IPC from the calling process and its future children. Returns 0 or an error number.
   static int enter_name_spaces() noexcept {
     return ::unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0 ? 0 : errno;
@@ -208,6 +221,17 @@ class launch {
     note(layer::landlock, allow_no_file());
     if (plan_.name_spaces)
       note(layer::name_spaces, plan_.name_spaces_error >= 0 ? plan_.name_spaces_error : enter_name_spaces());
+    note(layer::capabilities, give_up_capabilities());
+  }
+
+  /// All of them: in a user name space of its own they would be worth little, without one much. Returns 0 or an error
+  /// number. No call that needs one passes the wall; this is a second line.
+  static int give_up_capabilities() noexcept {
+    forbid_capabilities();
+    ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    const std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+    return ::syscall(SYS_capset, &header, none.data()) == 0 ? 0 : errno;
   }
 
   /// `error` is 0 or an error number.
@@ -224,7 +248,8 @@ class launch {
     };
     const sizes now = sizes_now();
     // The stack of the program's first thread, unused here, could otherwise grow.
-    for (const int what : {RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_STACK})
+    for (const int what : {RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_STACK,
+                           RLIMIT_NICE, RLIMIT_RTPRIO})
       limit(what, 0);
     if (plan_.seconds != 0) limit(RLIMIT_CPU, plan_.seconds);
     // Limit the address space too: memory that is no longer writable does not count as data, but still exists.
@@ -289,7 +314,7 @@ class launch {
     allowed.with(SYS_tgkill, {{0, ~std::uint32_t{0}, {static_cast<std::uint32_t>(::getpid())}}});
     code_ = allowed.compiled(wall::refusal::trap);
     thread_pointer::prepare();
-    if (!trap::listen()) fail(launch_step::handler, errno);
+    if (!trap::listen(program_ != nullptr)) fail(launch_step::handler, errno);
     be_killed_first();
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     join_heavy_fences(futex_scope::process);  // for the jobs; if it is missing, it was missing in the parent

@@ -83,7 +83,9 @@ class nursery {
         program_(static_cast<int>(::syscall(SYS_pidfd_open, program, 0))),
         most_spares_(spares),
         settled_(launch::settle() == 0),
-        name_spaces_error_(launch::enter_name_spaces()) {}
+        name_spaces_error_(launch::enter_name_spaces()) {
+    launch::forbid_capabilities();
+  }
 
   static void keep_only(int file) noexcept {
     ::dup3(file, kept, O_CLOEXEC);

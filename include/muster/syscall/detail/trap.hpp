@@ -6,6 +6,9 @@
 //
 // Stack      the handler runs on the caller's stack, so a fiber may wait in it while others run and are trapped in
 //            turn. It blocks no signal, allocates nothing and takes no lock.
+// Signals    of another program wait until the call has ended: the handler has changed the thread pointer, and the
+//            program's own handlers would find this program's thread-local data. A fault in the handler, by a bad
+//            address that the program has given, ends the process.
 // Fixed      the handler is set before the wall is raised; calls that would replace it are trapped.
 // Answered   here: process and user ids, limits, the working directory, the flags of open files.
 // Refused    processes, threads, sockets other than TCP on this machine, and other calls: EPERM, and the broker is
@@ -68,12 +71,18 @@ class trap {
   trap(const trap&) = delete;
   trap& operator=(const trap&) = delete;
 
-  /// Installs the handler for the whole process. Returns false if the system rejects it.
-  static bool listen() noexcept {
+  /// Installs the handler for the whole process, for another program if one is to run in it. Returns false if the
+  /// system rejects it.
+  static bool listen(bool another_program) noexcept {
     struct sigaction how{};
     how.sa_sigaction = &on_signal;
     how.sa_flags = SA_SIGINFO | SA_NODEFER;
     ::sigemptyset(&how.sa_mask);
+    if (another_program) {
+      // There are no fibers, to which the mask would apply too. The handler's own calls may be trapped.
+      ::sigfillset(&how.sa_mask);
+      ::sigdelset(&how.sa_mask, SIGSYS);
+    }
     return ::sigaction(SIGSYS, &how, nullptr) == 0;
   }
 

@@ -120,10 +120,14 @@ inline wall& wall::with_memory(bool executable) {
   const check allowed{2, executable ? 0U : std::uint32_t{PROT_EXEC}, {0}};
   // Not mremap: it could show more of a previously mapped file.
   with(SYS_brk).with(SYS_munmap);
-  // Not 100 and 101, the tests of memory failures: with privileges they take pages away from all processes.
-  with(SYS_madvise, {{2, all, {{0, 99}, {102, 103}}}});
-  // No file, nothing shared, and no stack that grows: the limit of data does not count these.
-  with(SYS_mmap, {allowed, {3, MAP_ANONYMOUS | MAP_SHARED | MAP_GROWSDOWN, {MAP_ANONYMOUS}}});
+  // Not 100 and 101, the tests of memory failures: with privileges they take pages away from all processes. Not
+  // MADV_MERGEABLE: pages merged with those of other processes reveal their contents, and the kernel's work is not
+  // counted.
+  with(SYS_madvise, {{2, all, {{0, MADV_MERGEABLE - 1}, {MADV_MERGEABLE + 1, 99}, {102, 103}}}});
+  // No file, nothing shared, and no stack that grows: the limit of data does not count these. No pages of a pool that
+  // the whole machine shares, and none that the machine could not use otherwise.
+  constexpr std::uint32_t kind = MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_HUGETLB | MAP_LOCKED;
+  with(SYS_mmap, {allowed, {3, kind, {MAP_PRIVATE | MAP_ANONYMOUS}}});
   return with(SYS_mprotect, {allowed});
 }
 
