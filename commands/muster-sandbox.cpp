@@ -51,6 +51,38 @@ policy read_policy(const std::string& file) {
   return policy::parse(text, file);
 }
 
+/// Passed on without being named. HOME, besides, is "/": the program need not know the user's.
+bool is_harmless(std::string_view name) {
+  return name == "PATH" || name == "LANG" || name == "TERM" || name.starts_with("LC_");
+}
+
+/// The environment of the program: the harmless variables of this one, and named ones. A later NAME or NAME=VALUE
+/// replaces an earlier one.
+std::vector<std::string> environment_of(const std::vector<std::string>& named) {
+  std::map<std::string, std::string> all{{"HOME", "/"}};
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view variable(*one);
+    const std::size_t end = variable.find('=');
+    if (end != variable.npos && is_harmless(variable.substr(0, end)))
+      all[std::string(variable.substr(0, end))] = variable.substr(end + 1);
+  }
+  for (const std::string& one : named) {
+    const std::size_t end = one.find('=');
+    if (one.empty() || end == 0 || one[0] == '-')
+      throw std::runtime_error("--env '" + one + "' has no name; write --env NAME, or --env NAME=VALUE");
+    if (end != one.npos) {
+      all[one.substr(0, end)] = one.substr(end + 1);
+    } else if (const char* const value = std::getenv(one.c_str()); value != nullptr) {
+      all[one] = value;
+    } else {
+      all.erase(one);
+    }
+  }
+  std::vector<std::string> made;
+  for (const auto& [name, value] : all) made.push_back(name + '=' + value);
+  return made;
+}
+
 /// Where the shell would find it.
 std::string found(const std::string& program) {
   if (program.find('/') != program.npos) return fs::absolute(program).string();
@@ -111,7 +143,8 @@ class refusals {
 
 struct arguments {
   std::string policy, log;
-  bool learns = false;
+  bool learns = false, is_quiet = false;
+  std::vector<std::string> environment;
   std::vector<std::string> program;
 };
 
@@ -131,8 +164,11 @@ int run(const arguments& given) {
   const std::string path = fs::canonical(program.path).string();
   program.arguments = given.program;
   program.directory = fs::current_path().string();
-  for (char** one = environ; *one != nullptr; ++one) program.environment.emplace_back(*one);
+  program.environment = environment_of(given.environment);
   muster::sandbox box(std::move(rules), std::move(program), std::move(options));
+  if (!given.is_quiet)
+    for (const std::string& layer : box.missing_layers())
+      std::fprintf(stderr, "muster-sandbox: without a second line of defence (%s)\n", layer.c_str());
   const sandbox_end how = box.wait();
   box.stop();
   told.tell();
@@ -163,7 +199,8 @@ void explain(const policy& rules) {
   if (rules.disk()) std::printf("Its files can take %zu bytes on disk.\n", *rules.disk());
   std::printf("It can have %u files open at once.\n", rules.files());
   if (rules.time())
-    std::printf("It is ended after %u seconds of processor time, of its own or of its broker.\n", *rules.time());
+    std::printf("It is ended after %u seconds of processor time, of its own and of its broker together.\n",
+                *rules.time());
   std::printf("A call that is not allowed %s.\n",
               rules.on_refusal() == policy::refusal::kill ? "ends it" : "fails with EPERM");
 }
@@ -179,6 +216,12 @@ int main(int argc, char** argv) try {
                       "a file of rules; without it: read /usr, write /dev/null, and 1 GiB of memory");
   running->add_flag("--learn", given.learns, "print the rules that would have allowed the refused calls");
   running->add_option("--log", given.log, "a file to which refusals are written as they happen");
+  running
+      ->add_option("--env", given.environment,
+                   "a variable of the environment for the program, NAME or NAME=VALUE; may be repeated. Without it: "
+                   "PATH, LANG, LC_* and TERM, and HOME=/")
+      ->allow_extra_args(false);
+  running->add_flag("--quiet", given.is_quiet, "do not print which second lines of defence are missing");
   running->add_option("PROGRAM", given.program, "and its arguments")->required();
   CLI::App* const checking = app.add_subcommand("check", "check a policy for mistakes");
   checking->add_option("FILE", given.policy, "of rules")->required();
