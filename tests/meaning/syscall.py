@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of sandboxes: see mutants.py."""
 
-BROKER, POLICY = "muster/syscall/broker.hpp", "muster/syscall/policy.hpp"
-CALLS, DATA, DECODE, HANDLES, LAUNCH, NURSERY = (f"muster/syscall/detail/{name}.hpp" for name in (
-    "allowed_calls", "client_data", "decode", "handle_table", "launch", "nursery"))
+BROKER, POLICY, SANDBOX = (f"muster/syscall/{name}.hpp" for name in ("broker", "policy", "sandbox"))
+CALLS, DATA, DECODE, DISK, DOORBELL, HANDLES, LAUNCH, NURSERY, TRAP = (f"muster/syscall/detail/{name}.hpp" for name in (
+    "allowed_calls", "client_data", "decode", "disk_room", "doorbell", "handle_table", "launch", "nursery", "trap"))
 
 # A broker that could read a request again: where the cells are.
 CELLS = ("  const bool kills_;\n", "  const arena_plan::cell* const again_;\n  const bool kills_;\n")
@@ -70,6 +70,33 @@ MUTANTS = (
     ("syscall-broker-counts-no-refusals", BROKER,
      "      counters::add(own.refusals, 1);\n", "      counters::add(own.refusals, 0);\n",
      "unit/broker", "*refuses_other_paths"),
+
+    # Limits.
+    ("syscall-disk-lengths-do-not-count", DISK,
+     "    take(longer);\n", "", "unit/broker", "*blocks_are_counted_late"),
+    ("syscall-disk-holes-do-not-count", DISK,
+     "const std::uint64_t in_holes = space_of(before) < length_of(before) ? done - beyond : 0;",
+     "const std::uint64_t in_holes = 0;", "unit/broker", "*blocks_are_counted_late"),
+    ("syscall-disk-holes-are-paid-once-for-all", DISK,
+     "    paid_ -= from_paid;\n", "", "unit/broker", "*blocks_are_counted_late"),
+    ("syscall-calls-a-length-beyond-the-room", CALLS,
+     "if (!left.set_length(before, static_cast<std::uint64_t>(length))) return -EDQUOT;", "",
+     "unit/broker", "*limits_the_length_of_files"),
+    ("syscall-doorbell-wakes-all", DOORBELL,
+     "ring_one() noexcept { ring_for(1); }", "ring_one() noexcept { ring_for(INT_MAX); }",
+     "unit/broker", "*an_event_that_needs_one"),
+    ("syscall-doorbell-wakes-no-next", DOORBELL,
+     "if (asleep.load(std::memory_order_relaxed) != 0) wake(1);", "", "unit/broker", "*an_event_that_needs_one"),
+    ("syscall-sandbox-the-brokers-time-is-free", SANDBOX,
+     "return broker_->processor_time() + ", "return ", "unit/sandbox", "*time_of_both_sides"),
+    ("syscall-launch-keeps-capabilities", LAUNCH,
+     "    note(layer::capabilities, give_up_capabilities());\n", "", "unit/sandbox", "*has_no_capabilities*"),
+    ("syscall-launch-raises-the-idle", LAUNCH,
+     "now != SCHED_BATCH && now != SCHED_IDLE", "now != SCHED_BATCH", "unit/sandbox", "*priority_than_its_maker"),
+    ("syscall-trap-handlers-of-the-program", TRAP,
+     "if (another_program) {", "if (!another_program) {", "unit/sandbox", "*handlers_with_its_own_data"),
+    ("syscall-policy-shows-directions", POLICY,
+     "ends_a_line || directs ? 0", "ends_a_line ? 0", "unit/policy", "*as_numbers"),
 
     # Processes that a zygote has prepared.
     ("syscall-nursery-gives-a-spare-of-another-kind", NURSERY,
