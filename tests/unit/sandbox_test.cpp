@@ -545,9 +545,9 @@ TEST_F(sandbox_test, limits_the_processor_time_of_both_sides) {
 TEST_F(sandbox_test, limits_the_processor_time_of_a_broker_without_requests) {
   muster::zygote early;
   for (const bool by_zygote : {false, true}) {
-    const sandbox_options options{.jobs = 1, .calls = 1, .window_bytes = std::size_t{256} << 20U};
+    const sandbox_options options{.jobs = 1, .calls = 1, .window_bytes = std::size_t{64} << 20U};
     std::ofstream(root_ / "large").close();
-    fs::resize_file(root_ / "large", std::uintmax_t{256} << 20U);
+    fs::resize_file(root_ / "large", std::uintmax_t{64} << 20U);
     std::optional<sandbox> box;
     if (by_zygote) box.emplace(early, reads().time(1), options);
     else box.emplace(reads().time(1), options);
