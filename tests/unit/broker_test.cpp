@@ -56,7 +56,17 @@ class broker_test : public ::testing::Test {
       std::ofstream(root_ / name / "file") << name << ": some text";
     }
   }
-  ~broker_test() override { fs::remove_all(root_); }
+  ~broker_test() override {
+    give_permissions(root_);
+    fs::remove_all(root_);
+  }
+  /// A client may have made a directory without.
+  static void give_permissions(const fs::path& directory) {
+    std::error_code error;
+    fs::permissions(directory, fs::perms::owner_all, error);
+    for (const auto& one : fs::directory_iterator(directory, error))
+      if (one.symlink_status(error).type() == fs::file_type::directory) give_permissions(one.path());
+  }
 
   std::string path(const std::string& rest) const { return (root_ / rest).string(); }
   policy reads() const { return policy().read(path("may")); }
