@@ -6,8 +6,11 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers coverage mpi docs device install sample fuzz tsan asan barrier model switches
+check_names=(format lint headers coverage mpi docs device install single sample fuzz tsan asan barrier model switches
   debug clang wheel bundle valgrind meaning random matrix)
+# The steps for which ./dev installs the packages of the group `packaging` as well.
+# shellcheck disable=SC2034  # dev reads it
+packaging_steps=()
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -20,6 +23,7 @@ describe() { # step
     mpi) echo "25 the examples with several ranks of MPI find what one thread finds" ;;
     device) echo "80 code for GPUs: compiled for sm_80 and newer, with what it needs there (nvcc)" ;;
     install) echo "40 install, then use by find_package, FetchContent and pkg-config" ;;
+    single) echo "100 single header files: alone, together, and under the unit tests, by both compilers" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
     model) echo "1400 every execution of small programs, under the memory model of C++" ;;
     fuzz) echo "220 what hostile sandboxes write, under libFuzzer (MUSTER_FUZZ_SECONDS, 60 for each target)" ;;
@@ -285,6 +289,7 @@ step_bundle() {
 }
 
 step_install() { tools/install-test build/install-test; }
+step_single() { tools/package-test single build/check/single; }
 
 check_steps() { # [--list | steps...]
   local step text
@@ -318,6 +323,13 @@ check_steps() { # [--list | steps...]
     ) </dev/null >"$log" 2>&1
     status=$?
     set -e
+    # A step that finds a tool missing says so, and ends with 77.
+    if ((status == 77)); then
+      say "$(grep '^SKIPPED' "$log" | tail -n 1)"
+      summary+=("$(printf '%-8s SKIPPED' "$step")")
+      status=0
+      continue
+    fi
     if ((status != 0)); then
       tail -n "${CHECK_LOG_LINES:-100}" "$log" >&2
       summary+=("$(printf '%-8s FAILED %4d s   %s' "$step" $((SECONDS - began)) "$log")")

@@ -8,6 +8,10 @@
 // choices cannot be linked by mistake. No choice and no flag changes the layout of a public type.
 #pragma once
 
+#if defined(MUSTER_SINGLE)
+#error "a header <muster/...> comes after a muster-*.hpp: include either the single files or those"
+#endif
+
 #include <cstdio>   // the message of a failed check
 #include <cstdlib>  // std::abort
 
