@@ -27,6 +27,7 @@ write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/muster-config-version.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES "${PROJECT_BINARY_DIR}/muster-config.cmake" "${PROJECT_BINARY_DIR}/muster-config-version.cmake"
         DESTINATION "${muster_package_dir}")
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 # pkg-config. LIBDIR may be several directories deep (lib/x86_64-linux-gnu), so the way back is computed.
 set(muster_pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
