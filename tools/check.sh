@@ -6,11 +6,11 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers coverage mpi docs device install vcpkg meson conan single sample fuzz tsan asan barrier model
-  switches debug clang wheel bundle valgrind meaning random matrix)
+check_names=(format lint headers coverage mpi docs device install vcpkg meson conan debian single sample fuzz tsan asan barrier
+  model switches debug clang wheel bundle valgrind meaning random matrix)
 # The steps for which ./dev installs the packages of the group `packaging` as well.
 # shellcheck disable=SC2034  # dev reads it
-packaging_steps=(vcpkg meson conan)
+packaging_steps=(vcpkg meson conan debian)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -26,6 +26,7 @@ describe() { # step
     vcpkg) echo "20 the port of vcpkg, executed by CMake with stand-ins for the functions of vcpkg, then used" ;;
     meson) echo "25 a subproject of Meson by a wrap file; installed by Meson, then used" ;;
     conan) echo "45 the recipe of Conan (from PyPI), from this checkout and from an archive, then used" ;;
+    debian) echo "60 the Debian packages, built, looked at by lintian, unpacked, then used" ;;
     single) echo "100 single header files: alone, together, and under the unit tests, by both compilers" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
     model) echo "1400 every execution of small programs, under the memory model of C++" ;;
@@ -295,6 +296,7 @@ step_install() { tools/install-test build/install-test; }
 step_vcpkg() { tools/package-test vcpkg build/check/vcpkg; }
 step_meson() { tools/package-test meson build/check/meson; }
 step_conan() { tools/package-test conan build/check/conan; }
+step_debian() { tools/package-test debian build/check/debian; }
 step_single() { tools/package-test single build/check/single; }
 
 check_steps() { # [--list | steps...]
