@@ -6,11 +6,11 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers coverage mpi docs device install vcpkg meson conan debian single sample fuzz tsan asan barrier
-  model switches debug clang wheel bundle valgrind meaning random matrix)
+check_names=(format lint headers coverage docs device install vcpkg meson conan bare debian compilers single sample fuzz tsan
+  asan barrier model switches debug clang wheel bundle valgrind meaning random matrix)
 # The steps for which ./dev installs the packages of the group `packaging` as well.
 # shellcheck disable=SC2034  # dev reads it
-packaging_steps=(vcpkg meson conan debian)
+packaging_steps=(vcpkg meson conan debian compilers)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -27,6 +27,8 @@ describe() { # step
     meson) echo "25 a subproject of Meson by a wrap file; installed by Meson, then used" ;;
     conan) echo "45 the recipe of Conan (from PyPI), from this checkout and from an archive, then used" ;;
     debian) echo "60 the Debian packages, built, looked at by lintian, unpacked, then used" ;;
+    bare) echo "60 the queues without exceptions and type information, by both compilers" ;;
+    compilers) echo "120 all parts by every compiler that is here, from g++ 12 and clang 16 on, without a warning" ;;
     single) echo "100 single header files: alone, together, and under the unit tests, by both compilers" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
     model) echo "1400 every execution of small programs, under the memory model of C++" ;;
@@ -297,15 +299,62 @@ step_vcpkg() { tools/package-test vcpkg build/check/vcpkg; }
 step_meson() { tools/package-test meson build/check/meson; }
 step_conan() { tools/package-test conan build/check/conan; }
 step_debian() { tools/package-test debian build/check/debian; }
+# Compiles some unit tests by itself and runs them, several at once.
+tests_by() { # directory, compiler and options in one word, tests (files without _test.cpp, in tests)...
+  local directory=$1 by=$2 test
+  mkdir -p "$directory"
+  for test in "${@:3}"; do
+    echo "$by -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -Iinclude -Itests -Itests/support" \
+      "-pthread tests/${test}_test.cpp -lgtest -lgtest_main -o $directory/${test//\//-} &&" \
+      "echo '--- $test: $by' && $directory/${test//\//-} --gtest_brief=1"
+  done | xargs -P "$(nproc)" -d '\n' -I{} bash -c '{}'
+}
+
+# The tests that need no exceptions; other parts must refuse to be compiled without.
+step_bare() {
+  local compiler part tests=(bare/queues unit/queue_misuse unit/queue_notify unit/queue_waiting unit/time_points)
+  for compiler in g++ clang++-19; do
+    tests_by "build/bare/$compiler" "$compiler -O1 -fno-exceptions -fno-rtti" "${tests[@]}" || return 1
+    for part in fiber combine fork gpu syscall; do
+      if "$compiler" -std=c++20 -fno-exceptions -fsyntax-only -Iinclude -x c++ -include "muster/$part.hpp" /dev/null \
+        >"build/bare/$compiler/refused" 2>&1; then
+        echo "$compiler compiles muster/$part.hpp without exceptions"
+        return 1
+      fi
+      grep -q 'only the queues work without exceptions' "build/bare/$compiler/refused" || return 1
+    done
+  done
+}
+
+# The files of tests/lint/instances instantiate each structure.
+step_compilers() {
+  local compiler flags missing=()
+  for compiler in g++ g++-13 g++-14 clang++-16 clang++-17 clang++-18 clang++-19; do
+    if ! command -v "$compiler" >/dev/null; then
+      missing+=("$compiler")
+      continue
+    fi
+    echo "--- $("$compiler" --version | head -n 1)"
+    flags=(-std=c++20 -O1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Woverloaded-virtual -Werror -Iinclude)
+    if [[ $compiler == g++* ]]; then flags+=(-Wuseless-cast); fi
+    printf '%s\n' tests/lint/instances/*.cpp tests/install/main.cpp |
+      xargs -P "$(nproc)" -I{} "$compiler" "${flags[@]}" -fsyntax-only {} || return 1
+    "$compiler" "${flags[@]}" -fsyntax-only -x c++ -include muster/gpu.hpp /dev/null || return 1
+    tests_by "build/compilers/$compiler" "$compiler -O2" unit/lanes unit/queue_lifetime unit/osci unit/fork_finish \
+      unit/sandbox_decode || return 1
+  done
+  if ((${#missing[@]} != 0)); then echo "not here, so not tested: ${missing[*]}"; fi
+}
+
 step_single() { tools/package-test single build/check/single; }
 
 check_steps() { # [--list | steps...]
   local step text
   if [[ ${1:-} == --list ]]; then
-    echo "step      seconds  what (about, on two cores)"
+    echo "step       seconds  what (about, on two cores)"
     for step in "${check_names[@]}"; do
       text=$(describe "$step")
-      printf '%-8s  %7d  %s\n' "$step" "${text%% *}" "${text#* }"
+      printf '%-9s  %7d  %s\n' "$step" "${text%% *}" "${text#* }"
     done
     return
   fi
@@ -334,18 +383,18 @@ check_steps() { # [--list | steps...]
     # A step that finds a tool missing says so, and ends with 77.
     if ((status == 77)); then
       say "$(grep '^SKIPPED' "$log" | tail -n 1)"
-      summary+=("$(printf '%-8s SKIPPED' "$step")")
+      summary+=("$(printf '%-9s SKIPPED' "$step")")
       status=0
       continue
     fi
     if ((status != 0)); then
       tail -n "${CHECK_LOG_LINES:-100}" "$log" >&2
-      summary+=("$(printf '%-8s FAILED %4d s   %s' "$step" $((SECONDS - began)) "$log")")
+      summary+=("$(printf '%-9s FAILED %4d s   %s' "$step" $((SECONDS - began)) "$log")")
       break
     fi
     # The last line of ctest, if the step ran tests.
     grep -E '^[0-9]+% tests passed' "$log" || true
-    summary+=("$(printf '%-8s OK     %4d s' "$step" $((SECONDS - began)))")
+    summary+=("$(printf '%-9s OK     %4d s' "$step" $((SECONDS - began)))")
   done
   say "check: summary"
   printf '  %s\n' "${summary[@]}"

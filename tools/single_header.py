@@ -20,8 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include"
 
-# The files, and the headers that a program would include instead. What a part's umbrella leaves out for the sake of
-# compile time has files of its own.
+# The files, and the headers that a program would include instead. Headers that a part's umbrella leaves out for the
+# sake of compile time have files of their own.
 FILES = {
     "muster.hpp": ("muster/muster.hpp",),
     "muster-queue.hpp": ("muster/queue.hpp",),
@@ -46,7 +46,7 @@ ONCE = re.compile(r"^\s*#\s*pragma\s+once\s*$")
 
 
 class Problem(Exception):
-    """What is wrong with the headers, for the user."""
+    """A mistake in the headers, worded for the user."""
 
 
 def text_of(header: str) -> str:
@@ -82,7 +82,7 @@ class Writer:
         self.seen = seen  # headers whose text every later line sees
 
     def section(self, header: str, above: tuple[str, ...]) -> None:
-        """The text of a header, after those that it includes."""
+        """The text of a header, after the headers that it includes."""
         if header in self.seen:
             return
         if header in above:

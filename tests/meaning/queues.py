@@ -53,7 +53,7 @@ MUTANTS = (
 
     # Several queues at once.
     ("select-starts-at-the-first", SELECT,
-     "return static_cast<std::size_t>((state_ >> 32) * queues >> 32);", "return 0 * queues;",
+     "return (state_ >> 32) * queues >> 32;", "return 0 * queues;",
      "unit/queue_select", "*serves_every_queue*"),
     ("select-ends-with-the-first-end", SELECT,
      "if (!closed_[Index] && why_ != queue_status::busy) why_", "if (why_ != queue_status::busy) why_",
@@ -86,7 +86,7 @@ MUTANTS = (
      "unit/queue_async", "*resumes_the_next*"),
     ("async-is-listed-after-its-end", ASYNC, "    if (waits_)\n", "    if (waits_ && false)\n",
      "unit/queue_async", "*a_suspended_coroutine_may_be_destroyed"),
-    ("async-drops-an-exception", ASYNC, "      self().failed(std::current_exception());\n", "      ended = true;\n",
+    ("async-drops-an-exception", ASYNC, "{ self().failed(std::current_exception()); }\n", "{ ended = true; }\n",
      "unit/queue_async", "*an_exception_of_a_move*"),
 
     # The queue of many producers and many consumers.
@@ -110,7 +110,7 @@ MUTANTS = (
     ("queue-item-taken-and-not-destroyed", ITEM_ACCESS,
      "  place.destroy();\n  if constexpr", "  if constexpr", "unit/queue_lifetime", "*results_own_their_item"),
     ("queue-result-empty-and-no-exception", STATUS,
-     "if (!has_value()) throw", "if (status_ == queue_status::closed) throw",
+     "if (!has_value()) MUSTER_THROW", "if (status_ == queue_status::closed) MUSTER_THROW",
      "unit/queue_basics", "queue_result_test*"),
     ("queue-bulk-push-reads-one-more", OPERATIONS,
      "if (++done != count) ++first;", "++done, ++first;", "unit/queue_basics", "*bulk_push_reads_no_more*"),

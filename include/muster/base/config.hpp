@@ -45,12 +45,10 @@
 #define MUSTER_ABI v0_simulation
 #elif defined(MUSTER_BARRIER)
 #define MUSTER_ABI v0_barrier
+#elif !defined(__cpp_exceptions)
+#define MUSTER_ABI v0_no_exceptions
 #else
 #define MUSTER_ABI v0
-#endif
-
-#if !defined(__cpp_exceptions)
-#error "muster reports errors by exceptions: compile without -fno-exceptions"
 #endif
 
 namespace muster::inline MUSTER_ABI {
@@ -64,6 +62,12 @@ namespace muster::inline MUSTER_ABI {
   std::abort();
 }
 #endif
+
+/// Prints the message of an error that no exception can report, then aborts.
+[[noreturn]] inline void end_by_error(const char* what) noexcept {
+  std::fprintf(stderr, "muster: %s (this program is compiled without exceptions, so it ends here)\n", what);
+  std::abort();
+}
 
 #if defined(NDEBUG)
 inline constexpr bool debug_checks = false;
@@ -82,6 +86,20 @@ inline constexpr bool debug_checks = true;
 #define MUSTER_HOT inline
 #endif
 #define MUSTER_COLD [[gnu::noinline]]
+
+// The queues may be compiled with -fno-exceptions: an error then ends the program, and no handler is needed. With
+// exceptions these are the keywords.
+#if defined(__cpp_exceptions)
+#define MUSTER_TRY try
+#define MUSTER_CATCH_ALL catch (...)
+#define MUSTER_RETHROW throw
+#define MUSTER_THROW(...) throw __VA_ARGS__
+#else
+#define MUSTER_TRY if constexpr (true)
+#define MUSTER_CATCH_ALL else
+#define MUSTER_RETHROW static_cast<void>(0)
+#define MUSTER_THROW(...) ::muster::end_by_error((__VA_ARGS__).what())
+#endif
 
 /// Aborts with `what` unless `condition` holds, in every build. For the structures' check() functions.
 #define MUSTER_CHECK(condition, what) \

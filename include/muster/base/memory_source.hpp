@@ -78,7 +78,7 @@ class memory_source {
     using own = header<allocator>;
     const std::size_t unit = std::max(alignment, alignof(own));
     const std::size_t size = sizeof(own) + unit - 1 + bytes;
-    if (size < bytes) throw std::bad_array_new_length();
+    if (size < bytes) MUSTER_THROW(std::bad_array_new_length());
     allocator one{*static_cast<const From*>(from)};
     const auto block = std::allocator_traits<allocator>::allocate(one, size);
     unsigned char* const first = std::to_address(block) + sizeof(own);

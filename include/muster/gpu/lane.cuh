@@ -20,6 +20,10 @@
 #include <cstdint>      // std::uint32_t
 #include <type_traits>  // std::is_integral_v
 
+#if !defined(__cpp_exceptions)
+#error "of muster, only the queues work without exceptions: compile the other parts without -fno-exceptions"
+#endif
+
 #if defined(__CUDACC__)
 #include <muster/gpu/detail/lane_device.cuh>
 #elif defined(MUSTER_SIMT)

@@ -71,20 +71,16 @@ class async_operation : private listener {
   };
 
   void notify() noexcept override {
-    try {
-      static_cast<void>(scheduler_.submit(resumption{this}));
-    } catch (...) {
+    MUSTER_TRY { static_cast<void>(scheduler_.submit(resumption{this})); }
+    MUSTER_CATCH_ALL {
       MUSTER_CHECK(false, "async_pop, async_push: the scheduler's submit has thrown as it was to resume a coroutine");
     }
   }
 
   void resume() {
     bool ended = true;
-    try {
-      ended = self().attempt() || proceed();
-    } catch (...) {
-      self().failed(std::current_exception());
-    }
+    MUSTER_TRY { ended = self().attempt() || proceed(); }
+    MUSTER_CATCH_ALL { self().failed(std::current_exception()); }
     if (!ended) return;
     waits_ = false;
     pass_on();
@@ -95,9 +91,8 @@ class async_operation : private listener {
     auto& events = Waits::events(queue_);
     if (!events.has_listeners()) return;
     bool more = false;
-    try {
-      more = Waits::watch(queue_, false).ready();
-    } catch (...) {
+    MUSTER_TRY { more = Waits::watch(queue_, false).ready(); }
+    MUSTER_CATCH_ALL {
       more = true;  // no memory for the thread's place: the next operation looks itself
     }
     if (more) events.notify_listeners();

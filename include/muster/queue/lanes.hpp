@@ -102,8 +102,9 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
   /// Takes a lane for the caller, until the handle is destroyed. Throws std::length_error if all are taken.
   producer_handle producer() {
     if (std::optional<producer_handle> one = try_producer()) return *std::move(one);
-    throw std::length_error("lanes: all " + std::to_string(lanes_.size()) +
-                            " lanes are taken; construct it with more producers, or destroy a producer_handle first");
+    MUSTER_THROW(
+        std::length_error("lanes: all " + std::to_string(lanes_.size()) +
+                          " lanes are taken; construct it with more producers, or destroy a producer_handle first"));
   }
 
   /// As producer(), but returns nothing if all lanes are taken. Wait-free.
@@ -503,7 +504,7 @@ class lanes<T, Layout, Wait>::producer_handle : public push_operations<producer_
     rank_t told = queue().tail_.load(std::memory_order_relaxed);
     const auto tell = [&] {
       const rank_t tail = queue().tail_.load(std::memory_order_relaxed);
-      owner_->after_push(mark_, static_cast<std::size_t>(tail - std::exchange(told, tail)));
+      owner_->after_push(mark_, tail - std::exchange(told, tail));
     };
     const detail::scope_exit told_at_the_end(tell);
     return queue().push_up_to(std::move(first), count, waits, tell);

@@ -380,7 +380,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     const rank_t head = head_.load(std::memory_order_relaxed);
     head_seen_.store(head, std::memory_order_relaxed);  // so that the next push after a slip knows all the room
     const rank_t end = room_end(head);
-    return before(tail, end) ? static_cast<std::size_t>((end - tail) / step) : 0;
+    return before(tail, end) ? (end - tail) / step : 0;
   }
 
   // How a producer waits for room, or for close().
@@ -449,12 +449,11 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
       c.item.write_ref().construct(std::forward<Args>(args)...);
     } else {
-      try {
-        c.item.write_ref().construct(std::forward<Args>(args)...);
-      } catch (...) {
+      MUSTER_TRY { c.item.write_ref().construct(std::forward<Args>(args)...); }
+      MUSTER_CATCH_ALL {
         make_gap(rank);
         give_back(rank);
-        throw;
+        MUSTER_RETHROW;
       }
     }
     // (7) release: pairs with (4). The item is complete before its consumer can see it.
@@ -543,7 +542,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   std::size_t unclaimed() const noexcept {
     const rank_t head = head_.load(std::memory_order_relaxed);
     const rank_t tail = ((consumers_.flags() & closed) != 0 ? end_ : tail_).load(std::memory_order_relaxed);
-    return before(head, tail) ? static_cast<std::size_t>((tail - head) / step) : 0;
+    return before(head, tail) ? (tail - head) / step : 0;
   }
 
   // Claims the next rank, whatever its state.

@@ -55,7 +55,7 @@ class select_start {
     state_ ^= state_ << 13;
     state_ ^= state_ >> 7;
     state_ ^= state_ << 17;
-    return static_cast<std::size_t>((state_ >> 32) * queues >> 32);
+    return (state_ >> 32) * queues >> 32;
   }
 
  private:

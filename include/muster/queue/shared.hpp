@@ -148,13 +148,13 @@ class shared_queue {
   /// destroy its parent's. Throws if all ports are in use, or if the only producer or consumer already exists.
   producer_port producer() {
     if (auto port = try_producer()) return std::move(*port);
-    throw shared_queue_error(why_no_port(true));
+    MUSTER_THROW(shared_queue_error(why_no_port(true)));
   }
 
   /// As producer(), for a thread that pops.
   consumer_port consumer() {
     if (auto port = try_consumer()) return std::move(*port);
-    throw shared_queue_error(why_no_port(false));
+    MUSTER_THROW(shared_queue_error(why_no_port(false)));
   }
 
   /// As above, but returns nothing instead of throwing.
@@ -223,9 +223,9 @@ class shared_queue {
   /// pop to find the end.
   void close() {
     if (!state_->rings.close())
-      throw shared_queue_error(
+      MUSTER_THROW(shared_queue_error(
           "shared_queue::close: pushes are now refused, but a filter forbids membarrier(2), which finds the last item; "
-          "call close() in another process, or allow membarrier(2)");
+          "call close() in another process, or allow membarrier(2)"));
   }
 
   /// Returns true if a close() has begun, in any process.
@@ -275,15 +275,17 @@ class shared_queue {
       ports += state_->rings.clear_up(s, self, give) == detail::recovery::done;
     for (const shared_queue_participant& p : info().participants)
       if (p.hidden && p.process != number_of(self))
-        throw shared_queue_error("shared_queue::recover: a filter prevents this process from seeing if process " +
-                                 std::to_string(p.process) + " is alive (" + std::to_string(ports) +
-                                 " ports recovered); call recover() in another process, or allow getpgid(2)");
+        MUSTER_THROW(
+            shared_queue_error("shared_queue::recover: a filter prevents this process from seeing if process " +
+                               std::to_string(p.process) + " is alive (" + std::to_string(ports) +
+                               " ports recovered); call recover() in another process, or allow getpgid(2)"));
     return ports;
   }
 
   // Called before a process joins: a child may be in another namespace than the queue.
   static void require_own(const detail::shared_metadata& f) {
-    if (const std::string why = detail::why_foreign(f); !why.empty()) throw shared_queue_error("shared_queue: " + why);
+    if (const std::string why = detail::why_foreign(f); !why.empty())
+      MUSTER_THROW(shared_queue_error("shared_queue: " + why));
   }
 
   static shared_queue make_file(const std::filesystem::path& path, const detail::shared_metadata& f, rank_t first) {
@@ -322,7 +324,7 @@ class shared_queue {
 
   static shared_queue adopt(mapped_region memory, const std::string& name, const std::string& tag,
                             const char* shape = Shape::name) {
-    if (!detail::is_tag(tag)) throw shared_queue_error(name + ": " + detail::no_tag(tag));
+    if (!detail::is_tag(tag)) MUSTER_THROW(shared_queue_error(name + ": " + detail::no_tag(tag)));
     const detail::shared_metadata f = detail::read_facts(memory, name);
     detail::shared_metadata wanted = f;
     detail::copy_text(shape, wanted.shape);
@@ -331,8 +333,8 @@ class shared_queue {
     detail::compare_facts(f, detail::lay_out<T>(wanted), name);
     auto s = std::make_shared<state>(std::move(memory), f);
     if (s->rings.header().consumers.asymmetric() && !sync::asymmetric_fences(futex_scope::shared))
-      throw shared_queue_error(
-          name + ": its other users rely on membarrier(2), which is forbidden in this process; allow membarrier(2)");
+      MUSTER_THROW(shared_queue_error(
+          name + ": its other users rely on membarrier(2), which is forbidden in this process; allow membarrier(2)"));
     return shared_queue(std::move(s));
   }
 

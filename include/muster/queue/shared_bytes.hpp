@@ -204,7 +204,8 @@ class shared_bytes<Shape, Wait>::writer {
     if (size > arena.size()) [[unlikely]]
       refuse(size);
     if (loaned) [[unlikely]]
-      throw std::logic_error("shared_bytes: this port has a loan; push it or let it end before the next message");
+      MUSTER_THROW(
+          std::logic_error("shared_bytes: this port has a loan; push it or let it end before the next message"));
     if (rings().is_closed()) [[unlikely]]
       return queue_status::closed;
     return find_room(size);
@@ -260,8 +261,9 @@ class shared_bytes<Shape, Wait>::writer {
   }
 
   [[noreturn]] MUSTER_COLD void refuse(std::size_t size) const {
-    throw std::length_error("shared_bytes: a message of " + std::to_string(size) + " bytes; this queue takes at most " +
-                            std::to_string(arena.size()) + ": create it with more bytes");
+    MUSTER_THROW(std::length_error("shared_bytes: a message of " + std::to_string(size) +
+                                   " bytes; this queue takes at most " + std::to_string(arena.size()) +
+                                   ": create it with more bytes"));
   }
 };
 
@@ -287,10 +289,10 @@ class shared_bytes<Shape, Wait>::loan {
   /// Sends the message, or its first `size` bytes. Returns success or closed. Never waits. Call it once.
   queue_status push() { return push(bytes_.size()); }
   queue_status push(std::size_t size) {
-    if (from_ == nullptr) throw std::logic_error("shared_bytes::loan::push: this loan has been pushed");
+    if (from_ == nullptr) MUSTER_THROW(std::logic_error("shared_bytes::loan::push: this loan has been pushed"));
     if (size > bytes_.size())
-      throw std::length_error("shared_bytes::loan::push: " + std::to_string(size) + " bytes of a loan of " +
-                              std::to_string(bytes_.size()) + "; take a longer loan");
+      MUSTER_THROW(std::length_error("shared_bytes::loan::push: " + std::to_string(size) + " bytes of a loan of " +
+                                     std::to_string(bytes_.size()) + "; take a longer loan"));
     writer& from = *std::exchange(from_, nullptr);
     from.loaned = false;
     return from.publish(size);
@@ -407,11 +409,10 @@ class shared_bytes<Shape, Wait>::reader {
   }
   queue_result<std::vector<std::byte>> copy(const held& h) {
     const std::span<const std::byte> all = bytes(h);
-    try {
-      return queue_result<std::vector<std::byte>>(std::in_place, all.begin(), all.end());
-    } catch (...) {
+    MUSTER_TRY { return queue_result<std::vector<std::byte>>(std::in_place, all.begin(), all.end()); }
+    MUSTER_CATCH_ALL {
       kept = h;  // no memory: the message remains the first of this port
-      throw;
+      MUSTER_RETHROW;
     }
   }
 
@@ -423,9 +424,9 @@ class shared_bytes<Shape, Wait>::reader {
   }
   [[noreturn]] MUSTER_COLD void drop(const held& h) {
     release(h);
-    throw shared_queue_error(
+    MUSTER_THROW(shared_queue_error(
         "shared_bytes: the place of a message lies outside of the queue's memory, so a process has damaged it; create "
-        "another queue");
+        "another queue"));
   }
 };
 
@@ -454,9 +455,9 @@ class shared_bytes<Shape, Wait>::message {
   /// recover() gives the message. A port takes back one at a time; in the port's thread.
   void give_back() {
     if (from_ == nullptr || from_->kept)
-      throw std::logic_error(
-          "shared_bytes::message::give_back: this message, or another one of its port, has been "
-          "given back; pop that one first");
+      MUSTER_THROW(
+          std::logic_error("shared_bytes::message::give_back: this message, or another one of its port, has been "
+                           "given back; pop that one first"));
     std::exchange(from_, nullptr)->kept = held_;
   }
 

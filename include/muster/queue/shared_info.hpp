@@ -94,7 +94,7 @@ inline std::string why_foreign(const shared_metadata& f) {
 
 /// Returns the facts of a region after checking that this process can use it; throws otherwise.
 inline shared_metadata read_facts(const mapped_region& memory, const std::string& name) {
-  const auto refuse = [&](const std::string& why) { throw shared_queue_error(name + ": " + why); };
+  const auto refuse = [&](const std::string& why) { MUSTER_THROW(shared_queue_error(name + ": " + why)); };
   shared_metadata f;
   if (memory.size() < sizeof(shared_header))
     refuse(std::to_string(memory.size()) + " bytes are too few for a queue; it was truncated, or is another file");
@@ -121,8 +121,8 @@ inline shared_metadata read_facts(const mapped_region& memory, const std::string
 inline void compare_facts(const shared_metadata& there, const shared_metadata& wanted, const std::string& name) {
   const auto compare = [&](const char* what, const auto& have, const auto& want) {
     if (have != want)
-      throw shared_queue_error(name + ": the queue's " + what + " is " + have + ", and this program's " + want +
-                               "; open it with the type and options that created it");
+      MUSTER_THROW(shared_queue_error(name + ": the queue's " + what + " is " + have + ", and this program's " + want +
+                                      "; open it with the type and options that created it"));
   };
   compare("shape", text_of(there.shape), text_of(wanted.shape));
   // Not "'" + …: g++ 12 warns of a non-existent overlap there.

@@ -183,7 +183,7 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
   void check() const {
     const rank_t head = head_.load(std::memory_order_relaxed);
     const rank_t tail = tail_.load(std::memory_order_relaxed);
-    const std::size_t ranks = before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
+    const std::size_t ranks = before(head, tail) ? tail - head : 0;
     MUSTER_CHECK(ranks <= cells_.cells(), "spmc_queue: more ranks are unclaimed than there are cells");
     std::size_t items = 0;
     for (rank_t rank = tail - ranks; rank != tail; ++rank)
@@ -259,7 +259,7 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
         if (gaps++ == cells_.cells()) return queue_status::busy;
         make_gap(rank);
       } else if (!look_for_room() && !look_again()) {
-        const std::size_t items = static_cast<std::size_t>(rank - head_seen_) - (gap_last_ - gap_first_);
+        const std::size_t items = rank - head_seen_ - (gap_last_ - gap_first_);
         return items < capacity_ ? queue_status::busy : queue_status::full;
       }
     }
@@ -328,9 +328,7 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
     return look_for_room();
   }
 
-  std::size_t free_places() {
-    return look_for_room() ? static_cast<std::size_t>(limit_ - tail_.load(std::memory_order_relaxed)) : 0;
-  }
+  std::size_t free_places() { return look_for_room() ? limit_ - tail_.load(std::memory_order_relaxed) : 0; }
 
   // Skips the rank: a consumer claimed the item of this cell a lap ago and still holds it.
   MUSTER_COLD void make_gap(rank_t rank) {
@@ -359,11 +357,10 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
     if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
       c.item.write_ref().construct(std::forward<Args>(args)...);
     } else {
-      try {
-        c.item.write_ref().construct(std::forward<Args>(args)...);
-      } catch (...) {
+      MUSTER_TRY { c.item.write_ref().construct(std::forward<Args>(args)...); }
+      MUSTER_CATCH_ALL {
         announce(rank + 1, rank);
-        throw;
+        MUSTER_RETHROW;
       }
     }
     // (3) release: pairs with (5). The item is complete before its consumer can see it.
@@ -444,7 +441,7 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
         for (rank_t rank = begin; rank != end; ++rank) signal_rank(rank);
       if (end != most) announce(most, end);
     };
-    try {
+    MUSTER_TRY {
       while (end != most) {
         cell& c = cells_[end];
         if (c.word.load(std::memory_order_acquire) != 0) break;  // (1)
@@ -454,13 +451,14 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
         c.word.store(published(end), std::memory_order_release);  // (3)
         ++end;
       }
-    } catch (...) {
+    }
+    MUSTER_CATCH_ALL {
       finish();
-      throw;
+      MUSTER_RETHROW;
     }
     finish();
     first = std::move(item);
-    return static_cast<std::size_t>(end - begin);
+    return end - begin;
   }
 
   // -----------------------------------------------------------------------------------------------------------
@@ -521,7 +519,7 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
   std::size_t unclaimed() const noexcept {
     const rank_t head = head_.load(std::memory_order_relaxed);
     const rank_t tail = ((consumers_.flags() & closed) != 0 ? end_ : tail_).load(std::memory_order_relaxed);
-    return before(head, tail) ? static_cast<std::size_t>(tail - head) : 0;
+    return before(head, tail) ? tail - head : 0;
   }
 
   MUSTER_HOT queue_result<T> take(rank_t rank) {

@@ -179,7 +179,7 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
   std::size_t size_approx() const noexcept {
     const rank_t head = head_.load(std::memory_order_relaxed);
     const rank_t tail = tail_.load(std::memory_order_relaxed);
-    return before(head, tail) ? std::min(static_cast<std::size_t>(tail - head), capacity_) : 0;
+    return before(head, tail) ? std::min<std::size_t>(tail - head, capacity_) : 0;
   }
 
   /// Asserts the invariants. No thread may be inside an operation.
@@ -276,11 +276,10 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
     if constexpr (std::is_nothrow_constructible_v<T, Args&&...>) {
       cells_[rank].write_ref().construct(std::forward<Args>(args)...);
     } else {
-      try {
-        cells_[rank].write_ref().construct(std::forward<Args>(args)...);
-      } catch (...) {
+      MUSTER_TRY { cells_[rank].write_ref().construct(std::forward<Args>(args)...); }
+      MUSTER_CATCH_ALL {
         withdraw(rank);
-        throw;
+        MUSTER_RETHROW;
       }
     }
     show(rank + 1);
@@ -333,7 +332,7 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
     if (!announce(end)) [[unlikely]]
       return 0;
     rank_t filled = begin;
-    try {
+    MUSTER_TRY {
       while (filled != end) {
         if (filled % per_line == 0) muster::prefetch_for_write(&cells_[filled + ahead]);
         if (again) ++item;
@@ -341,14 +340,15 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
         cells_[filled].write_ref().construct(*item);
         ++filled;
       }
-    } catch (...) {
+    }
+    MUSTER_CATCH_ALL {
       show(filled);
       withdraw(filled);
-      throw;
+      MUSTER_RETHROW;
     }
     show(end);
     first = std::move(item);
-    return static_cast<std::size_t>(end - begin);
+    return end - begin;
   }
 
   // ------------------------------------------------------------------------------------------------------------
@@ -488,7 +488,7 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
       detail::take_to(cells_[emptied], to, [&] { leave(emptied++); });
     }
     detail::store_back(to, out);
-    return static_cast<std::size_t>(end - begin);
+    return end - begin;
   }
 
   // The cells of ranks head_ … tail_ − 1 belong to the consumer, the others to the producer.

@@ -94,7 +94,7 @@ class queue_result {
 
  private:
   void require() const {
-    if (!has_value()) throw bad_queue_access(status_);
+    if (!has_value()) MUSTER_THROW(bad_queue_access(status_));
   }
 
   std::optional<T> value_;

@@ -100,7 +100,7 @@ endfunction()
 
 include("${PORT_DIR}/portfile.cmake")
 
-# What vcpkg looks at after each build.
+# vcpkg looks at this after each build.
 foreach(file IN ITEMS copyright usage muster-config.cmake muster-config-version.cmake)
   if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/share/${PORT}/${file}")
     message(FATAL_ERROR "the port did not install share/${PORT}/${file}")

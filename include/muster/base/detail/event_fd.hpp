@@ -19,8 +19,8 @@ class event_fd {
  public:
   event_fd() : number_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (number_ < 0)
-      throw std::system_error(errno, std::generic_category(),
-                              "notify_fd: no file descriptor for it (eventfd); raise the limit, or close some");
+      MUSTER_THROW(std::system_error(errno, std::generic_category(),
+                                     "notify_fd: no file descriptor for it (eventfd); raise the limit, or close some"));
   }
   ~event_fd() { ::close(number_); }
   event_fd(const event_fd&) = delete;

@@ -14,6 +14,10 @@
 #include <bits/cxxabi_forced.h>  // abi::__forced_unwind, without the rest of <cxxabi.h>
 #endif
 
+#if !defined(__cpp_exceptions)
+#error "of muster, only the queues work without exceptions: compile the other parts without -fno-exceptions"
+#endif
+
 namespace muster::inline MUSTER_ABI::detail {
 
 #if defined(__GLIBCXX__) && __has_include(<bits/cxxabi_forced.h>)

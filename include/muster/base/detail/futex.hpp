@@ -51,8 +51,8 @@ class kernel_deadline {
   explicit kernel_deadline(deadline until) noexcept : for_ever_(until == no_deadline) {
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count();
     never_ = ns <= 0;
-    at_.tv_sec = static_cast<std::time_t>(ns / 1'000'000'000);
-    at_.tv_nsec = static_cast<long>(ns % 1'000'000'000);
+    at_.tv_sec = ns / 1'000'000'000;
+    at_.tv_nsec = ns % 1'000'000'000;
   }
   /// Returns true if the deadline is before the clock's origin, which the kernel rejects.
   bool too_early() const noexcept { return never_; }

@@ -22,14 +22,15 @@ class heap_array {
   /// Constructs each element from `args`; without any, elements of trivial types have no value.
   template <class... Args>
   heap_array(const memory_source& memory, std::size_t size, const Args&... args) : first_(allocate(memory, size)) {
-    try {
+    MUSTER_TRY {
       for (; size_ != size; ++size_) {
         if constexpr (sizeof...(Args) == 0) ::new (static_cast<void*>(first_ + size_)) T;
         else std::construct_at(first_ + size_, args...);
       }
-    } catch (...) {
+    }
+    MUSTER_CATCH_ALL {
       clear();
-      throw;
+      MUSTER_RETHROW;
     }
   }
   ~heap_array() { clear(); }
@@ -43,7 +44,7 @@ class heap_array {
 
  private:
   T* allocate(const memory_source& memory, std::size_t size) {
-    if (size > ~std::size_t{0} / sizeof(T)) throw std::bad_array_new_length();
+    if (size > ~std::size_t{0} / sizeof(T)) MUSTER_THROW(std::bad_array_new_length());
     return static_cast<T*>(memory.allocate(size * sizeof(T), Alignment, release_));
   }
   void clear() noexcept {

@@ -99,7 +99,7 @@ class mapped_region {
   }
 
   [[noreturn]] static void fail(int error, const std::string& what) {
-    throw std::system_error(error, std::generic_category(), what);
+    MUSTER_THROW(std::system_error(error, std::generic_category(), what));
   }
 
   std::size_t size_of_file() const {

@@ -57,7 +57,8 @@ class trace_file {
 
   /// Nanoseconds since the file was opened.
   std::uint64_t now() const noexcept {
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin_).count());
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin_).count());
   }
 
   /// From now on it writes at exit. Returns its number, from 1 on.

@@ -31,7 +31,7 @@ namespace detail {
 inline constexpr std::size_t least_cells = 16;
 
 [[noreturn]] inline void refuse(const char* queue, const std::string& why) {
-  throw std::invalid_argument(std::string(queue) + ": " + why);
+  MUSTER_THROW(std::invalid_argument(std::string(queue) + ": " + why));
 }
 
 /// Returns the number of cells for a request. Throws std::invalid_argument, whose message names a valid value. `spare`:
@@ -93,7 +93,7 @@ class ring {
 
  private:
   std::size_t index(rank_t rank) const noexcept {
-    const std::size_t i = static_cast<std::size_t>(rank) & mask_;
+    const std::size_t i = rank & mask_;
     if constexpr (!Layout::rotates) return i;
     // Rotates the index by low_bits_: ranks 0, 1, 2 … are 2^low_bits_ cells apart.
     return ((i << low_bits_) & mask_) | (i >> high_bits_);

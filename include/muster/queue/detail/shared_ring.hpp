@@ -321,7 +321,7 @@ class shared_ring {
   std::size_t free_places(unsigned ring) const noexcept {
     const rank_t tail = ends_[ring].tail.load(std::memory_order_relaxed);
     const rank_t end = room_end(ends_[ring].head.load(std::memory_order_relaxed));
-    return before(tail, end) ? static_cast<std::size_t>((end - tail) / step) : 0;
+    return before(tail, end) ? (end - tail) / step : 0;
   }
 
   std::size_t slip() const noexcept { return std::min<std::size_t>(facts_.capacity / 4, 1024); }  // see temporal_slip
@@ -461,9 +461,7 @@ class shared_ring {
   static constexpr std::uint32_t item_key = 0;
   static constexpr std::uint32_t room_key(unsigned ring) noexcept { return ring; }
 
-  cell& at(unsigned ring, rank_t rank) const noexcept {
-    return cells_of(ring)[static_cast<std::size_t>(rank / step) & (facts_.cells - 1)];
-  }
+  cell& at(unsigned ring, rank_t rank) const noexcept { return cells_of(ring)[(rank / step) & (facts_.cells - 1)]; }
   cell* cells_of(unsigned ring) const noexcept {
     return reinterpret_cast<cell*>(Shape::many_rings ? cells_ + ring * ring_bytes_ : cells_);
   }

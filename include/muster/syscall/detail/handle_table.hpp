@@ -34,8 +34,8 @@ class handle_table {
  public:
   static constexpr unsigned most_places = 1U << 12U;
 
-  explicit handle_table(unsigned most, Close close = {})
-      : most_(most), close_(close), places_(std::make_unique<place[]>(checked(most))) {}
+  explicit handle_table(unsigned most, Close closes = {})
+      : most_(most), close_(closes), places_(std::make_unique<place[]>(checked(most))) {}
   /// Closes all open files. Call only when no thread uses the table.
   ~handle_table() {
     for (unsigned i = 0; i < most_; ++i)

@@ -93,7 +93,7 @@ class program {
     std::string interpreter;
   };
 
-  static std::size_t page() noexcept { return static_cast<std::size_t>(::getauxval(AT_PAGESZ)); }
+  static std::size_t page() noexcept { return ::getauxval(AT_PAGESZ); }
   static std::uintptr_t down(std::uintptr_t at) noexcept { return at / page() * page(); }
   static std::uintptr_t up(std::uintptr_t at) noexcept { return down(at + page() - 1); }
 

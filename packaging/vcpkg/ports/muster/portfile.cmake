@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# In a checkout of muster, `vcpkg install muster --overlay-ports=packaging/vcpkg/ports` installs that checkout. Where the
-# port lies alone, a triplet says where the archive of a release is: set(MUSTER_URL ...) and set(MUSTER_SHA512 ...).
+# In a checkout of muster, `vcpkg install muster --overlay-ports=packaging/vcpkg/ports` installs that checkout. Where
+# the port lies alone, a triplet says where the archive of a release is: set(MUSTER_URL ...), set(MUSTER_SHA512 ...).
 set(VCPKG_BUILD_TYPE release)  # there are only headers
 
 cmake_path(ABSOLUTE_PATH CURRENT_PORT_DIR OUTPUT_VARIABLE port_dir)
