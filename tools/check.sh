@@ -6,11 +6,11 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers coverage docs device install vcpkg meson conan bare debian compilers single sample fuzz tsan
+check_names=(format lint headers coverage docs device install fetch vcpkg meson conan bare debian riscv compilers single sample fuzz tsan
   asan barrier model switches debug clang wheel bundle valgrind meaning random matrix)
 # The steps for which ./dev installs the packages of the group `packaging` as well.
 # shellcheck disable=SC2034  # dev reads it
-packaging_steps=(vcpkg meson conan debian compilers)
+packaging_steps=(vcpkg meson conan debian riscv compilers)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -23,11 +23,13 @@ describe() { # step
     mpi) echo "25 the examples with several ranks of MPI find what one thread finds" ;;
     device) echo "80 code for GPUs: compiled for sm_80 and newer, with what it needs there (nvcc)" ;;
     install) echo "40 install, then use by find_package, FetchContent and pkg-config" ;;
+    fetch) echo "30 FetchContent, of an archive and of a repository" ;;
     vcpkg) echo "20 the port of vcpkg, executed by CMake with stand-ins for the functions of vcpkg, then used" ;;
     meson) echo "25 a subproject of Meson by a wrap file; installed by Meson, then used" ;;
     conan) echo "45 the recipe of Conan (from PyPI), from this checkout and from an archive, then used" ;;
     debian) echo "60 the Debian packages, built, looked at by lintian, unpacked, then used" ;;
     bare) echo "60 the queues without exceptions and type information, by both compilers" ;;
+    riscv) echo "60 the queues on 64-bit RISC-V under emulation, and the refusal of 32 bits" ;;
     compilers) echo "120 all parts by every compiler that is here, from g++ 12 and clang 16 on, without a warning" ;;
     single) echo "100 single header files: alone, together, and under the unit tests, by both compilers" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
@@ -295,6 +297,7 @@ step_bundle() {
 }
 
 step_install() { tools/install-test build/install-test; }
+step_fetch() { tools/package-test fetch build/check/fetch; }
 step_vcpkg() { tools/package-test vcpkg build/check/vcpkg; }
 step_meson() { tools/package-test meson build/check/meson; }
 step_conan() { tools/package-test conan build/check/conan; }
@@ -324,6 +327,31 @@ step_bare() {
       grep -q 'only the queues work without exceptions' "build/bare/$compiler/refused" || return 1
     done
   done
+}
+
+# Fibers have no switch of their own for this processor, and sandboxes none of its system calls.
+step_riscv() {
+  local directory=build/riscv googletest=/usr/src/googletest/googletest compiler=riscv64-linux-gnu-g++ header test
+  mkdir -p "$directory"
+  for header in queue queue/select queue/notify_fd queue/async queue/shared queue/shared_bytes fork gpu; do
+    "$compiler" -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -Iinclude -x c++ \
+      -include "muster/$header.hpp" /dev/null || return 1
+  done
+  "$compiler" -O1 -pthread -I"$googletest" -I"$googletest/include" -c "$googletest/src/gtest-all.cc" \
+    -o "$directory/gtest-all.o" || return 1
+  for test in lanes queue_gap queue_iterators; do
+    echo "--- $test, RISC-V"
+    "$compiler" -static -std=c++20 -O1 -Wall -Wextra -Werror -Iinclude -Itests -Itests/support -I"$googletest/include" \
+      -pthread "tests/unit/${test}_test.cpp" "$googletest/src/gtest_main.cc" "$directory/gtest-all.o" \
+      -o "$directory/$test" || return 1
+    # Death tests execute their own file, which the emulator does not support.
+    qemu-riscv64 "$directory/$test" --gtest_brief=1 --gtest_filter='-*death*' || return 1
+  done
+  if g++ -m32 -std=c++20 -fsyntax-only -Iinclude -x c++ -include muster/queue.hpp /dev/null 2>"$directory/refused"; then
+    echo "the queues compile for 32 bits, where they are not tested"
+    return 1
+  fi
+  grep -q 'muster needs a 64-bit machine' "$directory/refused"
 }
 
 # The files of tests/lint/instances instantiate each structure.

@@ -19,7 +19,7 @@
 
 namespace muster::inline MUSTER_ABI {
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
 /// The unit of transfer between caches, in bytes. Intel SDM volume 3, 12.1; AMD APM volume 2, 7.3: 64.
 inline constexpr std::size_t line_size = 64;
 /// The distance between two hot words, in bytes. Two lines, because the spatial prefetcher also fetches the other line
@@ -42,7 +42,7 @@ inline constexpr std::size_t isolation_size = 128;
 
 /// Tells the core that this is a waiting loop. Takes 10 to 150 cycles, which the other hardware thread can use.
 inline void pause() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("isb" ::: "memory");  // yields longer than the hint `yield`, which most cores ignore
@@ -55,7 +55,7 @@ inline void pause() noexcept {
 
 /// Reads the processor's constant-rate cycle counter, or nanoseconds where there is none.
 inline std::uint64_t cycles() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
 #else
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());

@@ -12,6 +12,10 @@
 #error "a header <muster/...> comes after a muster-*.hpp: include either the single files or those"
 #endif
 
+#if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8
+#error "muster needs a 64-bit machine: its counters and links are words of 64 bits. Compile for one (not -m32, -mx32)."
+#endif
+
 #include <cstdio>   // the message of a failed check
 #include <cstdlib>  // std::abort
 

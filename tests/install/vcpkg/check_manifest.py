@@ -63,7 +63,7 @@ def main(path, version):
     with open(path, encoding="utf-8") as file:
         found = list(mistakes(json.load(file), version))
     # That this program refuses anything at all.
-    for broken in ({"name": "Muster"}, {"name": "muster", "versoin": "1"}):
+    for broken in ({"name": "Muster"}, {"name": "muster", "numbers": "1"}):
         if not list(mistakes(broken, version)):
             found.append(f"check_manifest.py accepts {broken}")
     for mistake in found:
