@@ -6,8 +6,8 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers coverage docs device install fetch vcpkg meson conan bare debian riscv compilers single sample fuzz tsan
-  asan barrier model switches debug clang wheel bundle valgrind meaning random matrix)
+check_names=(format lint headers coverage docs device install fetch vcpkg meson conan bare debian riscv compilers single
+  sample fuzz tsan asan barrier model switches debug clang wheel bundle valgrind meaning random matrix)
 # The steps for which ./dev installs the packages of the group `packaging` as well.
 # shellcheck disable=SC2034  # dev reads it
 packaging_steps=(vcpkg meson conan debian riscv compilers)

@@ -126,7 +126,7 @@ TEST(bare_waiting, select_takes_from_both) {
   EXPECT_EQ(all, 11);
 }
 
-/// Calls the submitted functions when it is told to.
+/// Keeps the submitted functions for the test to call.
 struct by_hand {
   template <class F>
   void submit(F f) {

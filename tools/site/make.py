@@ -30,7 +30,7 @@ import links  # noqa: E402
 import pages  # noqa: E402
 import reference  # noqa: E402
 
-GUIDES = ["queue", "combine", "fork", "gpu", "simt", "sandbox", "python", "checking"]
+GUIDES = ["install", "queue", "combine", "fork", "gpu", "simt", "sandbox", "python", "checking"]
 CONTRACTS = ["queue", "fiber", "combine", "fork", "gpu", "syscall", "places"]
 DESIGN = ["index", "queue", "combine", "fork", "gpu", "syscall", "simulation", "checks", "seams", "report"]
 
