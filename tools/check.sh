@@ -27,11 +27,11 @@ describe() { # step
     vcpkg) echo "20 the port of vcpkg, executed by CMake with stand-ins for the functions of vcpkg, then used" ;;
     meson) echo "25 a subproject of Meson by a wrap file; installed by Meson, then used" ;;
     conan) echo "45 the recipe of Conan (from PyPI), from this checkout and from an archive, then used" ;;
-    debian) echo "60 the Debian packages, built, looked at by lintian, unpacked, then used" ;;
-    bare) echo "60 the queues without exceptions and type information, by both compilers" ;;
-    riscv) echo "60 the queues on 64-bit RISC-V under emulation, and the refusal of 32 bits" ;;
-    compilers) echo "120 all parts by every compiler that is here, from g++ 12 and clang 16 on, without a warning" ;;
-    single) echo "100 single header files: alone, together, and under the unit tests, by both compilers" ;;
+    debian) echo "70 the Debian packages, built, looked at by lintian, unpacked, then used" ;;
+    bare) echo "100 the queues without exceptions and type information, by both compilers" ;;
+    riscv) echo "70 the queues on 64-bit RISC-V under emulation, and the refusal of 32 bits" ;;
+    compilers) echo "150 all parts by every compiler that is here, from g++ 12 and clang 16 on, without a warning" ;;
+    single) echo "130 single header files: alone, together, and under the unit tests, by both compilers" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
     model) echo "1400 every execution of small programs, under the memory model of C++" ;;
     fuzz) echo "220 what hostile sandboxes write, under libFuzzer (MUSTER_FUZZ_SECONDS, 60 for each target)" ;;
