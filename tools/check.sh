@@ -6,11 +6,8 @@
 # current directory it uses. A step is a function step_<name>; it fails by its exit status.
 
 # Cheapest first: a step that fails ends the run.
-check_names=(format lint headers coverage docs device install fetch vcpkg meson conan bare debian riscv compilers single
-  sample fuzz tsan asan barrier model switches debug clang wheel bundle valgrind meaning random matrix)
-# The steps for which ./dev installs the packages of the group `packaging` as well.
-# shellcheck disable=SC2034  # dev reads it
-packaging_steps=(vcpkg meson conan debian riscv compilers)
+check_names=(format lint headers coverage mpi docs device install fetch vcpkg meson conan bare debian riscv compilers
+  single sample fuzz tsan asan barrier model switches debug clang wheel bundle valgrind meaning random matrix)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -297,11 +294,15 @@ step_bundle() {
 }
 
 step_install() { tools/install-test build/install-test; }
+package_test() { # way
+  setup packaging
+  tools/package-test "$1" "build/check/$1"
+}
 step_fetch() { tools/package-test fetch build/check/fetch; }
-step_vcpkg() { tools/package-test vcpkg build/check/vcpkg; }
-step_meson() { tools/package-test meson build/check/meson; }
-step_conan() { tools/package-test conan build/check/conan; }
-step_debian() { tools/package-test debian build/check/debian; }
+step_vcpkg() { package_test vcpkg; }
+step_meson() { package_test meson; }
+step_conan() { package_test conan; }
+step_debian() { package_test debian; }
 # Compiles some unit tests by itself and runs them, several at once.
 tests_by() { # directory, compiler and options in one word, tests (files without _test.cpp, in tests)...
   local directory=$1 by=$2 test
@@ -332,6 +333,11 @@ step_bare() {
 # Fibers have no switch of their own for this processor, and sandboxes none of its system calls.
 step_riscv() {
   local directory=build/riscv googletest=/usr/src/googletest/googletest compiler=riscv64-linux-gnu-g++ header test
+  setup packaging
+  if ! command -v "$compiler" >/dev/null || ! command -v qemu-riscv64 >/dev/null; then
+    echo "SKIPPED: there is no $compiler or no qemu-riscv64, which compile and run the tests"
+    return 77
+  fi
   mkdir -p "$directory"
   for header in queue queue/select queue/notify_fd queue/async queue/shared queue/shared_bytes fork gpu; do
     "$compiler" -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -Iinclude -x c++ \
@@ -357,6 +363,7 @@ step_riscv() {
 # The files of tests/lint/instances instantiate each structure.
 step_compilers() {
   local compiler flags missing=()
+  setup packaging
   for compiler in g++ g++-13 g++-14 clang++-16 clang++-17 clang++-18 clang++-19; do
     if ! command -v "$compiler" >/dev/null; then
       missing+=("$compiler")
