@@ -107,6 +107,15 @@ struct graph_spec {
   std::vector<int> pus{};   // that the workers share
 };
 
+/// Functions that are given to a pool one by one, see task_run.hpp.
+enum class task_load { one, in_flight, group, tree, pipeline };
+struct task_spec {
+  task_load what = task_load::one;
+  unsigned workers = 1;
+  std::uint64_t items = 0;  // functions in total: determines how often the load is repeated, at least once
+  std::vector<int> pus{};   // that the workers share
+};
+
 /// A kernel in which lanes of each warp allocate, write and free.
 struct heap_spec {
   unsigned active = 32;      // lanes of each warp
@@ -222,6 +231,9 @@ struct contender {
   runner<team_spec> team = nullptr;
   std::function<outcome(const fork_spec&)> fork{};
   runner<graph_spec> graph = nullptr;
+  runner<task_spec> tasks = nullptr;
+  std::vector<task_load> task_loads{task_load::one, task_load::in_flight, task_load::group, task_load::tree,
+                                    task_load::pipeline};  // that it takes part in
   runner<heap_spec> heap = nullptr;
   runner<heap_size_spec> heap_sizes = nullptr;
   runner<heap_case_spec> heap_case = nullptr;
@@ -244,6 +256,7 @@ struct contender {
   outcome run(const team_spec& s) const { return team(s); }
   outcome run(const fork_spec& s) const { return fork(s); }
   outcome run(const graph_spec& s) const { return graph(s); }
+  outcome run(const task_spec& s) const { return tasks(s); }
   outcome run(const heap_spec& s) const { return heap(s); }
   outcome run(const heap_size_spec& s) const { return heap_sizes(s); }
   outcome run(const heap_case_spec& s) const { return heap_case(s); }

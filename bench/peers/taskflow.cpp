@@ -1,13 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taskflow: a Taskflow of static tasks, run by an executor with so many threads beside the caller, which sleeps.
+// Taskflow: a Taskflow of static tasks, run by an executor with so many threads beside the caller, which sleeps; its
+// futures, asynchronous tasks and pipelines.
 #include "driver/graph_run.hpp"
+#include "driver/task_run.hpp"
 
+#include <taskflow/algorithm/pipeline.hpp>
 #include <taskflow/taskflow.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +50,60 @@ class taskflow_graph {
   tf::Taskflow graph_;
 };
 
+class taskflow_tasks {
+ public:
+  static constexpr bool caller_works = false;
+  explicit taskflow_tasks(unsigned workers) : workers_(workers), executor_(workers) {}
+
+  template <class F>
+  auto one(F f) {
+    return executor_.async(f).get();
+  }
+  template <class F>
+  void in_flight(std::size_t many, F f) {
+    std::vector<std::future<unsigned>> all;
+    all.reserve(many);
+    for (std::size_t i = 0; i < many; ++i) all.push_back(executor_.async([f, i]() -> unsigned { return f(i); }));
+    for (auto& each : all) each.get();
+  }
+  template <class F>
+  void group(std::size_t many, F f) {
+    for (std::size_t i = 0; i < many; ++i) executor_.silent_async([f, i] { f(i); });
+    executor_.wait_for_all();
+  }
+  template <class F>
+  void tree(std::size_t many, F f) {
+    grow(1, many, f);
+    executor_.wait_for_all();
+  }
+  template <class F, class G>
+  void pipeline(std::size_t many, F f, G g) {
+    tf::Pipeline line(std::size_t{4} * workers_,
+                      tf::Pipe{tf::PipeType::SERIAL,
+                               [many](tf::Pipeflow& at) {
+                                 if (at.token() == many) at.stop();
+                               }},
+                      tf::Pipe{tf::PipeType::PARALLEL, [f](tf::Pipeflow& at) { f(at.token()); }},
+                      tf::Pipe{tf::PipeType::SERIAL, [g](tf::Pipeflow& at) { g(at.token()); }});
+    tf::Taskflow flow;
+    flow.composed_of(line);
+    executor_.run(flow).wait();
+  }
+
+ private:
+  template <class F>
+  void grow(std::size_t i, std::size_t many, F f) {
+    executor_.silent_async([this, i, many, f] {
+      f(i);
+      for (const std::size_t child : {2 * i, 2 * i + 1})
+        if (child < many) grow(child, many, f);
+    });
+  }
+
+  unsigned workers_;
+  tf::Executor executor_;
+};
+
 }  // namespace
 
 void add_taskflow(catalogue& to) {
@@ -53,7 +111,8 @@ void add_taskflow(catalogue& to) {
           .family = "Taskflow",
           .role = "peer",
           .note = std::string("version ") + tf::version() + ", an executor with a thread for each worker",
-          .graph = run_graph<taskflow_graph>});
+          .graph = run_graph<taskflow_graph>,
+          .tasks = run_tasks<taskflow_tasks>});
 }
 
 }  // namespace muster::bench

@@ -335,6 +335,32 @@ study task_fans(const setting& s) {
                 {"-building", "Fans of tasks: building", {"time per task", "ns", "", "lower"}, "building"});
 }
 
+// --------------------------------------------------------------------------------------------------------------- tasks
+
+study all_tasks(const setting& s) {
+  study made = chart(
+      "functions that do no more than count; submit and get: one after another; in flight: 10,000 submitted, then "
+      "their "
+      "results; group: 10,000 tasks from one thread; tree: 10,000 tasks of a group, each of which runs two; pipeline: "
+      "1,000 items through a serial, a parallel and a serial stage, at most four for each worker under way; workers: "
+      "threads that execute functions, and the callers of Taskflow and BS::thread_pool sleep beside them",
+      {"load", "", "category", ""}, {"time per function", "ns", "", "lower"}, nanoseconds_per_item);
+  constexpr std::array<std::pair<task_load, const char*>, 5> loads{{{task_load::one, "submit and get"},
+                                                                    {task_load::in_flight, "in flight"},
+                                                                    {task_load::group, "group"},
+                                                                    {task_load::tree, "tree"},
+                                                                    {task_load::pipeline, "pipeline"}}};
+  for (const contender& c : s.contenders.all)
+    if (c.tasks != nullptr)
+      for (const unsigned workers : worker_counts(c, s.place)) {
+        const std::size_t line = add_line_as(made, c, with_workers(c, workers));
+        for (const auto& [what, x] : loads)
+          if (std::find(c.task_loads.begin(), c.task_loads.end(), what) != c.task_loads.end())
+            add_point(made, c, line, x, task_spec{.what = what, .workers = workers, .pus = s.place.assign(workers, 0)});
+      }
+  return made;
+}
+
 }  // namespace
 
 std::vector<experiment> fork_rows() {
@@ -355,6 +381,7 @@ std::vector<experiment> fork_rows() {
       {"fork/fig7-steal-rate", "fork", paper + "figure 7", "Thefts per second", steal_rate},
       {"fork/task-graph", "fork", "", "Graphs of tasks", task_graphs},
       {"fork/task-fan", "fork", "", "Fans of tasks", task_fans},
+      {"fork/tasks", "fork", "", "Submitted functions, groups, pipelines", all_tasks},
   };
 }
 
