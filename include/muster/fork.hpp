@@ -14,6 +14,7 @@
 #include <muster/fork/pipeline.hpp>    // IWYU pragma: export
 #include <muster/fork/pool.hpp>        // IWYU pragma: export
 #include <muster/fork/scan.hpp>        // IWYU pragma: export
+#include <muster/fork/progress.hpp>    // IWYU pragma: export
 #include <muster/fork/schedule.hpp>    // IWYU pragma: export
 #include <muster/fork/sort.hpp>        // IWYU pragma: export
 #include <muster/fork/task_graph.hpp>  // IWYU pragma: export

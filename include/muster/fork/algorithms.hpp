@@ -34,7 +34,6 @@
 #include <optional>     // of parts that are empty
 #include <ranges>       // ranges
 #include <stdexcept>    // std::out_of_range
-#include <stop_token>   // std::stop_token
 #include <string>       // the wrong bin
 #include <type_traits>  // std::is_void_v
 #include <utility>      // std::move
@@ -43,9 +42,12 @@
 namespace muster::inline MUSTER_ABI {
 namespace detail {
 
-/// In place of a stop token where there is none.
+/// In place of a loop_watch where there are no options.
 struct never_stop {
+  static constexpr bool is_needed() noexcept { return false; }
   static constexpr bool stop_requested() noexcept { return false; }
+  static constexpr void count(std::size_t) noexcept {}
+  static constexpr void end() noexcept {}
 };
 
 /// Executes a loop of parts, and accumulates in `state`.
@@ -53,6 +55,7 @@ template <class Counter, class Body>
 void run_parts(Counter first, Counter last, typename Body::state& state, Body& body, std::size_t grain = 0) {
   on_some_worker(
       [&](worker& self) { loop_part<Counter, Body>(self, first, last, state, body, loop_pace(grain)).run(); });
+  body.watch.end();
 }
 
 /// std::find_if, also for iterators that are ones of C++20 only, such as those of std::views::iota.
@@ -78,8 +81,8 @@ class search {
     std::exception_ptr thrown{};
   };
 
-  search(Iterator first, const std::stop_token& token, Pred& pred, Proj& proj) noexcept
-      : stop{token, limit_}, first_(first), pred_(pred), proj_(proj) {}
+  search(Iterator first, const loop_options& options, Pred& pred, Proj& proj) noexcept
+      : watch{loop_watch(options), limit_}, first_(first), pred_(pred), proj_(proj) {}
 
   Iterator find(Iterator last, std::size_t grain) {
     state all;
@@ -88,14 +91,18 @@ class search {
     return all.found ? all.at : last;
   }
 
-  struct stopping {
-    const std::stop_token& token;
+  /// Also stops when nothing is left to look for.
+  struct watching : loop_watch {
     const sync::atomic<std::size_t>& limit;
+    bool is_needed() const noexcept { return limit.load(std::memory_order_relaxed) == 0 || loop_watch::is_needed(); }
     bool stop_requested() const noexcept {
-      return limit.load(std::memory_order_relaxed) == 0 || token.stop_requested();
+      return limit.load(std::memory_order_relaxed) == 0 || loop_watch::stop_requested();
+    }
+    void count(std::size_t turns) const {
+      if (loop_watch::is_needed()) loop_watch::count(turns);
     }
   };
-  const stopping stop;
+  const watching watch;
 
   template <class Requested>
   Iterator step(state& part, Iterator at, const Iterator last, const Requested& requested) {
@@ -143,7 +150,7 @@ class search {
 
 template <bool Any, class Iterator, class Pred, class Proj>
 Iterator search_for(Iterator first, Iterator last, Pred& pred, Proj& proj, const loop_options& options) {
-  return search<Iterator, Pred, Proj, Any>(first, options.stop, pred, proj).find(last, options.grain);
+  return search<Iterator, Pred, Proj, Any>(first, options, pred, proj).find(last, options.grain);
 }
 
 template <class Pred>
@@ -160,7 +167,7 @@ struct negated {
 template <class T, class Improve>
 struct best_body {
   using state = std::optional<T>;
-  const std::stop_token& stop;
+  const loop_watch watch;
   const Improve& improve;
 
   template <class Iterator, class Requested>
@@ -185,7 +192,7 @@ struct best_body {
 };
 template <class T, class Iterator, class Improve>
 T best_of(Iterator first, Iterator last, T none, const loop_options& options, const Improve& improve) {
-  best_body<T, Improve> body{options.stop, improve};
+  best_body<T, Improve> body{loop_watch(options), improve};
   std::optional<T> best;
   detail::run_parts(first, last, best, body, options.grain);
   return best.has_value() ? *best : none;
@@ -195,7 +202,7 @@ T best_of(Iterator first, Iterator last, T none, const loop_options& options, co
 template <class Bin>
 struct histogram_body {
   using state = std::vector<std::size_t>;
-  const std::stop_token& stop;
+  const loop_watch watch;
   const std::size_t bins;
   Bin& bin_of;
 
@@ -228,7 +235,7 @@ struct copy_if_body {
     bool leftmost = false;
     std::vector<Iterator> selected{};
   };
-  [[no_unique_address]] never_stop stop;
+  [[no_unique_address]] never_stop watch;
   Out out;  // of the leftmost part
   Pred& pred;
   Proj& proj;
@@ -274,7 +281,7 @@ struct unique_body {
   struct state {
     Iterator first{}, end{};  // of the elements that are kept; the same if there are none
   };
-  [[no_unique_address]] never_stop stop;
+  [[no_unique_address]] never_stop watch;
   Equal& equal;
   Proj& proj;
 
@@ -316,7 +323,7 @@ struct partition_body {
   struct state {
     Iterator first{}, middle{}, last{};
   };
-  [[no_unique_address]] never_stop stop;
+  [[no_unique_address]] never_stop watch;
   Pred& pred;
   Proj& proj;
 
@@ -487,7 +494,7 @@ std::vector<std::size_t> parallel_histogram(Iterator first, Iterator last, std::
     // A part has counters of its own, so it should have more elements than counters.
     const std::size_t grain = options.grain == 0 && bins > 4096 ? bins : options.grain;
     if constexpr (fits) {
-      detail::histogram_body<Bin> body{options.stop, bins, bin_of};
+      detail::histogram_body<Bin> body{detail::loop_watch(options), bins, bin_of};
       detail::run_parts(first, last, counts, body, grain);
     }
   }

@@ -17,12 +17,14 @@
 //            not have run. An exception from combining sums is thrown if no turn throws.
 // Stopping   once a stop is requested, no further piece begins. The call returns when the running ones have ended; a
 //            reduction then covers the turns that were executed.
+// Progress   see progress.hpp.
 // Source     lazy splitting: Tzannes et al., "Lazy Binary-Splitting" (PPoPP 2010).
 #pragma once
 
 #include <muster/base/arch.hpp>             // cycles
 #include <muster/fork/detail/elements.hpp>  // shares_memory
 #include <muster/fork/fork2.hpp>            // fork_on
+#include <muster/fork/progress.hpp>         // loop_progress
 
 #include <algorithm>    // std::min
 #include <concepts>     // std::integral
@@ -45,6 +47,7 @@ struct loop_options {
   std::size_t grain = 0;      ///< turns executed between two checks for requests; 0: measured
   bool fixed = false;         ///< parallel_reduce splits at multiples of `grain` (if 0: 1024), the same in every run
   std::stop_token stop = {};  ///< ends the loop early
+  loop_progress* progress = nullptr;  ///< counts the turns that are done; must live until the loop has ended
 };
 
 namespace detail {
@@ -56,6 +59,32 @@ union no_options {
   loop_options options;
 };
 inline constinit const no_options defaults;
+
+/// The options that a loop looks at between pieces. One word, null unless there are such options.
+class loop_watch {
+ public:
+  loop_watch() noexcept = default;
+  explicit loop_watch(const loop_options& of) noexcept
+      : of_(of.stop.stop_possible() || of.progress != nullptr ? &of : nullptr) {}
+  MUSTER_HOT bool is_needed() const noexcept { return of_ != nullptr; }
+  MUSTER_HOT bool stop_requested() const noexcept { return of_ != nullptr && of_->stop.stop_requested(); }
+  /// Some turns have been executed.
+  MUSTER_COLD void count(std::size_t turns) const {
+    if (of_->progress != nullptr && turns != 0) of_->progress->count(turns);
+  }
+  /// The loop has ended without an exception.
+  MUSTER_HOT void end() const {
+    if (of_ != nullptr) [[unlikely]]
+      end_progress();
+  }
+
+ private:
+  MUSTER_COLD void end_progress() const {
+    if (of_->progress != nullptr) of_->progress->end();
+  }
+
+  const loop_options* of_ = nullptr;
+};
 
 }  // namespace detail
 
@@ -170,7 +199,7 @@ class loop_pace {
 
 /// Turns that one worker executes; `state` accumulates them from left to right. Loops may nest thousands deep and each
 /// has one of these on the stack, so it is small, and rarely called functions are not inlined. A Body defines a turn:
-///   stop                              the stop token: once requested, no further piece begins
+///   watch                             a loop_watch, or the like: once a stop is requested, no further piece begins
 ///   step(state, first, last, requested)   executes turns and returns the first one left; stops early once requested()
 ///   is true state                             the type of the accumulator; turns on other workers begin with an empty
 ///   one merge(state, right)               appends `right` to `state`
@@ -180,11 +209,20 @@ class loop_part {
 
  public:
   loop_part(worker& self, Counter first, Counter last, State& state, Body& body, const loop_pace& pace) noexcept
-      : self_(self), body_(body), state_(state), pace_(pace), first_(first), end_(first), last_(last) {}
+      : self_(self),
+        body_(body),
+        state_(state),
+        pace_(pace),
+        first_(first),
+        end_(first),
+        last_(last),
+        counted_(first) {}
 
   void run() {
     asked_ = self_.work_requested();
-    for (std::size_t left = detail::turns_between(first_, last_); left != 0 && !body_.stop.stop_requested();) {
+    for (std::size_t left = detail::turns_between(first_, last_); left != 0;) {
+      if (body_.watch.is_needed() && must_stop()) [[unlikely]]
+        return;
       if (asked_ && left > pace_.turns()) [[unlikely]]
         return halve(first_, last_, pace_, other_);
       end_ = detail::turns_after(first_, std::min(pace_.turns(), left));
@@ -193,12 +231,16 @@ class loop_part {
       } else {
         // While the piece runs, others may steal the turns after it.
         fork_on(self_, [this] { piece(); }, [this] { rest(); });
-        if (taken_) [[unlikely]]
+        if (taken_) [[unlikely]] {
+          if (body_.watch.is_needed()) count();
           return body_.merge(state_, other_);
+        }
       }
       left = detail::turns_between(first_, last_);
       if (left != 0) pace_.after_turns();
     }
+    if (body_.watch.is_needed()) [[unlikely]]
+      count();
   }
 
  private:
@@ -211,6 +253,10 @@ class loop_part {
   /// Splits the rest of a piece that stopped early because its turns take longer now. It must run before the join,
   /// which may rethrow an exception of later turns.
   MUSTER_COLD void end_of_piece() {
+    if (body_.watch.is_needed()) {
+      count();
+      counted_ = end_;
+    }
     State right{};
     halve(std::exchange(first_, end_), end_, loop_pace(0), right);
   }
@@ -222,6 +268,16 @@ class loop_part {
     taken_ = true;
     if (detail::turns_between(end_, last_) > pace_.turns()) now.request_work();
     part(now, end_, last_, other_, pace_);
+  }
+  /// Between pieces, if the loop is watched.
+  MUSTER_COLD bool must_stop() {
+    count();
+    return body_.watch.stop_requested();
+  }
+  /// Counts the turns since the last time.
+  MUSTER_COLD void count() {
+    body_.watch.count(detail::turns_between(counted_, first_));
+    counted_ = first_;
   }
   MUSTER_COLD void halve(Counter first, Counter last, const loop_pace& pace, State& right) {
     const std::size_t left = detail::turns_between(first, last);
@@ -245,6 +301,7 @@ class loop_part {
   Counter first_;
   Counter end_;  // of the piece
   const Counter last_;
+  Counter counted_;  // the turns before it are counted, if the loop is watched
   bool asked_ = false;
   bool taken_ = false;  // the rest was stolen; written by its thief
 };
@@ -258,7 +315,7 @@ concept adds_up = requires(Reduce& reduce, T sum, Transform& transform, Counter 
 template <class F>
 struct for_body {
   using state = std::monostate;
-  const std::stop_token& stop;
+  const loop_watch watch;
   F& f;
 
   template <class Counter, class Requested>
@@ -277,7 +334,7 @@ struct for_body {
 template <class T, class Reduce, class Transform>
 struct reduce_body {
   using state = std::optional<T>;
-  const std::stop_token& stop;
+  const loop_watch watch;
   [[no_unique_address]] Reduce reduce;
   [[no_unique_address]] Transform transform;
 
@@ -314,9 +371,10 @@ struct reduce_body {
 template <class Counter, class Body>
 typename Body::state reduce_blocks(worker& self, Counter begin, std::size_t turns, std::size_t grain, Body& body) {
   typename Body::state sum;
-  if (body.stop.stop_requested()) return sum;
+  if (body.watch.stop_requested()) return sum;
   if (turns <= grain) {
     body.step(sum, begin, detail::turns_after(begin, turns), [] { return false; });
+    if (body.watch.is_needed()) body.watch.count(turns);
     return sum;
   }
   const std::size_t blocks = turns / grain;
@@ -360,9 +418,10 @@ void parallel_for(Counter first, Counter last, F&& f, const loop_options& option
     detail::worker* const self = detail::worker::current();
     if (self == nullptr) return detail::run_outside_pool([&] { muster::parallel_for(first, last, f, options); });
     using body = detail::for_body<std::remove_reference_t<F>>;
-    body here{options.stop, f};
+    body here{detail::loop_watch(options), f};
     std::monostate none;
     detail::loop_part<Counter, body>(*self, first, last, none, here, detail::loop_pace(options.grain)).run();
+    here.watch.end();
   }
 }
 /// Calls f(element) for the elements of a range.
@@ -427,13 +486,14 @@ T parallel_reduce(Counter first, Counter last, T init, Reduce reduce, Transform 
       return detail::run_outside_pool(std::move(call));
     }
     using body = detail::reduce_body<T, Reduce, Transform>;
-    body here{options.stop, std::move(reduce), std::move(transform)};
+    body here{detail::loop_watch(options), std::move(reduce), std::move(transform)};
     std::optional<T> sum(std::move(init));
     if (options.fixed) {
       detail::reduce_fixed(*self, first, last, options.grain, sum, here);
     } else {
       detail::loop_part<Counter, body>(*self, first, last, sum, here, detail::loop_pace(options.grain)).run();
     }
+    here.watch.end();
     return std::move(*sum);
   }
 }

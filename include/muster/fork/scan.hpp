@@ -87,9 +87,8 @@ class scan {
     const auto end = [=](std::size_t section) { return section + 1 == many ? last : begin(section + 1); };
     std::vector<std::optional<T>> sums(many + 1);  // [i]: finally, the sum of all elements before section i
     auto scan_first = [&] { scan_piece(begin(0), end(0), sum); };
-    const std::stop_token never;
     using body_of_sums = reduce_body<T, Op&, std::identity>;
-    body_of_sums body{never, op_, {}};
+    body_of_sums body{{}, op_, {}};
     auto sum_others = [&] {
       fork_each(*worker::current(), 1, many - 1, [&](worker& here, std::size_t section) {
         loop_part<In, body_of_sums>(here, detail::turns_after(in_, begin(section)),
