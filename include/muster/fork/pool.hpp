@@ -10,6 +10,7 @@
 // Idle       a worker without work sleeps after a millisecond. Only new work wakes it.
 // Nesting    run() directly within run() of the same pool is a plain call. Several threads may call run() at once; each
 //            becomes a worker. Pools are independent of each other.
+// Parts      part(n) is a pool without threads of its own, in which at most n of this pool's workers work at a time.
 // Fibers     a fiber may call run(); its forks are joined on its own stack. While it waits in a join, the other fibers
 //            of its thread run.
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
@@ -18,19 +19,19 @@
 // Observers  pool_options::on_start and on_end are called by the pool's own threads, inside the pool: they may fork.
 // Signals    fork_engine::barrier handles SIGURG and passes signals that it did not send to the previous handler. The
 //            other engine does not use it.
-// Errors     std::invalid_argument for no workers, for more than 960 substitutes, or for stacks below 64 KiB or too
-//            small for thread-local data;
+// Errors     std::invalid_argument for no workers (of a part, too), for more than 960 substitutes, or for stacks below
+//            64 KiB or too small for thread-local data;
 //            std::runtime_error for an engine that is not possible here; std::bad_alloc.
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
-#include <muster/base/detail/reentrancy.hpp>     // reentrancy_scope
 #include <muster/base/detail/shared_object.hpp>  // pin_shared_object
 #include <muster/base/parallelism.hpp>           // available_parallelism
 #include <muster/fork/detail/barrier/join.hpp>   // barrier_hooks
 #include <muster/fork/detail/call.hpp>           // call_as
 #include <muster/fork/detail/scheduler.hpp>      // pool_core, worker
 
+#include <algorithm>     // std::min
 #include <concepts>      // std::integral
 #include <cstddef>       // std::size_t
 #include <cstdint>       // std::uint64_t
@@ -140,13 +141,22 @@ class pool {
         break;  // fewer workers
       }
   }
-  /// No thread may be inside run(). Submitted functions that have not begun are dropped, and their promises broken.
+  /// No thread may be inside run(), and no part may exist. Submitted functions that have not begun are dropped, and
+  /// their promises broken.
   ~pool() = default;
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
 
   /// The number of workers. Smaller than pool_options::workers if the system could not create enough threads.
   unsigned workers() const noexcept { return workers_; }
+
+  /// A pool in which at most `workers` of this pool's workers work at a time; all of them if it has fewer. It must end
+  /// before this pool. Threads of this pool come when there is work in the part, and leave after a millisecond without;
+  /// a thread that calls run() counts as one of them. Parts may be nested, and several may be in use at once.
+  template <std::integral Count>
+  [[nodiscard]] pool part(Count workers) {
+    return {*this, at_least_one(workers)};
+  }
 
   /// The calling thread's index among the pool's workers; nothing if it is not directly inside the pool. The indices of
   /// threads that are inside at the same time differ. They are less than workers(), plus the threads at a time that are
@@ -196,8 +206,12 @@ class pool {
     constexpr bool fits = std::invocable<F&, unsigned> || std::invocable<F&>;
     static_assert(fits, "pool::run_on_all takes a function of a worker's index, an unsigned, or of no arguments");
     core_.refuse_in_child();
-    // Also with a run() of another pool in between, or in a fiber that a thread of the pool joins.
-    if (worker_index().has_value() || detail::reentrancy_scope::is_in(&core_))
+    if (core_.lender() != nullptr)
+      throw std::logic_error(
+          "pool::run_on_all: called for a part of a pool, which has no threads of its own; call it "
+          "for the pool");
+    // Also with a run() of another pool in between, in a part, or in a fiber that a thread of the pool joins.
+    if (worker_index().has_value() || core_.has_caller_inside())
       throw std::logic_error(
           "pool::run_on_all: called inside the pool, where a thread may wait for the caller and never answer; call it "
           "outside");
@@ -286,6 +300,11 @@ class pool {
     throw std::invalid_argument("a pool of " + std::to_string(workers) +
                                 " workers is not possible; ask for at least 1");
   }
+
+  /// For part().
+  pool(pool& of, unsigned workers)
+      : core_((of.core_.refuse_in_child(), of.core_), std::min(workers, of.workers_)),
+        workers_(std::min(workers, of.workers_)) {}
 
   static sync::atomic<pool*>& the_shared() noexcept {
     static sync::atomic<pool*> one{nullptr};

@@ -6,7 +6,8 @@
 //
 // A sleeper announces itself, requests work of all workers, checks a last time, and sleeps. A worker that offers work
 // reads the count after a full fence. So either the sleeper's last check finds the work, or the worker finds the
-// sleeper counted.
+// sleeper counted. In a part of a pool no thread sleeps: it leaves its place after the last check, and a token for the
+// vacant place brings a thread of the pool.
 #pragma once
 
 #include <muster/base/detail/brief_wait.hpp>  // brief_wait
@@ -42,6 +43,14 @@ inline bool sleep_on(sync::atomic<std::uint32_t>& word, std::uint32_t expected, 
 /// A thread sleeps here until another gives it a token. Outlives every thread that may give one.
 class parker {
  public:
+  using summons = void (*)(parker&) noexcept;
+  parker() noexcept = default;
+  /// A place that threads leave and come back to, vacant at first. A token that is given while it is vacant stays for
+  /// the thread that call() brings.
+  explicit parker(summons call) noexcept : call_(call), token_(vacant) {}
+  parker(const parker&) = delete;
+  parker& operator=(const parker&) = delete;
+
   /// Waits for a token and takes it.
   void park() noexcept { park_until(no_deadline); }
   /// The same, until a deadline. Returns true if it took a token.
@@ -52,13 +61,28 @@ class parker {
     return true;
   }
   void unpark() noexcept {
-    // (2) release: pairs with (1).
-    token_.store(1, std::memory_order_release);
+    if (call_ != nullptr) {
+      // (2)
+      if (token_.exchange(1, std::memory_order_release) == vacant) return call_(*this);
+    } else {
+      // (2) release: pairs with (1).
+      token_.store(1, std::memory_order_release);
+    }
     sync::futex_wake(token_, 1, ~0U, futex_scope::process);
+  }
+  /// For a place that threads leave: leaves it, and returns true; or takes the token that has been given meanwhile, and
+  /// returns false.
+  bool leave() noexcept {
+    std::uint32_t none = 0;
+    if (token_.compare_exchange_strong(none, vacant, std::memory_order_relaxed, std::memory_order_relaxed)) return true;
+    park();
+    return false;
   }
 
  private:
   friend class idle_workers;
+  static constexpr std::uint32_t vacant = 2;  // otherwise 1: a token, 0: none
+  const summons call_ = nullptr;
   sync::atomic<std::uint32_t> token_{0};
   parker* next_ = nullptr;  // in the list of idle workers
 };

@@ -18,6 +18,10 @@
 //            takes.
 // Announced  each thread of the pool executes an announcement once, when it next looks for work, before it takes
 //            anything else. Announcements wake all threads, retired ones included.
+// Parts      a part of a pool has no threads of its own, but places for those of the pool, its lender. A worker that
+//            wakes a sleeper there gives the lender a function that enters the part and looks for work in it. After a
+//            millisecond without work the function ends, and the place is vacant again. So threads that wait for
+//            something of the lender execute nothing of the part, and a part's threads nothing of the lender.
 // Workers    are created when a thread enters, and kept for reuse when it leaves.
 // Stacks     a thread's stack is reserved, not touched: it uses memory as deep as the program calls. A thread that has
 //            slept for a second returns it.
@@ -30,6 +34,7 @@
 #include <muster/base/detail/os_thread.hpp>       // os_thread
 #include <muster/base/detail/process.hpp>         // process_generation
 #include <muster/base/detail/reentrancy.hpp>      // reentrancy_scope
+#include <muster/base/detail/shared_object.hpp>   // pin_shared_object
 #include <muster/base/detail/stack_bounds.hpp>    // current_stack
 #include <muster/base/detail/stack_overflow.hpp>  // stack_overflow
 #include <muster/base/detail/thread_state.hpp>    // worker_slot
@@ -50,6 +55,7 @@
 #include <cstdint>       // std::uint64_t
 #include <exception>     // std::exception_ptr
 #include <functional>    // thread_life
+#include <memory>        // std::unique_ptr
 #include <mutex>         // making workers
 #include <stdexcept>     // std::length_error, std::logic_error
 #include <string>        // thread_life
@@ -110,6 +116,27 @@ class announcement {
   announcement* next_ = nullptr;
 };
 
+/// In a part of a pool, a place for a thread that the pool lends. A token for the vacant place becomes a function that
+/// is given to the pool.
+class lent_place final : public parker, private injected {
+ public:
+  lent_place(pool_core& part, bool as_standby) noexcept
+      : parker(&summon), injected(&enter, &drop), is_standby(as_standby), part_(part) {}
+  /// Gives the function to the lender. `behind`: after the others that wait.
+  inline void invite(bool behind) noexcept;
+  /// Takes it back. Returns false if it is not there, or a thread has taken it.
+  inline bool withdraw() noexcept;
+
+  const bool is_standby;
+
+ private:
+  static void summon(parker& place) noexcept { static_cast<lent_place&>(place).invite(false); }
+  static inline void enter(injected& of) noexcept;
+  static inline void drop(injected& of) noexcept;
+
+  pool_core& part_;
+};
+
 class worker {
  public:
   worker(pool_core& of, unsigned at, idle_workers& asleep, const engine_options& how) noexcept
@@ -149,11 +176,19 @@ class worker {
   MUSTER_HOT bool is_deep() noexcept {
     return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < floor && is_too_deep();
   }
-  /// Looks for work until the pool ends.
+  /// Looks for work until the pool ends; or, as a thread that another pool lends, until it leaves its place.
   void work() noexcept;
+  /// The same for a thread that is another pool's worker `as`, in the place at which it has come.
+  inline void work_at(lent_place& at, const worker* as) noexcept;
+  /// Where it waits for work.
+  parker& bed() noexcept;
   /// For a thread with nothing on its stack: sleeps until its place is given a token. After a second, returns the
-  /// unused part of its stack to the system.
+  /// unused part of its stack to the system. A lent thread leaves instead, or takes the token.
   void sleep_deeply() noexcept {
+    if (lent_ != nullptr) {
+      has_left_ = lent_->leave();
+      return;
+    }
     const traced slice(trace, slice_kind::sleep);
     if (place.park_until(clock::now() + std::chrono::seconds(1))) return;
     release_unused_stack();
@@ -164,7 +199,8 @@ class worker {
   pool_core& pool;
   const unsigned number;
   bool is_standby = false;
-  std::uint64_t heard = 0;  // of a thread of the pool: the number of the last announcement that it has executed
+  bool has_own_thread = false;  // one of the pool's
+  std::uint64_t heard = 0;      // of a thread of the pool: the number of the last announcement that it has executed
   parker place;
   const running_async* within = nullptr;
   std::uintptr_t floor = 0;         // an address in the stack: asyncs that run below it are deep
@@ -199,6 +235,7 @@ class worker {
   template <class IsOver, class ExecuteSome, class Sleep>
   void await_by(IsOver is_over, ExecuteSome execute_some, Sleep sleep);
   bool sleep(clock::duration nap) noexcept;
+  inline bool is_called_back() const noexcept;
   unsigned roll(unsigned sides) noexcept {
     dice_ ^= dice_ << 13U;
     dice_ ^= dice_ >> 7U;
@@ -208,7 +245,11 @@ class worker {
 
   std::uint64_t dice_;
   unsigned running_queued_ = 0;  // queued asyncs of its own that it is executing
+  lent_place* lent_ = nullptr;   // of a lent thread: its place, and what it is in the lender
+  const worker* host_ = nullptr;
+  bool has_left_ = false;  // the place: another thread may be there
 };
+inline parker& worker::bed() noexcept { return lent_ != nullptr ? static_cast<parker&>(*lent_) : place; }
 
 class pool_core {
  public:
@@ -223,6 +264,28 @@ class pool_core {
         trace_(pool_trace::make(life_.name).release()) {
     sync::asymmetric_fences();  // the first call takes milliseconds if there are threads already
   }
+  /// A part of another pool, with at most `workers` of its threads.
+  pool_core(pool_core& lender, unsigned workers)
+      : forks(lender.forks),
+        injected_functions(*new injector(this, made_in_)),
+        stack_bytes_(lender.stack_bytes_),
+        most_substitutes_(0),
+        trace_(pool_trace::make(lender.life_.name.empty() ? "part" : lender.life_.name + " (part)").release()),
+        lender_(&lender) {
+    // The code that lent threads execute is in the library that makes the part.
+    static const bool kept = (pin_shared_object(reinterpret_cast<const void*>(run_)), true);
+    static_cast<void>(kept);
+    places_.reserve(workers);
+    while (places_.size() < workers)
+      places_.push_back(std::make_unique<lent_place>(*this, places_.size() + 1 == workers));
+    for (const auto& one : places_)
+      if (!one->is_standby) asleep.announce(*one);
+    standby_place_ = places_.back().get();
+    has_standby_.store(true, std::memory_order_relaxed);
+    standby_sleeps_.store(true, std::memory_order_relaxed);
+    const std::lock_guard lock(lender.mutex_);
+    lender.parts_.push_back(this);
+  }
   pool_core(const pool_core&) = delete;
   pool_core& operator=(const pool_core&) = delete;
   /// Drops the injected functions that no thread has taken, and ends the threads. No thread may be inside run().
@@ -231,12 +294,15 @@ class pool_core {
         worker::current() == nullptr || &worker::current()->pool != this,
         "pool::~pool: called by a thread inside the pool, which would wait for itself; end it on another thread");
     if (is_ours()) {
+      MUSTER_CHECK(parts_.empty(),
+                   "pool::~pool: a part of the pool still exists, and would be without threads; end the parts first");
       injected_functions.close();
       while (injected* const one = injected_functions.take()) one->drop();
       // (3) release: pairs with (7).
       over.store(true, std::memory_order_release);
       // (4) full_fence: pairs with (10) and parking.hpp (5). A worker that announces itself later sees that it is over.
       sync::full_fence();
+      if (lender_ != nullptr) end_part();
       while (asleep.anyone()) asleep.wake_one();
       wake_standby();
       {
@@ -251,10 +317,10 @@ class pool_core {
     injected_functions.release();
   }
 
-  /// Gives a function to the pool. Returns false if the pool is ending.
-  bool inject(injected& one, injected_group* group = nullptr, bool nested = false) noexcept {
+  /// Gives a function to the pool. Returns false if the pool is ending. `needed`: as below.
+  bool inject(injected& one, injected_group* group = nullptr, bool nested = false, bool needed = true) noexcept {
     if (!injected_functions.put(one, group, nested)) return false;
-    wake_for_injected();
+    wake_for_injected(needed);
     return true;
   }
   /// The same for a function that the caller, a thread inside the pool, executes later if no other worker does. So the
@@ -334,18 +400,57 @@ class pool_core {
     sync::full_fence();
     if (!injected_functions.has_any() && !over.load(std::memory_order_relaxed) && !has_announced(one))
       return one.sleep_deeply();
-    if (!standby_sleeps_.exchange(false, std::memory_order_relaxed)) one.place.park();
+    if (!standby_sleeps_.exchange(false, std::memory_order_relaxed)) one.bed().park();
   }
   /// Returns true if the standby slept.
   bool wake_standby() noexcept {
-    // (9) acquire: pairs with (8).
+    // (9) acquire: pairs with (8, 14).
     const bool slept =
         standby_sleeps_.load(std::memory_order_relaxed) && standby_sleeps_.exchange(false, std::memory_order_acquire);
-    if (slept) standby_->place.unpark();
+    if (slept) standby_place_->unpark();
     return slept;
   }
   /// A thread enters or leaves run().
   void count_caller(bool enters) noexcept { callers_.fetch_add(enters ? 1U : ~0U, std::memory_order_relaxed); }
+
+  // --- A part of a pool.
+
+  /// Null if it is no part.
+  pool_core* lender() const noexcept { return lender_; }
+  /// True if the calling thread is inside the pool or a part of it, with other pools or joined fibers in between, too.
+  bool has_caller_inside() noexcept {
+    if (reentrancy_scope::is_in(this)) return true;
+    const std::lock_guard lock(mutex_);
+    return std::any_of(parts_.begin(), parts_.end(), [](pool_core* one) { return one->has_caller_inside(); });
+  }
+  /// Gives the lender a function that brings one of its threads. Otherwise one that is there already may do.
+  void invite(lent_place& to, injected& one, bool behind) noexcept {
+    lent_.begin();
+    const bool nested = !to.is_standby && !behind;
+    if (over.load(std::memory_order_relaxed) || !lender_->inject(one, nullptr, nested, to.is_standby))
+      lent_.end(nullptr);
+  }
+  /// True if functions wait that were given to the lender.
+  bool lender_has_any() const noexcept { return lender_->injected_functions.has_any(); }
+  /// Takes the function back. Returns false if a thread has taken it, or it is not there.
+  bool withdraw(injected& one) noexcept {
+    const bool taken = lender_->injected_functions.take(one);
+    if (taken) lent_.end(nullptr);
+    return taken;
+  }
+  /// A thread has left the part, or has not come.
+  void end_visit() noexcept { lent_.end(nullptr); }
+  /// A thread that cannot enter leaves its place to others.
+  void refuse(lent_place& place) noexcept {
+    if (!place.leave()) return;
+    if (!place.is_standby) {
+      asleep.announce(place);
+      for (unsigned i = 0; i < made(); ++i) at(i).request_work();
+      return;
+    }
+    // (14) release: pairs with (9).
+    standby_sleeps_.store(true, std::memory_order_release);
+  }
 
   /// Starts a worker thread. Throws std::system_error if the system cannot create one.
   void start(bool as_standby = false) {
@@ -359,10 +464,11 @@ class pool_core {
       threads_.reserve(threads_.size() + 1);
       one->is_standby = as_standby;
       one->heard = announced_.load(std::memory_order_relaxed);
-      if (as_standby) standby_ = one;
+      one->has_own_thread = true;
+      if (as_standby) standby_place_ = &one->place;
       threads_.emplace_back(stack_bytes_, attributes_, run_, one);
     } catch (...) {
-      one->is_standby = false;
+      one->is_standby = one->has_own_thread = false;
       give_back(*one);
       throw;
     }
@@ -400,8 +506,8 @@ class pool_core {
   /// A worker's thread is in another pool, until reenter_pool().
   void leave_pool() noexcept { here_.fetch_sub(1, std::memory_order_relaxed); }
   void reenter_pool() noexcept { here_.fetch_add(1, std::memory_order_relaxed); }
-  /// True if there are other workers than the caller's.
-  bool has_others() const noexcept { return here_.load(std::memory_order_relaxed) > 1; }
+  /// True if there are other workers than the caller's, or threads that can be lent.
+  bool has_others() const noexcept { return here_.load(std::memory_order_relaxed) > 1 || places_.size() > 1; }
 
   /// True in the process that created the pool.
   bool is_ours() const noexcept { return made_in_ == process_generation(); }
@@ -494,6 +600,17 @@ class pool_core {
   inline void start_standby() noexcept;
 
   static void* run_thread(void* as) noexcept;
+  /// Waits until all lent threads have left, and none can come.
+  void end_part() noexcept {
+    injected_functions.await_guests();
+    for (const auto& one : places_) one->unpark();
+    while (!lent_.is_over()) {
+      for (const auto& one : places_) one->withdraw();
+      lent_.sleep(std::chrono::steady_clock::now() + std::chrono::milliseconds(1), [] { return false; });
+    }
+    const std::lock_guard lock(lender_->mutex_);
+    std::erase(lender_->parts_, this);
+  }
 
   // The function of the library that creates the pool. Another library that starts a thread may be unloaded earlier.
   void* (*const run_)(void* as) noexcept = &run_thread;
@@ -509,12 +626,16 @@ class pool_core {
   sync::atomic<std::uint64_t> announced_{0};  // the number of the last one; changed under the lock
   unsigned substitutes_ = 0;                  // created so far; under the lock
   sync::atomic<unsigned> surplus_{0};         // decreases only under the lock
-  worker* standby_ = nullptr;
+  parker* standby_place_ = nullptr;
   sync::atomic<bool> has_standby_{false};  // it has been created, or cannot be
   sync::atomic<bool> standby_sleeps_{false};
   sync::atomic<unsigned> callers_{0};  // threads inside run()
   sync::atomic<unsigned> here_{0};     // workers whose thread exists and is not in another pool
   std::vector<os_thread> threads_;
+  pool_core* const lender_ = nullptr;  // of a part
+  std::vector<std::unique_ptr<lent_place>> places_;
+  group_count lent_;               // threads of the lender that are here, or called
+  std::vector<pool_core*> parts_;  // of a pool; under the lock
   sync::atomic<unsigned> made_{0};
   std::array<worker*, most_workers> workers_{};
 };
@@ -522,7 +643,8 @@ class pool_core {
 /// While it lives, the calling thread is a worker of the pool.
 class entered_pool {
  public:
-  explicit entered_pool(worker& as) : self(&as), outer_(native::worker_slot()), inside_(&as.pool) {
+  explicit entered_pool(worker& as, pool_core* is_in = nullptr)
+      : self(&as), outer_(native::worker_slot()), is_in_(is_in), inside_(&as.pool) {
     self->forks.begin(this);
     native::worker_slot() = {self, self->forks.poll_word()};
     const stack_bounds stack = current_stack();
@@ -530,20 +652,23 @@ class entered_pool {
     self->lowest_floor = lowest + (reinterpret_cast<std::uintptr_t>(stack.end) - lowest) / 4;
     self->allow_depth();
   }
-  explicit entered_pool(pool_core& core) : entered_pool(enter(core)) {
+  /// As a thread that calls run(); or as one that another pool lends.
+  explicit entered_pool(pool_core& core, bool calls = true) : entered_pool(enter(core), lender_of_caller(core)) {
+    visits_ = true;
+    if (!calls) return;
     runs_ = true;
     running_.begin(self->trace, slice_kind::run);
-    core.count_caller(true);
+    count(true);
     self->forks.set_running(true);
   }
   ~entered_pool() {
     running_.end();
     if (runs_) {
       self->forks.set_running(false);
-      self->pool.count_caller(false);
+      count(false);
     }
     native::worker_slot() = outer_;
-    if (worker* const outer = worker::current(); runs_ && outer != nullptr) {
+    if (worker* const outer = worker::current(); visits_ && outer != nullptr) {
       outer->forks.resume();
       outer->pool.reenter_pool();
     }
@@ -555,6 +680,15 @@ class entered_pool {
   worker* const self;
 
  private:
+  /// The first of the pool's lenders that the caller is inside of already, or null.
+  static pool_core* lender_of_caller(const pool_core& core) noexcept {
+    pool_core* one = core.lender();
+    while (one != nullptr && !one->has_caller_inside()) one = one->lender();
+    return one;
+  }
+  void count(bool enters) noexcept {
+    for (pool_core* one = &self->pool; one != is_in_; one = one->lender()) one->count_caller(enters);
+  }
   static worker& enter(pool_core& core) {
     stack_overflow::watch();
     worker* const self = core.take();
@@ -570,7 +704,9 @@ class entered_pool {
   }
 
   const native::worker_binding outer_;
-  bool runs_ = false;
+  pool_core* const is_in_;         // of the lenders
+  bool visits_ = false;            // it is not a thread of the pool
+  bool runs_ = false;              // a caller of run()
   traced running_;                 // if it runs
   const reentrancy_scope inside_;  // makes fibers save and restore the place
 };
@@ -591,6 +727,41 @@ inline void* pool_core::run_thread(void* as) noexcept {
   here.self->work();
   if (life.on_end) life.on_end(self->number);
   return nullptr;
+}
+
+inline void lent_place::invite(bool behind) noexcept { part_.invite(*this, *this, behind); }
+inline bool lent_place::withdraw() noexcept { return part_.withdraw(*this); }
+inline void lent_place::drop(injected& of) noexcept { static_cast<lent_place&>(of).part_.end_visit(); }
+inline void lent_place::enter(injected& of) noexcept {
+  auto& place = static_cast<lent_place&>(of);
+  pool_core& part = place.part_;
+  place.park();  // the token
+  const worker* const host = worker::current();
+  try {
+    const entered_pool here(part, false);
+    here.self->work_at(place, host);
+  } catch (const std::exception&) {
+    part.refuse(place);
+  }
+  part.end_visit();
+}
+
+inline void worker::work_at(lent_place& at, const worker* as) noexcept {
+  lent_ = &at;
+  host_ = as;
+  is_standby = at.is_standby;
+  has_left_ = false;
+  work();
+  lent_ = nullptr;
+  host_ = nullptr;
+  is_standby = false;
+}
+
+/// True if the thread has to execute an announcement in a pool that lends it.
+inline bool worker::is_called_back() const noexcept {
+  for (const worker* one = host_; one != nullptr; one = one->host_)
+    if (one->has_own_thread && one->pool.has_announced(*one)) return true;
+  return false;
 }
 
 /// The spinning of a join, in which the thread's other fibers run. Waking takes 50 to 100 microseconds on a machine
@@ -744,7 +915,7 @@ inline bool worker::publish_for_any_owner() noexcept {
 /// worker may have unoffered records, because its stack cannot be walked now, sleeps for at most `nap` and returns
 /// false unless it was woken.
 inline bool worker::sleep(clock::duration nap) noexcept {
-  pool.asleep.announce(place);
+  pool.asleep.announce(bed());
   pool.request_from_others(*this);
   bool all = true;  // every record that could be stolen is offered
   if (can_publish_for_owners()) {
@@ -760,21 +931,30 @@ inline bool worker::sleep(clock::duration nap) noexcept {
   if (!needed && all) return sleep_deeply(), true;
   if (!needed) {
     const traced slice(trace, slice_kind::sleep);
-    if (place.park_until(clock::now() + nap)) return true;
+    if (bed().park_until(clock::now() + nap)) return true;
   }
-  pool.asleep.withdraw(place);
+  pool.asleep.withdraw(bed());
   return needed;
 }
 
 inline void worker::work() noexcept {
   using namespace std::chrono_literals;
   auto hungry_since = clock::now();
+  const auto came = hungry_since;
   auto requested_at = clock::time_point{};
   auto took_unanswered = hungry_since;
   auto interval = clock::duration::zero();
   clock::duration nap = first_nap;
   // (7)
-  while (!pool.over.load(std::memory_order_acquire)) {
+  while (!has_left_ && !pool.over.load(std::memory_order_acquire)) {
+    if (host_ != nullptr) [[unlikely]] {
+      // Functions of the lender wait for at most so long, however much there is in the part.
+      const bool waited_for = hungry_since - came > 10ms && pool.lender_has_any();
+      if (waited_for || is_called_back()) {
+        lent_->unpark();  // so that it comes back
+        return lent_->invite(waited_for);
+      }
+    }
     if (pool.has_announced(*this)) [[unlikely]]
       execute_announced();
     if (pool.retire_surplus(*this)) {
