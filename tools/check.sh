@@ -67,6 +67,7 @@ step_lint() {
   echo "--- tools/lint.py"
   python tests/lint/test_lint.py || failed=1
   python tests/lint/test_house_picture.py || failed=1
+  python tests/lint/test_trace_picture.py || failed=1
   python tools/lint.py || failed=1
   python tools/house_picture.py --check || failed=1
   python tests/regression/edits.py --check || failed=1

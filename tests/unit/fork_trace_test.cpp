@@ -188,6 +188,35 @@ TEST_F(traces, have_all_that_workers_do) {
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
+TEST_F(traces, have_the_names_of_the_nodes_of_graphs) {
+  run(path("trace.json"), [] {
+    pool one({.workers = 3, .stack_bytes = small_stack});
+    muster::task_graph graph;
+    const auto first = graph.add("first", [] { fib(5); });
+    const auto both = graph.add("with \"quotes\"", [] { fib(5); }, muster::after(first));
+    graph.add([] { fib(5); }, muster::after(first));  // without a name: no slice
+    graph.add("first", [] {}, muster::after(both));   // the same name
+    for (int i = 0; i < 10; ++i) graph.run(one);
+    first.name("renamed");
+    for (int i = 0; i < 5; ++i) graph.run(one);
+    pool part = one.part(2);
+    graph.add("added later", [] { throw 1; });
+    for (int i = 0; i < 3; ++i) try {
+        graph.run(part);
+      } catch (int) {
+      }
+    return "";
+  });
+  EXPECT_EQ(errors(), "");
+  trace all(path("trace.json"));
+  EXPECT_EQ(all.many["first"], 10 + 10 + 5 + 3U);
+  EXPECT_EQ(all.many["with \"quotes\""], 10 + 5 + 3U);
+  EXPECT_EQ(all.many["renamed"], 5 + 3U);
+  EXPECT_EQ(all.many["added later"], 3U);
+  EXPECT_EQ(all.many["node 2"], 0U);
+  EXPECT_EQ(all.pools.size(), 2U);
+}
+
 TEST_F(traces, have_at_exit_what_pools_that_never_end_have_done) {
   run(path("trace-%p.json"), [] {
     fib(20);

@@ -142,6 +142,7 @@ class task_graph {
   task_node add(std::string name, F&& function, const detail::predecessors<Before...>& before = {}) {
     refuse_while_running("add");
     const auto named = names_.insert_or_assign(next_index(), std::move(name)).first;
+    renamed_ = true;
     try {
       return add(std::forward<F>(function), before);
     } catch (...) {
@@ -166,6 +167,8 @@ class task_graph {
     in.run([&] {
       pool_ = &in.core_;
       runner_ = detail::worker::current();
+      if (runner_->trace != nullptr) [[unlikely]]
+        name_slices(*runner_->trace);
       stop_ = std::move(stop);
       tasks_.count.begin();
       share_roots();
@@ -389,12 +392,29 @@ class task_graph {
     if (stop_.stop_requested()) return false;
     auto& one = static_cast<stored_node&>(ready);
     try {
-      one.actions.call(one, *detail::worker::current());
+      if (is_traced_) [[unlikely]]
+        call_traced(one);
+      else one.actions.call(one, *detail::worker::current());
       return true;
     } catch (...) {
       note(one, detail::capture_exception());
       return false;
     }
+  }
+  /// A node with a name has a slice in the trace.
+  MUSTER_COLD void call_traced(stored_node& one) {
+    detail::worker& self = *detail::worker::current();
+    const auto found = slices_.find(one.index);
+    const detail::traced slice(found != slices_.end() ? self.trace : nullptr, detail::slice_kind::node,
+                               found != slices_.end() ? found->second : 0);
+    one.actions.call(one, self);
+  }
+  MUSTER_COLD void name_slices(detail::trace_track& in) {
+    if (is_traced_ && !renamed_) return;
+    slices_.clear();
+    for (const auto& [index, name] : names_) slices_.emplace(index, in.number_of(name));
+    is_traced_ = true;
+    renamed_ = false;
   }
   detail::injected_chain chain() noexcept { return tasks_.chain(); }
   bool share(detail::injected_chain& those) noexcept {
@@ -467,7 +487,10 @@ class task_graph {
   std::vector<detail::graph_node*> nodes_;  // in the order in which they were added
   std::vector<edge> edges_;
   std::map<std::uint32_t, std::string> names_;
-  bool changed_ = false;  // since prepare(), which makes the next two
+  bool renamed_ = false;  // since name_slices(), which makes the next two, if the program is traced
+  bool is_traced_ = false;
+  std::map<std::uint32_t, std::uint32_t> slices_;  // numbers of the names in the trace
+  bool changed_ = false;                           // since prepare(), which makes the next two
   std::vector<detail::graph_node*> successors_, roots_;
 
   detail::one_run runs_;
@@ -490,6 +513,7 @@ inline task_graph& task_node::graph() const {
 inline const task_node& task_node::name(std::string text) const {
   graph().refuse_while_running("name");
   graph_->names_.insert_or_assign(index_, std::move(text));
+  graph_->renamed_ = true;
   return *this;
 }
 inline std::string task_node::name() const { return graph().name_of(index_); }

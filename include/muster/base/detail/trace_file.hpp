@@ -24,11 +24,13 @@
 #include <cstdio>        // std::fprintf
 #include <cstdlib>       // secure_getenv, std::atexit
 #include <exception>     // std::exception
+#include <map>           // names
 #include <mutex>         // std::lock_guard
 #include <string>        // the name
 #include <string_view>   // events
 #include <system_error>  // std::generic_category
 #include <utility>       // std::move
+#include <vector>        // names
 
 namespace muster::inline MUSTER_ABI::detail {
 
@@ -85,6 +87,15 @@ class trace_file {
     is_empty_ = false;
     write_at(end_, "\n]\n");
   }
+  /// A number for a name, the same for equal ones, as long as the program runs. Throws std::bad_alloc.
+  std::uint32_t number_of(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto [at, is_new] = numbers_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
+    if (is_new) names_.push_back(&at->first);
+    return at->second;
+  }
+  /// Called by sources in write().
+  std::string_view name_of(std::uint32_t number) const { return *names_[number]; }
   /// Called by sources in write(): a number for an arrow.
   std::uint64_t next_arrow() noexcept { return ++last_arrow_; }
 
@@ -168,6 +179,8 @@ class trace_file {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   source* sources_ = nullptr;  // under the lock, as everything below
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<const std::string*> names_;
   bool is_empty_ = true, failed_ = false;
   off_t end_ = 0;
   std::uint64_t last_source_ = 0, last_arrow_ = 0;

@@ -4,8 +4,9 @@
 // trace.hpp: what the workers of a pool do, for the file that MUSTER_TRACE names.
 //
 // Slices     have a begin and an end, and are recorded when they end. The slices of a worker are nested or apart.
-// Cost       without a trace, a null pointer is read where a worker has taken something, waits or sleeps; a fork that
-//            no thief takes reads nothing. A slice costs two readings of the clock.
+// Cost       without a trace, a null pointer is read where a worker has taken something, waits or sleeps, and a flag
+//            for each node of a graph; a fork that no thief takes reads nothing. A slice costs two readings of the
+//            clock.
 // Memory     24 bytes for a slice, in blocks of 4,096, until the pool or the program ends.
 // Full       a worker keeps 262,144 slices. Later ones are left out, unless they had begun by then, and an event in the
 //            file says how many. The same if there is no memory.
@@ -30,7 +31,7 @@
 
 namespace muster::inline MUSTER_ABI::detail {
 
-enum class slice_kind : std::uint32_t { run, task, stolen_fork, stolen_async, queued_async, call, join, sleep };
+enum class slice_kind : std::uint32_t { run, task, stolen_fork, stolen_async, queued_async, call, node, join, sleep };
 
 /// The slices of one worker. One thread at a time adds some; any thread may read them meanwhile.
 class trace_track {
@@ -41,10 +42,10 @@ class trace_track {
     std::uint64_t begin;  // nanoseconds
     std::uint64_t length;
     slice_kind kind;
-    unsigned victim;  // of stolen ones
+    unsigned detail;  // of stolen ones: the victim; of nodes of graphs: the number of the name
   };
 
-  trace_track(const trace_file& file, unsigned worker) noexcept : worker_(worker), file_(file) {}
+  trace_track(trace_file& file, unsigned worker) noexcept : worker_(worker), file_(file) {}
   trace_track(const trace_track&) = delete;
   trace_track& operator=(const trace_track&) = delete;
   ~trace_track() {
@@ -53,6 +54,8 @@ class trace_track {
 
   unsigned worker() const noexcept { return worker_; }
   std::uint64_t now() const noexcept { return file_.now(); }
+  /// As trace_file::number_of().
+  std::uint32_t number_of(const std::string& name) { return file_.number_of(name); }
   void add(const slice& one) noexcept {
     const std::size_t at = many_.load(std::memory_order_relaxed);
     const std::uint64_t full = full_at_.load(std::memory_order_relaxed);
@@ -90,7 +93,7 @@ class trace_track {
   }
 
   const unsigned worker_;
-  const trace_file& file_;
+  trace_file& file_;
   std::array<block*, most / block_size> blocks_{};  // a reader uses those below many_
   sync::atomic<std::size_t> many_{0};
   sync::atomic<std::uint64_t> lost_{0};
@@ -104,16 +107,16 @@ class traced {
  public:
   traced() noexcept = default;
   /// `on`: null if nothing is traced.
-  traced(trace_track* on, slice_kind what, unsigned victim = 0) noexcept { begin(on, what, victim); }
+  traced(trace_track* on, slice_kind what, unsigned detail = 0) noexcept { begin(on, what, detail); }
   ~traced() { end(); }
   traced(const traced&) = delete;
   traced& operator=(const traced&) = delete;
 
-  void begin(trace_track* on, slice_kind what, unsigned victim = 0) noexcept {
+  void begin(trace_track* on, slice_kind what, unsigned detail = 0) noexcept {
     on_ = on;
     if (on == nullptr) [[likely]]
       return;
-    one_ = {on->now(), 0, what, victim};
+    one_ = {on->now(), 0, what, detail};
   }
   void end() noexcept {
     if (on_ == nullptr) [[likely]]
@@ -195,26 +198,27 @@ class pool_trace final : public trace_file::source {
       case slice_kind::queued_async: return "queued async";
       case slice_kind::call: return "run_on_all";
       case slice_kind::join: return "join";
+      case slice_kind::node:
       case slice_kind::sleep: break;
     }
     return "sleep";
   }
 
   void add(trace_file& to, unsigned worker, const trace_track::slice& one) {
-    begin_event("X", name_of(one.kind), worker, one.begin);
+    begin_event("X", one.kind == slice_kind::node ? to.name_of(one.detail) : name_of(one.kind), worker, one.begin);
     text_ += ",\"dur\":";
     add_time(one.length);
     const bool stolen = one.kind == slice_kind::stolen_fork || one.kind == slice_kind::stolen_async;
     if (stolen) {
       text_ += ",\"args\":{\"from\":";
-      add_number(one.victim);
+      add_number(one.detail);
       text_ += '}';
     }
     text_ += "},\n";
     if (!stolen) return;
     // An arrow from what the victim does to this slice.
     const std::string arrow = ",\"id\":" + std::to_string(to.next_arrow());
-    begin_event("s", "steal", one.victim, one.begin);
+    begin_event("s", "steal", one.detail, one.begin);
     text_ += arrow + "},\n";
     begin_event("f", "steal", worker, one.begin);
     text_ += arrow + ",\"bp\":\"e\"},\n";
@@ -227,7 +231,9 @@ class pool_trace final : public trace_file::source {
     add_number(number_ * 10'000 + worker);
   }
   void begin_event(std::string_view phase, std::string_view name, unsigned worker, std::uint64_t time) {
-    ((((text_ += "{\"ph\":\"") += phase) += "\",\"name\":\"") += name) += "\",\"cat\":\"fork\"";
+    ((text_ += "{\"ph\":\"") += phase) += "\",\"name\":\"";
+    add_text(name);
+    text_ += "\",\"cat\":\"fork\"";
     add_place(worker);
     text_ += ",\"ts\":";
     add_time(time);
@@ -236,12 +242,15 @@ class pool_trace final : public trace_file::source {
     ((text_ += "{\"ph\":\"M\",\"name\":\"") += what) += '"';
     add_place(worker);
     text_ += ",\"args\":{\"name\":\"";
-    for (const char c : name) {
+    add_text(name);
+    text_ += "\"}},\n";
+  }
+  void add_text(std::string_view text) {
+    for (const char c : text) {
       if (static_cast<unsigned char>(c) < ' ') continue;
       if (c == '"' || c == '\\') text_ += '\\';
       text_ += c;
     }
-    text_ += "\"}},\n";
   }
   void add_number(std::uint64_t number) {
     std::array<char, 20> digits;
