@@ -42,6 +42,16 @@ task add_up(muster::pool& on, std::vector<int> numbers, muster::spsc_queue<long>
 }
 // [/schedule]
 
+// [receiver]
+struct add_to {
+  muster::spsc_queue<long>& result;
+  void set_value() && noexcept {  // on a thread of the pool
+    result.push(muster::parallel_reduce(1, 101, 0L, std::plus<>()));
+  }
+  void set_stopped() && noexcept { result.close(); }
+};
+// [/receiver]
+
 }  // namespace
 
 int main() {
@@ -65,5 +75,12 @@ int main() {
     const long total = *result.pop();
     // [/schedule-start]
     expect(total == 1000);
+
+    // [sender]
+    auto operation = adders.scheduler().schedule().connect(add_to{result});
+    operation.start();  // returns at once
+    const long to_100 = *result.pop();
+    // [/sender]
+    expect(to_100 == 5050);
   }
 }

@@ -92,6 +92,9 @@ class broken_promise : public std::runtime_error {
 
 template <class T>
 class future;
+template <class Names>
+class pool_scheduler;
+struct member_names;
 namespace detail {
 /// result_of, or void for what is no function, which the functions that call it report.
 template <class F>
@@ -147,9 +150,6 @@ class pool {
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
 
-  /// The number of workers. Smaller than pool_options::workers if the system could not create enough threads.
-  unsigned workers() const noexcept { return workers_; }
-
   /// A pool in which at most `workers` of this pool's workers work at a time; all of them if it has fewer. It must end
   /// before this pool. Threads of this pool come when there is work in the part, and leave after a millisecond without;
   /// a thread that calls run() counts as one of them. Parts may be nested, and several may be in use at once.
@@ -157,6 +157,9 @@ class pool {
   [[nodiscard]] pool part(Count workers) {
     return {*this, at_least_one(workers)};
   }
+
+  /// The number of workers. Smaller than pool_options::workers if the system could not create enough threads.
+  unsigned workers() const noexcept { return workers_; }
 
   /// The calling thread's index among the pool's workers; nothing if it is not directly inside the pool. The indices of
   /// threads that are inside at the same time differ. They are less than workers(), plus the threads at a time that are
@@ -237,6 +240,10 @@ class pool {
   template <class Stop>
   detail::schedule_operation<Stop> schedule(Stop stop) noexcept;
 
+  /// The pool as a scheduler of P2300. Include muster/fork/execution.hpp.
+  template <class Names = member_names>
+  pool_scheduler<Names> scheduler() noexcept;
+
   /// The default pool, for forks outside any pool. Created at first use, and again in a child process; never destroyed.
   static pool& shared() {
     sync::atomic<pool*>& one = the_shared();
@@ -294,17 +301,17 @@ class pool {
     F& function_;
   };
 
+  /// For part().
+  pool(pool& of, unsigned workers)
+      : core_((of.core_.refuse_in_child(), of.core_), std::min(workers, of.workers_)),
+        workers_(std::min(workers, of.workers_)) {}
+
   template <class Count>
   static unsigned at_least_one(Count workers) {
     if (std::in_range<unsigned>(workers) && workers > 0) return static_cast<unsigned>(workers);
     throw std::invalid_argument("a pool of " + std::to_string(workers) +
                                 " workers is not possible; ask for at least 1");
   }
-
-  /// For part().
-  pool(pool& of, unsigned workers)
-      : core_((of.core_.refuse_in_child(), of.core_), std::min(workers, of.workers_)),
-        workers_(std::min(workers, of.workers_)) {}
 
   static sync::atomic<pool*>& the_shared() noexcept {
     static sync::atomic<pool*> one{nullptr};

@@ -31,6 +31,21 @@
 #include <utility>      // std::move
 
 namespace muster::inline MUSTER_ABI {
+namespace detail {
+inline bool inject_from_anywhere(pool_core& pool, injected& one) noexcept;
+}  // namespace detail
+
+/// Gives a function to a pool that may end as soon as it has it. Returns false if the pool is ending.
+inline bool detail::inject_from_anywhere(pool_core& pool, injected& one) noexcept {
+  if (const worker* const self = worker::current(); self != nullptr && &self->pool == &pool) return pool.inject(one);
+  injector& home = pool.injected_functions;
+  if (home.enter() == nullptr) return false;
+  home.refer();  // the end of the pool waits for leave(), and no longer
+  const bool given = pool.inject(one);
+  home.leave();
+  home.release();
+  return given;
+}
 
 /// The result of pool::schedule(): co_await it, once at a time.
 template <class Stop>
@@ -60,18 +75,7 @@ class [[nodiscard]] detail::schedule_operation final : private injected {
   bool await_suspend(std::coroutine_handle<> caller) noexcept {
     caller_ = caller;
     waits_ = true;
-    // As soon as the pool has it, the coroutine may continue, end, and let the pool end.
-    pool_core& pool = pool_;
-    const worker* const self = worker::current();
-    if (self != nullptr && &self->pool == &pool) {
-      if (pool.inject(*this)) return true;
-    } else if (injector& home = pool.injected_functions; home.enter() != nullptr) {
-      home.refer();  // the end of the pool waits for leave(), and no longer
-      const bool given = pool.inject(*this);
-      home.leave();
-      home.release();
-      if (given) return true;
-    }
+    if (inject_from_anywhere(pool_, *this)) return true;
     waits_ = false;
     broken_ = true;
     return false;
