@@ -46,7 +46,7 @@ PARTS = {
     "queue": Box(36, 190, 122, 230),
     "syscall": Box(168, 190, 122, 230),
     "combine": Box(300, 190, 122, 230),
-    "fork": Box(432, 190, 122, 230),
+    "fork": Box(432, 190, 122, 250),
     "gpu": Box(564, 190, 122, 230),
     "fiber": Box(234, 450, 122, 75),
     "base": Box(36, 555, 650, 45, ("atomics and futexes (sync.hpp, a seam) · waiting · threads · processes",)),

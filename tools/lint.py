@@ -49,8 +49,8 @@ STAIRS = {
             "barrier/frame", "barrier/unwind", "barrier/records", "barrier/stack", "barrier/engine", "engine",
             "scheduler", "future_state", "joint_tasks", "one_run", "graph_node", "serial_gate", "call", "barrier/join",
             "elements")),
-        "pool", "schedule", "per_worker", "fork2", "finish", "future", "task_group", "task_graph", "pipeline", "loops",
-        "algorithms", "scan", "sort", "merge")),
+        "pool", "schedule", "execution", "per_worker", "fork2", "finish", "future", "task_group", "task_graph",
+        "pipeline", "progress", "loops", "algorithms", "scan", "sort", "merge")),
 }
 # Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
 # stacks; and may be compiled in several ways.

@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -172,6 +174,20 @@ void stopping() {
   expect(where == 77);
 }
 
+void progress() {
+  std::vector<double> numbers(100'000);
+  std::size_t last = 0;
+  // [progress]
+  muster::loop_progress progress(10'000, [&](std::size_t done) {
+    std::fprintf(stderr, "\r%3zu %%", 100 * done / numbers.size());
+    last = done;  // one worker at a time is here
+  });
+  muster::parallel_for(std::size_t{0}, numbers.size(), [&](std::size_t i) { numbers[i] = std::sqrt(double(i)); },
+                       {.progress = &progress});
+  // [/progress]
+  expect(last == numbers.size());
+}
+
 // [context]
 long count(muster::context here, unsigned depth) {
   if (depth == 0) return 1;
@@ -195,6 +211,7 @@ int main() {
     loops();
     algorithms();
     stopping();
+    progress();
   });
   // [run]
   long leaves = pool.run([](muster::context here) { return count(here, 12); });
@@ -212,6 +229,17 @@ int main() {
     expect(named.run([](muster::context here) { return count(here, 10); }) == 1024);
   }
   expect(threads == 0);
+  {
+    std::vector<int> thumbnails(1000);
+    // [part]
+    muster::pool whole(4);
+    muster::pool background = whole.part(2);  // at most two of the four
+    auto done = background.submit([&] { muster::parallel_for(thumbnails, [](int& each) { ++each; }); });
+    const long quick = whole.run([](muster::context here) { return count(here, 10); });  // at the same time
+    done.get();
+    // [/part]
+    expect(quick == 1024 && std::all_of(thumbnails.begin(), thumbnails.end(), [](int each) { return each == 1; }));
+  }
   // [substitutes]
   muster::pool patient({.workers = 4, .substitutes = 4});  // four work, even while four others sleep in joins
   // [/substitutes]

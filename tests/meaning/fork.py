@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of pools, forks, scopes, loops, scans and sorting: see mutants.py."""
 
-FORK2, FINISH, FUTURE, GROUP, GRAPH, PIPELINE, LOOPS, ALGORITHMS, SCAN, SORT, MERGE, POOL, SCHEDULE = (
+(FORK2, FINISH, FUTURE, GROUP, GRAPH, PIPELINE, LOOPS, ALGORITHMS, SCAN, SORT, MERGE, POOL, SCHEDULE, PROGRESS,
+ EXECUTION) = (
     f"muster/fork/{name}.hpp" for name in ("fork2", "finish", "future", "task_group", "task_graph", "pipeline", "loops",
-                                           "algorithms", "scan", "sort", "merge", "pool", "schedule"))
-SCHEDULER, FUTURE_STATE, GROUP_COUNT, GRAPH_NODE, JOINT_TASKS, INJECTOR, LIST, WATERMARK, CALL, TASK, TRACE = (
+                                           "algorithms", "scan", "sort", "merge", "pool", "schedule", "progress",
+                                           "execution"))
+SCHEDULER, FUTURE_STATE, GROUP_COUNT, GRAPH_NODE, JOINT_TASKS, INJECTOR, LIST, WATERMARK, CALL, TASK, TRACE, PARKING = (
     f"muster/fork/detail/{name}.hpp"
     for name in ("scheduler", "future_state", "group_count", "graph_node", "joint_tasks", "injector", "steal_list",
-                 "watermark", "call", "task", "trace"))
+                 "watermark", "call", "task", "trace", "parking"))
 TRACE_FILE = "muster/base/detail/trace_file.hpp"
 
 MUTANTS = (
@@ -52,6 +54,70 @@ MUTANTS = (
      "    steal_counts::add(tasks_.counts.offered, published);\n    if (published != 0) tasks_.wake_thief();\n",
      "    steal_counts::add(tasks_.counts.offered, published);\n",
      "unit/fork", "a_worker.that_sleeps_is_woken_by_a_fork"),
+
+    # Names of nodes in the trace.
+    ("fork-trace-forgets-new-names", GRAPH,
+     "    if (is_traced_ && !renamed_) return;\n", "    if (is_traced_) return;\n",
+     "unit/fork_trace", "traces.have_the_names*"),
+    ("fork-trace-names-not-escaped", TRACE,
+     "      if (c == '\"' || c == '\\\\') text_ += '\\\\';\n      text_ += c;\n", "      text_ += c;\n",
+     "unit/fork_trace", "traces.*"),
+
+    # Senders.
+    ("fork-execution-ignores-a-stop-in-the-queue", EXECUTION,
+     "      if (Names::stop_requested(here.to_)) Names::set_stopped(std::move(here.to_));\n      else ", "      ",
+     "unit/fork_execution", "*stop_what_has_not_begun*"),
+    ("fork-execution-ignores-a-stop-before", EXECUTION,
+     "Names::stop_requested(to_) || ", "",
+     "unit/fork_execution", "*stop_what_has_not_begun*"),
+    ("fork-execution-values-of-a-pool-that-ended", EXECUTION,
+     "static void drop(injected& of) noexcept { Names::set_stopped(",
+     "static void drop(injected& of) noexcept { Names::set_value(",
+     "unit/fork_execution", "schedulers_of_a_pool_that_ends.*"),
+
+    # Parts of a pool.
+    ("fork-part-keeps-functions-of-the-pool-waiting", SCHEDULER,
+     "const bool waited_for = hungry_since - came > 10ms && pool.lender_has_any();", "const bool waited_for = false;",
+     "unit/pool_part", "the_threads_of_a_part.leave*"),
+    ("fork-part-has-a-place-too-many", SCHEDULER,
+     "    places_.reserve(workers);\n", "    ++workers;\n    places_.reserve(workers);\n",
+     "unit/pool_part", "the_threads_of_a_part.are_as_many*"),
+    ("fork-part-calls-no-thread", PARKING,
+     "return call_(*this);", "return;",
+     "unit/pool_part", "the_threads_of_a_part.come*"),
+    ("fork-part-keeps-its-threads", SCHEDULER,
+     "      has_left_ = lent_->leave();\n      return;\n", "      return lent_->park();\n",
+     "unit/pool_part", "the_threads_of_a_part.return*"),
+    ("fork-part-leaves-before-the-last-look", PARKING,
+     "    park();\n    return false;\n", "    return true;\n",
+     "unit/pool_part", "the_threads_of_a_part.*"),
+    ("fork-part-hears-no-announcement", SCHEDULER,
+     "if (one->has_own_thread && one->pool.has_announced(*one)) return true;", "",
+     "unit/pool_part", "the_threads_of_a_part.hear*"),
+    ("fork-part-is-not-inside-its-pool", SCHEDULER,
+     "    return std::any_of(parts_.begin(), parts_.end(), [](pool_core* one) { return one->has_caller_inside(); });\n",
+     "    return false;\n",
+     "unit/pool_part", "a_wrong_part.*"),
+    ("fork-part-counts-no-lendable-threads", SCHEDULER,
+     " || places_.size() > 1; }", "; }",
+     "unit/pool_part", "the_threads_of_a_part.come*"),
+
+    # Progress.
+    ("fork-progress-counts-a-piece-twice", LOOPS,
+     "      counted_ = end_;\n", "",
+     "unit/fork_progress", "*"),
+    ("fork-progress-forgets-what-was-taken", LOOPS,
+     "          if (body_.watch.is_needed()) count();\n", "",
+     "unit/fork_progress", "*"),
+    ("fork-progress-of-fixed-sums-not-counted", LOOPS,
+     "    if (body.watch.is_needed()) body.watch.count(turns);\n", "",
+     "unit/fork_progress", "*counts_every_turn*"),
+    ("fork-progress-has-no-last-call", LOOPS,
+     "    if (of_->progress != nullptr) of_->progress->end();\n", "",
+     "unit/fork_progress", "*counts_every_turn*"),
+    ("fork-progress-calls-at-once", PROGRESS,
+     "    if (!only.owns_lock()) return;\n", "",
+     "unit/fork_progress", "*"),
 
     # Futures.
     ("fork-future-waits-without-executing", FUTURE_STATE,
@@ -180,8 +246,8 @@ MUTANTS = (
      "pool_.injected_functions.take(*this)", "this != nullptr",
      "unit/fork_schedule", "*may_be_destroyed*"),
     ("fork-schedule-newest-first", SCHEDULE,
-     "      if (pool.inject(*this)) return true;\n    } else",
-     "      if (pool.inject(*this, nullptr, true)) return true;\n    } else",
+     "self != nullptr && &self->pool == &pool) return pool.inject(one);",
+     "self != nullptr && &self->pool == &pool) return pool.inject(one, nullptr, true);",
      "unit/fork_schedule", "*lets_others*"),
 
     # Traces.
@@ -195,7 +261,7 @@ MUTANTS = (
      "return all - std::exchange(lost_taken_, all);", "return all - std::exchange(lost_taken_, all) - all;",
      "unit/fork_trace", "*missing*"),
     ("fork-trace-arrow-from-the-thief", TRACE,
-     "begin_event(\"s\", \"steal\", one.victim, one.begin);", "begin_event(\"s\", \"steal\", worker, one.begin);",
+     "begin_event(\"s\", \"steal\", one.detail, one.begin);", "begin_event(\"s\", \"steal\", worker, one.begin);",
      "unit/fork_trace", "*have_all*"),
     ("fork-trace-keeps-what-the-file-had", TRACE_FILE,
      "::ftruncate(file, 0)", "::ftruncate(file, 1000)",
@@ -244,7 +310,7 @@ MUTANTS = (
 
     # Threads of pools.
     ("fork-pool-called-on-all-through-another", POOL,
-     " || detail::reentrancy_scope::is_in(&core_)", "",
+     " || core_.has_caller_inside()", "",
      "unit/fork_per_worker", "*throw_what_one_of_them*"),
     ("fork-pool-threads-unpinned", SCHEDULER,
      "  if (life.pin) pin_this_thread(self->number + 1);", "  if (false) pin_this_thread(self->number + 1);",
@@ -366,7 +432,7 @@ MUTANTS = (
      "    auto there = [&] { part(*worker::current(), first, middle, state_, pace); };\n",
      "unit/fork_loops", "*loops.throw_the_leftmost*"),
     ("fork-loop-stop-ignored", LOOPS,
-     "left != 0 && !body_.stop.stop_requested();) {", "left != 0;) {",
+     "    return body_.watch.stop_requested();\n", "    return false;\n",
      "unit/fork_loops", "*end_early_when_a_stop*"),
 
     # Loops: sums.
@@ -391,7 +457,7 @@ MUTANTS = (
      "detail::turns_between(first, last), grain, body);",
      "unit/fork_loops", "*reduce_from_left_to_right*"),
     ("fork-reduce-fixed-stop-ignored", LOOPS,
-     "  if (body.stop.stop_requested()) return sum;\n", "",
+     "  if (body.watch.stop_requested()) return sum;\n", "",
      "unit/fork_loops", "*end_early_when_a_stop*"),
 
     # Scans.

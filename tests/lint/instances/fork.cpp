@@ -16,6 +16,15 @@
 template class muster::detail::schedule_operation<muster::detail::no_stop>;
 template class muster::detail::schedule_operation<std::stop_token>;
 
+namespace {
+struct receiver {
+  void set_value() && noexcept {}
+  void set_stopped() && noexcept {}
+};
+}  // namespace
+template class muster::pool_scheduler<muster::member_names>;
+template class muster::pool_scheduler<muster::member_names>::operation<receiver>;
+
 /// Everything that forks.
 double fork_all() {
   muster::pool two({.workers = 2});
@@ -44,6 +53,11 @@ double fork_all() {
     static_cast<void>(muster::parallel_histogram(numbers, 2, positive));
     return one.size() + sizeof(both);
   });
+  muster::pool part = two.part(1);
+  muster::loop_progress progress(10, [](std::size_t) {});
+  part.run([&] { muster::parallel_for(0, 100, [](int) {}, {.progress = &progress}); });
+  auto operation = part.scheduler().schedule().connect(receiver());
+  operation.start();
   muster::per_worker<std::vector<int>> buffers(two);
   two.run([&] { buffers.local().push_back(1); });
   buffers.for_each([](std::vector<int>& each) { each.clear(); });
