@@ -116,6 +116,16 @@ struct task_spec {
   std::vector<int> pus{};   // that the workers share
 };
 
+/// An algorithm on a range of numbers, see algorithm_run.hpp.
+enum class algorithm_load { find, extremes, select, unique, partition, merge };
+struct algorithm_spec {
+  algorithm_load what = algorithm_load::find;
+  unsigned size = 0;
+  unsigned workers = 1;
+  std::uint64_t items = 0;  // numbers in total: determines how often it is repeated, at least once
+  std::vector<int> pus{};   // that the workers share
+};
+
 /// A kernel in which lanes of each warp allocate, write and free.
 struct heap_spec {
   unsigned active = 32;      // lanes of each warp
@@ -231,6 +241,7 @@ struct contender {
   runner<team_spec> team = nullptr;
   std::function<outcome(const fork_spec&)> fork{};
   runner<graph_spec> graph = nullptr;
+  runner<algorithm_spec> algorithm = nullptr;
   runner<task_spec> tasks = nullptr;
   std::vector<task_load> task_loads{task_load::one, task_load::in_flight, task_load::group, task_load::tree,
                                     task_load::pipeline};  // that it takes part in
@@ -256,6 +267,7 @@ struct contender {
   outcome run(const team_spec& s) const { return team(s); }
   outcome run(const fork_spec& s) const { return fork(s); }
   outcome run(const graph_spec& s) const { return graph(s); }
+  outcome run(const algorithm_spec& s) const { return algorithm(s); }
   outcome run(const task_spec& s) const { return tasks(s); }
   outcome run(const heap_spec& s) const { return heap(s); }
   outcome run(const heap_size_spec& s) const { return heap_sizes(s); }

@@ -361,6 +361,29 @@ study all_tasks(const setting& s) {
   return made;
 }
 
+// ---------------------------------------------------------------------------------------------------- more algorithms
+
+study range_algorithms(const setting& s) {
+  const unsigned size = s.full() ? 10'000'000 : 1'000'000;
+  study made = chart(fmt::format("{} numbers of 32 bits; find: the last one; unique: runs of 2 on average", size),
+                     {"algorithm", "", "category", ""}, {"time per number", "ns", "", "lower"}, nanoseconds_per_item);
+  constexpr std::array<std::pair<algorithm_load, const char*>, 6> loads{{{algorithm_load::find, "find_if"},
+                                                                         {algorithm_load::extremes, "minmax_element"},
+                                                                         {algorithm_load::select, "copy_if"},
+                                                                         {algorithm_load::unique, "unique"},
+                                                                         {algorithm_load::partition, "partition"},
+                                                                         {algorithm_load::merge, "merge"}}};
+  for (const contender& c : s.contenders.all)
+    if (c.algorithm != nullptr)
+      for (const unsigned workers : worker_counts(c, s.place)) {
+        const std::size_t line = add_line_as(made, c, with_workers(c, workers));
+        for (const auto& [what, x] : loads)
+          add_point(made, c, line, x,
+                    algorithm_spec{.what = what, .size = size, .workers = workers, .pus = s.place.assign(workers, 0)});
+      }
+  return made;
+}
+
 }  // namespace
 
 std::vector<experiment> fork_rows() {
@@ -382,6 +405,7 @@ std::vector<experiment> fork_rows() {
       {"fork/task-graph", "fork", "", "Graphs of tasks", task_graphs},
       {"fork/task-fan", "fork", "", "Fans of tasks", task_fans},
       {"fork/tasks", "fork", "", "Submitted functions, groups, pipelines", all_tasks},
+      {"fork/range-algorithms", "fork", "", "Searching, selecting, merging", range_algorithms},
   };
 }
 
