@@ -76,9 +76,6 @@ MUTANTS = (
      "unit/fork_execution", "schedulers_of_a_pool_that_ends.*"),
 
     # Parts of a pool.
-    ("fork-part-keeps-functions-of-the-pool-waiting", SCHEDULER,
-     "const bool waited_for = hungry_since - came > 10ms && pool.lender_has_any();", "const bool waited_for = false;",
-     "unit/pool_part", "the_threads_of_a_part.leave*"),
     ("fork-part-has-a-place-too-many", SCHEDULER,
      "    places_.reserve(workers);\n", "    ++workers;\n    places_.reserve(workers);\n",
      "unit/pool_part", "the_threads_of_a_part.are_as_many*"),
@@ -88,9 +85,6 @@ MUTANTS = (
     ("fork-part-keeps-its-threads", SCHEDULER,
      "      has_left_ = lent_->leave();\n      return;\n", "      return lent_->park();\n",
      "unit/pool_part", "the_threads_of_a_part.return*"),
-    ("fork-part-leaves-before-the-last-look", PARKING,
-     "    park();\n    return false;\n", "    return true;\n",
-     "unit/pool_part", "the_threads_of_a_part.*"),
     ("fork-part-hears-no-announcement", SCHEDULER,
      "if (one->has_own_thread && one->pool.has_announced(*one)) return true;", "",
      "unit/pool_part", "the_threads_of_a_part.hear*"),

@@ -254,6 +254,7 @@ TEST(the_threads_of_a_part, come_when_there_is_work) {
     });
     EXPECT_EQ(here, 3);
     here = 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they leave
     part.run([&] {
       muster::finish([&](muster::async_scope& scope) {
         for (int i = 0; i < 3; ++i)
@@ -265,6 +266,7 @@ TEST(the_threads_of_a_part, come_when_there_is_work) {
     });
     EXPECT_EQ(here, 3);
     here = 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::vector<muster::future<void>> all;
     for (int i = 0; i < 3; ++i)
       all.push_back(part.submit([&] {
@@ -273,7 +275,7 @@ TEST(the_threads_of_a_part, come_when_there_is_work) {
       }));
     await(here, 3);  // no thread waits for a future
     for (auto& one : all) one.get();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they leave
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
 
@@ -352,20 +354,30 @@ TEST(the_threads_of_a_part, hear_announcements) {
   pool whole = of(3);
   pool part = whole.part(3);
   pool inner = part.part(2);
-  std::atomic<bool> over{false};
-  std::jthread busy([&] {
-    while (!over) {
-      part.run([] { return fib(12); });
-      inner.run([] { return fib(12); });
-    }
-  });
   whole.submit([] {}).get();
-  for (int i = 0; i < static_cast<int>(scaled(200)); ++i) {
-    std::atomic<unsigned> calls{0};
-    whole.run_on_all([&] { ++calls; });
-    EXPECT_EQ(calls, 4U);
+  for (pool* const with : {&part, &inner}) {
+    std::atomic<bool> over{false};
+    std::atomic<int> turns{0};
+    std::jthread busy([&] {
+      with->run([&] {
+        while (!over)  // there is always work
+          muster::parallel_for(0, 1000,
+                               [&](int) {
+                                 ++turns;
+                                 std::this_thread::sleep_for(std::chrono::microseconds(20));
+                               },
+                               {.grain = 1});
+      });
+    });
+    for (int i = 0; i < static_cast<int>(scaled(20)); ++i) {
+      turns = 0;
+      await(turns, 200);
+      std::atomic<unsigned> calls{0};
+      whole.run_on_all([&] { ++calls; });
+      EXPECT_EQ(calls, 4U);
+    }
+    over = true;
   }
-  over = true;
 }
 
 TEST(the_threads_of_a_part, have_indices_there) {
