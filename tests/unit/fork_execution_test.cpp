@@ -216,7 +216,7 @@ TEST(schedulers_of_a_pool_that_ends, stop_what_has_not_begun) {
       for (int k = 0; k < 2; ++k)
         static_cast<void>(ends.submit([&] {
           ++busy;
-          while (seen.completed() == 0) std::this_thread::yield();  // until the pool ends
+          while (seen.completed() < 10) std::this_thread::yield();  // until the pool ends
         }));
       while (busy < 2) std::this_thread::yield();
       for (int k = 0; k < 10; ++k) operations.emplace_back(from{ends.scheduler(), seen}).start();
