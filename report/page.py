@@ -214,6 +214,38 @@ def _states(judgements: Iterable[Judgement]) -> dict[str, int]:
     return {state: states.count(state) for state in (REACHED, MISSED, OPEN)}
 
 
+def values_of(head: Headline, result: Result, x: Any) -> tuple[float, list[tuple[str, float]]]:
+    """Ours, and what the sentence compares it with."""
+    rival = best_of(result, head.over, x)
+    beside = value_at(result, head.beside, x)
+    others = [(rival[0].name, median(rival[1].samples)), *([(head.beside, beside)] if beside is not None else [])]
+    return value_at(result, head.series[0], x), others
+
+
+def said(head: Headline, results: list[Result]) -> tuple[str, Result, Any] | None:
+    """The sentence, and where it has its numbers from; nothing if there is no result."""
+    result = _newest(results, head.experiment)
+    if result is None:
+        return None
+    x = result.run.units if head.x == "{units}" else head.x
+    if value_at(result, head.series[0], x) is None or best_of(result, head.over, x) is None:
+        return None
+    ours, ((name, other), *more) = values_of(head, result, x)
+    beside = more[0][1] if more else None
+    better = ours / other if result.better == "higher" else other / ours
+    names = {
+        "ours": number(ours),
+        "other": number(other),
+        "ratio": number(better),
+        "inverse": number(1 / better),
+        "name": name,
+        "unit": result.y_unit,
+        "beside": number(beside),
+        "beside_ratio": number(beside and other and beside / other),
+    }
+    return head.sentence.format(**names), result, x
+
+
 def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -> dict[str, Any]:
     """A sentence and a picture; where there is no result, the command that makes one."""
     without = {
@@ -223,33 +255,17 @@ def _headline(head: Headline, results: list[Result], styles: dict[str, Style]) -
         "command": f"./dev bench {head.experiment}",
         "place": "",
     }
-    result = _newest(results, head.experiment)
-    if result is None:
+    told = said(head, results)
+    if told is None:
         return without
-    x = result.run.units if head.x == "{units}" else head.x
-    ours = value_at(result, head.series[0], x)
+    sentence, result, x = told
     rival = best_of(result, head.over, x)
-    if ours is None or rival is None:
-        return without
-    other = median(rival[1].samples)
-    beside = value_at(result, head.beside, x)
-    better = ours / other if result.better == "higher" else other / ours
-    names = {
-        "ours": number(ours),
-        "other": number(other),
-        "ratio": number(better),
-        "inverse": number(1 / better),
-        "name": rival[0].name,
-        "unit": result.y_unit,
-        "beside": number(beside),
-        "beside_ratio": number(beside and other and beside / other),
-    }
     chosen = [rival[0].name if name == "peer" else name for name in head.series]
     picture = [
         dataclasses.replace(s, points=[s.at(x)]) for name in chosen if (s := result.named(name)) and s.at(x)
     ]
     return without | {
-        "sentence": head.sentence.format(**names),
+        "sentence": sentence,
         "chart": charts.draw(dataclasses.replace(result, series=picture, x_scale="category"), styles),
         "place": f"{result.title}, {spot(result, x)} · {result.run.profile} profile, "
         + (

@@ -188,7 +188,7 @@ class psim {
         options_(more),
         row_(std::max(2 * batch_, state_words)),
         record_words_(words_for(threads_)),
-        index_bits_(64U - static_cast<unsigned>(std::countl_zero(std::uint64_t{2 * threads_}))),
+        index_bits_(64U - static_cast<unsigned>(std::countl_zero(2 * std::uint64_t{threads_}))),
         groups_(threads_),
         places_(std::make_unique<sync::cell<places>[]>(threads_ + 1)),
         first_(record_words_),
