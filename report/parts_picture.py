@@ -79,12 +79,12 @@ def card(head: Headline, results: list, left: int, top: int) -> list[str]:
     best = max(value for _, value, _ in bars)
     down = HEIGHT - 14 - BAR * len(bars) - 10
     for name, value, is_ours in bars:
-        text(left + MARGIN + LABELS - 8, down + 13, name if len(name) <= 30 else name[:29] + "…", "value", "end")
+        shown = name if len(name) <= 30 else name[:29] + "…"
+        text(left + MARGIN + LABELS - 8, down + 13, shown, "value", "end")
         wide = max(2.0, room * value / best)
         kind = "ours" if is_ours else "other"
-        lines.append(
-            f'<rect class="{kind}" x="{left + MARGIN + LABELS}" y="{top + down}" width="{wide:.1f}" height="{BAR - 4}"/>'
-        )
+        place = f'x="{left + MARGIN + LABELS}" y="{top + down}"'
+        lines.append(f'<rect class="{kind}" {place} width="{wide:.1f}" height="{BAR - 4}"/>')
         text(left + MARGIN + LABELS + wide + 6, down + 12, number(value), "value")
         down += BAR
     text(left + WIDTH - MARGIN, HEIGHT - 8, f"{result.y_unit or result.y_name}, {result.better} is better", "unit", "end")
@@ -102,7 +102,7 @@ def draw() -> str:
         "<!-- SPDX-FileCopyrightText: the muster authors -->",
         "<!-- SPDX-License-Identifier: Apache-2.0 -->",
         "<!-- Drawn by report/parts_picture.py. -->",
-        "<title>What each part does, measured</title>",
+        "<title>The parts, measured</title>",
         f"<style>{STYLE}</style>",
     ]
     for i, head in enumerate(heads):

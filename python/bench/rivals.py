@@ -42,6 +42,7 @@ FORK = multiprocessing.get_context("fork")
 # An interrupted run leaves no process behind: PR_SET_PDEATHSIG.
 os.register_at_fork(after_in_child=lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL))
 ROOM = 8 << 20  # bytes, where a queue lets us choose
+PATIENCE = 60  # seconds, after which a run has failed
 
 
 class zmq_queue:
@@ -124,11 +125,19 @@ def processes(*works):
         ready.acquire()
     began = time.perf_counter()
     go.set()
+    until = time.monotonic() + PATIENCE
     for p in started:
+        p.join(max(0, until - time.monotonic()))
+    seconds = time.perf_counter() - began
+    hung = [p for p in started if p.is_alive()]
+    for p in hung:
+        p.kill()
         p.join()
+    if hung:
+        raise RuntimeError(f"{len(hung)} of {len(started)} processes have not ended after {PATIENCE} s")
     if any(p.exitcode != 0 for p in started):
         raise RuntimeError("a process has failed")
-    return time.perf_counter() - began
+    return seconds
 
 
 END = "end"
