@@ -87,7 +87,8 @@ def card(head: Headline, results: list, left: int, top: int) -> list[str]:
         lines.append(f'<rect class="{kind}" {place} width="{wide:.1f}" height="{BAR - 4}"/>')
         text(left + MARGIN + LABELS + wide + 6, down + 12, number(value), "value")
         down += BAR
-    text(left + WIDTH - MARGIN, HEIGHT - 8, f"{result.y_unit or result.y_name}, {result.better} is better", "unit", "end")
+    what = result.y_unit or result.y_name
+    text(left + WIDTH - MARGIN, HEIGHT - 8, f"{what}, {result.better} is better", "unit", "end")
     return lines
 
 

@@ -413,16 +413,18 @@ def main():
             print(f"  {one['name']:28}" + "".join(
                 f"{by_place[p][len(by_place[p]) // 2]:>18,.1f}" if by_place.get(p) else f"{'-':>18}" for p in places))
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({
-                "schema": 2, "complete": True, "profile": options.profile,
-                "units": len(os.sched_getaffinity(0)), "missing": missing, "machine": machine(),
-                "build": {"commit": commit(), "compiler": f"Python {platform.python_version()}",
-                          "peers": versions("faster-fifo", "pyzmq", "numpy")},
-                "command": " ".join(["python", *sys.argv]), "load_before": load_before, "samples": samples,
-                "results": results,
-                "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            }, file, indent=1)
+        text = json.dumps({
+            "schema": 2, "complete": True, "profile": options.profile,
+            "units": len(os.sched_getaffinity(0)), "missing": missing, "machine": machine(),
+            "build": {"commit": commit(), "compiler": f"Python {platform.python_version()}",
+                      "peers": versions("faster-fifo", "pyzmq", "numpy")},
+            "command": " ".join(["python", *sys.argv]), "load_before": load_before, "samples": samples,
+            "results": results,
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }, indent=1)
+        # Samples on one line, as muster-bench writes them.
+        text = re.sub(r"\[[-\d.e,\s]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text)
+        pathlib.Path(options.json).write_text(text + "\n", encoding="utf-8")
     return 1 if failed else 0
 
 
