@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// simple.hpp: small objects of Python's own immutable types as bytes, faster than by pickle (python/stream of
-// python/bench/rivals.py: int, tuple and dict, against nested): None, bool, int of 64 bits, float, str, bytes, tuples
-// of these, and one list, dict or tuple around them. Everything else is pickled: subclasses, lists in lists (one may
-// occur twice, which pickle preserves), and whatever is longer than 512 bytes.
+// simple.hpp: small objects of Python's own types as bytes, faster than by pickle (python/stream of
+// python/bench/rivals.py): None, bool, int of 64 bits, float, str, bytes, and tuples, lists and dicts of these. All
+// others are pickled: subclasses, more than 512 bytes, more than 4 levels, more than 16 lists and dicts, and objects in
+// which one of these occurs twice, which pickle preserves.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -47,18 +48,23 @@ class simple_writer {
         if (!any(PyTuple_GetItem(o, i), depth + 1)) return false;
       return true;
     }
-    if (depth != 0) return false;
     if (PyList_CheckExact(o)) {
       const Py_ssize_t n = PyList_Size(o);
-      if (!code('[') || !length(n)) return false;
+      if (!is_first(o) || !code('[') || !length(n)) return false;
       for (Py_ssize_t i = 0; i != n; ++i)
         if (!any(PyList_GetItem(o, i), depth + 1)) return false;
       return true;
     }
-    if (!PyDict_CheckExact(o) || !code('{') || !length(PyDict_Size(o))) return false;
+    if (!PyDict_CheckExact(o) || !is_first(o) || !code('{') || !length(PyDict_Size(o))) return false;
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value);)
       if (!any(key, depth + 1) || !any(value, depth + 1)) return false;
+    return true;
+  }
+  bool is_first(PyObject* one) {
+    if (many_ == seen_.size() || std::find(seen_.begin(), seen_.begin() + many_, one) != seen_.begin() + many_)
+      return false;
+    seen_[many_++] = one;
     return true;
   }
   bool integer(PyObject* o) {
@@ -89,6 +95,8 @@ class simple_writer {
 
   std::array<std::byte, 512> text_;
   std::size_t size_ = 0;
+  std::array<PyObject*, 16> seen_;  // lists and dicts
+  std::size_t many_ = 0;
 };
 
 class simple_reader {

@@ -51,6 +51,22 @@ def test_identity_within_an_object_is_that_of_pickle():
     assert first is second
 
 
+def test_a_list_or_dict_that_occurs_twice_stays_one():
+    q = muster.Queue()
+    inner, table = [1], {"a": 2}
+    q.put((inner, (inner,), table, {"again": table}))
+    first, (second,), third, outer = q.get()
+    assert first is second and third is outer["again"]
+    around = [1, {}]
+    around[1]["self"] = around
+    q.put(around)
+    got = q.get()
+    assert got[1]["self"] is got
+    for obj in ([[i] for i in range(15)], [[i] for i in range(16)], [[[[[5]]]]], [{"x": [{"y": ({},)}]}]):
+        q.put(obj)
+        assert q.get() == obj
+
+
 def test_subclasses_stay_subclasses():
     q = muster.Queue()
     for obj in (numpy.float64(1.5), multiprocessing.ProcessError("x"), signal.SIGINT, (signal.SIGINT,)):
