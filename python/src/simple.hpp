@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 
 class simple_writer {
  public:
@@ -137,7 +138,7 @@ class simple_reader {
       case '{': {
         object all = made(PyDict_New());
         for (std::uint16_t n = number<std::uint16_t>(); n != 0; --n) {
-          const object key = any(), value = any();
+          const object key = next_key(), value = any();
           check(PyDict_SetItem(all.ptr(), key.ptr(), value.ptr()));
         }
         return all;
@@ -145,6 +146,32 @@ class simple_reader {
       default: PyErr_SetString(PyExc_ValueError, "muster: a message that is not as it was put"); check(-1);
     }
     return {};
+  }
+  /// Dicts often have the keys of earlier ones: a short string that is known need not be made and hashed again.
+  object next_key() {
+    constexpr std::size_t longest = 15;
+    struct entry {
+      std::array<char, longest> text;
+      std::size_t size;
+      PyObject* made;
+    };
+    static std::array<entry, 256> known{};
+    if (left_.empty() || static_cast<char>(left_.front()) != 's') return any();
+    std::uint16_t n = 0;
+    if (left_.size() > sizeof n) std::memcpy(&n, left_.data() + 1, sizeof n);
+    if (n == 0 || n > longest) return any();
+    take(1 + sizeof n);
+    std::array<char, longest> text{};
+    std::memcpy(text.data(), take(n), n);
+    const auto letter = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+    entry& mine = known[(letter(0) + 3U * letter(n / 2U) + 7U * letter(n - 1U) + 31U * n) % known.size()];
+    if (mine.made != nullptr && mine.size == n && mine.text == text) return nanobind::borrow(mine.made);
+    object key = made(PyUnicode_DecodeUTF8(text.data(), n, nullptr));
+    PyObject* const before = std::exchange(mine.made, object(key).release().ptr());
+    mine.text = text;
+    mine.size = n;
+    Py_XDECREF(before);
+    return key;
   }
   template <class T>
   T number() {

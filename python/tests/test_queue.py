@@ -67,6 +67,15 @@ def test_a_list_or_dict_that_occurs_twice_stays_one():
         assert q.get() == obj
 
 
+def test_keys_of_dicts_are_not_confused():
+    q = muster.Queue()
+    names = ["", "a", "b", "ab", "ba", "ü", "x" * 15, "x" * 16, "\0", "a\0", "😀", *(f"key{i}" for i in range(400))]
+    for _ in range(3):
+        for name in names:
+            q.put({name: 1, 7: 2, ("t",): 3})
+            assert q.get() == {name: 1, 7: 2, ("t",): 3}
+
+
 def test_subclasses_stay_subclasses():
     q = muster.Queue()
     for obj in (numpy.float64(1.5), multiprocessing.ProcessError("x"), signal.SIGINT, (signal.SIGINT,)):
