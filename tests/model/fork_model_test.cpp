@@ -328,6 +328,37 @@ void keep_two(bool owner_helps, bool looks_again) {
   for (const unsigned t : thieves) mm::join(t);
 }
 
+/// A thread is about to leave its place in a part of a pool, while another gives the place a token for some work. The
+/// thread takes it, or the token calls a thread: never both, and never none.
+void leave_a_place() {
+  struct lent final : parker {
+    lent() : parker(&call) {}
+    static void call(parker& to) noexcept { static_cast<lent&>(to).calls.fetch_add(1, std::memory_order_relaxed); }
+    sync::atomic<unsigned> calls{0};
+    sync::cell<unsigned> work{0};
+  };
+  const auto check = [](bool is_right, const char* otherwise) {
+    if (!is_right) mm::engine::running().fail(otherwise);
+  };
+  lent place;
+  place.unpark();
+  check(place.calls.load(std::memory_order_relaxed) == 1, "a vacant place calls no thread");
+  place.park();
+  const unsigned giver = mm::spawn([&] {
+    place.work.write_ref() = 7;
+    place.unpark();
+  });
+  const bool has_left = place.leave();
+  if (has_left) {
+    while (place.calls.load(std::memory_order_relaxed) == 1) sync::yield();
+    place.park();  // the thread that has been called
+  }
+  check(place.work.read_ref() == 7, "the token comes before the work");
+  mm::join(giver);
+  check(place.calls.load(std::memory_order_relaxed) == (has_left ? 2 : 1), "a place calls a thread that is there");
+  check(place.leave(), "a token comes twice");
+}
+
 std::function<void()> program(const script& s) {
   return [s] { game(s).play(); };
 }
@@ -390,6 +421,10 @@ TEST(offers, are_executed_once_and_the_scope_outlives_them) {
     }
 }
 
+TEST(places, are_left_or_their_token_is_taken) {
+  muster_model_test::expect_right(mm::limits{.preemptions = 3, .stale = 2}, "leave a place", leave_a_place);
+}
+
 const std::vector<script> many = {{"(((..).)(..))", {"asas", "as"}},
                                   {"((..)(..))", {"uas", "asu"}},
                                   {"((((..).).).)", {"asss", "uu"}},
@@ -425,6 +460,7 @@ TEST(mutants, are_noticed_or_explained) {
   for (const bool owner_helps : {true, false})
     for (const bool looks_again : {true, false})
       search.programs.push_back(mutant_program_of("keep two", [=] { keep_two(owner_helps, looks_again); }));
+  search.programs.push_back(mutant_program_of("leave a place", leave_a_place));
   search.files = {"detail/watermark.hpp", "detail/steal_list.hpp", "detail/task.hpp", "detail/parking.hpp"};
   search.prefix = "";
   search.executions = 512;

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "counting_allocator.hpp"
 #include "fork_settings.hpp"
 #include "scale.hpp"
 
@@ -466,6 +467,29 @@ TEST(a_child_process, has_no_parts) {
   EXPECT_EQ(WEXITSTATUS(status), 2);
   EXPECT_EQ(part.run([] { return fib(10); }), 55);
 }
+
+#if !defined(MUSTER_SANITIZED)
+// Otherwise the function would wait until there is another one.
+TEST(a_thread_without_memory, is_called_again) {
+  pool whole = of(1);  // its only thread is lent
+  pool part = whole.part(1);
+  std::atomic<int> done{0};
+  const auto by_thread = [&](pool& in, const auto& function) {
+    const int before = done;
+    auto ignored = in.submit([&, function] {
+      function();
+      ++done;
+    });
+    await(done, before + 1);  // get() would execute it
+  };
+  by_thread(whole, [] { muster_test::allocations_left = 0; });
+  auto waits = part.submit([&] { ++done; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(done, 1);
+  by_thread(whole, [] { muster_test::allocations_left = muster_test::for_ever; });
+  await(done, 3);
+}
+#endif
 
 // Without a thread to lend, the caller executes everything.
 TEST(a_part_of_one_worker, has_the_serial_order) {

@@ -394,17 +394,12 @@ class pool_core {
   /// The superfluous standby sleeps until there is an injected function.
   void stand_by(worker& one) noexcept {
     wake_another();  // it may have been woken for what it leaves to others
-    // (8) release: pairs with (9).
-    standby_sleeps_.store(true, std::memory_order_release);
-    // (10) full_fence: pairs with (4), (11), (13).
-    sync::full_fence();
-    if (!injected_functions.has_any() && !over.load(std::memory_order_relaxed) && !has_announced(one))
-      return one.sleep_deeply();
+    if (!standby_is_needed() && !has_announced(one)) return one.sleep_deeply();
     if (!standby_sleeps_.exchange(false, std::memory_order_relaxed)) one.bed().park();
   }
   /// Returns true if the standby slept.
   bool wake_standby() noexcept {
-    // (9) acquire: pairs with (8, 14).
+    // (9) acquire: pairs with (8).
     const bool slept =
         standby_sleeps_.load(std::memory_order_relaxed) && standby_sleeps_.exchange(false, std::memory_order_acquire);
     if (slept) standby_place_->unpark();
@@ -440,16 +435,17 @@ class pool_core {
   }
   /// A thread has left the part, or has not come.
   void end_visit() noexcept { lent_.end(nullptr); }
-  /// A thread that cannot enter leaves its place to others.
+  /// A thread that cannot enter leaves its place to others, and is called again for functions that wait.
   void refuse(lent_place& place) noexcept {
-    if (!place.leave()) return;
+    while (!place.leave()) {  // it will be called again for what the token was given for
+    }
     if (!place.is_standby) {
       asleep.announce(place);
       for (unsigned i = 0; i < made(); ++i) at(i).request_work();
-      return;
+    } else if (standby_is_needed()) {
+      sync::nap();  // whatever it cannot enter for may have changed by then
+      wake_standby();
     }
-    // (14) release: pairs with (9).
-    standby_sleeps_.store(true, std::memory_order_release);
   }
 
   /// Starts a worker thread. Throws std::system_error if the system cannot create one.
@@ -600,6 +596,14 @@ class pool_core {
   inline void start_standby() noexcept;
 
   static void* run_thread(void* as) noexcept;
+  /// The standby is about to sleep. Returns true if it is needed, and must look again or be woken.
+  bool standby_is_needed() noexcept {
+    // (8) release: pairs with (9).
+    standby_sleeps_.store(true, std::memory_order_release);
+    // (10) full_fence: pairs with (4), (11), (13).
+    sync::full_fence();
+    return injected_functions.has_any() || over.load(std::memory_order_relaxed);
+  }
   /// Waits until all lent threads have left, and none can come.
   void end_part() noexcept {
     injected_functions.await_guests();
