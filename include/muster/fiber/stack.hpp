@@ -128,10 +128,7 @@ class stack_pool {
   static constexpr std::size_t colours = 48;
   static constexpr std::size_t colour_step = 29;
 
-  static std::size_t page() {
-    static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    return size;
-  }
+  static std::size_t page() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
   static std::size_t guard_of(const stack_options& o) {
     return o.guard ? (stack_guard_bytes + page() - 1) / page() * page() : 0;
   }

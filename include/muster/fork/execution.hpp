@@ -17,7 +17,7 @@
 // Source     P2300R10, with member functions in place of tag_invoke (P2855).
 #pragma once
 
-#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
+#include <muster/base/detail/shared_object.hpp>  // pin_once
 #include <muster/fork/detail/injector.hpp>       // injected
 #include <muster/fork/detail/scheduler.hpp>      // pool_core
 #include <muster/fork/pool.hpp>                  // pool
@@ -82,8 +82,7 @@ class pool_scheduler {
     operation(detail::pool_core& in, Receiver&& to)
         : injected(&run, &drop, &nothing_waits_for_it), pool_(in), to_(std::move(to)) {
       // The code that completes it is in the library that has made this.
-      static const bool kept = (pin_shared_object(reinterpret_cast<const void*>(&operation::run)), true);
-      static_cast<void>(kept);
+      pin_once<operation>(&run);
     }
     /// Gives the operation to the pool, once.
     void start() noexcept {

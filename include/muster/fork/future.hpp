@@ -21,7 +21,7 @@
 
 #include <muster/base/detail/exception.hpp>        // capture_exception
 #include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
-#include <muster/base/detail/shared_object.hpp>    // pin_shared_object
+#include <muster/base/detail/shared_object.hpp>    // pin_once
 #include <muster/base/detail/time.hpp>             // std::chrono
 #include <muster/base/detail/time_limit.hpp>       // deadline_after, attempt_until
 #include <muster/fork/detail/call.hpp>             // call_as
@@ -98,8 +98,7 @@ class function_state : public value_state<T>, public injected {
       : value_state<T>(home, this), injected(to_run, to_drop) {
     function_.construct(std::forward<G>(function));
     // The code that runs the function is in the library that submits it.
-    static const bool kept = (pin_shared_object(reinterpret_cast<const void*>(to_run)), true);
-    static_cast<void>(kept);
+    pin_once<function_state>(to_run);
   }
 
  protected:

@@ -21,7 +21,7 @@
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
-#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
+#include <muster/base/detail/shared_object.hpp>  // pin_once
 #include <muster/fork/detail/call.hpp>           // invoke
 #include <muster/fork/detail/injector.hpp>       // injected
 #include <muster/fork/detail/joint_tasks.hpp>    // joint_tasks
@@ -136,8 +136,7 @@ class [[nodiscard]] pipeline {
         stages_(std::move(all)...),
         tokens_(new token_slot[most_]) {
     // Threads of the pool may still be in this code when the pipeline has ended.
-    static const bool kept = (pin_shared_object(reinterpret_cast<const void*>(&run_token)), true);
-    static_cast<void>(kept);
+    pin_once<pipeline>(&run_token);
     make_gates(std::make_index_sequence<many>());
     for (std::size_t i = 0; i < most_; ++i) release(tokens_[i].emplace(*this));
   }

@@ -20,7 +20,7 @@
 #pragma once
 
 #include <muster/base/config.hpp>                // MUSTER_CHECK
-#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
+#include <muster/base/detail/shared_object.hpp>  // pin_once
 #include <muster/fork/detail/injector.hpp>       // injected
 #include <muster/fork/detail/scheduler.hpp>      // pool_core, worker
 #include <muster/fork/pool.hpp>                  // broken_promise, pool
@@ -57,8 +57,7 @@ class [[nodiscard]] detail::schedule_operation final : private injected {
   schedule_operation(pool_core& in, Stop stop) noexcept
       : injected(&run, &drop, &nothing_waits_for_it), pool_(in), stop_(std::move(stop)) {
     // The code that resumes the coroutine is in the library that has made this.
-    static const bool kept = (pin_shared_object(reinterpret_cast<const void*>(&schedule_operation::run)), true);
-    static_cast<void>(kept);
+    pin_once<schedule_operation>(&run);
   }
   /// See above.
   ~schedule_operation() {

@@ -24,7 +24,7 @@
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
-#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
+#include <muster/base/detail/shared_object.hpp>  // pin_once
 #include <muster/fork/detail/call.hpp>           // call_as
 #include <muster/fork/detail/graph_node.hpp>     // graph_node
 #include <muster/fork/detail/joint_tasks.hpp>    // joint_tasks
@@ -213,8 +213,7 @@ class task_graph {
     stored_node(task_graph& of, std::uint32_t at, const functions& how) noexcept
         : graph_node(at, &run_node, &drop_node, &of), actions(how) {
       // Threads of the pool may still be in this code when the graph has ended.
-      static const bool kept = (pin_shared_object(reinterpret_cast<const void*>(&run_node)), true);
-      static_cast<void>(kept);
+      pin_once<stored_node>(&run_node);
     }
     const functions& actions;
   };

@@ -19,7 +19,7 @@
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
 #include <muster/base/detail/reentrancy.hpp>     // reentrancy_scope
-#include <muster/base/detail/shared_object.hpp>  // pin_shared_object
+#include <muster/base/detail/shared_object.hpp>  // pin_once
 #include <muster/fork/detail/call.hpp>           // call_as
 #include <muster/fork/detail/injector.hpp>       // injected
 #include <muster/fork/detail/joint_tasks.hpp>    // joint_tasks
@@ -84,8 +84,7 @@ class task_group {
     template <class G>
     task(task_group& in, G&& function) : injected(&run, &drop, &in), group_(in), function_(std::forward<G>(function)) {
       // The code that runs the task is in the library that gives it to the group.
-      static const bool kept = (pin_shared_object(reinterpret_cast<const void*>(&task::run)), true);
-      static_cast<void>(kept);
+      pin_once<task>(&run);
     }
 
    private:

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>  // SYS_membarrier
 #include <unistd.h>       // syscall
 
+#include <atomic>  // std::atomic
+
 namespace muster::inline MUSTER_ABI {
 
 namespace detail {
@@ -36,8 +38,18 @@ inline bool join_heavy_fences(futex_scope scope) noexcept {
 /// Returns true if heavy_fence() reaches the other threads of the process, or of all processes that have joined, so
 /// that their side needs no fence. False on old kernels (4.14, 4.16) and where a sandbox forbids membarrier(2).
 inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept {
-  static const bool available = join_heavy_fences(futex_scope::process);
-  return scope == futex_scope::process ? available : join_heavy_fences(scope);
+  if (scope != futex_scope::process) return join_heavy_fences(scope);
+  // Not a static object that is made at first use, which takes milliseconds if there are threads: in a child of fork(2)
+  // it could be in the making by a thread that the child does not have. Relaxed: nothing else depends on it, and all
+  // threads find the same.
+  enum class answer : unsigned char { none, yes, no };
+  static constinit std::atomic<answer> known{answer::none};
+  answer now = known.load(std::memory_order_relaxed);
+  if (now == answer::none) [[unlikely]] {
+    now = join_heavy_fences(scope) ? answer::yes : answer::no;
+    known.store(now, std::memory_order_relaxed);
+  }
+  return now == answer::yes;
 }
 
 /// On return, every other thread that it reaches has executed a full fence since the call began. Takes microseconds.

@@ -11,6 +11,7 @@
 #include <link.h>      // ElfW
 #include <sys/auxv.h>  // getauxval
 
+#include <atomic>   // pin_once
 #include <bit>      // std::bit_cast
 #include <cstdint>  // std::uintptr_t
 
@@ -45,6 +46,18 @@ inline void pin_shared_object(const void* code) noexcept {
   if (&detail::find_library == nullptr || &detail::open_library == nullptr) return;
   if (detail::find_library(code, &found) == 0 || found.dli_fname == nullptr) return;
   detail::open_library(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/// The same for a function, but cheap from the second call for the type Once on, all code of which is in one library.
+/// Not by a static object, which in a child of fork(2) could be in the making by a thread that the child does not have.
+template <class Once, class Function>
+void pin_once(Function* code) noexcept {
+  static constinit std::atomic<bool> done{false};
+  // Relaxed: nothing else depends on it, and two threads may both do it.
+  if (done.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  pin_shared_object(reinterpret_cast<const void*>(code));
+  done.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace muster::inline MUSTER_ABI

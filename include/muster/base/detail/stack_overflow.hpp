@@ -20,6 +20,7 @@
 #include <ucontext.h>  // ucontext_t
 #include <unistd.h>    // access, write
 
+#include <atomic>   // std::atomic
 #include <bit>      // std::bit_cast
 #include <cerrno>   // errno
 #include <csignal>  // sigaction
@@ -83,22 +84,30 @@ class stack_overflow {
     void* at_ = nullptr;
   };
 
-  /// Installs the handler, once per process.
+  /// Installs the handler, once per process. Returns false if that is not possible.
   static bool listen() noexcept {
 #if defined(MUSTER_SANITIZED)
     return false;
 #else
-    static const bool listening = [] {
-      if (stack_pointer(nullptr) == 0) return false;
-      pin_shared_object(reinterpret_cast<const void*>(&fault));
-      struct sigaction now = {};
-      now.sa_sigaction = &fault;
-      now.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-      ::sigemptyset(&now.sa_mask);
-      return ::sigaction(SIGSEGV, &now, &others()) == 0;
-    }();
-    return listening;
+    // No thread waits for the one that installs it: a child of fork(2) may lack that.
+    enum class handler : unsigned char { none, begun, impossible };
+    static constinit std::atomic<handler> state{handler::none};
+    handler now = handler::none;
+    if (state.load(std::memory_order_relaxed) == now &&
+        state.compare_exchange_strong(now, handler::begun, std::memory_order_relaxed, std::memory_order_relaxed) &&
+        !install())
+      state.store(handler::impossible, std::memory_order_relaxed);
+    return state.load(std::memory_order_relaxed) != handler::impossible;
 #endif
+  }
+  static bool install() noexcept {
+    if (stack_pointer(nullptr) == 0) return false;
+    pin_shared_object(reinterpret_cast<const void*>(&fault));
+    struct sigaction now = {};
+    now.sa_sigaction = &fault;
+    now.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    ::sigemptyset(&now.sa_mask);
+    return ::sigaction(SIGSEGV, &now, &others()) == 0;
   }
 
   /// Returns the stack pointer of the interrupted code, or 0 if unsupported. Without a context: 1 if supported.

@@ -16,7 +16,7 @@
 #include <muster/base/detail/eventcount.hpp>         // eventcount
 #include <muster/base/detail/exception.hpp>          // capture_exception
 #include <muster/base/detail/reentrancy.hpp>         // reentrancy_scope
-#include <muster/base/detail/shared_object.hpp>      // pin_shared_object
+#include <muster/base/detail/shared_object.hpp>      // pin_once
 #include <muster/base/detail/siblings.hpp>           // siblings, waiter
 #include <muster/base/detail/spin_extension.hpp>     // spin_extension
 #include <muster/base/detail/stack_overflow.hpp>     // stack_overflow
@@ -252,9 +252,7 @@ inline void carrier::begin() {
       return done;
     }
   };
-  const void* const code = sync::at_thread_end<fibers_are_done>();
-  static const bool kept = (pin_shared_object(code), true);
-  static_cast<void>(kept);
+  pin_once<carrier>(sync::at_thread_end<fibers_are_done>());
   MUSTER_CHECK(!switches_by_itself || !shadow_stack(), shadow_stack_advice);
   MUSTER_CHECK(!has_hidden_stack,
                "fiber: the program is compiled with -fsanitize=safe-stack or shadow-call-stack, "

@@ -34,7 +34,7 @@
 #include <muster/base/detail/os_thread.hpp>       // os_thread
 #include <muster/base/detail/process.hpp>         // process_generation
 #include <muster/base/detail/reentrancy.hpp>      // reentrancy_scope
-#include <muster/base/detail/shared_object.hpp>   // pin_shared_object
+#include <muster/base/detail/shared_object.hpp>   // pin_once
 #include <muster/base/detail/stack_bounds.hpp>    // current_stack
 #include <muster/base/detail/stack_overflow.hpp>  // stack_overflow
 #include <muster/base/detail/thread_state.hpp>    // worker_slot
@@ -273,8 +273,7 @@ class pool_core {
         trace_(pool_trace::make(lender.life_.name.empty() ? "part" : lender.life_.name + " (part)").release()),
         lender_(&lender) {
     // The code that lent threads execute is in the library that makes the part.
-    static const bool kept = (pin_shared_object(reinterpret_cast<const void*>(run_)), true);
-    static_cast<void>(kept);
+    pin_once<pool_core>(run_);
     places_.reserve(workers);
     while (places_.size() < workers)
       places_.push_back(std::make_unique<lent_place>(*this, places_.size() + 1 == workers));
