@@ -6,6 +6,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <muster/fork/fork2.hpp>
 #include <muster/fork/pool.hpp>
 
 #include <array>
@@ -37,6 +38,13 @@ class in_pools : public ::testing::TestWithParam<fork_setting> {
   muster::pool workers_{
       {.workers = GetParam().workers, .stack_bytes = small_stack, .publish_always = GetParam().publish_always}};
 };
+
+/// Forks on every level.
+inline long fib(long n) {
+  if (n < 2) return n;
+  const auto [a, b] = muster::fork2(fib, n - 1, [=] { return fib(n - 2); });
+  return a + b;
+}
 
 /// Counts calls, and requests a stop in the n-th. Later calls wait for that request, because the system may suspend the
 /// n-th call before it for any time.

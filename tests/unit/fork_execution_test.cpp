@@ -32,14 +32,9 @@ namespace {
 
 using muster::member_names;
 using muster::pool;
+using muster_test::fib;
 using muster_test::scaled;
 using muster_test::small_stack;
-
-long fib(long n) {
-  if (n < 2) return n;
-  const auto [a, b] = muster::fork2(fib, n - 1, [=] { return fib(n - 2); });
-  return a + b;
-}
 
 /// Notes how operations have completed, and calls a function in set_value().
 struct record {

@@ -39,6 +39,7 @@ using muster::future;
 using muster::pool;
 using muster::when_all;
 using muster_test::counted;
+using muster_test::fib;
 using muster_test::gate;
 using muster_test::message_of;
 using muster_test::scaled;
@@ -46,12 +47,6 @@ using namespace std::chrono_literals;
 
 class futures : public muster_test::in_pools {};
 INSTANTIATE_TEST_SUITE_P(on, futures, ::testing::ValuesIn(muster_test::fork_settings), muster_test::name_of);
-
-long fib(long n) {
-  if (n < 2) return n;
-  const auto [a, b] = muster::fork2(fib, n - 1, [=] { return fib(n - 2); });
-  return a + b;
-}
 
 /// Every call is submitted, down to the leaves.
 long submitted_fib(pool& in, long n) {

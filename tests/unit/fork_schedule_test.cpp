@@ -33,6 +33,7 @@ namespace {
 
 using muster::pool;
 using muster_test::allocates_nothing;
+using muster_test::fib;
 using muster_test::gate;
 using muster_test::message_of;
 using muster_test::scaled;
@@ -72,12 +73,6 @@ class job {
  private:
   std::coroutine_handle<promise_type> handle_;
 };
-
-long fib(long n) {
-  if (n < 2) return n;
-  auto [a, b] = muster::fork2([=] { return fib(n - 1); }, [=] { return fib(n - 2); });
-  return a + b;
-}
 
 class coroutines : public muster_test::in_pools {};
 INSTANTIATE_TEST_SUITE_P(on, coroutines, ::testing::ValuesIn(muster_test::fork_settings), muster_test::name_of);

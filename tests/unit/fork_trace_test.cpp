@@ -36,6 +36,7 @@ namespace {
 
 using json = nlohmann::json;
 using muster::pool;
+using muster_test::fib;
 using muster_test::small_stack;
 
 std::string text_of(const std::filesystem::path& file) {
@@ -136,12 +137,6 @@ struct trace {
     }
   }
 };
-
-long fib(long n) {
-  if (n < 2) return n;
-  auto [a, b] = muster::fork2([=] { return fib(n - 1); }, [=] { return fib(n - 2); });
-  return a + b;
-}
 
 TEST_F(traces, have_all_that_workers_do) {
   const std::string thefts = run(path("trace.json"), [] {

@@ -31,14 +31,9 @@
 namespace {
 
 using muster::pool;
+using muster_test::fib;
 using muster_test::scaled;
 using muster_test::small_stack;
-
-long fib(long n) {
-  if (n < 2) return n;
-  const auto [a, b] = muster::fork2(fib, n - 1, [=] { return fib(n - 2); });
-  return a + b;
-}
 
 pool of(unsigned workers) { return pool({.workers = workers, .stack_bytes = small_stack}); }
 

@@ -29,6 +29,7 @@ namespace {
 
 using muster::pool;
 using muster::pool_options;
+using muster_test::fib;
 using muster_test::small_stack;
 
 std::string own_name() {
@@ -45,12 +46,6 @@ std::set<int> own_processors() {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
       if (CPU_ISSET(cpu, &set)) all.insert(cpu);
   return all;
-}
-
-long fib(long n) {
-  if (n < 2) return n;
-  const auto [a, b] = muster::fork2(fib, n - 1, [=] { return fib(n - 2); });
-  return a + b;
 }
 
 TEST(threads_of_a_pool, have_names) {
