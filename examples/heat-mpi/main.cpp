@@ -17,7 +17,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
-#include <exception>
 #include <string>
 #include <vector>
 
@@ -164,11 +163,4 @@ int start(const mpi::session& mpi, int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const mpi::session mpi(argc, argv);
-  try {
-    return start(mpi, argc, argv);
-  } catch (const std::exception& error) {
-    mpi.abort("heat-mpi", error.what());
-  }
-}
+int main(int argc, char** argv) { return mpi::run("heat-mpi", start, argc, argv); }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <stdexcept>
 
 namespace mpi {
@@ -60,5 +61,17 @@ class session {
  private:
   int rank_ = 0, ranks_ = 1, ranks_here_ = 1;
 };
+
+/// The main function of a program: calls start(session, argc, argv), which returns the exit status. An exception of one
+/// rank ends all.
+template <class Start>
+int run(const char* program, Start start, int argc, char** argv) {
+  const session here(argc, argv);
+  try {
+    return start(here, argc, argv);
+  } catch (const std::exception& error) {
+    here.abort(program, error.what());
+  }
+}
 
 }  // namespace mpi

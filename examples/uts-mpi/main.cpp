@@ -19,7 +19,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
-#include <exception>
 #include <vector>
 
 namespace {
@@ -111,11 +110,4 @@ int start(const mpi::session& mpi, int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const mpi::session mpi(argc, argv);
-  try {
-    return start(mpi, argc, argv);
-  } catch (const std::exception& error) {
-    mpi.abort("uts-mpi", error.what());
-  }
-}
+int main(int argc, char** argv) { return mpi::run("uts-mpi", start, argc, argv); }
