@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Executes a program on a kernel that seems to lack a system call: without_call.py NUMBER PROGRAM [ARGUMENT...]"""
+"""Executes a program for which a system call is switched off: without_call.py NUMBER PROGRAM [ARGUMENT...]"""
 
 import ctypes
 import errno
@@ -16,7 +16,7 @@ RETURN_ERROR, RETURN_ALLOW = 0x00050000, 0x7FFF0000
 
 def main():
     number = int(sys.argv[1])
-    steps = ((LOAD, 0, 0, 0), (IF_EQUAL, 0, 1, number), (RETURN, 0, 0, RETURN_ERROR | errno.ENOSYS),
+    steps = ((LOAD, 0, 0, 0), (IF_EQUAL, 0, 1, number), (RETURN, 0, 0, RETURN_ERROR | errno.EOPNOTSUPP),
              (RETURN, 0, 0, RETURN_ALLOW))
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
