@@ -79,9 +79,9 @@ HEADLINES = (
         "gpu",
         "xmalloc/fig2-throughput",
         32,
-        ("coalescing, 16 FIFOs", "coalescing", "16 FIFOs", "base alone", "CUDA malloc"),
-        "base alone",
-        "When all lanes of a warp allocate, a request needs {ours} memory operations; of the base alone {other}.",
+        ("coalescing, 16 FIFOs", "coalescing", "16 FIFOs", "upstream alone", "CUDA malloc"),
+        "upstream alone",
+        "When all lanes of a warp allocate, a request needs {ours} memory operations; of pages alone {other}.",
     ),
     Headline(
         "syscall",

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane_side.hpp: the names that every side of muster/gpu/lane.cuh must have, as concepts. Its macros are used by every
+// lane_side.hpp: the names that every side of muster/gpu/simt.cuh must have, as concepts. Its macros are used by every
 // kernel and need none.
 #pragma once
 
-#include <muster/gpu/lane.cuh>
+#include <muster/gpu/simt.cuh>
 
 #include <concepts>
 #include <cstdint>

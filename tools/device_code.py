@@ -20,8 +20,8 @@ NEWER = ("100", "120")  # where nvcc knows them; the calls of users only, and PT
 FLAGS = ["-std=c++20", "-O3", "-Iinclude", "-Isim/simt", "-Iseams", "-Itests", "-Werror", "all-warnings",
          "-Xcompiler", "-Wall,-Wextra"]
 MOST_REGISTERS = 40
-# These call CUDA's malloc, which is a function of its own; and the whole of a page_base.
-UNLIMITED = ("cuda_allocate_write_free", "page_base_allocate")
+# These call CUDA's malloc, which is a function of its own; and the whole of a page_upstream.
+UNLIMITED = ("cuda_allocate_write_free", "page_upstream_allocate")
 # The whole of a heap, which opens and closes slabs. A change that needs fewer lowers these.
 MOST_OF = {"heap_allocate": 100, "heap_free": 64, "heap_realloc": 112}
 

@@ -51,7 +51,7 @@ PARTS = {
     "fiber": Box(234, 450, 122, 75),
     "base": Box(36, 555, 650, 45, ("atomics and futexes (sync.hpp, a seam) · waiting · threads · processes",)),
 }
-NOTES_BELOW = {"gpu": ("lane.cuh is a seam",)}
+NOTES_BELOW = {"gpu": ("simt.cuh is a seam",)}
 FRAME = Box(20, 150, 682, 466)
 WIDTH, HEIGHT = 918, 670
 

@@ -25,8 +25,8 @@ from typing import Iterator, NamedTuple
 LIBRARY = "include/muster/"
 
 # Where the machine may be touched directly. Everything else goes through base/sync.hpp.
-SEAM = ("base/", "fiber/detail/context", "fiber/detail/switch_observers", "fork/detail/barrier/", "gpu/lane",
-        "gpu/detail/lane")
+SEAM = ("base/", "fiber/detail/context", "fiber/detail/switch_observers", "fork/detail/barrier/", "gpu/simt",
+        "gpu/detail/simt")
 RAW = re.compile(
     r"\b(std\s*::\s*atomic\w*|__atomic_\w+|__sync_\w+|volatile|thread_local|asm|__asm__|__asm"
     r"|atomic_thread_fence|atomic_signal_fence)\b")
@@ -55,7 +55,7 @@ STAIRS = {
 # Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
 # stacks; and may be compiled in several ways.
 MACHINE = ("base/", "fiber/detail/context", "fiber/detail/switch_observers", "fiber/stack", "fork/detail/barrier/",
-           "fork/detail/engine.hpp", "gpu/lane", "gpu/detail/lane", "gpu/xmc", "gpu/heap.cuh")
+           "fork/detail/engine.hpp", "gpu/simt", "gpu/detail/simt", "gpu/xmc", "gpu/heap.cuh")
 # Which besides may include headers of the system: they are about what it does.
 SYSTEM = ("syscall/",)
 # Where the processor may be yielded: by waits that sleep when that has not helped for some microseconds.
@@ -66,7 +66,7 @@ INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
 # Rooms whose ordering operations must be labelled. The seams are left out: their callers carry the labels.
 LABELLED = ("base/", "queue/", "fiber/", "combine/", "fork/", "gpu/", "syscall/")
 LABELLED_BASELINES = "bench/baselines/combining/"
-UNLABELLED = ("base/detail/native.hpp", "gpu/detail/lane_device.cuh", "gpu/detail/lane_types.hpp")
+UNLABELLED = ("base/detail/native.hpp", "gpu/detail/simt_device.cuh", "gpu/detail/simt_types.hpp")
 STRONG = re.compile(r"\bmemory_order(?:_|\s*::\s*)(acquire|release|acq_rel|seq_cst|consume)\b")
 FENCE = re.compile(r"\bsync\s*::\s*(?:try_)?(light_fence|heavy_fence|full_fence)\s*\(")
 ATOMIC_CALL = re.compile(r"(?:\.|->)\s*(?:load|store|exchange|fetch_\w+|compare_exchange_\w+|test_and_set)\s*\(")

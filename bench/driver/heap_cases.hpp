@@ -7,7 +7,7 @@
 // and for its emulation, where their operations are counted.
 #pragma once
 
-#include <muster/gpu/lane.cuh>
+#include <muster/gpu/simt.cuh>
 
 #include "driver/contender.hpp"
 #include "driver/heap_run.hpp"

@@ -4,7 +4,7 @@
 // heap_run.hpp: the kernels that measure the GPU's heaps; compiled for the GPU and for its emulation.
 #pragma once
 
-#include <muster/gpu/lane.cuh>
+#include <muster/gpu/simt.cuh>
 
 #include <atomic>
 #include <cstddef>

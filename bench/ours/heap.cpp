@@ -3,7 +3,7 @@
 //
 // XMalloc and gpu::heap on the emulation of a GPU, where nothing can be timed, but everything can be counted.
 #include <muster/gpu/heap.cuh>
-#include <muster/gpu/page_base.hpp>
+#include <muster/gpu/page_upstream.hpp>
 #include <muster/gpu/xmalloc.hpp>
 #include <muster/gpu/xmc.cuh>
 
@@ -28,10 +28,10 @@ namespace {
 using muster_simt::device_array;
 using muster_simt::launch;
 
-/// A page_base that counts.
-class counted_base {
+/// A page_upstream that counts.
+class counted_upstream {
  public:
-  explicit counted_base(gpu::page_base& of) : of_(of) {}
+  explicit counted_upstream(gpu::page_upstream& of) : of_(of) {}
 
   void* allocate(std::size_t bytes) {
     calls.fetch_add(1, std::memory_order_relaxed);
@@ -52,25 +52,25 @@ class counted_base {
   std::atomic<std::uint64_t> calls{0};
 
  private:
-  gpu::page_base& of_;
+  gpu::page_upstream& of_;
 };
 
 template <class Options>
 outcome run_heap(const heap_spec& spec) {
-  using heap_type = gpu::xmalloc<counted_base, Options>;
-  constexpr std::size_t page = gpu::page_base::page_size;
+  using heap_type = gpu::xmalloc<counted_upstream, Options>;
+  constexpr std::size_t page = gpu::page_upstream::page_size;
   const std::size_t bytes = std::max<std::size_t>(std::size_t{16} << 20U, spec.filled * heap_filling * 4);
   muster_simt::current() = {.seed = spec.seed, .multiprocessors = 1, .resident = 4, .split_one_in = 0};
   device_array<unsigned char> region(bytes + page);
   const auto begin = (reinterpret_cast<std::uintptr_t>(region.get()) + page - 1) / page * page;
-  counted_base base(*gpu::page_base::make(reinterpret_cast<void*>(begin), bytes));
-  heap_type heap(base);
+  counted_upstream upstream(*gpu::page_upstream::make(reinterpret_cast<void*>(begin), bytes));
+  heap_type heap(upstream);
   device_array<gpu::atomic<std::uint32_t>> failed(1);
   device_array<void*> filling(std::max<std::uint64_t>(spec.filled, 1));
   if (spec.filled != 0)
     launch(blocks(spec.filled), {heap_block_threads}, fill_heap<heap_type>, &heap, static_cast<unsigned>(spec.filled),
            filling.get());
-  base.calls = 0;
+  upstream.calls = 0;
   const auto start = std::chrono::steady_clock::now();
   const muster_simt::counts all = launch(blocks(spec.items), {heap_block_threads}, allocate_write_free<heap_type>,
                                          &heap, spec.active, static_cast<unsigned>(spec.items), 4U, failed.get());
@@ -78,7 +78,7 @@ outcome run_heap(const heap_spec& spec) {
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.items = spec.items / gpu::warp_size * spec.active;
   const auto requests = static_cast<double>(result.items);
-  result.detail["base calls"] = static_cast<double>(base.calls.load()) / requests;
+  result.detail["upstream calls"] = static_cast<double>(upstream.calls.load()) / requests;
   result.detail["atomics"] = static_cast<double>(all.changes) / requests;
   result.detail["memory operations"] = static_cast<double>(all.memory()) / requests;
   result.detail["blocks"] = Options::coalesce ? requests / spec.active : requests;  // requested blocks
@@ -104,7 +104,7 @@ outcome run_heap(const heap_spec& spec) {
 
 using slabs = gpu::slab_heap<16>;
 
-/// The same with gpu::heap, which has no base.
+/// The same with gpu::heap, which has no upstream.
 outcome run_slabs(const heap_spec& spec) {
   muster_simt::current() = {.seed = spec.seed, .multiprocessors = 1, .resident = 4, .split_one_in = 0};
   const gpu::heap heap(std::max<std::size_t>(std::size_t{64} << 20U, spec.filled * heap_filling * 4));
@@ -253,7 +253,8 @@ contender one(std::string name, std::string role, std::string note, unsigned top
 void add_heap(catalogue& to) {
   const auto add = [&](const char* name, const char* role, const char* note, unsigned topics,
                        outcome (*run)(const heap_spec&)) { to.all.push_back(one(name, role, note, topics, run)); };
-  add("base alone", "baseline", "page_base, with XMalloc's headers", heap_layers | heap_coalescing, run_heap<nothing>);
+  add("upstream alone", "baseline", "page_upstream, with XMalloc's headers", heap_layers | heap_coalescing,
+      run_heap<nothing>);
   add("coalescing", "paper", "", heap_layers | heap_coalescing | heap_fifos, run_heap<only_coalescing>);
   add("16 FIFOs", "paper", "without coalescing", heap_layers, run_heap<only_buffers>);
   add("coalescing, 16 FIFOs", "paper", "", heap_layers | heap_fifos, run_heap<with_fifos<16>>);

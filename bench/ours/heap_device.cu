@@ -3,8 +3,8 @@
 //
 // XMalloc, gpu::heap and CUDA's malloc on a GPU, timed. Each run is in a process of its own, with a fresh heap.
 #include <muster/gpu/heap.cuh>
-#include <muster/gpu/malloc_base.hpp>
-#include <muster/gpu/page_base.hpp>
+#include <muster/gpu/malloc_upstream.hpp>
+#include <muster/gpu/page_upstream.hpp>
 #include <muster/gpu/xmalloc.hpp>
 #include <muster/gpu/xmc.cuh>
 
@@ -40,10 +40,10 @@ class cuda_heap {
   __device__ void free(void* object) { ::free(object); }
 };
 
-/// CUDA's malloc as a base that asks for each block by itself, of whatever size.
-class plain_malloc_base {
+/// CUDA's malloc as an upstream allocator that asks for each block by itself, of whatever size.
+class plain_malloc_upstream {
  public:
-  __device__ plain_malloc_base(std::uint64_t bytes, unsigned) : granule_bits_(gpu::granule_bits_for(2 * bytes)) {
+  __device__ plain_malloc_upstream(std::uint64_t bytes, unsigned) : granule_bits_(gpu::granule_bits_for(2 * bytes)) {
     void* const some = ::malloc(16);
     origin_ = reinterpret_cast<std::uintptr_t>(some) - (std::uintptr_t{1} << (31 + granule_bits_));
     origin_ &= ~((std::uintptr_t{1} << granule_bits_) - 1);
@@ -61,16 +61,17 @@ class plain_malloc_base {
 };
 
 /// The paper keeps 256 blocks of a size; ours, as many as warps can be resident, in a third of the heap at most.
-template <class Options, class Base = gpu::malloc_base>
+template <class Options, class Upstream = gpu::malloc_upstream>
 class layered_heap {
  public:
-  __device__ layered_heap(std::uint64_t bytes, unsigned warps) : base_(bytes, warps), heap_(base_, warps, bytes / 3) {}
+  __device__ layered_heap(std::uint64_t bytes, unsigned warps)
+      : upstream_(bytes, warps), heap_(upstream_, warps, bytes / 3) {}
   __device__ void* allocate(std::size_t bytes) { return heap_.allocate(bytes); }
   __device__ void free(void* object) { heap_.free(object); }
 
  private:
-  Base base_;
-  gpu::xmalloc<Base, Options> heap_;
+  Upstream upstream_;
+  gpu::xmalloc<Upstream, Options> heap_;
 };
 
 template <class Heap>
@@ -105,10 +106,10 @@ struct slabs {
   type* at;
 };
 
-using paged = gpu::xmalloc<gpu::page_base>;
+using paged = gpu::xmalloc<gpu::page_upstream>;
 
 __global__ void make_paged(paged* at, void* region, std::uint64_t bytes, unsigned warps) {
-  ::new (static_cast<void*>(at)) paged(*gpu::page_base::make(region, bytes), warps, bytes / 3);
+  ::new (static_cast<void*>(at)) paged(*gpu::page_upstream::make(region, bytes), warps, bytes / 3);
 }
 __global__ void make_counter(counter_heap* at, void* region, std::uint64_t bytes) {
   ::new (static_cast<void*>(at)) counter_heap(region, bytes);
@@ -294,7 +295,7 @@ void add_heap_device(catalogue& to) {
   add("coalescing, 1 FIFO", "paper", heap_fifos, run_heap<on_malloc<layered_heap<with_fifos<1, hash>>>>);
   add("coalescing, 4 FIFOs", "paper", heap_fifos, run_heap<on_malloc<layered_heap<with_fifos<4, hash>>>>);
   add("coalescing, 16 FIFOs, without chunks", "paper", heap_layers,
-      run_heap<on_malloc<layered_heap<with_fifos<16, hash>, plain_malloc_base>>>);
+      run_heap<on_malloc<layered_heap<with_fifos<16, hash>, plain_malloc_upstream>>>);
   add("gpu::heap", "ours", heap_layers, run_heap<slabs>);
   to.all.back().heap_sizes = run_sizes<slabs>;
   to.all.back().heap_case = run_case<slabs>;

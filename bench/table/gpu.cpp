@@ -68,7 +68,8 @@ study filled_heap(const setting& s) {
 
 study coalescing(const setting& s) {
   return by_lanes(s, heap_coalescing, 0,
-                  chart({}, {}, {"calls of the base per request", "", "log2", "lower"}, detail_value("base calls"),
+                  chart({}, {}, {"calls of the upstream allocator per request", "", "log2", "lower"},
+                        detail_value("upstream calls"),
                         add_counts({{"-allocation",
                                      "what an allocation changes",
                                      {"atomics per allocation", "", "log2", "lower"},
@@ -78,9 +79,10 @@ study coalescing(const setting& s) {
 study buffers(const setting& s) {
   return by_lanes(s, heap_fifos, 0,
                   chart(
-                      {}, {}, {"calls of the base per block", "", "", "lower"},
+                      {}, {}, {"calls of the upstream allocator per block", "", "", "lower"},
                       [](const outcome& o) {
-                        return o.detail_value("base calls") * static_cast<double>(o.items) / o.detail_value("blocks");
+                        return o.detail_value("upstream calls") * static_cast<double>(o.items) /
+                               o.detail_value("blocks");
                       },
                       add_counts()));
 }

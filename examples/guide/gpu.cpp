@@ -56,7 +56,7 @@ struct few_buffers : xmalloc_options {
   static constexpr unsigned fifos = 4;
   static constexpr unsigned largest_coalesced = 128;
 };
-using buffered = xmalloc<page_base, few_buffers>;
+using buffered = xmalloc<page_upstream, few_buffers>;
 
 template <class Heap>
 MUSTER_KERNEL void use(Heap* all, unsigned* failed) {
@@ -146,10 +146,10 @@ void own_heap() {
   muster_simt::device_array<unsigned> failed(32);
   // [make]
   constexpr std::size_t size = std::size_t{16} << 20U;
-  muster_simt::device_array<unsigned char> region(size + page_base::page_size);
+  muster_simt::device_array<unsigned char> region(size + page_upstream::page_size);
   const auto at = reinterpret_cast<std::uintptr_t>(region.get());
-  void* const aligned = region.get() + (page_base::page_size - at % page_base::page_size);
-  page_base* const pages = page_base::make(aligned, size);
+  void* const aligned = region.get() + (page_upstream::page_size - at % page_upstream::page_size);
+  page_upstream* const pages = page_upstream::make(aligned, size);
   muster_simt::device_array<place> state(1);
   auto* const all = ::new (static_cast<void*>(state.get())) buffered(*pages);
   muster_simt::launch({4}, {128}, use<buffered>, all, failed.get());

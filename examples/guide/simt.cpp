@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The programs of docs/guide/simt.md: a kernel with an error, the schedule that shows it, and counts.
-#include <muster/gpu/lane.cuh>
+#include <muster/gpu/simt.cuh>
 
 #include "muster_simt/launch.hpp"
 

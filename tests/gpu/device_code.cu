@@ -3,8 +3,8 @@
 //
 // Compiled and measured by tools/device_code.py: the calls of users, each in a kernel of its own.
 #include <muster/gpu/heap.cuh>
-#include <muster/gpu/malloc_base.hpp>
-#include <muster/gpu/page_base.hpp>
+#include <muster/gpu/malloc_upstream.hpp>
+#include <muster/gpu/page_upstream.hpp>
 #include <muster/gpu/xmalloc.hpp>
 #include <muster/gpu/xmc.cuh>
 
@@ -14,20 +14,20 @@ namespace mg = muster::gpu;
 
 extern "C" {
 
-__global__ void xmalloc_allocate(mg::xmalloc<mg::malloc_base>* heap, std::size_t bytes, void** out) {
+__global__ void xmalloc_allocate(mg::xmalloc<mg::malloc_upstream>* heap, std::size_t bytes, void** out) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = heap->allocate(bytes);
 }
-__global__ void xmalloc_free(mg::xmalloc<mg::malloc_base>* heap, void** all) {
+__global__ void xmalloc_free(mg::xmalloc<mg::malloc_upstream>* heap, void** all) {
   heap->free(all[blockIdx.x * blockDim.x + threadIdx.x]);
 }
-__global__ void xmalloc_on_pages_allocate(mg::xmalloc<mg::page_base>* heap, std::size_t bytes, void** out) {
+__global__ void xmalloc_on_pages_allocate(mg::xmalloc<mg::page_upstream>* heap, std::size_t bytes, void** out) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = heap->allocate(bytes);
 }
-__global__ void xmalloc_on_pages_free(mg::xmalloc<mg::page_base>* heap, void** all) {
+__global__ void xmalloc_on_pages_free(mg::xmalloc<mg::page_upstream>* heap, void** all) {
   heap->free(all[blockIdx.x * blockDim.x + threadIdx.x]);
 }
-__global__ void page_base_allocate(mg::page_base* base, std::size_t bytes, void** out) {
-  out[blockIdx.x * blockDim.x + threadIdx.x] = base->allocate(bytes);
+__global__ void page_upstream_allocate(mg::page_upstream* upstream, std::size_t bytes, void** out) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] = upstream->allocate(bytes);
 }
 __global__ void heap_allocate(mg::heap_ref heap, std::size_t bytes, void** out) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = heap.malloc(bytes);

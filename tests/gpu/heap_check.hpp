@@ -5,7 +5,7 @@
 // and none overlaps another.
 #pragma once
 
-#include <muster/gpu/page_base.hpp>
+#include <muster/gpu/page_upstream.hpp>
 #include <muster/gpu/xmalloc.hpp>
 
 #include "muster_simt/launch.hpp"
@@ -33,21 +33,21 @@ inline std::string overlap_in(const objects& alive) {
   return {};
 }
 
-/// Describes the first error in a heap on a page_base; empty if there is none.
+/// Describes the first error in a heap on a page_upstream; empty if there is none.
 template <class Heap>
 std::string wrong_in(Heap& heap, const objects& alive) {
   if (const std::string overlap = overlap_in(alive); !overlap.empty()) return overlap;
   std::map<std::uintptr_t, std::size_t> blocks;
   std::uint64_t pages_used = 0;
   std::uintptr_t last_page = 0;
-  heap.base().each_block([&](void* block, std::size_t bytes) {
+  heap.upstream().each_block([&](void* block, std::size_t bytes) {
     const auto at = reinterpret_cast<std::uintptr_t>(block);
     blocks[at] = bytes;
-    const std::uintptr_t page = (at - heap.base().origin()) / mg::page_base::page_size + 1;
-    if (page != last_page) pages_used += (bytes + mg::page_base::page_size - 1) / mg::page_base::page_size;
+    const std::uintptr_t page = (at - heap.upstream().origin()) / mg::page_upstream::page_size + 1;
+    if (page != last_page) pages_used += (bytes + mg::page_upstream::page_size - 1) / mg::page_upstream::page_size;
     last_page = page;
   });
-  if (pages_used + heap.base().free_pages() != heap.base().pages()) return "pages are neither used nor free";
+  if (pages_used + heap.upstream().free_pages() != heap.upstream().pages()) return "pages are neither used nor free";
 
   std::set<std::uintptr_t> kept;
   std::string wrong;
@@ -55,7 +55,7 @@ std::string wrong_in(Heap& heap, const objects& alive) {
     const auto at = reinterpret_cast<std::uintptr_t>(block);
     if (!kept.insert(at).second) wrong = "a block is kept twice";
     if (!blocks.contains(at)) {
-      wrong = "a block is kept that the base has not given";
+      wrong = "a block is kept that the upstream has not given";
     } else if (blocks[at] != bytes) {
       wrong = "a block is kept for another size";
     }
@@ -83,7 +83,7 @@ std::string wrong_in(Heap& heap, const objects& alive) {
 template <class Options = mg::xmalloc_options>
 class paged_heap {
  public:
-  using type = mg::xmalloc<mg::page_base, Options>;
+  using type = mg::xmalloc<mg::page_upstream, Options>;
 
   explicit paged_heap(std::size_t bytes)
       : region_(bytes / 4096 + 1), state_(1), heap_(::new(static_cast<void*>(state_.get())) type(base_of(bytes))) {}
@@ -99,9 +99,9 @@ class paged_heap {
   struct alignas(type) place {
     unsigned char bytes[sizeof(type)];
   };
-  mg::page_base& base_of(std::size_t bytes) {
+  mg::page_upstream& base_of(std::size_t bytes) {
     const auto at = reinterpret_cast<std::uintptr_t>(region_.get());
-    return *mg::page_base::make(reinterpret_cast<void*>((at + 4095) / 4096 * 4096), bytes / 4096 * 4096);
+    return *mg::page_upstream::make(reinterpret_cast<void*>((at + 4095) / 4096 * 4096), bytes / 4096 * 4096);
   }
 
   muster_simt::device_array<page> region_;

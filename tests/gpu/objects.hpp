@@ -4,7 +4,7 @@
 // objects.hpp: what tests of heaps share: threads by number, and the objects that they have allocated.
 #pragma once
 
-#include <muster/gpu/lane.cuh>
+#include <muster/gpu/simt.cuh>
 
 #include "muster_simt/launch.hpp"
 

@@ -3,7 +3,7 @@
 //
 // The emulation itself: what a kernel may rely on, and that what it may not rely on is reported.
 #include <gtest/gtest.h>
-#include <muster/gpu/lane.cuh>
+#include <muster/gpu/simt.cuh>
 
 #include "muster_simt/launch.hpp"
 #include "objects.hpp"

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// xmalloc_kernels.hpp: what tests of xmalloc over any base share: kernels that allocate and free, and a counting base.
+// xmalloc_kernels.hpp: what tests of xmalloc over any upstream allocator share: kernels that allocate and free, and a
+// counting upstream allocator.
 #pragma once
 
-#include <muster/gpu/bases.hpp>
+#include <muster/gpu/upstream.hpp>
 
 #include "objects.hpp"
 
@@ -72,12 +73,12 @@ MUSTER_KERNEL void churn(Heap* heap, object* all, unsigned rounds, unsigned most
 }
 
 #if !defined(__CUDACC__)
-/// Counts what reaches the base.
-struct counting_base : muster::gpu::bump_base {
-  using bump_base::bump_base;
+/// Counts what reaches the upstream allocator.
+struct counting_upstream : muster::gpu::bump_upstream {
+  using bump_upstream::bump_upstream;
   void* allocate(std::size_t bytes) {
     allocated.fetch_add(1, std::memory_order_relaxed);
-    return bump_base::allocate(bytes);
+    return bump_upstream::allocate(bytes);
   }
   void deallocate(void*) { returned.fetch_add(1, std::memory_order_relaxed); }
   std::atomic<unsigned> allocated{0}, returned{0};

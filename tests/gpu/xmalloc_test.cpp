@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// xmalloc on a base of pages. After each kernel, a walk over the heap finds that nothing is lost and nothing overlaps.
+// xmalloc on an upstream allocator of pages. After each kernel, a walk over the heap finds that nothing is lost and
+// nothing overlaps.
 #include <gtest/gtest.h>
 #include <muster/gpu/xmalloc.hpp>
 
@@ -40,7 +41,7 @@ using muster_test::object;
 using muster_test::objects;
 using muster_test::paged_heap;
 #if !defined(__CUDACC__)
-using muster_test::counting_base;
+using muster_test::counting_upstream;
 #endif
 
 constexpr auto relaxed = std::memory_order_relaxed;
@@ -84,9 +85,9 @@ void allocate_write_and_free(const Heap& heap, mg::index3 grid, mg::index3 block
   launch(grid, block, free_others<typename Heap::type>, heap.get(), all.get(), 5U, static_cast<unsigned>(threads));
   ASSERT_EQ(heap.wrong({}), "");
   heap->trim();
-  ASSERT_EQ(heap->base().free_pages(), heap->base().pages());
+  ASSERT_EQ(heap->upstream().free_pages(), heap->upstream().pages());
   ASSERT_EQ(heap->noticed().twice + heap->noticed().invalid, 0U);
-  ASSERT_EQ(heap->base().freed_twice() + heap->base().freed_invalid(), 0U);
+  ASSERT_EQ(heap->upstream().freed_twice() + heap->upstream().freed_invalid(), 0U);
 }
 
 TEST_F(xmalloc, serves_every_number_of_lanes) {
@@ -148,7 +149,7 @@ TEST_F(xmalloc, gives_the_remaining_blocks_and_null_to_the_others) {
     EXPECT_EQ(heap.wrong({}), "");
   }
   heap->trim();
-  EXPECT_EQ(heap->base().free_pages(), heap->base().pages());
+  EXPECT_EQ(heap->upstream().free_pages(), heap->upstream().pages());
 }
 
 struct no_coalescing : mg::xmalloc_options {
@@ -235,7 +236,8 @@ TEST_F(xmalloc, finds_blocks_that_are_kept_for_other_sizes_and_remembers_theirs)
   ASSERT_GT(all.size(), 20U);
   for (void* const one : all) heap->free(one);
   ASSERT_EQ(heap.wrong({}), "");
-  // The base has some pages that did not fit into the FIFO, then nothing: what is left is kept, for 4 KiB.
+  // The upstream allocator has some pages that did not fit into the FIFO, then nothing: what is left is kept, for 4
+  // KiB.
   objects alive;
   while (void* const one = heap->allocate(2000)) alive[reinterpret_cast<std::uintptr_t>(one)] = 2000;
   EXPECT_GE(alive.size(), all.size());
@@ -274,25 +276,25 @@ struct pretended_base {
   std::uintptr_t begin;
   void* given_back = nullptr;
 };
-/// An area of one object, as xmalloc makes it.
+/// A block of one object, as xmalloc makes it.
 void* make_area(std::uintptr_t at) {
-  auto* const its = ::new (reinterpret_cast<void*>(at)) mg::area;
+  auto* const its = ::new (reinterpret_cast<void*>(at)) mg::coalesced_block;
   its->live.store(1, relaxed);
   its->size_class = 0;
-  return mg::compartment::make(reinterpret_cast<char*>(its), mg::area::header, true);
+  return mg::block_slot::make(reinterpret_cast<char*>(its), mg::coalesced_block::header, true);
 }
 
 TEST_F(xmalloc, keeps_no_block_that_its_numbers_cannot_name) {
   device_array<std::max_align_t> region(256);
   const auto begin = (reinterpret_cast<std::uintptr_t>(region.get()) + 255) / 256 * 256;
   for (const unsigned shift : {0U, 64U, 128U, 240U}) {
-    pretended_base base{begin};
-    mg::xmalloc<pretended_base> heap(base);
+    pretended_base upstream{begin};
+    mg::xmalloc<pretended_base> heap(upstream);
     heap.free(make_area(begin + shift));
     std::uintptr_t kept = 0;
     heap.each_kept([&](void* block, std::size_t) { kept = reinterpret_cast<std::uintptr_t>(block); });
     EXPECT_EQ(kept, shift == 0 ? begin : 0);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(base.given_back), shift == 0 ? 0 : begin + shift);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(upstream.given_back), shift == 0 ? 0 : begin + shift);
   }
 }
 
@@ -300,11 +302,11 @@ TEST_F(xmalloc, reads_no_memory_outside_the_base) {
   device_array<std::max_align_t> region(256);
   const auto at = (reinterpret_cast<std::uintptr_t>(region.get()) + 255) / 256 * 256;
   void* const object = make_area(at);
-  pretended_base base{reinterpret_cast<std::uintptr_t>(object)};
-  mg::xmalloc<pretended_base> heap(base);
+  pretended_base upstream{reinterpret_cast<std::uintptr_t>(object)};
+  mg::xmalloc<pretended_base> heap(upstream);
   heap.free(object);
   EXPECT_EQ(heap.noticed().invalid, 1U);
-  EXPECT_EQ(base.given_back, nullptr);
+  EXPECT_EQ(upstream.given_back, nullptr);
 }
 
 #endif
@@ -325,7 +327,7 @@ TEST_F(xmalloc, takes_no_copy_of_an_object_for_one) {
   auto* const other = static_cast<unsigned char*>(heap->allocate(100));
   std::memcpy(one + 56, other - 8, 72);  // with what lies before it
   heap->free(one + 64);
-  heap->free(reinterpret_cast<void*>(heap->base().origin()));  // nothing can lie before it
+  heap->free(reinterpret_cast<void*>(heap->upstream().origin()));  // nothing can lie before it
   EXPECT_EQ(heap->noticed().invalid, 2U);
   heap->free(one);
   heap->free(other);
@@ -398,10 +400,10 @@ TEST_F(xmalloc, reports_all_but_one_of_simultaneous_frees_of_a_block) {
 
 template <class Options>
 unsigned base_calls(unsigned active, std::uint64_t of_bytes = 4) {
-  using heap_type = mg::xmalloc<counting_base, Options>;
+  using heap_type = mg::xmalloc<counting_upstream, Options>;
   device_array<std::max_align_t> region(mebibyte / 16);
-  counting_base base(region.get(), mebibyte);
-  heap_type heap(base);
+  counting_upstream upstream(region.get(), mebibyte);
+  heap_type heap(upstream);
   device_array<std::uint64_t> bytes(256);
   device_array<object> all(256);
   for (auto& b : bytes) b = of_bytes;
@@ -409,7 +411,7 @@ unsigned base_calls(unsigned active, std::uint64_t of_bytes = 4) {
     launch({1}, {256}, allocate<heap_type>, &heap, bytes.get(), all.get(), active);
     launch({1}, {256}, free_others<heap_type>, &heap, all.get(), 0U, 256U);
   }
-  return base.allocated;
+  return upstream.allocated;
 }
 
 TEST_F(xmalloc, asks_the_base_once_for_all_lanes_that_come_together) {
@@ -423,11 +425,11 @@ TEST_F(xmalloc, asks_the_base_once_for_all_lanes_that_come_together) {
   EXPECT_EQ(base_calls<no_buffers>(32, 257), 2 * 8 * 32U);  // too large to be together
 }
 
-template <class Base>
-MUSTER_KERNEL void allocate_as_printed(Base* base, object* out) {
+template <class Upstream>
+MUSTER_KERNEL void allocate_as_printed(Upstream* upstream, object* out) {
   const unsigned me = number_in_grid();
   const std::uint32_t bytes = 8 + me * 8 % 120;
-  auto* const at = static_cast<unsigned char*>(printed::figure4(*base, bytes));
+  auto* const at = static_cast<unsigned char*>(printed::figure4(*upstream, bytes));
   out[me] = {at, bytes};
 }
 
@@ -439,9 +441,9 @@ TEST_F(xmalloc, as_figure_4_prints_it_gives_objects_that_overlap) {
   for (unsigned seed = 1; seed <= 100; ++seed) {
     muster_simt::current().seed = seed;
     device_array<std::max_align_t> region(mebibyte / 16);
-    mg::bump_base base(region.get(), mebibyte);
+    mg::bump_upstream upstream(region.get(), mebibyte);
     device_array<object> all(128);
-    launch({1}, {128}, allocate_as_printed<mg::bump_base>, &base, all.get());
+    launch({1}, {128}, allocate_as_printed<mg::bump_upstream>, &upstream, all.get());
     wrong += many_of(all) != 128 || alive_of(all).size() != 128 || !muster_test::overlap_in(alive_of(all)).empty();
   }
   EXPECT_GE(wrong, 95U);

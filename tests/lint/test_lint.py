@@ -124,11 +124,11 @@ class Lint(unittest.TestCase):
 
     def test_seam_in_other_rooms(self) -> None:
         text = SPDX + "asm();\n"
-        allowed = ("base/x.hpp", "fiber/detail/context.hpp", "fork/detail/barrier/frame.hpp", "gpu/lane.hpp",
-                   "gpu/detail/lane_device.cuh")
+        allowed = ("base/x.hpp", "fiber/detail/context.hpp", "fork/detail/barrier/frame.hpp", "gpu/simt.cuh",
+                   "gpu/detail/simt_device.cuh")
         self.assertEqual(self.findings({"include/muster/" + name: text for name in allowed}), [])
         for name in ("queue.hpp", "fiber/stack.hpp", "fiber/detail/carrier.hpp", "fork/loops.hpp",
-                     "fork/detail/call.hpp", "gpu/heap.hpp", "gpu/detail/area.hpp"):
+                     "fork/detail/call.hpp", "gpu/heap.hpp", "gpu/detail/coalesced_block.hpp"):
             with self.subTest(name):
                 self.assertEqual([f.rule for f in self.findings({"include/muster/" + name: text})], ["seam"])
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # Headers for the library alone: how it is compiled, and the parts of gpu/ that no umbrella exports.
-OWN = {"base/config.hpp", "base/sync.hpp", "gpu/malloc_base.hpp", "gpu/misuse.hpp", "gpu/slab_heap.hpp"}
+OWN = {"base/config.hpp", "base/sync.hpp", "gpu/malloc_upstream.hpp", "gpu/misuse.hpp", "gpu/slab_heap.hpp"}
 # Headers that are the inside of another one: their names are used as its names.
-INSIDE = {"gpu/detail/lane_single.hpp": "gpu/lane.cuh", "gpu/detail/lane_types.hpp": "gpu/lane.cuh"}
+INSIDE = {"gpu/detail/simt_single.hpp": "gpu/simt.cuh", "gpu/detail/simt_types.hpp": "gpu/simt.cuh"}
 # Names in public headers for the library alone: templates of the host and of kernels use them across the two.
 OWN_NAMES = {"gpu::heap_visits", "gpu::heap_memory", "gpu::heap_stream", "gpu::heap_pool", "gpu::visit_heap",
              "gpu::xmc_of_this_file", "gpu::xmc_device", "gpu::new_xmc_heap", "gpu::xmc_of_process",

@@ -224,7 +224,7 @@ NAMESPACES = {"gpu", "layout", "shape", "this_fiber", "wait"}
 # Sections whose headings do not name the classes that their rows are about.
 SECTIONS = {"pool": "Pools", "per_worker": "Pools", "basic_heap": "Heaps with slabs",
             "basic_heap_ref": "Heaps with slabs", "basic_heap_allocator": "Heaps with slabs", "xmalloc": "Heaps",
-            "bump_base": "Bases and the FIFO", "page_base": "Bases and the FIFO", "fifo": "Bases and the FIFO"}
+            "bump_upstream": "Bases and the FIFO", "page_upstream": "Bases and the FIFO", "fifo": "Bases and the FIFO"}
 
 
 class Contracts:

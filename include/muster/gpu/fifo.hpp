@@ -19,7 +19,7 @@
 //            read before the tail, or an empty FIFO may appear to hold -1 messages.
 #pragma once
 
-#include <muster/gpu/lane.cuh>  // atomic
+#include <muster/gpu/simt.cuh>  // atomic
 
 #include <atomic>   // std::memory_order
 #include <cstdint>  // std::uint32_t

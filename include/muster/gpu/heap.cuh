@@ -8,11 +8,11 @@
 // Handle     heap is a unique owner, for the host; heap_ref is a pointer that kernels receive by value.
 // Host       Calls of the host wait for the heap's stream. While one of them runs, no kernel may use the heap.
 // Errors     std::runtime_error if CUDA reports one; std::invalid_argument for memory that is too small.
-// Without a GPU (lane.cuh), the memory is the host's, and streams and pools have no effect.
+// Without a GPU (simt.cuh), the memory is the host's, and streams and pools have no effect.
 // The rest   is in slab_heap.hpp: sizes, failure, misuse, progress.
 #pragma once
 
-#include <muster/gpu/lane.cuh>  // MUSTER_KERNEL
+#include <muster/gpu/simt.cuh>  // MUSTER_KERNEL
 #include <muster/gpu/slab_heap.hpp>
 
 #include <atomic>     // std::memory_order

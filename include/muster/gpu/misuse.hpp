@@ -4,7 +4,7 @@
 // misuse.hpp: what an allocator has noticed of its callers' errors.
 #pragma once
 
-#include <muster/gpu/lane.cuh>  // MUSTER_GPU_SIDE
+#include <muster/gpu/simt.cuh>  // MUSTER_GPU_SIDE
 
 #include <cstdint>  // std::uint64_t
 

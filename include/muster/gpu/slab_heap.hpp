@@ -25,8 +25,8 @@
 #include <muster/gpu/detail/bit_tree.hpp>
 #include <muster/gpu/detail/page_map.hpp>
 #include <muster/gpu/detail/size_classes.hpp>
-#include <muster/gpu/lane.cuh>  // atomic, active_mask
 #include <muster/gpu/misuse.hpp>
+#include <muster/gpu/simt.cuh>  // atomic, active_mask
 
 #include <atomic>   // std::memory_order
 #include <cstddef>  // std::size_t

@@ -7,25 +7,27 @@
 // Callers    any lane of any kernel on the heap's device; lanes that call together are served together. The host may
 //            call while no kernel uses the heap; a thread of the host counts as a lane.
 // Sizes      any. Up to largest_coalesced together with others; larger ones, and lanes that call alone, separately.
-//            Blocks up to 16 KiB are kept, by powers of two from 64 bytes on; larger ones return to the base.
+//            Blocks up to 16 KiB are kept, by powers of two from 64 bytes on; larger ones return to the upstream
+//            allocator.
 // Alignment  16 bytes.
-// Failure    a lane gets null if there is no memory for it. Before, it has tried the base once, and all FIFOs whose
-//            blocks are large enough: first together with the other lanes, then alone. No block is lost. Zero bytes:
-//            null.
+// Failure    a lane gets null if there is no memory for it. Before, it has tried the upstream allocator once, and all
+//            FIFOs whose blocks are large enough: first together with the other lanes, then alone. No block is lost.
+//            Zero bytes: null.
 // Misuse     a double free, or a pointer to no object, is counted and ignored, within the limits of the tags before the
-//            objects (area.hpp). If the base's owns() is exact, it rejects every foreign pointer first.
+//            objects (coalesced_block.hpp). If the upstream allocator's owns() is exact, it rejects every foreign
+//            pointer first.
 // Blow-up    a block is freed with the last of its objects, so one object may keep the memory of 32. The FIFOs keep
 //            free blocks: of each of nine sizes as many as are wanted, and in all no more bytes than are wanted.
-// Progress   lock-free, if the base is.
+// Progress   lock-free, if the upstream allocator is.
 // Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 5. Figure 4, and its sums in shared
 //            memory, rely on lanes that run in lockstep; here everything is in registers, and masks name the lanes.
 #pragma once
 
-#include <muster/gpu/bases.hpp>        // what a base is
-#include <muster/gpu/detail/area.hpp>  // area, compartment
-#include <muster/gpu/fifo.hpp>         // fifo
-#include <muster/gpu/lane.cuh>         // atomic, active_mask
+#include <muster/gpu/detail/coalesced_block.hpp>  // coalesced_block, block_slot
+#include <muster/gpu/fifo.hpp>                    // fifo
 #include <muster/gpu/misuse.hpp>
+#include <muster/gpu/simt.cuh>      // atomic, active_mask
+#include <muster/gpu/upstream.hpp>  // what an upstream allocator is
 
 #include <atomic>   // std::memory_order
 #include <cstddef>  // std::size_t
@@ -51,7 +53,7 @@ struct xmalloc_options {
   static constexpr fifo_choice choice = fifo_choice::multiprocessor;
 };
 
-template <class Base, class Options = xmalloc_options>
+template <class Upstream, class Options = xmalloc_options>
 class xmalloc {
   static_assert(Options::fifos >= 1 && Options::fifos <= 16, "xmalloc: Options::fifos must be between 1 and 16");
   static_assert(Options::largest_coalesced <= 256, "xmalloc: Options::largest_coalesced must be at most 256");
@@ -62,14 +64,14 @@ class xmalloc {
   static constexpr unsigned size_classes = 9;
   /// Bytes of the smallest size.
   static constexpr std::size_t smallest_block = 64;
-  /// Bytes of the largest size; a larger block comes from the base each time.
+  /// Bytes of the largest size; a larger block comes from the upstream allocator each time.
   static constexpr std::size_t largest_block = smallest_block << (size_classes - 1);
 
   /// Keeps up to `blocks` blocks of each size, Options::blocks at most; each FIFO's share is rounded up to a power of
   /// two. The default is the paper's; on a GPU, resident_warps() (xmc.cuh) is better. Keeps `most_bytes` at most, of
   /// all sizes: if that is less, there are fewer blocks of the larger sizes.
-  MUSTER_GPU explicit xmalloc(Base& base, unsigned blocks = 256, std::uint64_t most_bytes = ~std::uint64_t{0})
-      : base_(base) {
+  MUSTER_GPU explicit xmalloc(Upstream& upstream, unsigned blocks = 256, std::uint64_t most_bytes = ~std::uint64_t{0})
+      : upstream_(upstream) {
     unsigned wanted = 1;
     while (wanted < buffer_most && std::uint64_t{wanted} * Options::fifos < blocks) wanted *= 2;
     // The bytes in a FIFO that suffice for every size; halved until all FIFOs together have few enough.
@@ -89,31 +91,31 @@ class xmalloc {
     const lane_mask together = active_mask();
     if (many_of(together) == 1) return allocate_alone(bytes);
 
-    const auto mine = static_cast<std::uint32_t>(compartment::bytes_for(bytes));
-    const auto offset = static_cast<std::uint32_t>(area::header) + exclusive_sum(together, mine);
-    const std::uint32_t all = static_cast<std::uint32_t>(area::header) + reduce_add(together, mine);
+    const auto mine = static_cast<std::uint32_t>(block_slot::bytes_for(bytes));
+    const auto offset = static_cast<std::uint32_t>(coalesced_block::header) + exclusive_sum(together, mine);
+    const std::uint32_t all = static_cast<std::uint32_t>(coalesced_block::header) + reduce_add(together, mine);
     char* begin = nullptr;
-    if (is_first_of(together)) begin = take_area(all, many_of(together));
+    if (is_first_of(together)) begin = take_block(all, many_of(together));
     begin = shuffle(together, begin, first_of(together));
-    // A lane that receives one of the pointers may free it at once, so the area must be complete before.
+    // A lane that receives one of the pointers may free it at once, so the block must be complete before.
     sync_warp(together);
     // If there is no room for all lanes, there may be room for one.
-    return begin == nullptr ? allocate_alone(bytes) : compartment::make(begin, offset, false);
+    return begin == nullptr ? allocate_alone(bytes) : block_slot::make(begin, offset, false);
   }
 
   /// Null has no effect.
   MUSTER_GPU void free(void* object) {
     if (object == nullptr) return;
     const auto at = reinterpret_cast<std::uintptr_t>(object);
-    if (at % compartment::alignment != 0 || !base_.owns(object) || !base_.owns(static_cast<char*>(object) - 16))
+    if (at % block_slot::alignment != 0 || !upstream_.owns(object) || !upstream_.owns(static_cast<char*>(object) - 16))
       return note(invalid_);
-    compartment* const its = compartment::of(object);
+    block_slot* const its = block_slot::of(object);
     const freed what = its->free();
     if (what == freed::twice) return note(twice_);
     if (what == freed::invalid) return note(invalid_);
-    area* const from = its->its_area();
+    coalesced_block* const from = its->its_block();
     if (what == freed::alone) return give_back(from);
-    // Lanes that free compartments of the same area count them with one operation.
+    // Lanes that free slots of the same block count them with one operation.
     const lane_mask together = match_any(active_mask(), reinterpret_cast<std::uint64_t>(from));
     sync_warp(together);
     if (!is_first_of(together)) return;
@@ -126,19 +128,19 @@ class xmalloc {
   MUSTER_GPU misuse noticed() const {
     return {twice_.load(std::memory_order_relaxed), invalid_.load(std::memory_order_relaxed)};
   }
-  /// The base.
-  MUSTER_GPU Base& base() { return base_; }
+  /// The upstream allocator.
+  MUSTER_GPU Upstream& upstream() { return upstream_; }
   /// The number of blocks that are kept at most, of one of the sizes: 64 bytes for 0, twice as many for each further.
   MUSTER_GPU unsigned most_kept(unsigned size_class) const { return kept_[size_class][0].capacity() * Options::fifos; }
 
   // --- While no lane allocates or frees.
 
-  /// Returns all kept blocks to the base, which returns its own.
+  /// Returns all kept blocks to the upstream allocator, which returns its own.
   MUSTER_GPU void trim() {
     for (auto& of_class : kept_)
       for (auto& one : of_class)
-        for (std::uint32_t number = 0; one.try_pop(number);) base_.deallocate(block_at(number));
-    if constexpr (requires { base_.trim(); }) base_.trim();
+        for (std::uint32_t number = 0; one.try_pop(number);) upstream_.deallocate(block_at(number));
+    if constexpr (requires { upstream_.trim(); }) upstream_.trim();
   }
   /// Calls f(block, bytes) for each kept block.
   template <class F>
@@ -173,29 +175,29 @@ class xmalloc {
   }
 
   MUSTER_GPU void* allocate_alone(std::size_t bytes) {
-    constexpr std::size_t headers = area::header + compartment::header;
-    if (bytes > ~std::size_t{0} - headers - compartment::alignment) return nullptr;
-    char* const begin = take_area(headers + bytes, 1);
-    return begin == nullptr ? nullptr : compartment::make(begin, area::header, true);
+    constexpr std::size_t headers = coalesced_block::header + block_slot::header;
+    if (bytes > ~std::size_t{0} - headers - block_slot::alignment) return nullptr;
+    char* const begin = take_block(headers + bytes, 1);
+    return begin == nullptr ? nullptr : block_slot::make(begin, coalesced_block::header, true);
   }
 
-  /// A block with an area for that many compartments, which the caller must create; or null.
-  MUSTER_GPU_COLD char* take_area(std::size_t bytes, std::uint32_t compartments) {
+  /// A block for that many slots, which the caller must create; or null.
+  MUSTER_GPU_COLD char* take_block(std::size_t bytes, std::uint32_t slots) {
     std::uint32_t size_class = not_kept;
     void* const block = take(bytes, size_class);
     if (block == nullptr) return nullptr;
-    auto* const made = ::new (block) area;
-    made->live.store(compartments, std::memory_order_relaxed);
+    auto* const made = ::new (block) coalesced_block;
+    made->live.store(slots, std::memory_order_relaxed);
     made->size_class = size_class;
     return static_cast<char*>(block);
   }
 
   MUSTER_GPU void* take(std::size_t bytes, std::uint32_t& size_class) {
-    if (!Options::buffer || bytes > largest_block) return base_.allocate(bytes);
+    if (!Options::buffer || bytes > largest_block) return upstream_.allocate(bytes);
     size_class = class_of(bytes);
     std::uint32_t number = 0;
     if (kept_[size_class][choose()].try_pop(number)) return block_at(number);
-    if (void* const block = base_.allocate(block_size(size_class))) return block;
+    if (void* const block = upstream_.allocate(block_size(size_class))) return block;
     return take_any(size_class);
   }
   /// A block from another FIFO of the size, or a larger one.
@@ -207,18 +209,18 @@ class xmalloc {
     return nullptr;
   }
 
-  MUSTER_GPU_COLD void give_back(area* block) {
+  MUSTER_GPU_COLD void give_back(coalesced_block* block) {
     const std::uint32_t size_class = block->size_class;
-    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - base_.origin();
-    const unsigned bits = base_.granule_bits();
+    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - upstream_.origin();
+    const unsigned bits = upstream_.granule_bits();
     const bool has_number = (offset & ((std::uint64_t{1} << bits) - 1)) == 0 && offset >> bits <= ~std::uint32_t{0};
     if (size_class < size_classes && has_number &&
         kept_[size_class][choose()].try_push(static_cast<std::uint32_t>(offset >> bits)))
       return;
-    base_.deallocate(block);
+    upstream_.deallocate(block);
   }
   MUSTER_GPU void* block_at(std::uint32_t number) const {
-    return reinterpret_cast<void*>(base_.origin() + (std::uintptr_t{number} << base_.granule_bits()));
+    return reinterpret_cast<void*>(upstream_.origin() + (std::uintptr_t{number} << upstream_.granule_bits()));
   }
 
   static MUSTER_GPU unsigned choose() {
@@ -232,7 +234,7 @@ class xmalloc {
 
   static MUSTER_GPU_COLD void note(atomic<std::uint64_t>& what) { what.fetch_add(1, std::memory_order_relaxed); }
 
-  Base& base_;
+  Upstream& upstream_;
   atomic<std::uint64_t> twice_{0};
   atomic<std::uint64_t> invalid_{0};
   buffer kept_[size_classes][Options::fifos];

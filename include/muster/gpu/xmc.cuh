@@ -11,11 +11,11 @@
 // Memory     The heap keeps free blocks: of each size as many as warps can be resident, 8,448 on an H100, rounded up to
 //            16,384 for the 16 FIFOs; but all have a third of the heap at most. With 500 MiB, it has 16,384 of each
 //            size up to 2 KiB, and 2,048 of 16 KiB.
-// Without a GPU (lane.cuh), the base is the C library's malloc.
+// Without a GPU (simt.cuh), the upstream allocator is the C library's malloc.
 // Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 4 and Figure 1.
 #pragma once
 
-#include <muster/gpu/malloc_base.hpp>
+#include <muster/gpu/malloc_upstream.hpp>
 #include <muster/gpu/xmalloc.hpp>
 
 #include <cstddef>    // std::size_t
@@ -35,11 +35,11 @@ namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 /// The heap that xmcInit creates.
 struct xmc_heap {
   /// Keeps as many free blocks of each size as `warps`, and a third of `bytes` at most.
-  MUSTER_GPU xmc_heap(std::uint64_t bytes, unsigned warps) : base(bytes, warps), heap(base, warps, bytes / 3) {}
+  MUSTER_GPU xmc_heap(std::uint64_t bytes, unsigned warps) : upstream(bytes, warps), heap(upstream, warps, bytes / 3) {}
   /// CUDA's malloc.
-  malloc_base base;
+  malloc_upstream upstream;
   /// XMalloc on it.
-  xmalloc<malloc_base> heap;
+  xmalloc<malloc_upstream> heap;
 };
 
 #if defined(__CUDACC__)

@@ -5,7 +5,7 @@
 // examples, which are compiled for both. The GPU ignores the settings of the emulation.
 #pragma once
 
-#include <muster/gpu/lane.cuh>
+#include <muster/gpu/simt.cuh>
 
 #include <cstddef>
 #include <memory>

@@ -6,7 +6,7 @@
 // muster/gpu/fifo.hpp.
 #pragma once
 
-#include <muster/gpu/lane.cuh>
+#include <muster/gpu/simt.cuh>
 
 #include <atomic>
 #include <cstdint>

@@ -15,7 +15,7 @@
 //            moves in one direction.
 #pragma once
 
-#include <muster/gpu/lane.cuh>  // atomic
+#include <muster/gpu/simt.cuh>  // atomic
 
 #include <atomic>   // std::memory_order
 #include <cstdint>  // std::uint32_t

@@ -14,7 +14,7 @@
 #pragma once
 
 #include <muster/gpu/detail/bit_tree.hpp>
-#include <muster/gpu/lane.cuh>  // atomic
+#include <muster/gpu/simt.cuh>  // atomic
 
 #include <atomic>   // std::memory_order
 #include <cstdint>  // std::uint32_t

@@ -10,7 +10,7 @@
 //            and less than a fifth of the slab.
 #pragma once
 
-#include <muster/gpu/lane.cuh>  // last_of
+#include <muster/gpu/simt.cuh>  // last_of
 
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uint32_t

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// page_base by itself, on one thread: it finds every free block, and counts addresses that are no block instead of
-// freeing them. xmalloc on it finds a block that another of its FIFOs keeps. Also bump_base, and the FIFO.
+// page_upstream by itself, on one thread: it finds every free block, and counts addresses that are no block instead of
+// freeing them. xmalloc on it finds a block that another of its FIFOs keeps. Also bump_upstream, and the FIFO.
 #include <gtest/gtest.h>
-#include <muster/gpu/bases.hpp>
 #include <muster/gpu/fifo.hpp>
-#include <muster/gpu/page_base.hpp>
+#include <muster/gpu/page_upstream.hpp>
+#include <muster/gpu/upstream.hpp>
 #include <muster/gpu/xmalloc.hpp>
 
 #include <algorithm>
@@ -17,88 +17,88 @@
 
 namespace {
 
-using muster::gpu::page_base;
+using muster::gpu::page_upstream;
 constexpr std::size_t page = 4096;
 
 struct memory {
   explicit memory(std::size_t pages)
-      : at(std::aligned_alloc(page, pages * page)), base(page_base::make(at, pages * page)) {}
+      : at(std::aligned_alloc(page, pages * page)), upstream(page_upstream::make(at, pages * page)) {}
   ~memory() { std::free(at); }
   memory(const memory&) = delete;
   memory& operator=(const memory&) = delete;
   void* const at;
-  page_base* const base;
+  page_upstream* const upstream;
 };
 
-TEST(page_base, frees_nothing_but_blocks) {
+TEST(page_upstream, frees_nothing_but_blocks) {
   for (const std::size_t bytes : {64U, 128U, 256U, 512U, 1024U, 2048U}) {
     memory with(8);
-    page_base& base = *with.base;
-    auto* const first = static_cast<char*>(base.allocate(bytes));
+    page_upstream& upstream = *with.upstream;
+    auto* const first = static_cast<char*>(upstream.allocate(bytes));
     ASSERT_NE(first, nullptr);
-    static_cast<void>(base.allocate(bytes));
+    static_cast<void>(upstream.allocate(bytes));
     std::uint64_t refused = 0;
     const auto in_page = reinterpret_cast<std::uintptr_t>(first) % page;
     for (std::size_t at = 0; at < page; at += 16) {
       if (at % bytes == 0 && at / bytes < (bytes == 64 ? 63U : page / bytes)) continue;  // a block, free or not
-      base.deallocate(first - in_page + at);
-      EXPECT_EQ(base.freed_invalid(), ++refused) << "at " << at << ", in blocks of " << bytes;
+      upstream.deallocate(first - in_page + at);
+      EXPECT_EQ(upstream.freed_invalid(), ++refused) << "at " << at << ", in blocks of " << bytes;
     }
-    EXPECT_EQ(base.freed_twice(), 0U);
+    EXPECT_EQ(upstream.freed_twice(), 0U);
     // A block in use is not given out again.
-    EXPECT_NE(base.allocate(bytes), first);
-    base.deallocate(first);
-    base.deallocate(first);
-    EXPECT_EQ(base.freed_twice(), 1U);
-    EXPECT_EQ(base.freed_invalid(), refused);
+    EXPECT_NE(upstream.allocate(bytes), first);
+    upstream.deallocate(first);
+    upstream.deallocate(first);
+    EXPECT_EQ(upstream.freed_twice(), 1U);
+    EXPECT_EQ(upstream.freed_invalid(), refused);
   }
 }
 
 // Of several pages: only the first byte is a block.
-TEST(page_base, frees_no_part_of_a_run) {
+TEST(page_upstream, frees_no_part_of_a_run) {
   for (const unsigned pages : {1U, 3U}) {
     memory with(8);
-    page_base& base = *with.base;
-    auto* const run = static_cast<char*>(base.allocate(pages * page));
+    page_upstream& upstream = *with.upstream;
+    auto* const run = static_cast<char*>(upstream.allocate(pages * page));
     ASSERT_NE(run, nullptr);
-    const unsigned left = base.free_pages();
+    const unsigned left = upstream.free_pages();
     std::uint64_t refused = 0;
     for (std::size_t at = 16; at < pages * page; at += 16) {
-      base.deallocate(run + at);
-      ASSERT_EQ(base.freed_invalid(), ++refused) << "at " << at << " of " << pages << " pages";
+      upstream.deallocate(run + at);
+      ASSERT_EQ(upstream.freed_invalid(), ++refused) << "at " << at << " of " << pages << " pages";
     }
-    EXPECT_EQ(base.free_pages(), left);
-    base.deallocate(run);
-    EXPECT_EQ(base.free_pages(), left + pages);
-    base.deallocate(run);
-    EXPECT_EQ(base.freed_twice(), 1U);
-    EXPECT_EQ(base.freed_invalid(), refused);
+    EXPECT_EQ(upstream.free_pages(), left);
+    upstream.deallocate(run);
+    EXPECT_EQ(upstream.free_pages(), left + pages);
+    upstream.deallocate(run);
+    EXPECT_EQ(upstream.freed_twice(), 1U);
+    EXPECT_EQ(upstream.freed_invalid(), refused);
   }
 }
 
 // Its page is free by then, too.
-TEST(page_base, knows_the_only_block_of_a_page_that_is_freed_twice) {
+TEST(page_upstream, knows_the_only_block_of_a_page_that_is_freed_twice) {
   memory with(8);
-  page_base& base = *with.base;
-  void* const only = base.allocate(256);
-  base.deallocate(only);
-  base.deallocate(only);
-  EXPECT_EQ(base.freed_twice() + base.freed_invalid(), 1U);
-  EXPECT_EQ(base.free_pages(), base.pages());
+  page_upstream& upstream = *with.upstream;
+  void* const only = upstream.allocate(256);
+  upstream.deallocate(only);
+  upstream.deallocate(only);
+  EXPECT_EQ(upstream.freed_twice() + upstream.freed_invalid(), 1U);
+  EXPECT_EQ(upstream.free_pages(), upstream.pages());
 }
 
-TEST(bump_base, gives_all_its_bytes_and_no_more) {
+TEST(bump_upstream, gives_all_its_bytes_and_no_more) {
   constexpr std::size_t bytes = 4096;
   void* const at = std::aligned_alloc(page, bytes);
   auto* const first = static_cast<char*>(at);
-  muster::gpu::bump_base base(at, bytes);
-  EXPECT_TRUE(base.owns(first));
-  EXPECT_TRUE(base.owns(first + bytes - 1));
-  EXPECT_FALSE(base.owns(first + bytes));
-  EXPECT_FALSE(base.owns(first - 1));
-  EXPECT_EQ(base.allocate(bytes + 1), nullptr);
+  muster::gpu::bump_upstream upstream(at, bytes);
+  EXPECT_TRUE(upstream.owns(first));
+  EXPECT_TRUE(upstream.owns(first + bytes - 1));
+  EXPECT_FALSE(upstream.owns(first + bytes));
+  EXPECT_FALSE(upstream.owns(first - 1));
+  EXPECT_EQ(upstream.allocate(bytes + 1), nullptr);
   char* next = first;
-  while (auto* const block = static_cast<char*>(base.allocate(100))) {
+  while (auto* const block = static_cast<char*>(upstream.allocate(100))) {
     EXPECT_EQ(block, next);
     EXPECT_LE(block + 100, first + bytes);
     next = block + 112;
@@ -107,42 +107,42 @@ TEST(bump_base, gives_all_its_bytes_and_no_more) {
   std::free(at);
 }
 
-TEST(page_base, owns_all_its_bytes_and_no_more) {
+TEST(page_upstream, owns_all_its_bytes_and_no_more) {
   memory with(8);
-  page_base& base = *with.base;
-  const auto begin = base.origin(), end = begin + std::uint64_t{base.pages()} * page;
+  page_upstream& upstream = *with.upstream;
+  const auto begin = upstream.origin(), end = begin + std::uint64_t{upstream.pages()} * page;
   const auto at = [](std::uint64_t address) { return reinterpret_cast<void*>(address); };
-  EXPECT_TRUE(base.owns(at(begin)));
-  EXPECT_TRUE(base.owns(at(end - 1)));
-  EXPECT_FALSE(base.owns(at(begin - 1)));
-  EXPECT_FALSE(base.owns(at(end)));
-  base.deallocate(at(end));
-  EXPECT_EQ(base.freed_invalid(), 1U);
+  EXPECT_TRUE(upstream.owns(at(begin)));
+  EXPECT_TRUE(upstream.owns(at(end - 1)));
+  EXPECT_FALSE(upstream.owns(at(begin - 1)));
+  EXPECT_FALSE(upstream.owns(at(end)));
+  upstream.deallocate(at(end));
+  EXPECT_EQ(upstream.freed_invalid(), 1U);
 }
 
 // Wherever the last search has ended, and whatever is free around it.
-TEST(page_base, finds_every_run_that_is_free) {
+TEST(page_upstream, finds_every_run_that_is_free) {
   constexpr unsigned runs_of = 4;
   memory with(41);
-  page_base& base = *with.base;
-  const unsigned pages = base.pages();
+  page_upstream& upstream = *with.upstream;
+  const unsigned pages = upstream.pages();
   for (unsigned first = 0; first + runs_of <= pages; ++first) {
     for (unsigned hint = 0; hint < runs_of; ++hint) {
       std::vector<void*> all;
-      while (void* const one = base.allocate(page)) all.push_back(one);
+      while (void* const one = upstream.allocate(page)) all.push_back(one);
       ASSERT_EQ(all.size(), pages);
       std::sort(all.begin(), all.end());
       // The search ends within what will be free.
-      base.deallocate(all[first + hint]);
-      void* const last = base.allocate(page);
+      upstream.deallocate(all[first + hint]);
+      void* const last = upstream.allocate(page);
       ASSERT_EQ(last, all[first + hint]);
-      for (unsigned i = 0; i < runs_of; ++i) base.deallocate(all[first + i]);
-      void* const found = base.allocate(runs_of * page);
+      for (unsigned i = 0; i < runs_of; ++i) upstream.deallocate(all[first + i]);
+      void* const found = upstream.allocate(runs_of * page);
       EXPECT_EQ(found, all[first]) << "pages " << first << " to " << first + runs_of - 1 << ", hint " << hint;
       for (unsigned i = 0; i < pages; ++i)
-        if (i < first || i >= first + runs_of) base.deallocate(all[i]);
-      if (found != nullptr) base.deallocate(found);
-      ASSERT_EQ(base.free_pages(), pages);
+        if (i < first || i >= first + runs_of) upstream.deallocate(all[i]);
+      if (found != nullptr) upstream.deallocate(found);
+      ASSERT_EQ(upstream.free_pages(), pages);
     }
   }
 }

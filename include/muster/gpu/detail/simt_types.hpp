@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane_types.hpp: the types that all sides of lane.cuh share.
+// simt_types.hpp: the types that all sides of simt.cuh share.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane.hpp: the emulated side of the seam muster/gpu/lane.cuh (MUSTER_SIMT).
+// simt.hpp: the emulated side of the seam muster/gpu/simt.cuh (MUSTER_SIMT).
 #pragma once
 
-#include <muster/gpu/detail/lane_types.hpp>
+#include <muster/gpu/detail/simt_types.hpp>
 
 #include "muster_simt/machine.hpp"
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// malloc_base.hpp: CUDA's malloc in kernels as a base (bases.hpp); the C library's malloc elsewhere.
+// malloc_upstream.hpp: CUDA's malloc in kernels as an upstream allocator (upstream.hpp); the C library's malloc
+// elsewhere.
 //
 // Requests   CUDA's malloc takes some 50 times as long for 129 to 2047 bytes as for 2048 (curves of 2020). So it is
 //            asked for chunks of 3 to 4 KiB, which are cut into blocks of one size each. A block of more than a KiB is
@@ -18,9 +19,9 @@
 // Progress   that of malloc.
 #pragma once
 
-#include <muster/gpu/bases.hpp>  // granule_bits_for
-#include <muster/gpu/fifo.hpp>   // rests
-#include <muster/gpu/lane.cuh>   // atomic
+#include <muster/gpu/fifo.hpp>      // rests
+#include <muster/gpu/simt.cuh>      // atomic
+#include <muster/gpu/upstream.hpp>  // granule_bits_for
 
 #include <atomic>   // std::memory_order
 #include <cstddef>  // std::size_t
@@ -38,7 +39,7 @@ struct side_malloc {
 
 /// `Malloc` has two static functions, allocate(bytes) and free(block), and returns multiples of 16.
 template <class Malloc>
-class basic_malloc_base {
+class basic_malloc_upstream {
  public:
   static constexpr std::size_t smallest_block = 64;
   static constexpr unsigned size_classes = 5;
@@ -48,7 +49,7 @@ class basic_malloc_base {
   static constexpr unsigned fifos = 16;                  // of rests, per size
 
   /// `heap_bytes`: at least the size of malloc's heap. `rests`: the FIFOs hold so many of each size.
-  MUSTER_GPU explicit basic_malloc_base(std::uint64_t heap_bytes, unsigned rests = 256)
+  MUSTER_GPU explicit basic_malloc_upstream(std::uint64_t heap_bytes, unsigned rests = 256)
       : granule_bits_(granule_bits_for(2 * heap_bytes)) {
     for (auto& of_class : rests_)
       for (auto& one : of_class) one.start(rests / fifos + (rests % fifos != 0));
@@ -181,6 +182,6 @@ class basic_malloc_base {
   fifo<1024> rests_[size_classes][fifos];
 };
 
-using malloc_base = basic_malloc_base<side_malloc>;
+using malloc_upstream = basic_malloc_upstream<side_malloc>;
 
 }  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

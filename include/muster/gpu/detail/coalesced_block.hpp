@@ -1,24 +1,24 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// area.hpp: one block of memory that several lanes allocated together, cut into a compartment for each.
+// coalesced_block.hpp: one block of memory that several lanes allocated together, cut into a slot for each.
 //
-// Layout     8 bytes for the area, then the compartments, each a multiple of 16 bytes: an 8-byte header and the object.
-//            So every object is aligned to 16 if the area is.
+// Layout     8 bytes for the block, then the slots, each a multiple of 16 bytes: an 8-byte header and the
+//            object. So every object is aligned to 16 if the block is.
 //
 //              +------+------+-----------+------+-----------+---
-//              | area | comp.| object    | comp.| object    |
+//              | head | slot | object    | slot | object    |
 //              +------+------+-----------+------+-----------+---
 //              0      8      16
 //
-// Alone      a lane that allocates by itself gets an area of one compartment, with a tag of its own.
-// Tags       depend on the address, so a copied compartment, or a pointer into an object, passes for a compartment only
-//            once in 2^32. A tag changes when its compartment is freed: a double free is noticed until the memory is
+// Alone      a lane that allocates by itself gets a block of one slot, with a tag of its own.
+// Tags       depend on the address, so a copied slot, or a pointer into an object, passes for a slot only
+//            once in 2^32. A tag changes when its slot is freed: a double free is noticed until the memory is
 //            used for something else.
 // Source     Huang and others, 2011 (fifo.hpp), section 5.1 and Figure 3; with alignment to 16, not 8.
 #pragma once
 
-#include <muster/gpu/lane.cuh>  // atomic
+#include <muster/gpu/simt.cuh>  // atomic
 
 #include <atomic>   // std::memory_order
 #include <cstddef>  // std::size_t
@@ -28,8 +28,8 @@
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
 /// The header of a block.
-struct area {
-  atomic<std::uint32_t> live;  // compartments that have not been freed
+struct coalesced_block {
+  atomic<std::uint32_t> live;  // slots that have not been freed
   std::uint32_t size_class;    // of the block, which returns to the FIFOs of this class
 
   static constexpr std::size_t header = 8;
@@ -39,28 +39,28 @@ struct area {
 enum class freed { together, alone, twice, invalid };
 
 /// The header of an object.
-class compartment {
+class block_slot {
  public:
   static constexpr std::size_t header = 8;
   static constexpr std::size_t alignment = 16;
 
-  /// The size of a compartment for an object of that many bytes, header included.
+  /// The size of a slot for an object of that many bytes, header included.
   static constexpr MUSTER_GPU std::size_t bytes_for(std::size_t object) {
     return (object + header + alignment - 1) / alignment * alignment;
   }
-  /// Creates the compartment that begins `offset` bytes after `begin`, and returns its object.
+  /// Creates the slot that begins `offset` bytes after `begin`, and returns its object.
   static MUSTER_GPU void* make(char* begin, std::uint32_t offset, bool alone) {
-    auto* const c = ::new (static_cast<void*>(begin + offset)) compartment;
+    auto* const c = ::new (static_cast<void*>(begin + offset)) block_slot;
     c->offset_ = offset;
     c->tag_.store(c->tag(alone ? alone_tag : shared_tag), std::memory_order_relaxed);
     return begin + offset + header;
   }
-  /// The compartment of an object, if it is one. The 8 bytes before `object` must be readable, and `object` aligned.
-  static MUSTER_GPU compartment* of(void* object) {
-    return reinterpret_cast<compartment*>(static_cast<char*>(object) - header);
+  /// The slot of an object, if it is one. The 8 bytes before `object` must be readable, and `object` aligned.
+  static MUSTER_GPU block_slot* of(void* object) {
+    return reinterpret_cast<block_slot*>(static_cast<char*>(object) - header);
   }
 
-  /// Marks the compartment as freed if it was live.
+  /// Marks the slot as freed if it was live.
   MUSTER_GPU freed free() {
     const std::uint32_t together = tag(shared_tag), alone = tag(alone_tag);
     // Relaxed: the caller guarantees that other lanes no longer use the object.
@@ -71,7 +71,9 @@ class compartment {
       return found == together ? freed::together : freed::alone;
     return found == ~together || found == ~alone ? freed::twice : freed::invalid;
   }
-  MUSTER_GPU area* its_area() { return reinterpret_cast<area*>(reinterpret_cast<char*>(this) - offset_); }
+  MUSTER_GPU coalesced_block* its_block() {
+    return reinterpret_cast<coalesced_block*>(reinterpret_cast<char*>(this) - offset_);
+  }
 
  private:
   static constexpr std::uint32_t shared_tag = 0x5ea7c0de;
@@ -83,9 +85,9 @@ class compartment {
   }
 
   atomic<std::uint32_t> tag_;
-  std::uint32_t offset_ = 0;  // from the area's beginning
+  std::uint32_t offset_ = 0;  // from the block's beginning
 };
 
-static_assert(sizeof(compartment) == compartment::header && sizeof(area) == area::header);
+static_assert(sizeof(block_slot) == block_slot::header && sizeof(coalesced_block) == coalesced_block::header);
 
 }  // namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane_device.cuh: the device's side of lane.cuh: CUDA's intrinsics, and atomics in PTX. In the host's code of a
-// program for the device, a thread is a warp of one lane, as in lane_single.hpp.
+// simt_device.cuh: the device's side of simt.cuh: CUDA's intrinsics, and atomics in PTX. In the host's code of a
+// program for the device, a thread is a warp of one lane, as in simt_single.hpp.
 #pragma once
 
 #if defined(__CUDACC__)
 
-#include <muster/gpu/detail/lane_types.hpp>  // lane_mask, index3
+#include <muster/gpu/detail/simt_types.hpp>  // lane_mask, index3
 
 #include <atomic>   // std::memory_order
 #include <cstdint>  // std::uint32_t

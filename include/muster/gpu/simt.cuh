@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane.cuh: the one seam between the GPU's code and the machine that executes it. All other headers of gpu/ are plain
+// simt.cuh: the one seam between the GPU's code and the machine that executes it. All other headers of gpu/ are plain
 // C++ on top of these names. There are three sides:
 //
 // device     compiled by nvcc: CUDA's intrinsics, and atomics in PTX, at the scope of the device and in global memory
@@ -15,7 +15,7 @@
 // Order      match, ballot, shuffle and reduce do not order memory. sync_warp does, among the lanes of its mask.
 #pragma once
 
-#include <muster/gpu/detail/lane_types.hpp>  // lane_mask, index3
+#include <muster/gpu/detail/simt_types.hpp>  // lane_mask, index3
 
 #include <cstdint>      // std::uint32_t
 #include <type_traits>  // std::is_integral_v
@@ -25,11 +25,11 @@
 #endif
 
 #if defined(__CUDACC__)
-#include <muster/gpu/detail/lane_device.cuh>
+#include <muster/gpu/detail/simt_device.cuh>
 #elif defined(MUSTER_SIMT)
-#include <muster_simt/lane.hpp>
+#include <muster_simt/simt.hpp>
 #else
-#include <muster/gpu/detail/lane_single.hpp>
+#include <muster/gpu/detail/simt_single.hpp>
 #endif
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane_single.hpp: the side of lane.cuh where each thread of the host is a warp of one lane.
+// simt_single.hpp: the side of simt.cuh where each thread of the host is a warp of one lane.
 #pragma once
 
 #include <muster/base/sync.hpp>              // sync::atomic
-#include <muster/gpu/detail/lane_types.hpp>  // lane_mask, index3
+#include <muster/gpu/detail/simt_types.hpp>  // lane_mask, index3
 
 #include <cstdint>  // std::uint32_t
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// bases.hpp: the allocators below an allocator such as xmalloc, which give it large blocks and take them back. A base
-// has these functions:
+// upstream.hpp: the allocators below an allocator such as xmalloc, which give it large blocks and take them back. An
+// upstream allocator has these functions:
 //
 //   void* allocate(std::size_t bytes)      aligned to 16; or null. Each lane calls for itself.
 //   void deallocate(void* block)           a block from allocate()
@@ -11,10 +11,10 @@
 //   unsigned granule_bits() const          Blocks elsewhere, or between granules, are not kept in buffers.
 //   void trim()                            if it keeps free blocks: returns them; while no lane calls
 //
-// malloc_base and page_base have headers of their own; bump_base is here.
+// malloc_upstream and page_upstream have headers of their own; bump_upstream is here.
 #pragma once
 
-#include <muster/gpu/lane.cuh>  // atomic
+#include <muster/gpu/simt.cuh>  // atomic
 
 #include <atomic>   // std::memory_order
 #include <cstddef>  // std::size_t
@@ -30,10 +30,10 @@ constexpr MUSTER_GPU unsigned granule_bits_for(std::uint64_t bytes) {
 }
 
 /// Hands out the bytes of a region one after another, and reclaims none. The lower bound on the cost of any allocator.
-class bump_base {
+class bump_upstream {
  public:
   /// The region must be aligned to 16.
-  MUSTER_GPU bump_base(void* region, std::uint64_t bytes)
+  MUSTER_GPU bump_upstream(void* region, std::uint64_t bytes)
       : begin_(reinterpret_cast<std::uintptr_t>(region)), bytes_(bytes) {}
 
   /// Returns the next bytes, aligned to a granule; null if too few are left.

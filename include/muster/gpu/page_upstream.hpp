@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// page_base.hpp: a base for xmalloc in a region of memory that the program provides: pages of 4 KiB, cut into blocks of
-// one size, or taken in runs.
+// page_upstream.hpp: an upstream allocator for xmalloc in a region of memory that the program provides: pages of 4 KiB,
+// cut into blocks of one size, or taken in runs.
 //
 // Region     any memory that all lanes can reach. Its bookkeeping is at its beginning and has no pointers, so other
 //            address spaces can inspect the region.
@@ -18,8 +18,8 @@
 // Progress   lock-free.
 #pragma once
 
-#include <muster/gpu/bases.hpp>  // granule_bits_for
-#include <muster/gpu/lane.cuh>   // atomic
+#include <muster/gpu/simt.cuh>      // atomic
+#include <muster/gpu/upstream.hpp>  // granule_bits_for
 
 #include <atomic>   // std::memory_order
 #include <cstddef>  // std::size_t
@@ -28,7 +28,7 @@
 
 namespace muster::inline MUSTER_ABI::gpu::inline MUSTER_GPU_SIDE {
 
-class page_base {
+class page_upstream {
  public:
   /// Bytes of a page.
   static constexpr std::size_t page_size = 4096;
@@ -37,22 +37,22 @@ class page_base {
   /// Bytes of the largest block that shares a page; larger blocks take whole pages.
   static constexpr std::size_t largest_in_page = page_size / 2;
 
-  /// Creates a base at the beginning of a region, which must be aligned to 4096 bytes. Returns null if the region has
-  /// no room for one page. Called by one lane or thread.
-  static MUSTER_GPU page_base* make(void* region, std::uint64_t bytes) {
-    constexpr std::uint64_t fixed = (sizeof(page_base) + alignof(page) - 1) / alignof(page) * alignof(page);
+  /// Creates an upstream allocator at the beginning of a region, which must be aligned to 4096 bytes. Returns null if
+  /// the region has no room for one page. Called by one lane or thread.
+  static MUSTER_GPU page_upstream* make(void* region, std::uint64_t bytes) {
+    constexpr std::uint64_t fixed = (sizeof(page_upstream) + alignof(page) - 1) / alignof(page) * alignof(page);
     if (bytes < 2 * page_size) return nullptr;
     // Each page needs its own bytes and a `page`.
     std::uint64_t pages = (bytes - fixed) / (page_size + sizeof(page));
     const auto first = [&] { return (fixed + pages * sizeof(page) + page_size - 1) / page_size * page_size; };
     while (pages != 0 && first() + pages * page_size > bytes) --pages;
     if (pages == 0 || pages >= page::run) return nullptr;
-    auto* const made = ::new (region) page_base(static_cast<std::uint32_t>(pages), fixed, first());
+    auto* const made = ::new (region) page_upstream(static_cast<std::uint32_t>(pages), fixed, first());
     for (std::uint32_t p = 0; p < made->pages_; ++p) ::new (static_cast<void*>(&made->at(p))) page;
     return made;
   }
-  page_base(const page_base&) = delete;
-  page_base& operator=(const page_base&) = delete;
+  page_upstream(const page_upstream&) = delete;
+  page_upstream& operator=(const page_upstream&) = delete;
 
   /// Returns a block of at least that many bytes; null if there is no memory, or for 0 bytes.
   MUSTER_GPU_COLD void* allocate(std::size_t bytes) {
@@ -61,7 +61,8 @@ class page_base {
                                    : take_cell(class_of(bytes));
   }
 
-  /// Frees a block of this base. Counts a block that is free already, or that is none, and leaves the memory as it is.
+  /// Frees a block of this upstream allocator. Counts a block that is free already, or that is none, and leaves the
+  /// memory as it is.
   MUSTER_GPU_COLD void deallocate(void* block) {
     const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - origin();
     const auto number = static_cast<std::uint32_t>(offset / page_size);
@@ -130,7 +131,7 @@ class page_base {
   };
   static constexpr unsigned classes = 6;
 
-  MUSTER_GPU page_base(std::uint32_t pages, std::uint64_t table, std::uint64_t first)
+  MUSTER_GPU page_upstream(std::uint32_t pages, std::uint64_t table, std::uint64_t first)
       : pages_(pages), table_(table), first_(first) {}
 
   static MUSTER_GPU bool is_run(std::uint32_t use) { return use >= page::run; }
