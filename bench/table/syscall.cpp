@@ -85,7 +85,8 @@ study getppid_by_others(const setting& s) {
       const std::size_t line = add_line_as(made, c, c.name + where.name, c.note);
       for (const unsigned fibers : {1U, 8U, 64U}) {
         if (fibers > c.fibers) continue;
-        add_point(made, c, line, fibers, call_spec{.fibers = fibers, .pus = s.place.with(where.how).assign(1, 1)});
+        add_point(made, c, line, fibers, call_spec{.fibers = fibers, .pus = s.place.with(where.how).assign(1, 1)})
+            .maybe_slow = true;  // beside other load
       }
     }
   }
