@@ -68,7 +68,7 @@ MUTANTS = (
      "      if (Names::stop_requested(here.to_)) Names::set_stopped(std::move(here.to_));\n      else ", "      ",
      "unit/fork_execution", "*stop_what_has_not_begun*"),
     ("fork-execution-ignores-a-stop-before", EXECUTION,
-     "Names::stop_requested(to_) || ", "",
+     "Names::stop_requested(to_) ||\n          ", "",
      "unit/fork_execution", "*stop_what_has_not_begun*"),
     ("fork-execution-values-of-a-pool-that-ended", EXECUTION,
      "static void drop(injected& of) noexcept { Names::set_stopped(",
@@ -236,9 +236,8 @@ MUTANTS = (
     ("fork-schedule-stays-in-the-pool", SCHEDULE,
      "pool_.injected_functions.take(*this)", "this != nullptr",
      "unit/fork_schedule", "*may_be_destroyed*"),
-    ("fork-schedule-newest-first", SCHEDULE,
-     "self != nullptr && &self->pool == &pool) return pool.inject(one);",
-     "self != nullptr && &self->pool == &pool) return pool.inject(one, nullptr, true);",
+    ("fork-schedule-newest-first", SCHEDULER,
+     "    return self->pool.inject(one);", "    return self->pool.inject(one, nullptr, true);",
      "unit/fork_schedule", "*lets_others*"),
 
     # Traces.

@@ -88,6 +88,12 @@ MUTANTS = (
      "unit/queue_async", "*a_suspended_coroutine_may_be_destroyed"),
     ("async-drops-an-exception", ASYNC, "{ self().failed(std::current_exception()); }\n", "{ ended = true; }\n",
      "unit/queue_async", "*an_exception_of_a_move*"),
+    ("async-takes-an-item-after-the-end-of-its-pool", ASYNC,
+     "    if (!resumption_.is_broken()) {\n", "    {\n",
+     "unit/queue_async", "*whose_pool_has_ended_continues*"),
+    ("async-is-not-resumed-after-the-end-of-its-pool", ASYNC,
+     "    if (!resumption_.submit()) resume();\n", "    static_cast<void>(resumption_.submit());\n",
+     "unit/queue_async", "*whose_pool_has_ended_continues*"),
 
     # The queue of many producers and many consumers.
     ("queue-mpmc-old-gaps-make-room", MPMC,

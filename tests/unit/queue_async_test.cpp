@@ -24,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -360,6 +361,95 @@ TEST(queue_async, an_exception_of_a_move_reaches_the_coroutine) {
   ASSERT_TRUE(later.run_one());
   EXPECT_TRUE(caught);
   EXPECT_EQ(all.left(), 0U);
+}
+
+task pop_from_pool(ends&, muster::mpmc_queue<int>& q, muster::pool& on, std::atomic<bool>& broken) {
+  try {
+    co_await async_pop(q, on);
+  } catch (const muster::broken_promise&) {
+    broken = true;
+  }
+}
+task push_from_pool(ends&, muster::mpmc_queue<int>& q, muster::pool& on, std::atomic<bool>& broken) {
+  try {
+    co_await async_push(q, on, 9);
+  } catch (const muster::broken_promise&) {
+    broken = true;
+  }
+}
+
+// The only thread of the pool ends its function when the coroutine, which waits behind that function, has continued.
+TEST(queue_async, a_pool_that_ends_resumes_the_coroutines_that_wait_in_it) {
+  ends all;
+  muster::mpmc_queue<int> q(4);
+  std::atomic<bool> broken{false};
+  {
+    muster::pool on({.workers = 1});
+    std::atomic<bool> begun{false};
+    static_cast<void>(on.submit([&] {
+      begun = true;
+      begun.notify_one();
+      broken.wait(false);
+    }));
+    begun.wait(false);
+    pop_from_pool(all, q, on, broken);
+    ASSERT_EQ(q.push(7), queue_status::success);
+    EXPECT_FALSE(broken) << "not on the thread that pushes";
+  }
+  EXPECT_TRUE(broken);
+  EXPECT_EQ(all.left(), 0U);
+  EXPECT_EQ(*q.try_pop(), 7) << "the item is still there";
+}
+
+TEST(queue_async, a_coroutine_whose_pool_has_ended_continues_at_the_next_event) {
+  ends all;
+  muster::mpmc_queue<int> q(1);
+  std::atomic<bool> popping_broken{false}, pushing_broken{false};
+  std::optional<muster::pool> on(std::in_place, 1);
+  pop_from_pool(all, q, *on, popping_broken);
+  on.reset();
+  EXPECT_EQ(all.left(), 1U);
+  ASSERT_EQ(q.push(7), queue_status::success);
+  EXPECT_TRUE(popping_broken);
+  on.emplace(1);
+  push_from_pool(all, q, *on, pushing_broken);
+  on.reset();
+  EXPECT_EQ(*q.try_pop(), 7) << "the item is still there";
+  EXPECT_TRUE(pushing_broken);
+  EXPECT_EQ(all.left(), 0U);
+  EXPECT_EQ(q.try_pop().status(), queue_status::empty) << "its own was not pushed";
+}
+
+TEST(queue_async, a_coroutine_whose_pool_has_ended_leaves_the_item_to_the_next) {
+  ends all;
+  muster::mpmc_queue<int> q(4);
+  std::atomic<bool> broken{false};
+  by_hand later;
+  int got = 0;
+  auto status = queue_status::busy;
+  {
+    muster::pool on(1);
+    pop_from_pool(all, q, on, broken);
+  }
+  pop_one(all, q, later, got, status);
+  ASSERT_EQ(q.push(7), queue_status::success);
+  EXPECT_TRUE(broken);
+  while (later.run_one()) {
+  }
+  EXPECT_EQ(got, 7);
+  EXPECT_EQ(all.left(), 0U);
+}
+
+TEST(queue_async, a_coroutine_whose_pool_has_ended_may_be_destroyed) {
+  ends all;
+  muster::mpmc_queue<int> q(4);
+  std::atomic<bool> broken{false};
+  std::optional<muster::pool> on(std::in_place, 1);
+  const task one = pop_from_pool(all, q, *on, broken);
+  on.reset();
+  one.handle.destroy();
+  ASSERT_EQ(q.push(7), queue_status::success);
+  EXPECT_FALSE(broken);
 }
 
 template <class Queue, class Scheduler>

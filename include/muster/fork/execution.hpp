@@ -19,9 +19,8 @@
 
 #include <muster/base/detail/shared_object.hpp>  // pin_once
 #include <muster/fork/detail/injector.hpp>       // injected
-#include <muster/fork/detail/scheduler.hpp>      // pool_core
+#include <muster/fork/detail/scheduler.hpp>      // inject_from_anywhere
 #include <muster/fork/pool.hpp>                  // pool
-#include <muster/fork/schedule.hpp>              // inject_from_anywhere
 
 #include <utility>  // std::forward, std::move
 
@@ -86,7 +85,8 @@ class pool_scheduler {
     }
     /// Gives the operation to the pool, once.
     void start() noexcept {
-      if (!pool_.is_ours() || Names::stop_requested(to_) || !detail::inject_from_anywhere(pool_, *this))
+      if (!pool_.is_ours() || Names::stop_requested(to_) ||
+          !detail::inject_from_anywhere(pool_.injected_functions, *this))
         Names::set_stopped(std::move(to_));
     }
 

@@ -25,10 +25,12 @@
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
+#include <muster/base/detail/process.hpp>        // process_generation
 #include <muster/base/detail/shared_object.hpp>  // pin_shared_object
 #include <muster/base/parallelism.hpp>           // available_parallelism
 #include <muster/fork/detail/barrier/join.hpp>   // barrier_hooks
 #include <muster/fork/detail/call.hpp>           // call_as
+#include <muster/fork/detail/injector.hpp>       // injected
 #include <muster/fork/detail/scheduler.hpp>      // pool_core, worker
 
 #include <algorithm>     // std::min
@@ -240,6 +242,10 @@ class pool {
   template <class Stop>
   detail::schedule_operation<Stop> schedule(Stop stop) noexcept;
 
+  /// By which async_pop and async_push continue a coroutine, see queue/async.hpp. Needs no memory.
+  template <class Operation>
+  class resumption;
+
   /// The pool as a scheduler of P2300. Include muster/fork/execution.hpp.
   template <class Names = member_names>
   pool_scheduler<Names> scheduler() noexcept;
@@ -335,6 +341,53 @@ class pool {
 
   detail::pool_core core_;
   unsigned workers_ = 1;
+};
+
+/// Once the pool ends, the coroutine continues on the thread that ends it, or that would resume it later, and co_await
+/// throws broken_promise.
+template <class Operation>
+class pool::resumption : private detail::injected {
+ public:
+  resumption(pool& in, Operation& one) noexcept : injected(&run, &drop, &nothing_waits_for_it), pool_(in), one_(one) {}
+  ~resumption() {
+    if (home_ != nullptr) home_->release();
+  }
+
+  /// Called while the pool exists, before anything can resume the operation.
+  void prepare() noexcept {
+    if (home_ != nullptr) return;
+    // The code that resumes the coroutine is in the library that has made this.
+    pin_once<resumption>(&run);
+    home_ = &pool_.core_.injected_functions;
+    home_->refer();
+  }
+  /// Returns false if the caller must resume the operation, because no thread of the pool will. After true, the
+  /// operation may not exist any more.
+  bool submit() noexcept {
+    if (home_->is_of(process_generation()) && detail::inject_from_anywhere(*home_, *this)) return true;
+    broken_ = true;
+    return false;
+  }
+  bool is_broken() const noexcept { return broken_; }
+  void rethrow() const {
+    if (broken_) throw broken_promise();
+  }
+
+ private:
+  /// Its address is what executes a coroutine that continues, see injected::of(). The frame may end before that does.
+  static constexpr char nothing_waits_for_it = 0;
+
+  static void run(injected& of) noexcept { static_cast<resumption&>(of).one_.resume(); }
+  static void drop(injected& of) noexcept {
+    auto& here = static_cast<resumption&>(of);
+    here.broken_ = true;
+    here.one_.resume();
+  }
+
+  pool& pool_;
+  Operation& one_;
+  detail::injector* home_ = nullptr;  // which outlives the pool
+  bool broken_ = false;
 };
 
 /// Declared in call.hpp.

@@ -31,21 +31,6 @@
 #include <utility>      // std::move
 
 namespace muster::inline MUSTER_ABI {
-namespace detail {
-inline bool inject_from_anywhere(pool_core& pool, injected& one) noexcept;
-}  // namespace detail
-
-/// Gives a function to a pool that may end as soon as it has it. Returns false if the pool is ending.
-inline bool detail::inject_from_anywhere(pool_core& pool, injected& one) noexcept {
-  if (const worker* const self = worker::current(); self != nullptr && &self->pool == &pool) return pool.inject(one);
-  injector& home = pool.injected_functions;
-  if (home.enter() == nullptr) return false;
-  home.refer();  // the end of the pool waits for leave(), and no longer
-  const bool given = pool.inject(one);
-  home.leave();
-  home.release();
-  return given;
-}
 
 /// The result of pool::schedule(): co_await it, once at a time.
 template <class Stop>
@@ -74,7 +59,7 @@ class [[nodiscard]] detail::schedule_operation final : private injected {
   bool await_suspend(std::coroutine_handle<> caller) noexcept {
     caller_ = caller;
     waits_ = true;
-    if (inject_from_anywhere(pool_, *this)) return true;
+    if (inject_from_anywhere(pool_.injected_functions, *this)) return true;
     waits_ = false;
     broken_ = true;
     return false;

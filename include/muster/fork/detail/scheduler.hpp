@@ -1132,4 +1132,18 @@ inline bool worker::should_queue() const noexcept {
   return work_requested() && forks.tasks().offered() < most;
 }
 
+/// Gives a function to the pool of `home`, which may end as soon as it has it. Returns false if the pool is ending, or
+/// has ended: then the caller has a reference to `home`.
+inline bool inject_from_anywhere(injector& home, injected& one) noexcept {
+  if (const worker* const self = worker::current(); self != nullptr && &self->pool.injected_functions == &home)
+    return self->pool.inject(one);
+  pool_core* const pool = home.enter();
+  if (pool == nullptr) return false;
+  home.refer();  // the end of the pool waits for leave(), and no longer
+  const bool given = pool->inject(one);
+  home.leave();
+  home.release();
+  return given;
+}
+
 }  // namespace muster::inline MUSTER_ABI::detail
