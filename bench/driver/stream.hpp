@@ -10,7 +10,7 @@
 //     ending::closed    Q::close(), after which pop(T&) returns false once the queue is empty
 //     ending::poisoned   T pop() waits; one poison item per consumer is pushed behind the last item. FIFO only
 //     ending::drained    a flag is set; a try_pop that fails after the flag was seen means the end
-//   and pop_n(T*, std::size_t), or try_pop_n for ending::drained, if it has one.
+//   and pop_n(T*, std::size_t), or try_pop_n for ending::drained, and consume(f), if it has them.
 // If all threads use the queue alike, it has these operations itself, and no handles.
 // An adapter's operations are always inlined: an additional call would cost some contenders half their throughput. The
 // compiler decides on inlining further calls, as in programs.
@@ -112,6 +112,16 @@ struct take_eight {
           p.wait();
         }
       }
+    }
+  }
+};
+
+/// Uses each item in its place, for queues that call a function with it.
+struct take_in_place {
+  template <class Q, class T, class Consumer, class Use>
+  static void all(Consumer& from, const end_flag&, Use use) {
+    static_assert(Q::ends_by == ending::closed, "only a close ends this loop");
+    while (from.consume(use)) {
     }
   }
 };

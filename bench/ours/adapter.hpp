@@ -55,6 +55,10 @@ class ours {
     MUSTER_HOT bool pop(value_type& value) { return take(from_.pop(), value); }
     MUSTER_HOT bool try_pop(value_type& value) { return take(from_.try_pop(), value); }
     MUSTER_HOT std::size_t pop_n(value_type* out, std::size_t n) { return from_.pop_n(out, n); }
+    template <class F>
+    MUSTER_HOT bool consume(F& f) {
+      return from_.consume(f) == queue_status::success;
+    }
 
    private:
     template <class Result>

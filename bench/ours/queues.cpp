@@ -149,7 +149,15 @@ void add_ours(catalogue& to) {
   add_laid_out<mpmc_queue>(to, "mpmc_queue");
   add_laid_out<spmc_queue>(to, "spmc_queue");
   to.add("muster", "ours",
-         {{.name = "mpmc_queue try_pop", .topics = many_to_many, .stream = run_stream<mpmc, take_if_there>}});
+         {{.name = "mpmc_queue try_pop", .topics = many_to_many, .stream = run_stream<mpmc, take_if_there>},
+          {.name = "spsc_queue consume",
+           .note = "calls a function with each item in the queue",
+           .topics = one_to_one,
+           .stream = run_stream<spsc, take_in_place>},
+          {.name = "spmc_queue consume",
+           .note = "calls a function with each item in the queue",
+           .topics = fan_out,
+           .stream = run_stream<spmc, take_in_place>}});
 }
 
 }  // namespace muster::bench
