@@ -348,6 +348,7 @@ class pool {
 template <class Operation>
 class pool::resumption : private detail::injected {
  public:
+  /// one.resume() is called on a thread of the pool, once after each submit().
   resumption(pool& in, Operation& one) noexcept : injected(&run, &drop, &nothing_waits_for_it), pool_(in), one_(one) {}
   ~resumption() {
     if (home_ != nullptr) home_->release();
@@ -368,7 +369,9 @@ class pool::resumption : private detail::injected {
     broken_ = true;
     return false;
   }
+  /// True if the pool has ended before it has resumed the operation.
   bool is_broken() const noexcept { return broken_; }
+  /// Throws broken_promise in that case.
   void rethrow() const {
     if (broken_) throw broken_promise();
   }
