@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// osci.hpp: an object that many threads use, one operation at a time. The requests of a thread's
-// fibers are announced and served as one batch.
+// osci.hpp: an object that many threads use, one operation at a time. The requests of a thread's fibers are announced
+// and served as one batch.
 //
 // Order      linearizable: operations on the object happen one after another, each between its call and its return.
 // Progress   blocking. A thread that stops while it executes operations blocks all others. If it stops anywhere else,
@@ -536,8 +536,8 @@ class osci {
 };
 
 /// The result of a submitted request, possibly not yet executed. It belongs to the submitting thread and must not
-/// outlive the object. The destructor waits and discards the result. Destroying it or calling ready() on another thread
-/// ends the program with a message, as does destroying it where get() throws std::logic_error.
+/// outlive the object. The destructor waits and discards the result. The program ends with a message if a ticket is
+/// destroyed, or ready() is called, on another thread, or if it is destroyed where get() would throw std::logic_error.
 template <class State, class Wait>
 template <class R>
 class osci<State, Wait>::ticket {

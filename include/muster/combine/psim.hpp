@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// psim.hpp: a small object that many threads use, one operation at a time, and that no thread can block for the others.
+// psim.hpp: a small object that many threads use, one operation at a time. No thread can block the others.
 //
 // Order      linearizable: operations on the object happen one after another, each between its call and its return.
 // Progress   wait-free: an operation ends after at most three attempts, regardless of other threads. An attempt copies
-//            a record of w words, writes one, and executes each thread's announced batch once. w is the words of the
-//            state plus 17 for every 64 threads that have come; an attempt takes at most 2 w + threads (2 batch + 2) +
-//            4 steps on shared memory. A fiber also waits for one turn of its siblings: only threads do not wait for
-//            each other (in the paper's words, it tolerates failures of cores).
+//            a record of w words, writes one, and executes each thread's announced batch once. Here w is the number of
+//            words of the state, plus 17 for every 64 threads that have used the object. An attempt takes at most
+//            2 w + threads (2 batch + 2) + 4 steps on shared memory. Threads do not wait for each other, but a fiber
+//            waits for one turn of its siblings (in the paper's words, it tolerates failures of cores).
 // Killed     as stopped: no thread waits. Announced operations still take effect, once.
 // Operations run on copies of the state: several times, on several threads at once, and even after their owner has its
 //            result. One execution takes effect. So they must depend only on the state and on the eight bytes they
@@ -17,7 +17,7 @@
 // Workspace  An operation that needs more than the state, such as a node, uses psim<State, Workspace>. It is called as
 //            f(state, workspace), with the workspace of the executing thread. After each execution, psim calls the
 //            workspace's commit() if the execution took effect, else abort(). See psim_stack.hpp.
-// Memory     per thread that comes: three copies of a record, and 32 bytes for each of `batch` requests; and 16 bytes
+// Memory     per thread that uses it: three copies of a record, and 32 bytes for each of `batch` requests; and 16 bytes
 //            for each of `threads` times `batch` results, of which only touched pages cost memory.
 // Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply and load throw std::length_error if
 //            more threads come than configured, and std::bad_alloc in a thread's first operation. An operation that

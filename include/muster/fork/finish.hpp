@@ -14,8 +14,8 @@
 // Nesting    asyncs may start asyncs, in the same scope or in scopes of their own.
 // Exceptions all asyncs run, even if some throw. The scope then rethrows the leftmost exception: the first in the order
 //            in which the body started the asyncs. An async counts together with all asyncs that it starts, and the
-//            body's own exception counts after everything that the body had started. If another worker executes the
-//            second half of a fork, the asyncs that this half starts count as started by the body at that time.
+//            body's own exception comes after those of everything that the body had started. If another worker executes
+//            the second half of a fork, the asyncs that this half starts count as started by the body at that time.
 // Stopping   once a stop is requested, asyncs that have not begun are dropped.
 // Waiting    the scope's end, and wait(), execute only its own asyncs, their forks, and the asyncs of scopes opened in
 //            them.

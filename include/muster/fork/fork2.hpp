@@ -95,7 +95,7 @@ inline constexpr bool takes_all_but_last = []<std::size_t... Index>(std::index_s
 
 }  // namespace detail
 
-/// One function alone is a mistake.
+/// A fork of one function alone is a mistake.
 template <class F>
 void fork2(F&&) {
   static_assert(std::is_void_v<F>, "fork2 takes two functions, and calls them at the same time if it can");

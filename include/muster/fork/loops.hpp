@@ -1,22 +1,22 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// loops.hpp: loops whose turns may be executed at the same time: parallel_for, parallel_reduce.
+// loops.hpp: loops whose iterations may be executed at the same time: parallel_for, parallel_reduce.
 //
-// Splitting  when a thief requests work, the loop offers the second half of the remaining turns. While none does, it is
-//            a serial loop that reads one word every few microseconds, after 64 turns at the latest; if the function
-//            takes whole pieces, between pieces. The size of a piece is measured, so that it takes microseconds, or
-//            given as `grain`: then the loop checks only between pieces. While a piece runs, a thief can steal the
-//            turns after it, like the second half of a fork. So a long turn, or one with loops of its own, delays
-//            nothing else.
+// Splitting  when a thief requests work, the loop offers the second half of the remaining iterations. Otherwise it is a
+//            serial loop that reads one word every few microseconds, at the latest after 64 iterations. If the function
+//            takes whole pieces, the loop reads it between pieces. The size of a piece is measured, so that it takes
+//            microseconds, or given as `grain`: then the loop reads that word only between pieces. While a piece runs,
+//            a thief can steal the iterations after it, like the second half of a fork. So a long iteration, or one
+//            with loops of its own, delays nothing else.
 // Cost       one fork per piece.
 // Order      with one worker: that of the serial loop. parallel_reduce combines from left to right, wherever it splits,
 //            so the combination must be associative but need not be commutative. With `fixed` it splits at the same
 //            places in every run and every pool, so sums of floating-point numbers are reproducible too.
-// Exceptions the leftmost, as in fork2: the one that the serial loop would throw. Turns to the right of it may or may
-//            not have run. An exception from combining sums is thrown if no turn throws.
+// Exceptions the leftmost, as in fork2: the one that the serial loop would throw. Iterations to its right may or may
+//            not have run. An exception from combining sums is thrown if no iteration throws.
 // Stopping   once a stop is requested, no further piece begins. The call returns when the running ones have ended; a
-//            reduction then covers the turns that were executed.
+//            reduction then covers the iterations that were executed.
 // Progress   see progress.hpp.
 // Source     lazy splitting: Tzannes et al., "Lazy Binary-Splitting" (PPoPP 2010).
 #pragma once
@@ -197,12 +197,11 @@ class loop_pace {
   std::uint32_t last_ = 0;  // 0: not measured
 };
 
-/// Turns that one worker executes; `state` accumulates them from left to right. Loops may nest thousands deep and each
-/// has one of these on the stack, so it is small, and rarely called functions are not inlined. A Body defines a turn:
-///   watch                             a loop_watch, or the like: once a stop is requested, no further piece begins
-///   step(state, first, last, requested)   executes turns and returns the first one left; stops early once requested()
-///   is true state                             the type of the accumulator; turns on other workers begin with an empty
-///   one merge(state, right)               appends `right` to `state`
+/// Iterations that one worker executes; `state` accumulates them from left to right. Loops may nest thousands deep and
+/// each has one of these on the stack, so it is small, and rarely called functions are not inlined. A Body has a type
+/// `state`, the accumulator, which is empty at first on each worker; a member `watch`, a loop_watch or the like;
+/// step(state, first, last, requested), which executes iterations and returns the first one left, and stops early once
+/// requested() is true; and merge(state, right), which appends `right` to `state`.
 template <class Counter, class Body>
 class loop_part {
   using State = typename Body::state;
@@ -403,8 +402,8 @@ void on_some_worker(const With& with) {
 
 }  // namespace detail
 
-/// Calls f(i) for the integers in [first, last), or f(*i) for iterators. If f takes two counters, it gets whole pieces:
-/// f(from, to).
+/// Calls f(i) for the integers in [first, last), or f(*i) for iterators. If f takes two counters, it is called with the
+/// bounds of whole pieces: f(from, to).
 template <detail::like_a_counter Counter, class F>
 void parallel_for(Counter first, Counter last, F&& f, const loop_options& options = detail::defaults.options) {
   if constexpr (detail::can_count<Counter>()) {

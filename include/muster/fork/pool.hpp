@@ -19,9 +19,9 @@
 // Observers  pool_options::on_start and on_end are called by the pool's own threads, inside the pool: they may fork.
 // Signals    fork_engine::barrier handles SIGURG and passes signals that it did not send to the previous handler. The
 //            other engine does not use it.
-// Errors     std::invalid_argument for no workers (of a part, too), for more than 960 substitutes, or for stacks below
-//            64 KiB or too small for thread-local data;
-//            std::runtime_error for an engine that is not possible here; std::bad_alloc.
+// Errors     std::invalid_argument for a pool or part without workers, for more than 960 substitutes, and for stacks
+//            below 64 KiB or too small for thread-local data; std::runtime_error for an engine that is not possible
+//            here; std::bad_alloc.
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
@@ -66,9 +66,9 @@ struct pool_options {
       steal_share::half;     ///< how much a worker offers at a request; the other values are for comparison
   unsigned substitutes = 0;  ///< extra threads that may replace workers that sleep in joins
 
-  // The pool's own threads. Threads that call run() are left as they are.
-  std::string name = {};  ///< their names: the first characters of this, '-' and the worker's index
-  bool pin = false;       ///< a thread stays on one processor; the next one has the next processor
+  // These concern the pool's own threads, not the threads that call run().
+  std::string name = {};  ///< names a thread by as much of this as fits, '-' and the worker's index
+  bool pin = false;       ///< each thread is pinned to one processor, the next thread to the next processor
   std::function<void(unsigned index)> on_start = {};  ///< called by each when it begins; must not throw
   std::function<void(unsigned index)> on_end = {};    ///< called by each before it ends; must not throw
 };

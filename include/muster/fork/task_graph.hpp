@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// task_graph.hpp: functions, and which of them must end before which begin; a pool executes them in such an order, as
-// often as you like.
+// task_graph.hpp: functions and their dependencies: which must end before which begin. A pool executes them in such an
+// order, as often as you like.
 //
 // Order      a node begins when all its predecessors have ended, and sees their effects. Nothing else is promised.
 // Threads    one thread at a time may change the graph or run it; a second run meanwhile is an error. A run executes
 //            nodes on the calling thread and on idle workers of the pool.
-// Cycles     are errors of the first run after a change, which names the nodes. Source: Kahn, "Topological sorting of
-//            large networks" (CACM 1962).
+// Cycles     are reported by the first run after a change, with the names of the nodes. Source: Kahn, "Topological
+//            sorting of large networks" (CACM 1962).
 // Exceptions the nodes that follow a node that has thrown, directly or not, are skipped; all others are executed. Then
 //            run() rethrows the exception of the node that was added first, so it is the same in every run; the others
 //            are lost.
@@ -16,11 +16,11 @@
 // Waiting    run() executes nodes that are ready, and parts of nodes that others execute. So a node may run another
 //            graph, in a pool of one worker too, and a mutex that no node takes may be held meanwhile.
 // Depth      a chain of nodes has any length, whatever the stack.
-// Memory     136 bytes for a node whose function has at most 16, and 16 for each edge, until the graph ends; lists that
-//            grow have room for more. A run allocates nothing, except the first after a change, and the first of a
-//            thread in a pool.
-// Cost       see the experiment fork/task-graph. A node that becomes ready by itself is executed by the same thread at
-//            once; of several, the others are offered to idle workers together, under a lock.
+// Memory     136 bytes for a node whose function has at most 16 bytes, and 16 for each edge, until the graph ends, plus
+//            the spare room of lists that grow. A run allocates nothing, except the first after a change, and a
+//            thread's first one in a pool.
+// Cost       see the experiment fork/task-graph. When a node makes one other ready, the same thread executes that one
+//            at once. If it makes several ready, all but the first are offered to idle workers together, under a lock.
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
@@ -179,7 +179,7 @@ class task_graph {
     if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  /// The graph in the language of Graphviz: `dot -Tsvg` makes a picture of it.
+  /// The graph as text for Graphviz: `dot -Tsvg` makes a picture of it.
   std::string dot() const {
     std::string text = "digraph {\n";
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {

@@ -4,9 +4,9 @@
 // heap.cuh: gpu::heap, memory for kernels: created on the host, used by kernels through a heap_ref.
 //
 // Heaps      any number, each in memory of its own: allocated by the heap, given by the program, or taken from a
-//            stream-ordered pool of CUDA. Objects live from kernel to kernel.
+//            stream-ordered pool of CUDA. Objects stay allocated from one kernel to the next.
 // Handle     heap is a unique owner, for the host; heap_ref is a pointer that kernels receive by value.
-// Host       Calls of the host wait for the heap's stream. While one of them runs, no kernel may use the heap.
+// Host       calls from the host wait for the heap's stream. While one of them runs, no kernel may use the heap.
 // Errors     std::runtime_error if CUDA reports one; std::invalid_argument for memory that is too small.
 // Without a GPU (simt.cuh), the memory is the host's, and streams and pools have no effect.
 // The rest   is in slab_heap.hpp: sizes, failure, misuse, progress.
@@ -43,8 +43,8 @@ class basic_heap_ref {
   MUSTER_GPU void* malloc(std::size_t bytes) const { return heap_->allocate(bytes); }
   /// As malloc, for `many` objects of `bytes` bytes, all zero; null if the product overflows.
   MUSTER_GPU void* calloc(std::size_t many, std::size_t bytes) const { return heap_->calloc(many, bytes); }
-  /// Moves an object to a place of another size, unless the new size fits where it is. Returns its place, or null, and
-  /// then the object stays as it was.
+  /// Changes the size of an object, and moves it if the new size does not fit where it is. Returns its address; or null
+  /// if there is no memory, and then the object is unchanged.
   MUSTER_GPU void* realloc(void* object, std::size_t bytes) const { return heap_->realloc(object, bytes); }
   /// As malloc, aligned to a power of two.
   MUSTER_GPU void* aligned_alloc(std::size_t alignment, std::size_t bytes) const {
@@ -52,7 +52,7 @@ class basic_heap_ref {
   }
   /// Frees an object of this heap. Null has no effect.
   MUSTER_GPU void free(void* object) const { heap_->free(object); }
-  /// The bytes that an object may use, at least those asked for; 0 for an address that is no object.
+  /// The bytes that an object may use, at least as many as requested; 0 for an address that is not an object.
   MUSTER_GPU std::size_t usable_size(const void* object) const { return heap_->usable_size(object); }
   /// Returns true if an address is in the memory of this heap.
   MUSTER_GPU bool owns(const void* p) const { return heap_->owns(p); }
@@ -63,7 +63,7 @@ class basic_heap_ref {
   }
   /// Frees one object for all lanes of a mask, which call together.
   MUSTER_GPU void free_together(lane_mask among, void* object) const { heap_->free_together(among, object); }
-  /// One object for a block, all of whose threads call. `slot` must be shared by the block.
+  /// One object for a block: all of its threads must call. `slot` must be a variable that the block shares.
   MUSTER_GPU void* malloc_for_block(std::size_t bytes, void*& slot) const {
     return heap_->allocate_for_block(bytes, slot);
   }
@@ -309,13 +309,13 @@ class basic_heap {
     }
     return *this;
   }
-  /// All objects end.
+  /// Frees the memory with all objects in it.
   ~basic_heap() { end(); }
 
   /// The heap for kernels: pass it by value.
   ref_type ref() const noexcept { return ref_type(state_); }
 
-  /// Frees all objects at once, and counts from zero again; in the order of the stream, without waiting.
+  /// Frees all objects at once and resets the counts, in the order of the stream, without waiting.
   void reset() { prepare(); }
 
   /// Counts what is in use. No kernel may use the heap meanwhile. Throws std::runtime_error for errors of CUDA.
@@ -347,7 +347,7 @@ class basic_heap {
     memory_.free(out);
     return all;
   }
-  /// Returns the pages of slabs without objects, which active ones keep. The result is the bytes of these pages.
+  /// Gives back the pages of empty slabs, which active slabs otherwise keep. Returns how many bytes these pages have.
   std::size_t trim() {
     const std::uint32_t before = header(*this)->taken_pages();
     memory_.execute(state_, plan_, heap_visits::trim{});

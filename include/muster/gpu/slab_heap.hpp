@@ -5,11 +5,11 @@
 //
 // Callers    any lanes of any kernels of one device; lanes that call together, for one size, are served by one atomic.
 //            The host, where a thread is a lane, while no kernel uses the heap.
-// Objects    have no headers. Objects of one size class lie in slabs, a bit for each in words outside of the slab;
-//            larger ones are runs of pages. An object is freed, and its place used again, by itself.
-// Slabs      Each multiprocessor has an active slab of each class, so that multiprocessors change different words. Less
-//            than half full, a heap gives each its own; after that, any takes from any. A slab whose objects are all
-//            free returns its pages, except an active one, which does so when pages run out.
+// Objects    have no headers. Objects of one size class lie in slabs, with a bit for each in words outside the slab;
+//            larger ones are runs of pages. Each object is freed by itself, and its place can then be used again.
+// Slabs      Each multiprocessor has an active slab of each class, so that multiprocessors change different words. They
+//            do not share these while the heap is less than half full; after that, any takes from any. A slab whose
+//            objects are all free returns its pages, except an active one, which does so when pages run out.
 // Size       of the region: 2 pages at least. A hundredth of it is the heap's own.
 // Alignment  16 bytes; up to a chunk on request.
 // Failure    null for the lanes concerned: there is neither room in the class, nor a free page, nor a larger object of

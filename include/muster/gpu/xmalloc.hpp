@@ -17,7 +17,7 @@
 //            objects (coalesced_block.hpp). If the upstream allocator's owns() is exact, it rejects every foreign
 //            pointer first.
 // Blow-up    a block is freed with the last of its objects, so one object may keep the memory of 32. The FIFOs keep
-//            free blocks: of each of nine sizes as many as are wanted, and in all no more bytes than are wanted.
+//            free blocks: of each of nine sizes up to the configured number, and in all up to the configured bytes.
 // Progress   lock-free, if the upstream allocator is.
 // Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 5. Figure 4, and its sums in shared
 //            memory, rely on lanes that run in lockstep; here everything is in registers, and masks name the lanes.

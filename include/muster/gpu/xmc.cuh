@@ -3,8 +3,8 @@
 //
 // xmc.cuh: XMalloc as the paper shows it: xmcInit on the host, xmcMalloc and xmcFree in kernels.
 //
-// Heap       one per process, on CUDA's malloc, for the device that is current when it is created. Objects live from
-//            kernel to kernel.
+// Heap       one per process, on CUDA's malloc, for the device that is current when it is created. Objects stay
+//            allocated from one kernel to the next.
 // Mixing     with malloc and free of kernels is allowed: xmcFree frees objects of xmcMalloc, free all others.
 // Files      without relocatable device code, each file has its own variables, so each file with such kernels calls
 //            xmcInit itself; all get the same heap.

@@ -23,8 +23,9 @@
 //            with one event to sleep for and one close; consumers that stay with a lane; a bitmap of lanes that may
 //            have items; and lanes that can be released and reused.
 //
-// Wake-ups: consumers sleep for one event, an item in any lane, under 16 keys. A push that finds sleepers wakes those
-// of one key, and tries the next key if no thread was asleep under it (its consumer was leaving, or will check again).
+// Wake-ups: all consumers sleep for the same event, an item in any lane, each under one of 16 keys. A push that finds
+// sleepers wakes those of one key, and tries the next key if no thread was asleep under it (its consumer was leaving,
+// or will check again).
 // So, while a consumer C sleeps:
 //   1. every item that C's last check missed has woken a consumer of its own: its push came after C set its bit;
 //   2. that consumer sees the item, or that it is taken, before it sleeps again or leaves. So the item has been taken,
@@ -352,7 +353,7 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
   class watch {
    public:
     using policy = Wait;
-    /// If it never sleeps, before_sleep() never checks all lanes, so that ready() must.
+    /// If the thread never sleeps, before_sleep() is never called to check all lanes, so ready() must check them.
     watch(lanes& owner, const cursor& at, unsigned number, bool sleeps = Wait::parks) noexcept
         : owner_(owner), at_(at), number_(number), exactly_(!sleeps) {}
     bool ready() const noexcept { return exactly_ ? owner_.is_ready() : owner_.seems_ready(at_); }
@@ -539,9 +540,9 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_operations<consumer_h
     return try_pop_anywhere();
   }
 
-  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, but for f. While f
-  /// runs, the item takes no place in its lane, and its cell counts as held by a stopped consumer. f may use this
-  /// handle and the queue.
+  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, except for f.
+  /// While f runs, the item does not count towards its lane's capacity, and its cell counts as held by a stopped
+  /// consumer. f may use this handle and the queue.
   template <class F>
   MUSTER_HOT queue_status try_consume(F&& f) {
     lane_queue* from = nullptr;

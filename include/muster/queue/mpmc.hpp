@@ -137,8 +137,9 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     return try_pop_first();
   }
 
-  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, but for f. While f
-  /// runs, the item takes no place, and its cell counts as held by a stopped consumer. f may use this queue.
+  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, except for f.
+  /// While f runs, the item does not count towards the capacity, and its cell counts as held by a stopped consumer. f
+  /// may use this queue.
   template <class F>
   MUSTER_HOT queue_status try_consume(F&& f) {
     rank_t rank = 0;

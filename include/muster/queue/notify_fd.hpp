@@ -6,18 +6,19 @@
 //
 // Protocol   take items until there are none, then arm(). If that returns false, there is an item or the end by now:
 //            take again. If it returns true, the next item or close() makes the descriptor readable until the next
-//            arm(). Works with level-triggered and edge-triggered polling. For room the same: push until try_push
-//            returns full, then arm(). If it returns busy, arm() returns false: push again later, by a timer, as no
-//            event shows that a stopped consumer has freed a cell.
+//            arm(). Works with level-triggered and edge-triggered polling. For room, push until try_push returns full,
+//            then arm(). If try_push returns busy, arm() returns false. Then push again later, after a timer: no event
+//            announces that a stopped consumer has freed a cell.
 // Cost       one signal for each arm(), however many items. Other pushes pay nothing; but after a signal, up to fifteen
 //            pushes into an spmc_queue each make a system call that finds no sleeper. arm() executes a heavy fence
 //            (microseconds), so take all items before, or push all there is room for.
 // Others     any number of descriptors, threads and fibers may wait for one queue: an item signals all armed
-//            descriptors, even if a thread takes it first, so there may be none when the event loop looks. Room too.
+//            descriptors, even if a thread takes it first, so there may be none left when the event loop looks. The
+//            same is true of room.
 // Progress   a push or pop that signals makes a system call. It waits for no other thread.
-// Threads    any thread may poll the descriptor. One at a time may arm() it, which must be allowed to pop, or to push.
-// Lifetime   it must end before its queue, and no poller may have it by then.
-// fork(2)    the descriptor is shared with a child process: there, do not arm() it. It may end there.
+// Threads    any thread may poll the descriptor. One at a time may arm() it, and only a thread that may pop, or push.
+// Lifetime   it must end before its queue. Remove it from all pollers before.
+// fork(2)    a child process shares the descriptor. It must not arm() it, but may destroy it.
 // Errors     the constructor throws std::system_error.
 // Use it     to serve a queue beside sockets and timers. A thread that serves only queues: pop() or select().
 #pragma once

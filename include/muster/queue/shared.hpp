@@ -10,7 +10,8 @@
 //            for an item. try_pop returns busy while the first item is being written.
 // Preempted  a consumer stopped in a pop holds one cell, which producers skip. A producer stopped in a push delays the
 //            pops that must not pass its item.
-// Killed     a process may be killed at any moment: each claim names the seat of its owner, so that others can undo it.
+// Killed     a process may be killed at any moment. Each claim names the port (seat) of its owner, so that others can
+//            undo it.
 //            Consumers blocked by a dead producer recover after waiting or trying for 50 ms; its unfinished push
 //            becomes a gap. If a consumer dies after it has claimed an item, the item stays in the queue and blocks no
 //            thread until recover() delivers it; with shape spsc the next consumer pops it first. The only item that
@@ -21,7 +22,7 @@
 //            create() allocates all of it; each port needs a few more bytes in its own process.
 // Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; errors
 //            of the system are std::system_error. Each message says what to do. consume(f) rethrows what f throws, and
-//            that item is gone.
+//            that item is lost.
 // Trust      processes that share a queue trust each other. Wrong contents never lead to an access outside the memory;
 //            but a process that writes nonsense corrupts the others' items, or keeps them busy. Truncating the file
 //            while it is in use kills its users by SIGBUS, as with any mapped file; unnamed memory cannot be truncated.
@@ -203,8 +204,8 @@ class shared_queue {
   std::size_t recover() { return recover_ports(detail::leave_items{}); }
 
   /// Waits until a pop could find an item or the end, and takes nothing: another consumer may be faster. Needs no port.
-  /// Returns false if the time is over first. It does not look for dead processes: behind an item that one was pushing
-  /// it waits until a pop has.
+  /// Returns false if the time is over first. It does not detect dead processes: if one has died in a push, this waits
+  /// until a pop has skipped its item.
   template <class Rep, class Period>
   bool await_item_for(std::chrono::duration<Rep, Period> time) {
     static_cast<void>(state_->process());
@@ -219,8 +220,8 @@ class shared_queue {
 
   /// Refuses further pushes and wakes all waiters. Remaining items can still be popped. Any process may call it, any
   /// number of times. If the process dies in this call, the queue is either closed or not. Throws if a filter has
-  /// forbidden membarrier(2) since the queue was opened: pushes are refused, but another process must call close() or
-  /// pop to find the end.
+  /// forbidden membarrier(2) since the queue was opened. Then pushes are refused, but pops find the end only after
+  /// another process has called close() or pop.
   void close() {
     if (!state_->rings.close())
       MUSTER_THROW(shared_queue_error(
@@ -467,8 +468,8 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_operations<consum
     return state_->rings.take(seat_, at);
   }
   /// As consume, if there is an item: calls f(item) with a const T& into the queue's memory. Returns success, empty,
-  /// closed or busy, as try_pop. f may use the port. If the process is killed in f, the item stays, as one that a pop
-  /// had claimed.
+  /// closed or busy, as try_pop. f may use the port. If the process is killed in f, the item stays in the queue, like
+  /// one that a pop has claimed.
   template <class F>
   MUSTER_HOT queue_status try_consume(F&& f) {
     const claimed at = claim_item();

@@ -111,8 +111,8 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
 
   /// Consumer only. Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() { return pop_within(wait_limit{}); }
-  /// Consumer only. Takes the first item if there is one. Returns the item, empty or closed; or busy while a close() is
-  /// in progress, or a push that a close() overlapped. Wait-free.
+  /// Consumer only. Takes the first item if there is one. Returns the item, empty or closed; or busy while a close(),
+  /// or a push that overlapped a close(), is in progress. Wait-free.
   MUSTER_HOT queue_result<T> try_pop() {
     const auto inside = consumer_entry_.enter(second_consumer);
     const rank_t rank = first();
@@ -121,8 +121,8 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
     return take(rank);
   }
 
-  /// Consumer only. Returns the first item, which stays in the queue, or null if there is none now. The item is the
-  /// caller's to read and to change until it is popped or consumed. Wait-free.
+  /// Consumer only. Returns the first item, which stays in the queue, or null if there is none now. The consumer may
+  /// read and change the item until it pops or consumes it. Wait-free.
   MUSTER_HOT T* front() {
     const auto inside = consumer_entry_.enter(second_consumer);
     const rank_t rank = first();
@@ -130,8 +130,8 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
       if (find_item() != queue_status::success) return nullptr;
     return std::addressof(cells_[rank].write_ref().value);
   }
-  /// Consumer only. As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Wait-free, but
-  /// for f. The item takes its place until f has returned, and f must not pop from or consume this queue.
+  /// Consumer only. As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Wait-free,
+  /// except for f. The item counts towards the capacity until f has returned, and f must not pop or consume here.
   template <class F>
   MUSTER_HOT queue_status try_consume(F&& f) {
     const auto inside = consumer_entry_.enter(second_consumer);

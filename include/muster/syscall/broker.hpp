@@ -9,8 +9,8 @@
 // Hostile    A request is copied once and judged by the copy. The broker has no address through which it could read
 //            anything twice: a ring returns copies, slots are only written, and data goes to the kernel. Nothing that
 //            it decides by is writable by the inside: claims, the client's files, sizes, counters. No loop depends on a
-//            word of the inside, no wait for it exceeds a second, and none waits for room. The broker
-//            tells how much processor time its threads have used, which counts against the policy's limit.
+//            word of the inside, no wait for it exceeds a second, and none waits for room. The broker reports how much
+//            processor time its threads have used, which counts against the policy's limit.
 // Idle       threads without requests sleep and check once a second. A request wakes one of them.
 // Source     Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017, sections I and V-F: calls travel through a queue to
 //            threads that may make them. The protection of the broker is ours.

@@ -16,8 +16,9 @@
 // Threads    several threads may use a sandbox at once. A thread that begins more jobs than there are places, and
 //            takes no results, waits forever. A job object may outlive its sandbox, which stops the job; its window and
 //            its result stay.
-// Ends       the inside, and all its jobs with it, ends with the program, with the sandbox, or by its own fault; the
-//            jobs' results name the reason. Its memory and files and the broker's threads are released.
+// Ends       the sandboxed process (the inside) ends with the program, with the sandbox object, or by its own fault,
+//            and all its jobs end with it; their results name the reason. Its memory, its files and the threads of the
+//            broker are released.
 // Cost       a process, two mostly sleeping threads, and the touched pages of windows.
 // Errors     the constructor throws std::invalid_argument for wrong options, and std::system_error, which names the
 //            cause, if the kernel lacks something that the wall needs. missing_layers() names the additional
@@ -82,8 +83,8 @@ struct sandbox_program {
   std::string directory = "/";           ///< the initial one; absolute, without `.`, `..` and links
 };
 
-/// Specialise as true for a structure that a job returns, if it is a value of its type whatever its bytes are: the
-/// inside chooses them. Its members are numbers, enumerations, arrays of them, or structures of this kind; none is a
+/// Specialise as true for a structure that a job returns, if any bytes are a valid value of it, because the inside
+/// chooses them. Its members are numbers, enumerations, arrays of them, or structures of this kind; none is a
 /// bool, a pointer, a reference, or a class that relies on its members (a view, an iterator, std::optional,
 /// std::variant).
 template <class T>
@@ -102,8 +103,8 @@ struct array_of<std::array<T, n>> {
   static constexpr bool is = true;
 };
 
-/// Tells whether every pattern of bytes is a value of the type. That of an enumeration may be one without a name, if
-/// its underlying type is fixed: only then can it be made of a number in braces.
+/// True if every pattern of bytes is a value of the type. An enumeration qualifies if its underlying type is fixed:
+/// then values without a name are valid too, and it can be initialized by a number in braces.
 template <class T>
 consteval bool is_valid_in_any_bytes() {
   if constexpr (std::is_const_v<T> || std::is_volatile_v<T>) return is_valid_in_any_bytes<std::remove_cv_t<T>>();
@@ -220,7 +221,7 @@ class sandbox {
   class job;
 
   /// A sandbox for jobs, whose inside begins as a copy of this process. Throws std::invalid_argument for an option out
-  /// of bounds, std::system_error for what the kernel lacks.
+  /// of bounds, and std::system_error if the kernel lacks a feature.
   explicit sandbox(policy rules, sandbox_options options = {})
       : sandbox(std::move(rules), std::move(options), {}, nullptr) {}
   /// The zygote creates the inside, a copy of itself, and must outlive this object.
