@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace muster::bench {
@@ -28,10 +29,14 @@ struct algorithm_data {
   std::uint32_t* end() { return values.data() + values.size(); }
   static bool is_odd(std::uint32_t value) { return value % 2 != 0; }
   static bool is_last(std::uint32_t value) { return value == ~0U; }
+  static constexpr std::uint32_t buckets = 256;  // of a histogram
+  static std::uint32_t bucket_of(std::uint32_t value) { return value >> 16U; }
   /// Of all that an algorithm has written, in this order; a partition may have any.
   std::uint64_t digest(algorithm_load what, std::size_t result) const {
     std::uint64_t sum = result;
     for (std::size_t i = 0; what == algorithm_load::unique && i < result; ++i) sum = sum * 31 + values[i];
+    if (what == algorithm_load::sort || what == algorithm_load::integer_sort || what == algorithm_load::scan)
+      for (const std::uint32_t value : values) sum = sum * 31 + value;
     for (const std::uint32_t value : out) sum = sum * 31 + value;
     if (what == algorithm_load::partition)
       sum += static_cast<std::uint64_t>(
@@ -55,6 +60,16 @@ inline std::size_t serial_algorithm(algorithm_load what, algorithm_data& on) {
     case algorithm_load::merge:
       return static_cast<std::size_t>(std::merge(v.data(), on.middle(), on.middle(), on.end(), on.out.begin()) -
                                       on.out.begin());
+    case algorithm_load::sort:
+    case algorithm_load::integer_sort: std::sort(v.begin(), v.end()); return 0;
+    case algorithm_load::scan: {
+      const std::uint32_t total = std::reduce(v.begin(), v.end(), 0U);
+      std::exclusive_scan(v.begin(), v.end(), v.begin(), 0U);
+      return total;
+    }
+    case algorithm_load::histogram:
+      for (const std::uint32_t value : v) ++on.out[algorithm_data::bucket_of(value)];
+      return 0;
   }
   return 0;
 }
@@ -65,7 +80,7 @@ inline algorithm_data data_for(const algorithm_spec& spec) {
   std::uint64_t random = 1;
   for (std::uint32_t& value : made.values) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-    value = static_cast<std::uint32_t>(random >> 40U);  // never ~0
+    value = static_cast<std::uint32_t>(random >> 40U);  // 24 bits, so never ~0
   }
   if (spec.what == algorithm_load::find) made.values.back() = ~0U;
   if (spec.what == algorithm_load::unique)
@@ -75,6 +90,7 @@ inline algorithm_data data_for(const algorithm_spec& spec) {
     std::sort(made.middle(), made.end());
   }
   if (spec.what == algorithm_load::select || spec.what == algorithm_load::merge) made.out.resize(spec.size);
+  if (spec.what == algorithm_load::histogram) made.out.resize(algorithm_data::buckets);
   return made;
 }
 

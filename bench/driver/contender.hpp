@@ -107,6 +107,15 @@ struct graph_spec {
   std::vector<int> pus{};   // that the workers share
 };
 
+/// A graph of so many levels of so many tasks, see level_run.hpp.
+struct level_spec {
+  unsigned length = 64;  // of each level
+  unsigned levels = 64;
+  unsigned workers = 1;
+  std::uint64_t items = 0;  // tasks in total: determines how often the graph is executed, at least once
+  std::vector<int> pus{};   // that the workers share
+};
+
 /// Functions that are given to a pool one by one, see task_run.hpp.
 enum class task_load { one, in_flight, group, tree, pipeline };
 struct task_spec {
@@ -117,7 +126,8 @@ struct task_spec {
 };
 
 /// An algorithm on a range of numbers, see algorithm_run.hpp.
-enum class algorithm_load { find, extremes, select, unique, partition, merge };
+enum class algorithm_load { find, extremes, select, unique, partition, merge, sort, integer_sort, scan, histogram };
+
 struct algorithm_spec {
   algorithm_load what = algorithm_load::find;
   unsigned size = 0;
@@ -241,7 +251,11 @@ struct contender {
   runner<team_spec> team = nullptr;
   std::function<outcome(const fork_spec&)> fork{};
   runner<graph_spec> graph = nullptr;
+  runner<level_spec> level_graph = nullptr;
   runner<algorithm_spec> algorithm = nullptr;
+  std::vector<algorithm_load> algorithm_loads{algorithm_load::find,      algorithm_load::extremes,
+                                              algorithm_load::select,    algorithm_load::unique,
+                                              algorithm_load::partition, algorithm_load::merge};  // it takes part in
   runner<task_spec> tasks = nullptr;
   std::vector<task_load> task_loads{task_load::one, task_load::in_flight, task_load::group, task_load::tree,
                                     task_load::pipeline};  // that it takes part in
@@ -267,6 +281,7 @@ struct contender {
   outcome run(const team_spec& s) const { return team(s); }
   outcome run(const fork_spec& s) const { return fork(s); }
   outcome run(const graph_spec& s) const { return graph(s); }
+  outcome run(const level_spec& s) const { return level_graph(s); }
   outcome run(const algorithm_spec& s) const { return algorithm(s); }
   outcome run(const task_spec& s) const { return tasks(s); }
   outcome run(const heap_spec& s) const { return heap(s); }

@@ -32,8 +32,8 @@ class muster_algorithms {
       case algorithm_load::merge:
         return static_cast<std::size_t>(parallel_merge(v.data(), on.middle(), on.middle(), on.end(), on.out.begin()) -
                                         on.out.begin());
+      default: return 0;
     }
-    return 0;
   }
 
   pool pool_;
@@ -57,7 +57,11 @@ void add_algorithms(catalogue& to) {
           .family = "std",
           .role = "baseline",
           .note = "std::find_if and others",
-          .algorithm = run_algorithm<serial_algorithms>});
+          .algorithm = run_algorithm<serial_algorithms>,
+          .algorithm_loads = {algorithm_load::find, algorithm_load::extremes, algorithm_load::select,
+                              algorithm_load::unique, algorithm_load::partition, algorithm_load::merge,
+                              algorithm_load::sort, algorithm_load::integer_sort, algorithm_load::scan,
+                              algorithm_load::histogram}});
 }
 
 }  // namespace muster::bench

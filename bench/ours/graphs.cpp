@@ -3,6 +3,7 @@
 //
 // The library's graphs of tasks, and plain calls in an order of their nodes, as the limit.
 #include "driver/graph_run.hpp"
+#include "driver/level_run.hpp"
 
 #include <muster/fork.hpp>
 
@@ -49,6 +50,42 @@ class muster_graph {
   task_graph graph_;
 };
 
+class muster_levels {
+ public:
+  static constexpr bool caller_works = true;
+  explicit muster_levels(unsigned workers) : pool_(workers) {}
+
+  template <class F>
+  void build(const level_graph& of, F node) {
+    std::vector<task_node> nodes;
+    nodes.reserve(of.size());
+    for (std::uint32_t i = 0; i < of.size(); ++i) nodes.push_back(graph_.add([node, i] { node(i); }));
+    for (std::uint32_t i = 0; i < of.size(); ++i)
+      for (const std::uint32_t next : of.after(i)) nodes[i].precede(nodes[next]);
+  }
+  void run() { graph_.run(pool_); }
+
+ private:
+  pool pool_;
+  task_graph graph_;
+};
+
+class levels_of_calls {
+ public:
+  static constexpr bool caller_works = true;
+  explicit levels_of_calls(unsigned) {}
+  template <class F>
+  void build(const level_graph& of, F node) {
+    run_ = [many = of.size(), node] {
+      for (std::uint32_t i = 0; i < many; ++i) node(i);
+    };
+  }
+  void run() { run_(); }
+
+ private:
+  std::function<void()> run_;
+};
+
 class rows_of_calls {
  public:
   static constexpr bool caller_works = true;
@@ -76,13 +113,18 @@ class rows_of_calls {
 }  // namespace
 
 void add_graphs(catalogue& to) {
-  to.add(
-      {.name = "muster", .family = "muster", .role = "ours", .note = "task_graph", .graph = run_graph<muster_graph>});
+  to.add({.name = "muster",
+          .family = "muster",
+          .role = "ours",
+          .note = "task_graph",
+          .graph = run_graph<muster_graph>,
+          .level_graph = run_levels<muster_levels>});
   to.add({.name = "plain calls",
           .family = "serial",
           .role = "limit",
           .note = "one after the other, without a graph",
-          .graph = run_graph<rows_of_calls>});
+          .graph = run_graph<rows_of_calls>,
+          .level_graph = run_levels<levels_of_calls>});
 }
 
 }  // namespace muster::bench

@@ -38,8 +38,8 @@ class standard_algorithms {
       case algorithm_load::merge:
         return static_cast<std::size_t>(std::merge(par, v.data(), on.middle(), on.middle(), on.end(), on.out.begin()) -
                                         on.out.begin());
+      default: return 0;
     }
-    return 0;
   }
 
   tbb::global_control limit_;

@@ -3,6 +3,7 @@
 //
 // oneTBB's flow graph, with continue_node for each task.
 #include "driver/graph_run.hpp"
+#include "driver/level_run.hpp"
 
 #include <oneapi/tbb/flow_graph.h>
 #include <oneapi/tbb/global_control.h>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 namespace muster::bench {
 namespace {
@@ -58,6 +60,39 @@ class tbb_graph {
   std::deque<node_type> nodes_;
 };
 
+class tbb_levels {
+ public:
+  static constexpr bool caller_works = true;
+  explicit tbb_levels(unsigned workers)
+      : limit_(tbb::global_control::max_allowed_parallelism, workers), arena_(static_cast<int>(workers)) {
+    arena_.initialize();
+    arena_.execute([this] { graph_.reset(); });  // as above
+  }
+
+  template <class F>
+  void build(const level_graph& of, F node) {
+    for (std::uint32_t i = 0; i < of.size(); ++i) {
+      node_type& added = nodes_.emplace_back(graph_, [node, i](const tbb::flow::continue_msg&) { node(i); });
+      for (const std::uint32_t one : of.before(i)) tbb::flow::make_edge(nodes_[one], added);
+      if (of.before(i).empty()) first_.push_back(&added);
+    }
+  }
+  void run() {
+    arena_.execute([this] {
+      for (node_type* one : first_) one->try_put(tbb::flow::continue_msg());
+      graph_.wait_for_all();
+    });
+  }
+
+ private:
+  using node_type = tbb::flow::continue_node<tbb::flow::continue_msg>;
+  tbb::global_control limit_;
+  tbb::task_arena arena_;
+  tbb::flow::graph graph_;
+  std::deque<node_type> nodes_;
+  std::vector<node_type*> first_;
+};
+
 }  // namespace
 
 void add_tbb_graph(catalogue& to) {
@@ -65,7 +100,8 @@ void add_tbb_graph(catalogue& to) {
           .family = "tbb",
           .role = "peer",
           .note = "flow::graph of continue_node",
-          .graph = run_graph<tbb_graph>});
+          .graph = run_graph<tbb_graph>,
+          .level_graph = run_levels<tbb_levels>});
 }
 
 }  // namespace muster::bench

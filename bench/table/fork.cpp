@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -335,6 +336,23 @@ study task_fans(const setting& s) {
                 {"-building", "Fans of tasks: building", {"time per task", "ns", "", "lower"}, "building"});
 }
 
+study level_graphs(const setting& s) {
+  study made = chart(
+      "64 levels of so many tasks, each of which precedes one to four random ones of the next level, and does no more "
+      "than check that; built once, executed again and again; workers as in fork/task-graph",
+      {"tasks of a level", "", "log2", ""}, {"time per task", "ns", "", "lower"}, nanoseconds_per_item,
+      add_charts({{"-building", "Random graphs: building", {"time per task", "ns", "", "lower"}, "building"}}));
+  for (const contender& c : s.contenders.all)
+    if (c.level_graph != nullptr)
+      for (const unsigned workers : worker_counts(c, s.place)) {
+        const std::size_t line = add_line_as(made, c, with_workers(c, workers));
+        for (const unsigned length : points_of(s, {16, 64, 256, 1024, 4096}, {64, 1024}))
+          add_point(made, c, line, length,
+                    level_spec{.length = length, .workers = workers, .pus = s.place.assign(workers, 0)});
+      }
+  return made;
+}
+
 // --------------------------------------------------------------------------------------------------------------- tasks
 
 study all_tasks(const setting& s) {
@@ -363,25 +381,48 @@ study all_tasks(const setting& s) {
 
 // ---------------------------------------------------------------------------------------------------- more algorithms
 
-study range_algorithms(const setting& s) {
+using named_algorithm = std::pair<algorithm_load, const char*>;
+
+/// The contenders that fit, with all loads.
+study algorithms_on_numbers(const setting& s, const char* what, const std::vector<named_algorithm>& loads,
+                            const std::function<bool(const contender&)>& fits) {
   const unsigned size = s.full() ? 10'000'000 : 1'000'000;
-  study made = chart(fmt::format("{} numbers of 32 bits; find: the last one; unique: runs of 2 on average", size),
-                     {"algorithm", "", "category", ""}, {"time per number", "ns", "", "lower"}, nanoseconds_per_item);
-  constexpr std::array<std::pair<algorithm_load, const char*>, 6> loads{{{algorithm_load::find, "find_if"},
-                                                                         {algorithm_load::extremes, "minmax_element"},
-                                                                         {algorithm_load::select, "copy_if"},
-                                                                         {algorithm_load::unique, "unique"},
-                                                                         {algorithm_load::partition, "partition"},
-                                                                         {algorithm_load::merge, "merge"}}};
+  study made = chart(fmt::format("{} numbers of 32 bits; {}", size, what), {"algorithm", "", "category", ""},
+                     {"time per number", "ns", "", "lower"}, nanoseconds_per_item);
   for (const contender& c : s.contenders.all)
-    if (c.algorithm != nullptr)
+    if (c.algorithm != nullptr && fits(c))
       for (const unsigned workers : worker_counts(c, s.place)) {
         const std::size_t line = add_line_as(made, c, with_workers(c, workers));
-        for (const auto& [what, x] : loads)
+        for (const auto& [load, x] : loads)
           add_point(made, c, line, x,
-                    algorithm_spec{.what = what, .size = size, .workers = workers, .pus = s.place.assign(workers, 0)});
+                    algorithm_spec{.what = load, .size = size, .workers = workers, .pus = s.place.assign(workers, 0)});
       }
   return made;
+}
+
+bool takes_part(const contender& c, algorithm_load in) {
+  return std::find(c.algorithm_loads.begin(), c.algorithm_loads.end(), in) != c.algorithm_loads.end();
+}
+
+study range_algorithms(const setting& s) {
+  return algorithms_on_numbers(s, "find: the last one; unique: runs of 2 on average",
+                               {{algorithm_load::find, "find_if"},
+                                {algorithm_load::extremes, "minmax_element"},
+                                {algorithm_load::select, "copy_if"},
+                                {algorithm_load::unique, "unique"},
+                                {algorithm_load::partition, "partition"},
+                                {algorithm_load::merge, "merge"}},
+                               [](const contender& c) { return takes_part(c, algorithm_load::find); });
+}
+
+study parlay_algorithms(const setting& s) {
+  return algorithms_on_numbers(s, "of 24 random bits; histogram: 256 buckets",
+                               {{algorithm_load::sort, "sort"},
+                                {algorithm_load::integer_sort, "integer_sort"},
+                                {algorithm_load::scan, "scan"},
+                                {algorithm_load::select, "filter"},
+                                {algorithm_load::histogram, "histogram"}},
+                               [](const contender& c) { return takes_part(c, algorithm_load::integer_sort); });
 }
 
 }  // namespace
@@ -406,6 +447,8 @@ std::vector<experiment> fork_rows() {
       {"fork/task-fan", "fork", "", "Fans of tasks", task_fans},
       {"fork/tasks", "fork", "", "Submitted functions, groups, pipelines", all_tasks},
       {"fork/range-algorithms", "fork", "", "Searching, selecting, merging", range_algorithms},
+      {"fork/level-graph", "fork", "", "Random graphs of tasks", level_graphs},
+      {"fork/parlaylib", "fork", "", "parlaylib's algorithms, on two schedulers", parlay_algorithms},
   };
 }
 

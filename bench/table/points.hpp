@@ -70,6 +70,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stall_spec, capacity, period_ns, sleep_ns, sl
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(team_spec, carriers, fibers, work, least_work, prefilled, latency, events, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(fork_spec, program, size, workers, items, one_run, pause, idle, idle_seconds, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(graph_spec, width, fan, workers, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(level_spec, length, levels, workers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(algorithm_spec, what, size, workers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(task_spec, what, workers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_spec, active, items, filled, seed)
