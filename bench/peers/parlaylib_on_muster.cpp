@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// parlaylib, on a pool of muster. Its namespace has another name here, because parlaylib.cpp compiles the same functions
-// with another scheduler.
+// parlaylib, on a pool of muster. Its namespace has another name here, because parlaylib.cpp compiles the same
+// functions with another scheduler.
 #define parlay parlay_on_muster
 
 #include "examples/parlaylib/muster_scheduler.hpp"

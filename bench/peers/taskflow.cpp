@@ -131,7 +131,7 @@ void add_taskflow(catalogue& to) {
   to.add({.name = "Taskflow",
           .family = "Taskflow",
           .role = "peer",
-          .note = std::string("version ") + tf::version() + ", an executor with a thread for each worker",
+          .note = fmt::format("version {}, an executor with a thread for each worker", tf::version()),
           .graph = run_graph<taskflow_graph>,
           .level_graph = run_levels<taskflow_levels>,
           .tasks = run_tasks<taskflow_tasks>});

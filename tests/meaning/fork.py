@@ -90,7 +90,7 @@ MUTANTS = (
      "    return false;\n",
      "unit/pool_part", "a_wrong_part.*"),
     ("fork-part-counts-no-lendable-threads", SCHEDULER,
-     " || places_.size() > 1; }", "; }",
+     " > 1 || places_.size() > 1;\n", " > 1;\n",
      "unit/pool_part", "the_threads_of_a_part.come*"),
 
     # Progress.
@@ -148,7 +148,7 @@ MUTANTS = (
      "  if (needed && !has_standby_.load(std::memory_order_relaxed)) [[unlikely]]\n    start_standby();\n", "",
      "unit/fork_future", "*completed_by_the_pool_alone*"),
     ("fork-standby-does-not-rest", SCHEDULER,
-     "return one.is_standby && callers_.load(std::memory_order_relaxed) != 0;", "return false;",
+     "return one.is_standby && has_callers();", "return false;",
      "unit/fork_future", "*rests*"),
 
     # Groups.

@@ -28,15 +28,17 @@ using muster::detail::injector;
 using muster_model_test::named_program;
 
 /// Two functions; the second follows the first. One letter for each thread: 'w' is a worker, which executes what it
-/// finds; 'o' waits for the first, 't' for the second, and each executes what it waits for if no other thread does; 's'
-/// waits for the second and only sleeps. The first thread makes both, acts as its letter says, and ends the pool.
+/// finds; 'o' waits for the first, 't' for the second, and each executes what it waits for if no other thread does; 'v'
+/// as 'o', and as the worker that is kept for guests if it can; 's' waits for the second and only sleeps. The first
+/// thread makes both, acts as its letter says, and ends the pool.
 class game {
  public:
   explicit game(const std::string& s)
       : threads_(s), all_(*new injector(reinterpret_cast<muster::detail::pool_core*>(this), 1)) {}
 
   void play() {
-    if (!all_.put(first_)) fail("refused");
+    if (!all_.keep(*visited_)) fail("a worker is kept at first");
+    if (!all_.put(first_, nullptr, false, true)) fail("refused");
     std::vector<unsigned> workers, others;
     for (std::size_t i = 1; i < threads_.size(); ++i) {
       all_.refer();
@@ -58,8 +60,11 @@ class game {
     for (const unsigned t : workers) mm::join(t);
     all_.await_guests();
     ended_.write_ref() = true;
-    all_.release();
+    if (all_.visitors() != 0) fail("a visitor is left");
+    if (all_.take_kept() != visited_) fail("the worker for guests is lost");
+    all_.release_by_pool();
     for (const unsigned t : others) mm::join(t);
+    if (reference_.read_ref()) all_.release();
     for (const function* one : {&first_, &second_})
       if (one->calls.read_ref() != 1) fail("executed or dropped " + std::to_string(one->calls.read_ref()) + " times");
   }
@@ -100,6 +105,10 @@ class game {
           else sync::yield();
         break;
       case 'o': wait_for(first_, true); break;
+      case 'v':
+        visit(first_);
+        wait_for(first_, true);
+        break;
       case 't':
         wait_for(first_, true);
         wait_for(second_, true);
@@ -107,6 +116,17 @@ class game {
       case 's': wait_for(second_, false); break;
       default: break;
     }
+  }
+  void visit(function& one) {
+    muster::detail::worker* const as = all_.visit(one);
+    if (as == nullptr) return;
+    if (as != visited_ || all_.visitors() == 0) fail("a visitor is not counted, or not the worker that is kept");
+    if (visits_.read_ref()) fail("two threads are one worker");
+    visits_.write_ref() = true;
+    one.run();
+    visits_.write_ref() = false;
+    reference_.write_ref() = false;
+    if (!all_.end_visit(*as, true)) fail("another worker is kept");
   }
   void wait_for(function& one, bool executes) {
     const auto can_be_taken = [&] { return executes && one.is_queued(); };
@@ -128,6 +148,9 @@ class game {
   function first_{*this}, second_{*this};
   sync::atomic<unsigned> over_{0};
   sync::cell<bool> ended_{false};
+  sync::cell<bool> visits_{false};
+  muster::detail::worker* const visited_ = reinterpret_cast<muster::detail::worker*>(this);  // never accessed
+  sync::cell<bool> reference_{true};  // of the first function's owner, which a visit releases
 };
 
 std::vector<named_program> programs(const std::vector<std::string>& all) {
@@ -135,11 +158,11 @@ std::vector<named_program> programs(const std::vector<std::string>& all) {
   for (const std::string& threads : all) made.push_back({threads, [threads] { game(threads).play(); }});
   return made;
 }
-const std::vector<named_program> many =
-    programs({".", ".w", ".t", ".s", "sw", "tw", "sww", "swt", "tso", ".tw", ".ts", ".oo"});
+const std::vector<named_program> many = programs(
+    {".", ".w", ".t", ".s", "sw", "tw", "sww", "swt", "tso", ".tw", ".ts", ".oo", ".v", "v", "vv", "vw", ".vt"});
 
 TEST(futures, are_completed_once_and_waited_for) {
-  muster_model_test::expect_all_right(programs({"t", ".w", ".t", ".s", "ow", "tw", "sw", "st", "to"}));
+  muster_model_test::expect_all_right(programs({"t", "v", ".w", ".t", ".s", ".v", "ow", "tw", "sw", "st", "to", "vw"}));
 }
 TEST(futures, are_completed_once_and_waited_for_by_chance) { muster_model_test::expect_right_by_chance(many); }
 

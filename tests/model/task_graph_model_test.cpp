@@ -94,7 +94,7 @@ class game {
           fail("executed " + std::to_string(one->calls.read_ref()) + " times");
     }
     over_.store(1, std::memory_order_relaxed);
-    all_.release();
+    all_.release_by_pool();
     for (const unsigned t : threads) mm::join(t);
   }
 

@@ -66,7 +66,7 @@ class game {
     if (group_->count.take_error() == nullptr) fail("the exception is lost");
     group_ = nullptr;
     over_.store(1, std::memory_order_relaxed);
-    all_.release();
+    all_.release_by_pool();
     for (const unsigned t : threads) mm::join(t);
   }
 

@@ -94,8 +94,8 @@ template <class T, class F>
 class function_state : public value_state<T>, public injected {
  public:
   template <class G>
-  function_state(injector& home, G&& function, injected::action to_run, injected::action to_drop)
-      : value_state<T>(home, this), injected(to_run, to_drop) {
+  function_state(injector& home, G&& function, injected::action to_run, injected::action to_drop, bool refers = true)
+      : value_state<T>(home, this, refers), injected(to_run, to_drop) {
     function_.construct(std::forward<G>(function));
     // The code that runs the function is in the library that submits it.
     pin_once<function_state>(to_run);
@@ -118,9 +118,9 @@ class submitted final : public function_state<result_of<F>, F> {
  public:
   using base = function_state<result_of<F>, F>;
   template <class G>
-  submitted(injector& home, G&& function) : base(home, std::forward<G>(function), &run, &drop) {}
+  submitted(injector& home, G&& function) : base(home, std::forward<G>(function), &run, &drop, false) {}
   void begin(pool_core& pool) noexcept {
-    if (!base::begin(pool)) drop(*this);
+    if (!base::submit(pool)) drop(*this);
   }
 
  private:
@@ -355,7 +355,7 @@ class [[nodiscard]] future {
   /// empty.
   T get() {
     auto& of = state("future::get");
-    of.wait(no_deadline);
+    of.wait_for_last();
     const future last(std::move(*this));  // its state ends when we return
     if (of.has_error()) std::rethrow_exception(of.take_error());
     if constexpr (!std::is_void_v<T>) return of.take();

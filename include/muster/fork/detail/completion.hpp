@@ -41,6 +41,12 @@ class completion {
     return successor_.exchange(&self, std::memory_order_acq_rel);
   }
 
+  /// The same, when no other thread knows the state.
+  void complete_alone(State& self) noexcept {
+    status_.store(complete_bit, std::memory_order_relaxed);
+    successor_.store(&self, std::memory_order_relaxed);
+  }
+
   /// The function that makes the value has been given to the pool, where waiting threads may find it. Not needed if no
   /// other thread knew the state before.
   void begin() noexcept {

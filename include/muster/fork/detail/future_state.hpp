@@ -39,8 +39,10 @@ class future_state {
 
   void refer() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
-    // (1) acq_rel: alone, because it pairs with itself: the last one has seen the effects of all others.
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    // (1) acq_rel: pairs with (2) and with itself: the last one has seen the effects of all others.
+    // (2) acquire: pairs with (1). Without others, none can come: the caller needs no read-modify-write.
+    if (references_.load(std::memory_order_acquire) == 1 || references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete this;
   }
   /// If so, the caller sees the value.
   bool is_complete() const noexcept { return completion_.is_complete(); }
@@ -53,6 +55,11 @@ class future_state {
   /// Marks a state as complete, which has its value or error, and then its successors. The caller owns it, and does no
   /// longer.
   static void complete_all(future_state* one) noexcept {
+    if (one->is_alone_) {
+      one->completion_.complete_alone(*one);
+      one->references_.store(1, std::memory_order_relaxed);
+      return;
+    }
     while (one != nullptr) {
       future_state* const next = one->completion_.complete(*one);
       one->release();
@@ -68,18 +75,31 @@ class future_state {
   }
   /// Returns when it is complete, or the deadline has passed. A worker that executes something returns when that has
   /// ended.
-  void wait(deadline until);
+  void wait(deadline until) { wait(until, false); }
+  /// The same for a caller that then takes the value, and releases the state before its pool matters again.
+  void wait_for_last() { wait(no_deadline, true); }
 
  protected:
   /// `function`: what makes the value, or null. Two owners: the future, and the function or the inputs.
-  future_state(injector& home, injected* function) noexcept : home_(home), function_(function) { home.refer(); }
-  virtual ~future_state() { home_.release(); }
+  /// `refers`: false if submit() follows.
+  future_state(injector& home, injected* function, bool refers = true) noexcept
+      : home_(home), function_(function), refers_(refers) {
+    if (refers) home.refer();
+  }
+  virtual ~future_state() {
+    if (refers_) home_.release();
+  }
 
   /// Returns an input that is not complete, with a reference for the caller; or null.
   virtual future_state* incomplete_input() noexcept { return nullptr; }
 
   /// Gives the function to its pool, when no other thread knows the state yet. Returns false if the pool is ending.
-  bool begin(pool_core& pool) noexcept { return pool.inject(*function_); }
+  bool submit(pool_core& pool) noexcept {
+    is_submitted_ = refers_ = true;
+    if (pool.inject(*function_, nullptr, false, true, true)) return true;
+    home_.refer();
+    return false;
+  }
   /// The same, when the last input is complete.
   bool begin() noexcept {
     injector& home = home_;
@@ -103,8 +123,29 @@ class future_state {
  private:
   class path;
 
+  void wait(deadline until, bool is_last);
+  /// The thread that waits with the future has taken the function. If it was submitted, no other thread knows the state
+  /// from now on: completing it and releasing it take no read-modify-write.
+  void taken_by_owner() noexcept { is_alone_ = is_submitted_; }
+  /// For a thread outside all pools: executes the function as a guest, if that is possible at once.
+  bool execute_at_once(bool is_last) noexcept {
+    if (!is_submitted_ || !function_->is_queued()) return false;
+    worker* const as = home_.visit(*function_);
+    if (as == nullptr) return false;
+    taken_by_owner();
+    {
+      const entered_pool here(*as, entered_pool::guest{});
+      as->execute_injected(*function_);
+    }
+    refers_ = !as->pool.end_visit(*as, is_last);
+    return true;
+  }
+
   injector& home_;
   injected* const function_;
+  bool refers_;                // to home_
+  bool is_submitted_ = false;  // its function was given to the pool before other threads knew the state
+  bool is_alone_ = false;      // only the thread that executes the function knows the state
   sync::atomic<std::size_t> references_{2};
   completion<future_state> completion_;
 };
@@ -142,6 +183,7 @@ class future_state::path {
     if (!can_be_taken()) return false;
     if (self != nullptr && &self->pool.injected_functions == &state.home_) {
       if (!state.home_.take(*state.function_)) return false;
+      if (inputs_.empty()) state.taken_by_owner();
       self->execute_injected(*state.function_);
       return true;
     }
@@ -172,10 +214,12 @@ class future_state::path {
     try {
       const entered_pool here(*pool);
       mine = state.home_.take(*state.function_);
+      if (mine && inputs_.empty()) state.taken_by_owner();
       if (mine) here.self->execute_injected(*state.function_);
     } catch (const std::exception&) {
       refuses_ = &state.home_;  // the pool's own threads will execute it
     }
+    pool->keep_for_guests();
     state.home_.leave();
     return mine;
   }
@@ -187,10 +231,11 @@ class future_state::path {
   std::vector<future_state*> inputs_;
 };
 
-inline void future_state::wait(deadline until) {
+inline void future_state::wait(deadline until, bool is_last) {
   if (is_complete()) return;
   refuse_in_child();
   worker* const self = worker::current();
+  if (self == nullptr && until == no_deadline && execute_at_once(is_last)) return;
   path to(*this, until, self != nullptr || until == no_deadline);
   if (self != nullptr) return self->await_injected(to);
   while (!to.is_over())

@@ -19,10 +19,12 @@
 
 #include <cstddef>  // std::size_t
 #include <mutex>    // std::lock_guard
+#include <utility>  // std::exchange
 
 namespace muster::inline MUSTER_ABI::detail {
 
 class pool_core;
+class worker;
 class injected;
 
 /// The functions of a group that no thread has taken.
@@ -104,7 +106,7 @@ class injected_chain {
 
 class injector {
  public:
-  /// With one reference, the pool's.
+  /// With the pool's reference.
   explicit injector(pool_core* of, unsigned process) noexcept : pool_(of), process_(process) {}
   injector(const injector&) = delete;
   injector& operator=(const injector&) = delete;
@@ -114,15 +116,24 @@ class injector {
     // (1) acq_rel: alone, because it pairs with itself: the last one has seen the effects of all others.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
+  /// For the pool's end, after await_guests(). Also counts the references that put() has given.
+  void release_by_pool() noexcept {
+    lock_.lock();
+    const std::size_t share = of_pool - given_.read_ref();
+    lock_.unlock();
+    if (references_.fetch_sub(share, std::memory_order_acq_rel) == share) delete this;  // (1)
+  }
 
   /// True in the process with that number (process_generation()), which has created the pool. A child must not call
   /// anything else: a thread of the parent may hold the lock.
   bool is_of(unsigned process) const noexcept { return process_ == process; }
 
-  /// Returns false if the pool is ending. `nested`: a function of the pool gives it.
-  bool put(injected& one, injected_group* group = nullptr, bool nested = false) noexcept {
+  /// Returns false if the pool is ending. `nested`: a function of the pool gives it. `refers`: the function's owner
+  /// gets a reference, counted under the lock that is held anyway.
+  bool put(injected& one, injected_group* group = nullptr, bool nested = false, bool refers = false) noexcept {
     const std::lock_guard lock(lock_);
     if (closed_.read_ref()) return false;
+    if (refers) ++given_.write_ref();
     one.nested_.write_ref() = nested;
     one.group_.write_ref() = group;
     list& to = lists_[nested ? 1 : 0];
@@ -197,6 +208,48 @@ class injector {
     lock_.unlock();
     if (last) without_guests_.unpark();
   }
+  /// For a guest that executes one function, in one turn of the lock: takes the function, enters, and takes the worker
+  /// that is kept for guests, which the guest is until end_visit(). Returns null, with no effect, if one of that is not
+  /// possible.
+  worker* visit(injected& one) noexcept {
+    const std::lock_guard lock(lock_);
+    worker* const as = kept_.read_ref();
+    if (closed_.read_ref() || as == nullptr || !one.is_queued()) return nullptr;
+    kept_.write_ref() = nullptr;
+    unlink(one);
+    ++guests_.write_ref();
+    visitors_.store(visitors_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return as;
+  }
+  /// Keeps the worker and leaves. Returns false if another is kept; then the caller is still a guest. `releases`: also
+  /// returns a reference that put() has given.
+  bool end_visit(worker& as, bool releases) noexcept {
+    bool last = false;
+    {
+      const std::lock_guard lock(lock_);
+      visitors_.store(visitors_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+      if (kept_.read_ref() != nullptr) return false;
+      kept_.write_ref() = &as;
+      if (releases) --given_.write_ref();
+      last = --guests_.write_ref() == 0 && closed_.read_ref();
+    }
+    if (last) without_guests_.unpark();
+    return true;
+  }
+  /// Guests that are workers, and counted nowhere else.
+  unsigned visitors() const noexcept { return visitors_.load(std::memory_order_relaxed); }
+  /// Keeps a worker for guests. Returns false if one is kept already.
+  bool keep(worker& one) noexcept {
+    const std::lock_guard lock(lock_);
+    if (kept_.read_ref() != nullptr) return false;
+    kept_.write_ref() = &one;
+    return true;
+  }
+  /// Returns the worker that is kept, for another use; or null.
+  worker* take_kept() noexcept {
+    const std::lock_guard lock(lock_);
+    return std::exchange(kept_.write_ref(), nullptr);
+  }
   /// For the pool's end: no function comes in any more. The rest can still be taken.
   void close() noexcept {
     const std::lock_guard lock(lock_);
@@ -237,13 +290,18 @@ class injector {
 
   pool_core* const pool_;
   const unsigned process_;
-  sync::atomic<std::size_t> references_{1};
+  // The pool's reference is so many, so that the ones given under the lock need not be among them until its end.
+  static constexpr std::size_t of_pool = ~(~std::size_t{0} >> 1U);
+  sync::atomic<std::size_t> references_{of_pool};
   spin_lock lock_;
   sync::atomic<std::size_t> many_{0};  // the length of both lists; changed under the lock, as everything below
   list lists_[2];                      // from outside, and nested
   sync::cell<unsigned> turn_{0U};
   sync::cell<bool> closed_{false};
   sync::cell<unsigned> guests_{0U};
+  sync::cell<worker*> kept_{nullptr};              // no thread is it
+  sync::cell<std::size_t> given_{std::size_t{0}};  // references, less the ones that end_visit() has taken back
+  sync::atomic<unsigned> visitors_{0};
   parker without_guests_;
 };
 

@@ -313,12 +313,13 @@ class pool_core {
       delete trace_;  // writes it; a child must not, and leaves it behind
     }
     for (unsigned i = 0; i < made(); ++i) delete &at(i);
-    injected_functions.release();
+    injected_functions.release_by_pool();
   }
 
-  /// Gives a function to the pool. Returns false if the pool is ending. `needed`: as below.
-  bool inject(injected& one, injected_group* group = nullptr, bool nested = false, bool needed = true) noexcept {
-    if (!injected_functions.put(one, group, nested)) return false;
+  /// Gives a function to the pool. Returns false if the pool is ending. `needed`: as below; `refers`: as in put().
+  bool inject(injected& one, injected_group* group = nullptr, bool nested = false, bool needed = true,
+              bool refers = false) noexcept {
+    if (!injected_functions.put(one, group, nested, refers)) return false;
     wake_for_injected(needed);
     return true;
   }
@@ -387,9 +388,7 @@ class pool_core {
     else if (injected_functions.has_any()) wake_standby();
   }
   /// True for the standby while other threads are inside run().
-  bool is_superfluous(const worker& one) const noexcept {
-    return one.is_standby && callers_.load(std::memory_order_relaxed) != 0;
-  }
+  bool is_superfluous(const worker& one) const noexcept { return one.is_standby && has_callers(); }
   /// The superfluous standby sleeps until there is an injected function.
   void stand_by(worker& one) noexcept {
     wake_another();  // it may have been woken for what it leaves to others
@@ -478,6 +477,10 @@ class pool_core {
       reenter_pool();
       return one;
     }
+    if (worker* const kept = injected_functions.take_kept()) {
+      reenter_pool();
+      return kept;
+    }
     const unsigned n = made();
     if (n == most_workers) return nullptr;
     free_.reserve(n + 1);   // so that give_back does not allocate
@@ -502,7 +505,24 @@ class pool_core {
   void leave_pool() noexcept { here_.fetch_sub(1, std::memory_order_relaxed); }
   void reenter_pool() noexcept { here_.fetch_add(1, std::memory_order_relaxed); }
   /// True if there are other workers than the caller's, or threads that can be lent.
-  bool has_others() const noexcept { return here_.load(std::memory_order_relaxed) > 1 || places_.size() > 1; }
+  bool has_others() const noexcept {
+    return here_.load(std::memory_order_relaxed) + injected_functions.visitors() > 1 || places_.size() > 1;
+  }
+  /// Keeps a worker for later guests, if there is one and this is no part of a pool.
+  void keep_for_guests() noexcept {
+    if (lender_ != nullptr) return;
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty() && injected_functions.keep(*free_.back())) free_.pop_back();
+  }
+  /// A guest leaves that was `as` since injector::visit(). Returns true if it has released the reference of the
+  /// function as well, see there.
+  bool end_visit(worker& as, bool releases) noexcept {
+    if (injected_functions.end_visit(as, releases)) return releases;  // the pool may not exist any more
+    reenter_pool();
+    give_back(as);
+    injected_functions.leave();
+    return false;
+  }
 
   /// True in the process that created the pool.
   bool is_ours() const noexcept { return made_in_ == process_generation(); }
@@ -593,6 +613,10 @@ class pool_core {
 
  private:
   inline void start_standby() noexcept;
+  /// True if threads are inside run(), or are guests that execute something.
+  bool has_callers() const noexcept {
+    return callers_.load(std::memory_order_relaxed) + injected_functions.visitors() != 0;
+  }
 
   static void* run_thread(void* as) noexcept;
   /// The standby is about to sleep. Returns true if it is needed, and must look again or be woken.
@@ -664,8 +688,17 @@ class entered_pool {
     count(true);
     self->forks.set_running(true);
   }
+  /// As a thread that is the worker since injector::visit(), and was no other.
+  struct guest {};
+  entered_pool(worker& as, guest) : entered_pool(as) {
+    stack_overflow::watch();
+    is_guest_ = true;
+    running_.begin(self->trace, slice_kind::run);
+    self->forks.set_running(true);
+  }
   ~entered_pool() {
     running_.end();
+    if (is_guest_) self->forks.set_running(false);
     if (runs_) {
       self->forks.set_running(false);
       count(false);
@@ -675,7 +708,7 @@ class entered_pool {
       outer->forks.resume();
       outer->pool.reenter_pool();
     }
-    self->pool.give_back(*self);
+    if (!is_guest_) self->pool.give_back(*self);
   }
   entered_pool(const entered_pool&) = delete;
   entered_pool& operator=(const entered_pool&) = delete;
@@ -707,9 +740,10 @@ class entered_pool {
   }
 
   const native::worker_binding outer_;
-  pool_core* const is_in_;         // of the lenders
-  bool visits_ = false;            // it is not a thread of the pool
-  bool runs_ = false;              // a caller of run()
+  pool_core* const is_in_;  // of the lenders
+  bool visits_ = false;     // it is not a thread of the pool
+  bool runs_ = false;       // a caller of run()
+  bool is_guest_ = false;
   traced running_;                 // if it runs
   const reentrancy_scope inside_;  // makes fibers save and restore the place
 };
@@ -800,7 +834,7 @@ inline void pool_core::wake_for_injected(bool needed) noexcept {
   sync::full_fence();
   if (needed && !has_standby_.load(std::memory_order_relaxed)) [[unlikely]]
     start_standby();
-  if (((needed && !asleep.anyone()) || callers_.load(std::memory_order_relaxed) == 0) && wake_standby()) return;
+  if (((needed && !asleep.anyone()) || !has_callers()) && wake_standby()) return;
   if (asleep.anyone()) asleep.wake_one();
 }
 
