@@ -29,8 +29,8 @@ using muster_model_test::named_program;
 
 /// Two functions; the second follows the first. One letter for each thread: 'w' is a worker, which executes what it
 /// finds; 'o' waits for the first, 't' for the second, and each executes what it waits for if no other thread does; 'v'
-/// as 'o', and as the worker that is kept for guests if it can; 's' waits for the second and only sleeps. The first
-/// thread makes both, acts as its letter says, and ends the pool.
+/// as 'o', and as the worker that is kept for guests if it can; 's' waits for the second and only sleeps; 'r' enters and
+/// leaves. The first thread makes both, acts as its letter says, and ends the pool.
 class game {
  public:
   explicit game(const std::string& s)
@@ -114,6 +114,9 @@ class game {
         wait_for(second_, true);
         break;
       case 's': wait_for(second_, false); break;
+      case 'r':
+        if (all_.enter() != nullptr) all_.leave();
+        break;
       default: break;
     }
   }
@@ -159,10 +162,11 @@ std::vector<named_program> programs(const std::vector<std::string>& all) {
   return made;
 }
 const std::vector<named_program> many = programs(
-    {".", ".w", ".t", ".s", "sw", "tw", "sww", "swt", "tso", ".tw", ".ts", ".oo", ".v", "v", "vv", "vw", ".vt"});
+    {".", ".w", ".t", ".s", "sw", "tw", "sww", "swt", "tso", ".tw", ".ts", ".oo", ".v", "v", "vv", "vw", ".vt", ".r"});
 
 TEST(futures, are_completed_once_and_waited_for) {
-  muster_model_test::expect_all_right(programs({"t", "v", ".w", ".t", ".s", ".v", "ow", "tw", "sw", "st", "to", "vw"}));
+  muster_model_test::expect_all_right(
+      programs({"t", "v", ".w", ".t", ".s", ".v", ".r", "ow", "tw", "sw", "st", "to", "vw"}));
 }
 TEST(futures, are_completed_once_and_waited_for_by_chance) { muster_model_test::expect_right_by_chance(many); }
 

@@ -9,7 +9,9 @@
 //            starves. A thread that needs a certain function, or one of a group, takes it from the middle.
 // Closing    the pool's end refuses further functions and drops the rest. The injector itself lives as long
 //            as something refers to it, because futures outlive pools.
-// Guests     a thread outside the pool that wants to use it enters as a guest; the pool's end waits for its guests.
+// Guests     a thread outside the pool that wants to use it enters as a guest; the pool's end waits for its guests. One
+//            worker is kept for a guest that executes a function that it waits for: it takes both in one turn of the
+//            lock, and gives the worker back in another.
 // Progress   every operation takes a lock for a few instructions.
 // Killed     a thread that stops while it holds the lock blocks the others.
 #pragma once
