@@ -29,8 +29,8 @@ using muster_model_test::named_program;
 
 /// Two functions; the second follows the first. One letter for each thread: 'w' is a worker, which executes what it
 /// finds; 'o' waits for the first, 't' for the second, and each executes what it waits for if no other thread does; 'v'
-/// as 'o', and as the worker that is kept for guests if it can; 's' waits for the second and only sleeps; 'r' enters and
-/// leaves. The first thread makes both, acts as its letter says, and ends the pool.
+/// as 'o', and as the worker that is kept for guests if it can; 's' waits for the second and only sleeps; 'r' enters
+/// and leaves. The first thread makes both, acts as its letter says, and ends the pool.
 class game {
  public:
   explicit game(const std::string& s)
@@ -176,6 +176,8 @@ TEST(mutants, are_noticed_or_explained) {
       {
           {"completion::is_complete: load repeated", true, "the waiting thread looks again before it sleeps"},
           {"completion::sleep: load repeated", true, "the read-modify-write notices, or the futex"},
+          {"injector::release_by_pool: fetch_sub acq_rel -> release #1", true,
+           "the lock before orders all but a guest that comes later and is refused, before the deletion"},
       });
 }
 
