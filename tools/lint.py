@@ -54,8 +54,8 @@ STAIRS = {
 }
 # Which headers may include those of the system, of the other sides of the seam, and of what watches the switch of
 # stacks; and may be compiled in several ways.
-MACHINE = ("base/", "fiber/detail/context", "fiber/detail/switch_observers", "fiber/stack", "fork/detail/barrier/",
-           "fork/detail/engine.hpp", "gpu/simt", "gpu/detail/simt", "gpu/xmc", "gpu/heap.cuh")
+MACHINE = ("base/", "fiber/detail/context", "fiber/detail/switch_observers", "fiber/stack", "fiber/this_fiber",
+           "fork/detail/barrier/", "fork/detail/engine.hpp", "gpu/simt", "gpu/detail/simt", "gpu/xmc", "gpu/heap.cuh")
 # Which besides may include headers of the system: they are about what it does.
 SYSTEM = ("syscall/",)
 # Where the processor may be yielded: by waits that sleep when that has not helped for some microseconds.

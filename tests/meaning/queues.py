@@ -12,9 +12,9 @@ SELECT, NOTIFY, ASYNC = (f"muster/queue/{part}.hpp" for part in ("select", "noti
 PARALLELISM = "muster/base/parallelism.hpp"
 EVENTCOUNT, LISTENERS = (f"muster/base/detail/{part}.hpp" for part in ("eventcount", "listeners"))
 MEMORY = "muster/base/memory_source.hpp"
-WAIT, FUTEX, THREAD, PROCESS, STACK_OVERFLOW, TIME_LIMIT = (
+WAIT, THREAD, PROCESS, STACK_OVERFLOW, TIME_LIMIT = (
     f"muster/base/detail/{part}.hpp"
-    for part in ("eventcount", "futex", "thread_state", "process", "stack_overflow", "time_limit"))
+    for part in ("eventcount", "thread_state", "process", "stack_overflow", "time_limit"))
 AFTER_FORK = "muster/base/detail/after_fork.hpp"
 CARRIER, CONTEXT = "muster/fiber/detail/carrier.hpp", "muster/fiber/detail/context.hpp"
 FIBER, STACK, TEAM = (f"muster/fiber/{part}.hpp" for part in ("fiber", "stack", "team"))
@@ -233,7 +233,7 @@ MUTANTS = (
      "return (before & flag_bit) == 0;", "return (before & flag_bit) != 0;", "unit/base", "eventcount_flags*"),
     ("wait-keys-run-into-the-flags", WAIT,
      "return 1U << (key % keys);", "return 1U << key;", "unit/base", "eventcount_flags*"),
-    ("wait-more-words-than-the-kernel-takes", FUTEX,
+    ("wait-more-words-than-the-kernel-takes", "muster/base/detail/futex_words.hpp",
      "    if (count_ == most) overflown_ = true;\n    else words_[count_++] = one;",
      "    if (count_ != most) words_[count_++] = one;", "unit/waiting_fibers", "*too_many_words*"),
 

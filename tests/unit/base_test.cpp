@@ -84,7 +84,7 @@ TEST(library, knows_the_programs_own_objects) {
   EXPECT_FALSE(muster::detail::is_of_program(&local));
   EXPECT_FALSE(muster::detail::is_of_program(nullptr));
   const void* const others = ::dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
-  ASSERT_NE(others, nullptr);
+  if (others == nullptr) GTEST_SKIP() << "a static program, or not glibc: the rest needs an object of a shared library";
   EXPECT_FALSE(muster::detail::is_of_program(others));
 }
 

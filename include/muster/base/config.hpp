@@ -16,6 +16,21 @@
 #error "muster needs a 64-bit machine: its counters and links are words of 64 bits. Compile for one (not -m32, -mx32)."
 #endif
 
+#if defined(_MSC_VER) && !defined(__clang__)
+#error "muster needs clang or g++ on Windows: it uses their attributes and built-in functions. Use clang-cl or MinGW."
+#endif
+
+// The operating system, chosen here and nowhere else: base/detail/os.hpp includes its side.
+#if defined(__linux__)
+#define MUSTER_LINUX
+#elif defined(_WIN32)
+#define MUSTER_WINDOWS
+#elif defined(__APPLE__)
+#define MUSTER_MACOS
+#else
+#error "muster needs Linux, Windows or macOS: it sleeps by a call that waits for a word in memory (base/detail/os.hpp)."
+#endif
+
 #include <cstdio>   // the message of a failed check
 #include <cstdlib>  // std::abort
 

@@ -5,11 +5,13 @@
 //
 // The minimum of three limits: the processors of the machine, the affinity mask of the calling thread, and the CPU
 // quota of the process's control groups (versions 1 and 2, including all ancestors).
-// std::thread::hardware_concurrency() ignores the quota, which is how containers limit a process.
+// std::thread::hardware_concurrency() ignores the quota, which is how containers limit a process. On Windows and macOS
+// it is all there is.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
+#if defined(MUSTER_LINUX)
 #include <sched.h>   // sched_getaffinity
 #include <unistd.h>  // sysconf
 
@@ -17,8 +19,13 @@
 #include <cstdio>     // reading /proc and /sys
 #include <string>     // paths
 #include <vector>     // the affinity mask of machines with many processors
+#else
+#include <thread>  // std::thread::hardware_concurrency
+#endif
 
 namespace muster::inline MUSTER_ABI {
+
+#if defined(MUSTER_LINUX)
 
 namespace detail {
 
@@ -119,7 +126,7 @@ inline unsigned available_parallelism() {
 }
 
 /// Pins the calling thread to one processor of its affinity mask: the n-th, counted from 0; after the last, the count
-/// starts again. Returns false, with no effect, if the kernel refuses.
+/// starts again. Returns false, with no effect, if the kernel refuses; always on Windows and macOS.
 inline bool pin_this_thread(unsigned n) {
   for (std::size_t words = 16; words <= 1U << 16U; words *= 2) {
     std::vector<unsigned long> mask(words);
@@ -138,5 +145,16 @@ inline bool pin_this_thread(unsigned n) {
   }
   return false;
 }
+
+#else
+
+inline unsigned available_parallelism() {
+  const unsigned count = std::thread::hardware_concurrency();
+  return count == 0 ? 1 : count;
+}
+
+inline bool pin_this_thread(unsigned) { return false; }
+
+#endif
 
 }  // namespace muster::inline MUSTER_ABI

@@ -22,7 +22,7 @@
 #include <muster/combine/detail/combining_object.hpp>  // combining_object
 #include <muster/combine/detail/fiber_wait.hpp>        // waiting
 #include <muster/combine/detail/request.hpp>           // request, run_requests
-#include <muster/fiber/fiber.hpp>                      // this_fiber
+#include <muster/fiber/this_fiber.hpp>                 // this_fiber
 
 #include <cstdint>  // std::uint64_t
 #include <utility>  // std::forward

@@ -39,7 +39,7 @@
 #include <muster/combine/detail/per_thread.hpp>  // per_thread
 #include <muster/combine/detail/words.hpp>       // as_word, value_in
 #include <muster/combine/options.hpp>            // combine_options
-#include <muster/fiber/fiber.hpp>                // this_fiber
+#include <muster/fiber/this_fiber.hpp>           // this_fiber
 
 #include <algorithm>    // std::copy, std::max
 #include <array>        // words of a state

@@ -17,6 +17,7 @@
 
 #include <muster/fiber/detail/carrier.hpp>  // carrier
 #include <muster/fiber/stack.hpp>           // stack_options
+#include <muster/fiber/this_fiber.hpp>      // this_fiber
 
 #include <concepts>      // std::same_as
 #include <functional>    // std::invoke
@@ -74,18 +75,6 @@ class fiber {
   detail::carrier* home_ = nullptr;
   detail::fiber_record* record_ = nullptr;
 };
-
-/// The calling fiber, or the thread itself.
-namespace this_fiber {
-
-/// Lets each other fiber of this thread run once, if it can. Returns at once when there is none.
-MUSTER_HOT void yield() noexcept { detail::carrier::own().yield(); }
-/// Returns true if the thread has other fibers that can run while this one waits, now or after an event.
-MUSTER_HOT bool has_siblings() noexcept { return detail::carrier::own().has_siblings(); }
-/// The number of this fiber, counted from 1 in the order of creation on this thread; 0 is the thread itself.
-inline std::uint64_t number() noexcept { return detail::carrier::own().current_number(); }
-
-}  // namespace this_fiber
 
 template <class F, class... Args>
 struct fiber::with_body final : detail::fiber_record {

@@ -171,7 +171,7 @@ class async_scope : detail::scope_node {
     const std::lock_guard lock(lock_);
     if (index >= error_index_) return;
     error_index_ = index;
-    error_.swap(error);  // the old exception, perhaps of a user's type, is destroyed after the lock is released
+    std::swap(error_, error);  // the old exception, perhaps of a user's type, is destroyed after the lock is released
   }
 
   void await_all() noexcept {

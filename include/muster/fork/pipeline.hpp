@@ -308,7 +308,7 @@ class [[nodiscard]] pipeline {
     const std::lock_guard lock(lock_);
     if (failed_.load(std::memory_order_relaxed) <= number) return;
     failed_.store(number, std::memory_order_relaxed);
-    error_.swap(error);
+    std::swap(error_, error);
   }
 
   static void run_token(detail::injected& of) noexcept {

@@ -438,7 +438,7 @@ class task_graph {
   void note(const detail::graph_node& one, std::exception_ptr error) noexcept {
     const std::lock_guard lock(error_lock_);
     if (error_ != nullptr && error_of_ < one.index) return;
-    error_.swap(error);
+    std::swap(error_, error);
     error_of_ = one.index;
   }
 

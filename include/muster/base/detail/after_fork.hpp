@@ -9,9 +9,8 @@
 #pragma once
 
 #include <muster/base/config.hpp>            // MUSTER_ABI
+#include <muster/base/detail/os.hpp>         // os::in_child
 #include <muster/base/detail/utilities.hpp>  // std::mutex
-
-#include <pthread.h>  // pthread_atfork
 
 #include <atomic>  // std::atomic
 
@@ -39,7 +38,7 @@ T& only() {
   T* there = one.load(std::memory_order_acquire);
   if (there == nullptr) [[unlikely]] {
     T* const made = new T;
-    ::pthread_atfork(nullptr, nullptr, [] {
+    os::in_child([] {
       if (T* const known = one.load(std::memory_order_relaxed); known != nullptr) known->after_fork();
     });
     // (2) release, or acquire if another thread was faster: pairs with (1, 2).

@@ -2,41 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // asymmetric_fence.hpp: a fence that one side executes for all (Dice, Huang, Yang, "Asymmetric Dekker Synchronization",
-// 2001). The other side needs none: sync::light_fence() orders only the compiler. Linux, by membarrier(2).
+// 2001). The other side needs none: sync::light_fence() orders only the compiler. By membarrier(2) on Linux, and
+// FlushProcessWriteBuffers on Windows. Where there is none, asymmetric_fences() returns false, and both sides execute
+// read-modify-writes.
 #pragma once
 
-#include <muster/base/config.hpp>        // fail_check
-#include <muster/base/detail/futex.hpp>  // futex_scope
-
-#include <sys/syscall.h>  // SYS_membarrier
-#include <unistd.h>       // syscall
+#include <muster/base/config.hpp>              // fail_check
+#include <muster/base/detail/futex_words.hpp>  // futex_scope
+#include <muster/base/detail/os.hpp>           // os::fence_others
 
 #include <atomic>  // std::atomic
 
 namespace muster::inline MUSTER_ABI {
 
-namespace detail {
-
-// membarrier(2). The numbers are the kernel's ABI, written out because Debian's oldest headers lack the names.
-struct membarrier_commands {
-  int fence, join;  // a fence reaches the processes that have joined
-};
-constexpr membarrier_commands membarrier_of(futex_scope scope) noexcept {
-  return scope == futex_scope::process ? membarrier_commands{1 << 3, 1 << 4} : membarrier_commands{1 << 1, 1 << 2};
-}
-
-inline bool membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
-
-}  // namespace detail
-
 /// Registers this process for heavy_fence() of that scope. A forked child must register again.
-inline bool join_heavy_fences(futex_scope scope) noexcept {
-  return detail::membarrier(detail::membarrier_of(scope).join) &&
-         detail::membarrier(detail::membarrier_of(scope).fence);
-}
+inline bool join_heavy_fences(futex_scope scope) noexcept { return os::join_fences(scope); }
 
 /// Returns true if heavy_fence() reaches the other threads of the process, or of all processes that have joined, so
-/// that their side needs no fence. False on old kernels (4.14, 4.16) and where a sandbox forbids membarrier(2).
+/// that their side needs no fence. False on Linux before 4.14 (between processes 4.16), where a sandbox
+/// forbids membarrier(2), and on macOS.
 inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept {
   if (scope != futex_scope::process) return join_heavy_fences(scope);
   // Not a static object that is made at first use, which takes milliseconds if there are threads: in a child of fork(2)
@@ -56,7 +40,7 @@ inline bool asymmetric_fences(futex_scope scope = futex_scope::process) noexcept
 /// Requires asymmetric_fences(). Returns false, with no effect, if a filter entered since then forbids membarrier(2).
 [[nodiscard]] inline bool try_heavy_fence(futex_scope scope = futex_scope::process) noexcept {
   // A forked child may have lost the registration.
-  return detail::membarrier(detail::membarrier_of(scope).fence) || join_heavy_fences(scope);
+  return os::fence_others(scope) || join_heavy_fences(scope);
 }
 
 /// As try_heavy_fence(), but aborts if it fails.

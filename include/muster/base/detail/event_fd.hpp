@@ -4,6 +4,8 @@
 // event_fd.hpp: a file descriptor that becomes readable when signalled (eventfd, Linux).
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
 #include <sys/eventfd.h>  // eventfd

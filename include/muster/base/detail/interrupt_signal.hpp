@@ -9,6 +9,8 @@
 // Libraries  loaded with their own copy of this code each install a handler; the last one is called first.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/detail/shared_object.hpp>  // pin_shared_object
 
 #include <sys/syscall.h>  // SYS_rt_tgsigqueueinfo

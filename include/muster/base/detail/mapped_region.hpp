@@ -7,6 +7,8 @@
 // A new file appears under its name only after fill() has returned: it is created without a name, then linked.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/config.hpp>             // MUSTER_ABI
 #include <muster/base/detail/scope_exit.hpp>  // scope_exit
 

@@ -11,9 +11,6 @@
 #include <muster/base/detail/thread_state.hpp>      // thread_index, innermost
 #include <muster/base/detail/utilities.hpp>         // std::mutex
 
-#include <sched.h>  // sched_yield
-#include <time.h>   // clock_nanosleep
-
 #include <atomic>   // std::atomic
 #include <cstddef>  // std::size_t
 #include <cstdint>  // std::uint32_t
@@ -45,13 +42,10 @@ class cell {
 inline void relax() noexcept { pause(); }
 
 /// Gives the core to another thread.
-inline void yield() noexcept { ::sched_yield(); }
+inline void yield() noexcept { os::yield(); }
 
 /// Sleeps for about fifty microseconds.
-inline void nap() noexcept {
-  constexpr timespec length{0, 50'000};
-  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &length, nullptr);
-}
+inline void nap() noexcept { os::nap(); }
 
 /// The cheap side of the asymmetric fence: it orders only the compiler. Its partner is heavy_fence().
 inline void light_fence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }

@@ -5,6 +5,8 @@
 // thread instead of its creator, and can release unused pages of its stack.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/arch.hpp>                   // fp_environment
 #include <muster/base/config.hpp>                 // MUSTER_ABI
 #include <muster/base/detail/stack_overflow.hpp>  // stack_guard_bytes
@@ -31,11 +33,18 @@ class thread_attributes {
     ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked_);
   }
   /// Returns an error number.
-  int give_to(pthread_attr_t& thread) const noexcept {
-    return known_ ? ::pthread_attr_setaffinity_np(&thread, sizeof processors_, &processors_) : 0;
+  int give_to([[maybe_unused]] pthread_attr_t& thread) const noexcept {
+#if defined(__GLIBC__)
+    if (known_) return ::pthread_attr_setaffinity_np(&thread, sizeof processors_, &processors_);
+#endif
+    return 0;
   }
   /// Applies the rest, in the new thread.
   void take() const noexcept {
+#if !defined(__GLIBC__)
+    // musl has no such attribute. The thread may begin on other processors; nothing of the caller's has run yet.
+    if (known_) ::sched_setaffinity(0, sizeof processors_, &processors_);
+#endif
     arithmetic_.take();
     ::pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
   }

@@ -9,6 +9,8 @@
 // Filters    a seccomp filter may forbid the calls that these functions make. Each function documents its result then.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/config.hpp>                // MUSTER_ABI
 #include <muster/base/detail/shared_object.hpp>  // pin_shared_object
 

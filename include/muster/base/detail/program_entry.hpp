@@ -8,6 +8,8 @@
 //                 other's. Set by an instruction where the kernel allows it (Linux 5.9), otherwise by a system call.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
 #include <sys/auxv.h>     // getauxval

@@ -5,6 +5,8 @@
 // never end execute it, or the system calls it.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
 #include <dlfcn.h>     // dlopen
@@ -30,8 +32,9 @@ inline bool is_of_program(const void* code) noexcept {
   const ElfW(Phdr)* const end = headers + ::getauxval(AT_PHNUM);
   const ElfW(Phdr)* own = headers;  // the entry for the headers themselves
   while (own != end && own->p_type != PT_PHDR) ++own;
-  if (own == end) return false;
-  const auto offset = reinterpret_cast<std::uintptr_t>(code) - reinterpret_cast<std::uintptr_t>(headers) + own->p_vaddr;
+  // A static program may have no such entry; it lies at the addresses of its file.
+  const auto moved = own == end ? 0 : reinterpret_cast<std::uintptr_t>(headers) - own->p_vaddr;
+  const auto offset = reinterpret_cast<std::uintptr_t>(code) - moved;
   for (const ElfW(Phdr)* h = headers; h != end; ++h) {
     if (h->p_type == PT_LOAD && offset - h->p_vaddr < h->p_memsz) return true;
   }

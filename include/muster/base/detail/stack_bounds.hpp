@@ -4,6 +4,8 @@
 // stack_bounds.hpp: the bounds of the calling thread's or fiber's stack.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/detail/siblings.hpp>  // siblings
 
 #include <pthread.h>  // pthread_getattr_np

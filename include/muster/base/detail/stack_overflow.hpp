@@ -13,6 +13,8 @@
 // Elsewhere  no effect except on x86-64 and AArch64, or under sanitizers, which have their own messages.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/config.hpp>                // MUSTER_ABI, MUSTER_SANITIZED
 #include <muster/base/detail/shared_object.hpp>  // pin_shared_object
 

@@ -4,6 +4,8 @@
 // system_abi.hpp: the system call convention of this machine, as seen by a system call filter. Linux.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
 #include <linux/audit.h>  // AUDIT_ARCH_X86_64

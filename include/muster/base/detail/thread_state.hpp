@@ -13,10 +13,8 @@
 
 #include <muster/base/config.hpp>             // MUSTER_ABI
 #include <muster/base/detail/after_fork.hpp>  // only
+#include <muster/base/detail/os.hpp>          // os::thread_key
 #include <muster/base/detail/utilities.hpp>   // std::mutex
-
-#include <limits.h>   // PTHREAD_DESTRUCTOR_ITERATIONS
-#include <pthread.h>  // pthread_key_create
 
 #include <atomic>   // new_object_id
 #include <bit>      // std::countr_zero
@@ -197,7 +195,7 @@ inline void end_number() noexcept {
   thread_numbers::all().give_back(std::exchange(own_tenure, {}).number);
 }
 
-/// A pthread key whose destructor returns a number taken while the thread's objects are being destroyed. It runs after
+/// A key (os.hpp) whose destructor returns a number taken while the thread's objects are being destroyed. It runs after
 /// the destructors of thread_local objects, and again if the destructor of another key takes a number.
 class late_end {
  public:
@@ -205,16 +203,16 @@ class late_end {
     static const late_end one;
     return one;
   }
-  /// Arms or disarms the destructor for the calling thread. If the process has run out of keys, a number taken so late
-  /// is never used again.
+  /// Arms or disarms the destructor for the calling thread. If the process has run out of keys, or the system has no
+  /// such function, a number taken so late is never used again.
   void arm(bool armed) const noexcept {
-    if (exists_) ::pthread_setspecific(key_, armed ? this : nullptr);
+    if (exists_) key_.set(armed ? this : nullptr);
   }
 
  private:
-  late_end() : exists_(::pthread_key_create(&key_, [](void*) { end_number(); }) == 0) {}
+  late_end() : exists_(key_.make([](void*) { end_number(); })) {}
 
-  pthread_key_t key_{};
+  os::thread_key key_;
   const bool exists_;
 };
 
@@ -222,11 +220,11 @@ class late_end {
 template <class Check>
 class last_check {
  public:
-  last_check() noexcept : exists_(::pthread_key_create(&key_, &look) == 0) {
+  last_check() noexcept : exists_(key_.make(&look)) {
     for (unsigned i = 0; i < rounds; ++i) all_[i] = {this, i};
   }
   void arm(unsigned which) const noexcept {
-    if (exists_) ::pthread_setspecific(key_, &all_[which]);
+    if (exists_) key_.set(&all_[which]);
   }
   static void look(void* at) noexcept {
     const auto& now = *static_cast<const round*>(at);
@@ -236,14 +234,14 @@ class last_check {
 
  private:
   // The thread sanitizer takes its leave of the thread in the last one.
-  static constexpr unsigned rounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1;
+  static constexpr unsigned rounds = os::thread_key_rounds - 1;
   /// The key's value for a thread. Its destructor is called in so many rounds, if it sets the value again.
   struct round {
     const last_check* check = nullptr;
     unsigned number = 0;
   };
 
-  pthread_key_t key_{};
+  os::thread_key key_;
   const bool exists_;
   round all_[rounds];
 };

@@ -4,8 +4,8 @@
 // time_limit.hpp: deadlines out of durations and time points of any clock and representation, without overflow.
 #pragma once
 
-#include <muster/base/detail/futex.hpp>  // deadline
-#include <muster/base/detail/time.hpp>   // durations
+#include <muster/base/detail/futex_words.hpp>  // deadline
+#include <muster/base/detail/time.hpp>         // durations
 
 namespace muster::inline MUSTER_ABI::detail {
 

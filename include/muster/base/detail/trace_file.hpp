@@ -10,6 +10,8 @@
 // Errors     a file that cannot be written is said on stderr, once, and then nothing is traced.
 #pragma once
 
+#include <muster/base/detail/needs_linux.hpp>  // IWYU pragma: keep
+
 #include <muster/base/config.hpp>                // MUSTER_ABI
 #include <muster/base/detail/process.hpp>        // process_generation
 #include <muster/base/detail/shared_object.hpp>  // pin_shared_object

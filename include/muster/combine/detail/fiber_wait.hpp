@@ -13,8 +13,7 @@
 #include <muster/base/detail/eventcount.hpp>  // eventcount
 #include <muster/base/detail/reentrancy.hpp>  // reentrancy_scope
 #include <muster/base/sync.hpp>               // sync::lasting
-#include <muster/fiber/detail/carrier.hpp>    // carrier
-#include <muster/fiber/fiber.hpp>             // this_fiber
+#include <muster/fiber/this_fiber.hpp>        // carrier, this_fiber
 
 #include <cstdint>    // std::uint32_t
 #include <memory>     // std::addressof

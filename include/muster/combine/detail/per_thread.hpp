@@ -15,7 +15,7 @@
 
 #include <muster/base/detail/brief_wait.hpp>  // brief_wait
 #include <muster/base/sync.hpp>               // sync::cell, sync::own_tenure
-#include <muster/fiber/fiber.hpp>             // this_fiber
+#include <muster/fiber/this_fiber.hpp>        // this_fiber
 
 #include <atomic>     // std::memory_order
 #include <cstdint>    // std::uint64_t

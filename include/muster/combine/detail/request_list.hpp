@@ -18,7 +18,7 @@
 #include <muster/combine/detail/fiber_wait.hpp>  // waiting
 #include <muster/combine/detail/per_thread.hpp>  // stay, thread_part
 #include <muster/combine/detail/request.hpp>     // request, run_requests
-#include <muster/fiber/fiber.hpp>                // this_fiber
+#include <muster/fiber/this_fiber.hpp>           // this_fiber
 
 #include <cstdint>  // std::uint32_t
 #include <utility>  // std::forward

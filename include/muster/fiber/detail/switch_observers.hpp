@@ -13,9 +13,8 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
-#include <cxxabi.h>  // __cxa_get_globals
-#include <cstddef>   // std::size_t
-#include <cstdint>   // std::uintptr_t
+#include <cstddef>  // std::size_t
+#include <cstdint>  // std::uintptr_t
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -53,9 +52,10 @@ struct exception_globals {
   bool any() const noexcept { return (reinterpret_cast<std::uintptr_t>(caught) | uncaught) != 0; }
 };
 
-inline exception_globals& thread_exceptions() noexcept {
-  return *reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
-}
+/// Declared here because libc++'s <cxxabi.h> lacks it, although the ABI (2.5.2) and the runtime have it.
+[[gnu::visibility("default")]] exception_globals* runtime_exceptions() noexcept asm("__cxa_get_globals");
+
+inline exception_globals& thread_exceptions() noexcept { return *runtime_exceptions(); }
 
 /// A stack, as its observers know it. Every observer gets the same calls; the layout does not depend on the observers.
 class observed_stack {

@@ -14,7 +14,7 @@
 #pragma once
 
 #include <muster/base/config.hpp>             // MUSTER_ABI
-#include <muster/base/detail/futex.hpp>       // futex_waitv_call
+#include <muster/base/detail/os.hpp>          // os::futex_waitv_call
 #include <muster/base/detail/system_abi.hpp>  // native_calls
 
 #include <linux/filter.h>   // sock_filter
@@ -97,7 +97,7 @@ class wall {
 inline wall wall::pure() {
   wall made;
   for (const long call : {long{SYS_exit}, long{SYS_exit_group}, long{SYS_rt_sigreturn}, long{SYS_sched_yield},
-                          long{SYS_getrandom}, futex_waitv_call})
+                          long{SYS_getrandom}, os::futex_waitv_call})
     made.with(call);
   made.with(SYS_restart_syscall);  // with which the kernel resumes a timed wait after SIGSTOP and SIGCONT
   // The machine's clocks and the process's own, not those of other processes.
