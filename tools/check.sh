@@ -7,7 +7,8 @@
 
 # Cheapest first: a step that fails ends the run.
 check_names=(format lint headers coverage mpi docs device install fetch vcpkg meson conan bare debian riscv compilers
-  single sample fuzz tsan asan barrier model switches debug clang wheel bundle valgrind meaning random matrix)
+  single systems sample musl fuzz tsan asan barrier aarch64 model switches debug clang wheel bundle valgrind meaning
+  random matrix)
 
 # The purpose of a step, and roughly how many seconds it takes on two cores, set-up excluded.
 describe() { # step
@@ -27,6 +28,9 @@ describe() { # step
     debian) echo "70 the Debian packages, built, looked at by lintian, unpacked, then used" ;;
     bare) echo "100 the queues without exceptions and type information, by both compilers" ;;
     riscv) echo "70 the queues on 64-bit RISC-V under emulation, and the refusal of 32 bits" ;;
+    systems) echo "300 queues and combining for Windows (run by Wine) and macOS (linked); ziglang, from PyPI" ;;
+    musl) echo "400 the tests of all parts but sandboxes with musl and libc++ (ziglang, from PyPI)" ;;
+    aarch64) echo "900 the tests of queues, combining, fibers and fork/join on AArch64 under emulation" ;;
     compilers) echo "150 all parts by every compiler that is here, from g++ 12 and clang 16 on, without a warning" ;;
     single) echo "130 single header files: alone, together, and under the unit tests, by both compilers" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;
@@ -359,6 +363,109 @@ step_riscv() {
     return 1
   fi
   grep -q 'muster needs a 64-bit machine' "$directory/refused"
+}
+
+# Runs unit tests, compiled with GoogleTest by a compiler for another system; the objects of GoogleTest are kept. Death
+# tests execute their own file, which emulators do not support.
+# The runner is `env` for programs of this machine; without one, they are only linked.
+tests_for() { # directory, compiler and options in one word, library, runner, cases to leave out, tests...
+  local directory=$1 runner=$4 googletest=/usr/src/googletest/googletest test compiler
+  local cases="-*death*:*nightly*:$5"
+  read -ra compiler <<<"$2"
+  compiler+=(-std=c++20 -O1 -Iinclude -Itests -Itests/support -I"$googletest" -I"$googletest/include")
+  mkdir -p "$directory"
+  for test in gtest-all gtest_main; do
+    "${compiler[@]}" -w -c "$googletest/src/$test.cc" -o "$directory/$test.o" || return 1
+  done
+  for test in "${@:6}"; do
+    echo "--- $test"
+    "${compiler[@]}" "tests/unit/${test}_test.cpp" "$directory/gtest-all.o" "$directory/gtest_main.o" ${3:+"$3"} \
+      -o "$directory/$test.exe" || return 1
+    if [[ -n $runner ]]; then
+      timeout 600 "$runner" "$directory/$test.exe" --gtest_brief=1 --gtest_filter="$cases" || return 1
+    fi
+  done
+}
+
+# clang with the C and C++ libraries of other systems, from PyPI.
+zig() { # target
+  local venv=build/zig/venv
+  if [[ ! -e build/zig/installed ]]; then
+    if [[ -n ${DEV_NO_SETUP:-} ]]; then
+      echo "SKIPPED: DEV_NO_SETUP is set, and ziglang is not installed in $venv"
+      return 77
+    fi
+    make_venv zig "the compilers for other systems" 'ziglang == 0.17.1' >&2
+    touch build/zig/installed
+  fi
+  zig_for="nice $PWD/$venv/bin/python -m ziglang c++ -target $1"
+  export ZIG_GLOBAL_CACHE_DIR=$PWD/build/zig/cache ZIG_LOCAL_CACHE_DIR=$PWD/build/zig/cache
+}
+
+# The programs are static, and run on this machine. Left out: what needs glibc (docs/guide/install.md has the reasons).
+step_musl() {
+  setup packaging
+  local header zig_for
+  zig x86_64-linux-musl || return
+  mkdir -p build/musl
+  for header in queue queue/select queue/notify_fd queue/async queue/shared queue/shared_bytes combine fork syscall; do
+    echo "#include <muster/$header.hpp>" >build/musl/header.cpp
+    $zig_for -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -Iinclude -c build/musl/header.cpp \
+      -o build/musl/header.o || return 1
+  done
+  tests_for build/musl "$zig_for" '' env '' base lanes queue_basics queue_gap queue_notify queue_select shared_queue \
+    combine_threads osci psim fiber fork pool
+}
+
+# Programs for Windows run where Wine is installed; those for macOS are only linked.
+step_systems() {
+  setup packaging systems
+  local header system zig_for wine=
+  local tests=(combine_threads queue_basics queue_gap queue_lifetime queue_waiting lanes)
+  for system in aarch64-macos.14.4 x86_64-windows-gnu; do
+    zig "$system" || return
+    mkdir -p build/systems
+    for header in queue queue/select queue/async combine; do
+      echo "#include <muster/$header.hpp>" >build/systems/header.cpp
+      $zig_for -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -Iinclude -c \
+        build/systems/header.cpp -o build/systems/header.o || return 1
+    done
+    for header in queue/shared queue/shared_bytes queue/notify_fd fiber fork syscall; do
+      echo "#include <muster/$header.hpp>" >build/systems/header.cpp
+      if $zig_for -std=c++20 -Iinclude -c build/systems/header.cpp -o build/systems/header.o \
+        >build/systems/refused 2>&1; then
+        echo "muster/$header.hpp compiles for $system, where it is not tested"
+        return 1
+      fi
+      grep -q 'this part of muster needs Linux' build/systems/refused || return 1
+    done
+  done
+  zig aarch64-macos.14.4 || return
+  # The C++ library's own <float.h> stands before the system's, which GoogleTest needs.
+  tests_for build/systems/macos "$zig_for -include cfloat" '' '' '' combine_threads queue_gap || return 1
+  if command -v wine >/dev/null; then
+    wine=wine
+    export WINEDEBUG=-all WINEPREFIX=$PWD/build/systems/wine
+  else
+    echo "there is no wine: the programs for Windows are linked, not run"
+  fi
+  zig x86_64-windows-gnu || return
+  tests_for build/systems/windows "$zig_for" -lapi-ms-win-core-synch-l1-2-0 "$wine" '' "${tests[@]}"
+}
+
+# Not here, because the user emulation of QEMU cannot do it: sandboxes (ptrace, seccomp), return barriers and stacks
+# that overflow (machine code and signals of x86-64), processes that are forked while they have threads (its child
+# stops), and limits of the number of threads. Nor shared queues: in one test of the shape lanes, consumers in other
+# processes miss a few of 60,000 items under QEMU 7.2, and never on x86-64.
+step_aarch64() {
+  if ! command -v aarch64-linux-gnu-g++ >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
+    echo "SKIPPED: there is no aarch64-linux-gnu-g++ or no qemu-aarch64, which compile and run the tests"
+    return 77
+  fi
+  tests_for build/aarch64 'nice aarch64-linux-gnu-g++ -static -pthread' '' qemu-aarch64 \
+    'a_pool.*child_process*:a_pool.has_fewer_workers*:*notices_that_it_is_in_use*' combine combine_threads \
+    fork fork_algorithms fork_exceptions fork_finish fork_loops lanes places pool psim queue_async queue_basics \
+    queue_consume queue_gap queue_lifetime queue_notify queue_ranges queue_select queue_waiting
 }
 
 # The files of tests/lint/instances instantiate each structure.
