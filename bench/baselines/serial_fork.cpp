@@ -16,7 +16,7 @@ std::uint64_t serial_result(std::string_view name, std::uint64_t size) {
   if (const auto found = known.find(key); found != known.end()) return found->second;
   std::uint64_t digest = 0;
   with_any_program(name, [&]<template <class> class Program>() {
-    Program<serial_style<ignores_leaves>> program(size);
+    Program<serial_style<leaves<Program, ignores_leaves>>> program(size);
     program.run({});
     digest = program.digest();
   });
@@ -25,11 +25,13 @@ std::uint64_t serial_result(std::string_view name, std::uint64_t size) {
 
 std::uint64_t serial_leaves(std::string_view name) {
   counts_leaves::executed = 0;
+  counts_leaves_if_told::told = true;
   with_any_program(name, [&]<template <class> class Program>() {
-    using program_type = Program<serial_style<counts_leaves>>;
+    using program_type = Program<serial_style<leaves<Program, counts_leaves>>>;
     program_type program(program_type::size.check);
     program.run({});
   });
+  counts_leaves_if_told::told = false;
   return counts_leaves::executed;
 }
 

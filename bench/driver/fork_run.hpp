@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 
 namespace muster::bench {
 
@@ -44,17 +45,23 @@ inline std::string wrong_leaves(std::uint64_t executed, std::uint64_t right) {
                      executed < right ? "not executed" : "executed too much");
 }
 
+/// The leaves of a program in timed runs, or in runs that count them (Other).
+template <template <class> class Program, class Other>
+using leaves = std::conditional_t<Program<serial_style<ignores_leaves>>::coarse, counts_leaves_if_told, Other>;
+
 /// Returns an error, or an empty string. Called twice, compiled once.
 template <template <class> class Style, template <class> class Program, class Team>
 [[gnu::noinline]] std::string count_leaves(Team& team, std::string_view name) {
-  using style = Style<counts_leaves>;
+  using style = Style<leaves<Program, counts_leaves>>;
   constexpr double long_enough = 5e-3;
   const std::uint64_t right = serial_leaves(name);
   const auto begin = fork_clock::now();
   do {
     Program<style> program(Program<style>::size.check);
     counts_leaves::executed = 0;
+    counts_leaves_if_told::told = true;
     team.template run<style>([&](style s) { program.run(s); });
+    counts_leaves_if_told::told = false;
     if (const std::string wrong = wrong_leaves(counts_leaves::executed, right); !wrong.empty()) return wrong;
   } while (seconds_since(begin) < long_enough);
   return "";
@@ -109,7 +116,6 @@ void execute(Program& program, Team& team, const fork_spec& spec, outcome& resul
 
 template <template <class> class Style, program_set Set = program_set::forks>
 outcome run_fork(const fork_spec& spec) {
-  using style = Style<ignores_leaves>;
   outcome result;
   // A kernel may keep a new thread on its creator's processor for a tenth of a second. So the team is created on the
   // other workers' units, and then this thread moves to its own.
@@ -118,8 +124,9 @@ outcome run_fork(const fork_spec& spec) {
   share_units(units);
   reset_peak_memory();
   const auto at_start = static_cast<double>(peak_memory());
-  typename style::team team(spec.workers);
+  typename Style<ignores_leaves>::team team(spec.workers);
   const bool known = with_fork_program<Set>(spec.program, [&]<template <class> class Program>() {
+    using style = Style<leaves<Program, ignores_leaves>>;
     result.error = count_leaves<Style, Program>(team, spec.program);
     if (spec.workers > 1) {
       share_units({spec.pus.begin(), spec.pus.begin() + 1});

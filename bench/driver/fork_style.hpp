@@ -31,6 +31,15 @@ struct counts_leaves {
   inline static std::atomic<std::uint64_t> executed{0};
 };
 
+/// For both kinds of runs of a program whose leaves take far longer than a look at a flag, so that it is compiled once.
+struct counts_leaves_if_told {
+  static void count() {
+    if (told.load(std::memory_order_relaxed)) [[unlikely]]
+      counts_leaves::count();
+  }
+  inline static std::atomic<bool> told{false};
+};
+
 /// Returns f(), or std::monostate if that is void.
 template <class F>
 auto value_of(F& f) {

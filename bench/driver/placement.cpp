@@ -19,12 +19,12 @@
 namespace muster::bench {
 namespace {
 
-constexpr std::array<std::pair<policy, std::string_view>, 6> names{{{policy::spread, "spread"},
-                                                                    {policy::same_thread, "same-thread"},
-                                                                    {policy::sibling, "sibling"},
-                                                                    {policy::same_l3, "same-l3"},
-                                                                    {policy::other, "other"},
-                                                                    {policy::none, "none"}}};
+constexpr std::array<std::pair<policy, std::string_view>, 6> policy_names{{{policy::spread, "spread"},
+                                                                           {policy::same_thread, "same-thread"},
+                                                                           {policy::sibling, "sibling"},
+                                                                           {policy::same_l3, "same-l3"},
+                                                                           {policy::other, "other"},
+                                                                           {policy::none, "none"}}};
 
 int number(std::string_view text, std::string_view whole) {
   int value = 0;
@@ -70,11 +70,11 @@ std::string size_text(std::uint64_t bytes) {
 }  // namespace
 
 std::string_view to_string(policy p) {
-  return std::find_if(names.begin(), names.end(), [p](const auto& n) { return n.first == p; })->second;
+  return std::find_if(policy_names.begin(), policy_names.end(), [p](const auto& n) { return n.first == p; })->second;
 }
 
 policy policy_from(std::string_view name) {
-  for (const auto& [p, text] : names) {
+  for (const auto& [p, text] : policy_names) {
     if (text == name) return p;
   }
   throw std::invalid_argument(

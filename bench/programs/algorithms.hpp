@@ -18,6 +18,7 @@ class sort_numbers {
  public:
   static constexpr program_sizes size{20000, 1000000, 10000000};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit sort_numbers(std::uint64_t many) : values_(many) {
     scrambler random(7);
@@ -42,6 +43,7 @@ class sort_texts {
  public:
   static constexpr program_sizes size{5000, 100000, 1000000};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit sort_texts(std::uint64_t many) : values_(many) {
     scrambler random(9);
@@ -74,6 +76,7 @@ class running_sums {
  public:
   static constexpr program_sizes size{20000, 4000000, 40000000};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit running_sums(std::uint64_t many) : from_(many), to_(many) {
     for (std::uint64_t i = 0; i < many; ++i) from_[i] = i % 1000;
@@ -97,6 +100,7 @@ class one_sum {
  public:
   static constexpr program_sizes size{20000, 4000000, 40000000};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit one_sum(std::uint64_t many) : values_(many) {
     for (std::uint64_t i = 0; i < many; ++i) values_[i] = i;
@@ -117,6 +121,7 @@ class uneven_loop {
  public:
   static constexpr program_sizes size{2000, 20000, 100000};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit uneven_loop(std::uint64_t many) : values_(many) {}
   void run(S) {

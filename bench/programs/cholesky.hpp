@@ -52,6 +52,7 @@ class cholesky {
  public:
   static constexpr program_sizes size{128, 512, 1024};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit cholesky(std::uint64_t n) : n_(n), given_(n * n) {
     scrambler any(n);

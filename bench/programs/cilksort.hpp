@@ -25,6 +25,7 @@ class cilksort {
  public:
   static constexpr program_sizes size{40000, 250000, 10000000};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit cilksort(std::uint64_t n) : numbers_(n), other_(n) {
     scrambler any(n);

@@ -15,6 +15,7 @@ class fib {
  public:
   static constexpr program_sizes size{17, 28, 35};
   static constexpr bool repeats = true;
+  static constexpr bool coarse = false;
 
   explicit fib(std::uint64_t n) : n_(n) {
     for (std::uint64_t i = 0; i < n; ++i) right_ = std::exchange(next_, right_ + next_);

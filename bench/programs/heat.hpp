@@ -31,6 +31,7 @@ class heat {
  public:
   static constexpr program_sizes size{64, 1024, 4096};  // points in one direction; a quarter in the other
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit heat(std::uint64_t n)
       : rows_(n),

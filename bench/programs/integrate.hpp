@@ -17,6 +17,7 @@ class integrate {
  public:
   static constexpr program_sizes size{4, 150, 2000};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = false;
 
   explicit integrate(std::uint64_t n) : to_(static_cast<double>(n)) {}
 

@@ -36,6 +36,7 @@ class jacobi_with {
  public:
   static constexpr program_sizes size = Leaf < 16 ? program_sizes{64, 128, 512} : program_sizes{64, 256, 1024};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = Leaf >= 16;
 
   explicit jacobi_with(std::uint64_t n)
       : n_(n),

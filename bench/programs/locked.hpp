@@ -48,6 +48,7 @@ class locked {
  public:
   static constexpr program_sizes size{16, 1000, 20000};  // parts
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit locked(std::uint64_t parts) : parts_(parts) {}
 

@@ -55,6 +55,7 @@ class lud {
  public:
   static constexpr program_sizes size{64, 512, 1024};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit lud(std::uint64_t n) : n_(n), given_(n * n) {
     scrambler any(n);

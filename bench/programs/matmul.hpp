@@ -27,6 +27,7 @@ class matmul {
  public:
   static constexpr program_sizes size{96, 256, 1024};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit matmul(std::uint64_t n) : n_(n), a_(n * n), b_(n * n), c_(n * n) {
     scrambler any(n);

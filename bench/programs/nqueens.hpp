@@ -26,6 +26,7 @@ class nqueens {
  public:
   static constexpr program_sizes size{7, 10, 13};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = false;
 
   explicit nqueens(std::uint64_t n) : n_(static_cast<unsigned>(n)) {}
 

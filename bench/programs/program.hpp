@@ -15,6 +15,7 @@
 // A program P<S> has
 //   size                           of the run that counts its leaves, of the quick and of the full profile
 //   repeats                        true if run() can be called again, with the same input
+//   coarse                         true if a look at a flag at each leaf takes no part of its time that can be measured
 //   P(size), run(s)                the constructor prepares the input; only run() is timed
 //   digest()                       of the result; must equal the serial program's, bit for bit
 //   error()                        why the result is wrong, independent of the serial program

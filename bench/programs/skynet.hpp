@@ -13,6 +13,7 @@ class skynet {
  public:
   static constexpr program_sizes size{1000, 1000000, 1000000};
   static constexpr bool repeats = false;
+  static constexpr bool coarse = false;
 
   explicit skynet(std::uint64_t leaves) : leaves_(leaves) {}
 

@@ -20,6 +20,7 @@ class spine {
  public:
   static constexpr program_sizes size{4, 1'000, 1'000};  // forks
   static constexpr bool repeats = false;
+  static constexpr bool coarse = false;
   static constexpr unsigned enough = 8;
 
   explicit spine(std::uint64_t depth) : depth_(depth) {}

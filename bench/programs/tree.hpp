@@ -13,6 +13,7 @@ class tree {
  public:
   static constexpr program_sizes size{1000, 1000000, 1000000};
   static constexpr bool repeats = true;
+  static constexpr bool coarse = false;
 
   explicit tree(std::uint64_t nodes) : nodes_(nodes) { make(0, nodes); }
 

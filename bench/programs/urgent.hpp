@@ -31,6 +31,7 @@ class urgent {
  public:
   static constexpr program_sizes size{2, 24, 100};  // joins; twice as many pieces are in the heap
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit urgent(std::uint64_t many) : many_(many) {}
 

@@ -64,6 +64,7 @@ class uts {
  public:
   static constexpr program_sizes size = Shape::size;
   static constexpr bool repeats = false;
+  static constexpr bool coarse = true;
 
   explicit uts(std::uint64_t shape) : shape_(shape) {}
 

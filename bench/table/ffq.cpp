@@ -89,7 +89,7 @@ study layouts(const setting& s) {
                             shape{"8 producers, 8 consumers each", 8, 8}}) {
       const unsigned threads = of.producers * (1 + of.consumers);
       if (!s.full() && threads > 16 * s.place.units()) continue;
-      add_exchange_point(made, *c, line, of.name,
+      add_exchange_point(made, s, *c, line, of.name,
                          {.producers = of.producers,
                           .consumers = of.consumers,
                           .pus = s.place.assign(of.producers, of.producers * of.consumers)});
@@ -108,7 +108,7 @@ study sizes(const setting& s) {
   for (const contender* c : s.contenders.about(topic::exchange)) {
     const std::size_t line = made.add_line(*c);
     for (unsigned bits = least_bits; bits <= most_bits; bits += 2)
-      add_exchange_point(made, *c, line, size_of(bits), {.capacity = size_of(bits), .pus = s.place.assign(1, 1)});
+      add_exchange_point(made, s, *c, line, size_of(bits), {.capacity = size_of(bits), .pus = s.place.assign(1, 1)});
   }
   return made;
 }
@@ -124,7 +124,7 @@ study pairs_by_affinity(const setting& s, bool events) {
     for (const contender* c : spmc_and_the_papers(s)) {
       const std::size_t line = add_line_as(made, *c, fmt::format("{}, {}", c->name, a.name));
       for (unsigned bits = least_bits; bits <= most_bits; bits += 2)
-        add_exchange_point(made, *c, line, size_of(bits),
+        add_exchange_point(made, s, *c, line, size_of(bits),
                            {.capacity = size_of(bits), .events = events, .pus = s.place.with(a.how).assign(1, 1)});
     }
   return made;
@@ -147,7 +147,7 @@ study affinity_throughput(const setting& s) {
 }
 
 /// Adds a chart for each event that this processor counts.
-void add_counts(std::vector<result>& results) {
+void add_cache_counts(std::vector<result>& results) {
   for (const auto& [what, suffix] :
        std::array<std::pair<const char*, const char*>, 4>{{{"instructions", "-instructions"},
                                                            {"l1 misses", "-l1-misses"},
@@ -170,7 +170,7 @@ study affinity_counters(const setting& s) {
                            by_queue_size, throughput);
   made.head.y = {"instructions per cycle", "", "", "higher"};
   made.value = [](const outcome& o) { return o.detail_value("instructions") / o.detail_value("cycles"); };
-  made.finish = add_counts;
+  made.finish = add_cache_counts;
   return made;
 }
 
@@ -208,7 +208,7 @@ study by_producers(const setting& s) {
         const std::size_t line = add_line_as(made, *c, fmt::format("{}, {}, 2^{} entries", c->name, a.name, bits));
         for (unsigned pairs = 1; pairs <= s.place.units(); pairs *= 2)
           if (const std::vector<int> pus = places_of(a, pairs, s.place); !pus.empty())
-            add_exchange_point(made, *c, line, pairs, {.capacity = size_of(bits), .producers = pairs, .pus = pus});
+            add_exchange_point(made, s, *c, line, pairs, {.capacity = size_of(bits), .producers = pairs, .pus = pus});
       }
   return made;
 }

@@ -169,7 +169,7 @@ study memory(const setting& s) {
 }
 
 study idle_pools(const setting& s) {
-  const double seconds = s.full() ? 1.0 : 0.15;
+  const double seconds = s.full() ? 1.0 : 0.05;
   study made = chart(
       fmt::format("{} workers; {} s, from 0.1 s after a sum over a tree on; after a run: when it has ended; within a "
                   "run: the thread that has called sleeps, and the other workers have no work",

@@ -114,8 +114,9 @@ configuration& add_stream_point(study& to, const setting& s, const contender& c,
                                .pus = s.place.assign(producers, consumers)});
 }
 
-configuration& add_exchange_point(study& to, const contender& c, std::size_t line, abscissa x, exchange_spec spec) {
-  const std::size_t fillings = 4 * spec.capacity;
+configuration& add_exchange_point(study& to, const setting& s, const contender& c, std::size_t line, abscissa x,
+                                  exchange_spec spec) {
+  const std::size_t fillings = (s.full() ? 4 : 2) * spec.capacity;
   configuration& one = add_point(to, c, line, std::move(x), std::move(spec));
   one.least_items = fillings;
   // A request to a thread that another program keeps from its processor waits for that one's time slice.

@@ -114,7 +114,8 @@ configuration& add_stream_point(study& to, const setting& s, const contender& c,
                                 unsigned producers, unsigned consumers);
 
 /// Adds a point of requests and answers, with enough items to fill the queue several times.
-configuration& add_exchange_point(study& to, const contender& c, std::size_t line, abscissa x, exchange_spec spec);
+configuration& add_exchange_point(study& to, const setting& s, const contender& c, std::size_t line, abscissa x,
+                                  exchange_spec spec);
 
 /// Adds a point of carriers with fibers. The number of fibers is reduced to the mappings that Linux allows a process.
 configuration& add_team_point(study& to, const setting& s, const contender& c, std::size_t line, abscissa x,

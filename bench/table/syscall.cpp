@@ -146,7 +146,7 @@ study starts(const setting& s) {
       continue;
     }
     const bool smoke = s.work.kind == profile::smoke;
-    add_point(made, c, made.add_line(c), a_process, start_spec{}).fixed_items = smoke ? 5 : s.full() ? 1000 : 100;
+    add_point(made, c, made.add_line(c), a_process, start_spec{}).fixed_items = smoke ? 5 : s.full() ? 1000 : 50;
   }
   return made;
 }

@@ -63,8 +63,9 @@ TEST(check, catches_an_item_that_was_not_sent) {
 
 template <fork_fault Fault>
 std::string fork_error(const char* program) {
-  faulty_fork<Fault>::template style<counts_leaves>::forks = 0;
-  faulty_fork<Fault>::template style<ignores_leaves>::forks = 0;
+  faulty_fork<Fault>::template style<counts_leaves>::forks = {};
+  faulty_fork<Fault>::template style<ignores_leaves>::forks = {};
+  faulty_fork<Fault>::template style<counts_leaves_if_told>::forks = {};
   fork_spec spec;
   spec.program = program;
   with_fork_program<program_set::forks>(program, [&]<template <class> class Program>() {

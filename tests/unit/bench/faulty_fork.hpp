@@ -6,6 +6,8 @@
 
 #include "driver/fork_run.hpp"
 
+#include <array>
+
 namespace muster::bench {
 
 enum class fork_fault { none, loses, repeats, late_loss };
@@ -22,8 +24,9 @@ struct faulty_fork {
 
     template <class F, class G>
     static auto fork2(F f, G g) {
-      constexpr bool timed = std::is_same_v<Leaf, ignores_leaves>;
-      const bool now = ++forks == 10;
+      const bool timed = std::is_same_v<Leaf, ignores_leaves> ||
+                         (std::is_same_v<Leaf, counts_leaves_if_told> && !counts_leaves_if_told::told);
+      const bool now = ++forks[timed ? 1 : 0] == 10;
       auto first = value_of(f);
       value_type_of<G> second{};
       const bool lost = now && (Fault == fork_fault::loses || (timed && Fault == fork_fault::late_loss));
@@ -32,7 +35,7 @@ struct faulty_fork {
       return std::pair{first, second};
     }
 
-    inline static std::uint64_t forks = 0;
+    inline static std::array<std::uint64_t, 2> forks{};  // of runs that count leaves, and of timed ones
   };
 };
 
