@@ -456,7 +456,7 @@ step_systems() {
 # Not here, because the user emulation of QEMU cannot do it: sandboxes (ptrace, seccomp), return barriers and stacks
 # that overflow (machine code and signals of x86-64), processes that are forked while they have threads (its child
 # stops), and limits of the number of threads. Nor shared queues: in one test of the shape lanes, consumers in other
-# processes miss a few of 60,000 items under QEMU 7.2, and never on x86-64.
+# processes miss a few of 60,000 items under QEMU 7.2, for a reason that is not known. The test passes on x86-64.
 step_aarch64() {
   if ! command -v aarch64-linux-gnu-g++ >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
     echo "SKIPPED: there is no aarch64-linux-gnu-g++ or no qemu-aarch64, which compile and run the tests"
