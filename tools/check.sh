@@ -455,8 +455,7 @@ step_systems() {
 
 # Not here, because the user emulation of QEMU cannot do it: sandboxes (ptrace, seccomp), return barriers and stacks
 # that overflow (machine code and signals of x86-64), processes that are forked while they have threads (its child
-# stops), and limits of the number of threads. Nor shared queues: in one test of the shape lanes, consumers in other
-# processes miss a few of 60,000 items under QEMU 7.2, for a reason that is not known. The test passes on x86-64.
+# stops), and limits of the number of threads.
 step_aarch64() {
   if ! command -v aarch64-linux-gnu-g++ >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
     echo "SKIPPED: there is no aarch64-linux-gnu-g++ or no qemu-aarch64, which compile and run the tests"
@@ -465,7 +464,7 @@ step_aarch64() {
   tests_for build/aarch64 'nice aarch64-linux-gnu-g++ -static -pthread' '' qemu-aarch64 \
     'a_pool.*child_process*:a_pool.has_fewer_workers*:*notices_that_it_is_in_use*' combine combine_threads \
     fork fork_algorithms fork_exceptions fork_finish fork_loops lanes places pool psim queue_async queue_basics \
-    queue_consume queue_gap queue_lifetime queue_notify queue_ranges queue_select queue_waiting
+    queue_consume queue_gap queue_lifetime queue_notify queue_ranges queue_select queue_waiting shared_queue
 }
 
 # The files of tests/lint/instances instantiate each structure.

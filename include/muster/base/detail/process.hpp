@@ -56,10 +56,16 @@ struct process_facts {
 };
 
 inline process_facts facts_of(pid_t pid) noexcept {
-  std::array<char, 32> path{"/proc/"};
-  constexpr std::string_view file = "/stat";
-  char* const end = std::to_chars(path.data() + 6, path.data() + path.size() - file.size() - 1, pid).ptr;
-  std::copy(file.begin(), file.end(), end);
+  // That of its first thread, which says the same. QEMU's emulation of a process answers for the process's own stat by
+  // itself, with another start than other processes see.
+  std::array<char, 64> path{};
+  char* end = path.data();
+  const auto append = [&end](std::string_view part) { end = std::copy(part.begin(), part.end(), end); };
+  append("/proc/");
+  end = std::to_chars(end, path.data() + path.size(), pid).ptr;
+  append("/task/");
+  end = std::to_chars(end, path.data() + path.size(), pid).ptr;
+  append("/stat");
   std::array<char, 512> buffer;
   errno = 0;
   std::string_view text = read_start(path.data(), buffer);
