@@ -73,7 +73,7 @@ std::set<long> let_pass(const wall& behind, const std::vector<long>& arguments) 
 }
 
 const std::set<long> pure_calls{SYS_sched_yield, SYS_getrandom, SYS_sigaltstack, SYS_restart_syscall,
-                                muster::detail::futex_waitv_call};
+                                muster::os::futex_waitv_call};
 const std::set<long> memory_calls{SYS_brk, SYS_munmap, SYS_madvise};
 
 std::set<long> both(std::set<long> some, const std::set<long>& others) {
