@@ -416,6 +416,10 @@ study range_algorithms(const setting& s) {
 }
 
 study parlay_algorithms(const setting& s) {
+  for (const left_out& gone : s.contenders.missing)
+    if (gone.family == "parlaylib")
+      return chart(fmt::format("NOT HERE: {} ({})", gone.family, gone.reason), {"algorithm", "", "category", ""},
+                   {"time per number", "ns", "", "lower"}, nanoseconds_per_item);
   return algorithms_on_numbers(s, "of 24 random bits; histogram: 256 buckets",
                                {{algorithm_load::sort, "sort"},
                                 {algorithm_load::integer_sort, "integer_sort"},
