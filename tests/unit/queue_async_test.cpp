@@ -368,6 +368,7 @@ task pop_from_pool(ends&, muster::mpmc_queue<int>& q, muster::pool& on, std::ato
     co_await async_pop(q, on);
   } catch (const muster::broken_promise&) {
     broken = true;
+    broken.notify_all();
   }
 }
 task push_from_pool(ends&, muster::mpmc_queue<int>& q, muster::pool& on, std::atomic<bool>& broken) {

@@ -62,9 +62,9 @@ inline process_facts facts_of(pid_t pid) noexcept {
   char* end = path.data();
   const auto append = [&end](std::string_view part) { end = std::copy(part.begin(), part.end(), end); };
   append("/proc/");
-  end = std::to_chars(end, path.data() + path.size(), pid).ptr;
+  end = std::to_chars(end, path.data() + 24, pid).ptr;
   append("/task/");
-  end = std::to_chars(end, path.data() + path.size(), pid).ptr;
+  end = std::to_chars(end, path.data() + 48, pid).ptr;
   append("/stat");
   std::array<char, 512> buffer;
   errno = 0;
