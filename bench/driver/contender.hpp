@@ -97,20 +97,11 @@ struct fork_spec {
   std::vector<int> pus{};  // that the workers share
 };
 
-/// A graph of tasks, executed by a number of workers: a square in which each follows two others; or a fan, in which
-/// many follow the first, and the last follows them.
+/// A graph of tasks, executed by a number of workers, see graph_run.hpp.
+enum class graph_shape { square, fan, levels };
 struct graph_spec {
-  unsigned width = 64;  // of the square; a fan has as many tasks in the middle
-  bool fan = false;
-  unsigned workers = 1;
-  std::uint64_t items = 0;  // tasks in total: determines how often the graph is executed, at least once
-  std::vector<int> pus{};   // that the workers share
-};
-
-/// A graph of so many levels of so many tasks, see level_run.hpp.
-struct level_spec {
-  unsigned length = 64;  // of each level
-  unsigned levels = 64;
+  graph_shape shape = graph_shape::square;
+  unsigned width = 64;  // of the square; a fan has as many tasks in the middle; of a level
   unsigned workers = 1;
   std::uint64_t items = 0;  // tasks in total: determines how often the graph is executed, at least once
   std::vector<int> pus{};   // that the workers share
@@ -251,7 +242,6 @@ struct contender {
   runner<team_spec> team = nullptr;
   std::function<outcome(const fork_spec&)> fork{};
   runner<graph_spec> graph = nullptr;
-  runner<level_spec> level_graph = nullptr;
   runner<algorithm_spec> algorithm = nullptr;
   std::vector<algorithm_load> algorithm_loads{algorithm_load::find,      algorithm_load::extremes,
                                               algorithm_load::select,    algorithm_load::unique,
@@ -281,7 +271,6 @@ struct contender {
   outcome run(const team_spec& s) const { return team(s); }
   outcome run(const fork_spec& s) const { return fork(s); }
   outcome run(const graph_spec& s) const { return graph(s); }
-  outcome run(const level_spec& s) const { return level_graph(s); }
   outcome run(const algorithm_spec& s) const { return algorithm(s); }
   outcome run(const task_spec& s) const { return tasks(s); }
   outcome run(const heap_spec& s) const { return heap(s); }

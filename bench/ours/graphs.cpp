@@ -3,7 +3,6 @@
 //
 // The library's graphs of tasks, and plain calls in an order of their nodes, as the limit.
 #include "driver/graph_run.hpp"
-#include "driver/level_run.hpp"
 
 #include <muster/fork.hpp>
 
@@ -43,20 +42,8 @@ class muster_graph {
     const auto last = graph_.add([node, many] { node(many + 1); });
     for (std::size_t i = 1; i <= many; ++i) graph_.add([node, i] { node(i); }, after(first)).precede(last);
   }
-  void run() { graph_.run(pool_); }
-
- private:
-  pool pool_;
-  task_graph graph_;
-};
-
-class muster_levels {
- public:
-  static constexpr bool caller_works = true;
-  explicit muster_levels(unsigned workers) : pool_(workers) {}
-
   template <class F>
-  void build(const level_graph& of, F node) {
+  void build_levels(const level_edges& of, F node) {
     std::vector<task_node> nodes;
     nodes.reserve(of.size());
     for (std::uint32_t i = 0; i < of.size(); ++i) nodes.push_back(graph_.add([node, i] { node(i); }));
@@ -70,26 +57,10 @@ class muster_levels {
   task_graph graph_;
 };
 
-class levels_of_calls {
+class graph_of_calls {
  public:
   static constexpr bool caller_works = true;
-  explicit levels_of_calls(unsigned) {}
-  template <class F>
-  void build(const level_graph& of, F node) {
-    run_ = [many = of.size(), node] {
-      for (std::uint32_t i = 0; i < many; ++i) node(i);
-    };
-  }
-  void run() { run_(); }
-
- private:
-  std::function<void()> run_;
-};
-
-class rows_of_calls {
- public:
-  static constexpr bool caller_works = true;
-  explicit rows_of_calls(unsigned) {}
+  explicit graph_of_calls(unsigned) {}
 
   template <class F>
   void build(std::uint32_t width, F node) {
@@ -104,6 +75,12 @@ class rows_of_calls {
       for (std::size_t i = 0; i <= many + 1; ++i) node(i);
     };
   }
+  template <class F>
+  void build_levels(const level_edges& of, F node) {
+    run_ = [many = of.size(), node] {
+      for (std::uint32_t i = 0; i < many; ++i) node(i);
+    };
+  }
   void run() { run_(); }
 
  private:
@@ -113,18 +90,13 @@ class rows_of_calls {
 }  // namespace
 
 void add_graphs(catalogue& to) {
-  to.add({.name = "muster",
-          .family = "muster",
-          .role = "ours",
-          .note = "task_graph",
-          .graph = run_graph<muster_graph>,
-          .level_graph = run_levels<muster_levels>});
+  to.add(
+      {.name = "muster", .family = "muster", .role = "ours", .note = "task_graph", .graph = run_graph<muster_graph>});
   to.add({.name = "plain calls",
           .family = "serial",
           .role = "limit",
           .note = "one after the other, without a graph",
-          .graph = run_graph<rows_of_calls>,
-          .level_graph = run_levels<levels_of_calls>});
+          .graph = run_graph<graph_of_calls>});
 }
 
 }  // namespace muster::bench

@@ -4,7 +4,6 @@
 // Taskflow: a Taskflow of static tasks, run by an executor with so many threads beside the caller, which sleeps; its
 // futures, asynchronous tasks and pipelines.
 #include "driver/graph_run.hpp"
-#include "driver/level_run.hpp"
 #include "driver/task_run.hpp"
 
 #include <taskflow/algorithm/pipeline.hpp>
@@ -44,20 +43,8 @@ class taskflow_graph {
     const tf::Task last = graph_.emplace([node, many] { node(many + 1); });
     for (std::size_t i = 1; i <= many; ++i) graph_.emplace([node, i] { node(i); }).succeed(first).precede(last);
   }
-  void run() { executor_.run(graph_).wait(); }
-
- private:
-  tf::Executor executor_;
-  tf::Taskflow graph_;
-};
-
-class taskflow_levels {
- public:
-  static constexpr bool caller_works = false;
-  explicit taskflow_levels(unsigned workers) : executor_(workers) {}
-
   template <class F>
-  void build(const level_graph& of, F node) {
+  void build_levels(const level_edges& of, F node) {
     std::vector<tf::Task> nodes;
     nodes.reserve(of.size());
     for (std::uint32_t i = 0; i < of.size(); ++i) nodes.push_back(graph_.emplace([node, i] { node(i); }));
@@ -133,7 +120,6 @@ void add_taskflow(catalogue& to) {
           .role = "peer",
           .note = fmt::format("version {}, an executor with a thread for each worker", tf::version()),
           .graph = run_graph<taskflow_graph>,
-          .level_graph = run_levels<taskflow_levels>,
           .tasks = run_tasks<taskflow_tasks>});
 }
 

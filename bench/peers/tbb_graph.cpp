@@ -3,7 +3,6 @@
 //
 // oneTBB's flow graph, with continue_node for each task.
 #include "driver/graph_run.hpp"
-#include "driver/level_run.hpp"
 
 #include <oneapi/tbb/flow_graph.h>
 #include <oneapi/tbb/global_control.h>
@@ -45,32 +44,8 @@ class tbb_graph {
     node_type& last = add(many + 1);
     for (std::size_t i = 1; i <= many; ++i) tbb::flow::make_edge(nodes_[i], last);
   }
-  void run() {
-    arena_.execute([this] {
-      nodes_.front().try_put(tbb::flow::continue_msg());
-      graph_.wait_for_all();
-    });
-  }
-
- private:
-  using node_type = tbb::flow::continue_node<tbb::flow::continue_msg>;
-  tbb::global_control limit_;
-  tbb::task_arena arena_;
-  tbb::flow::graph graph_;
-  std::deque<node_type> nodes_;
-};
-
-class tbb_levels {
- public:
-  static constexpr bool caller_works = true;
-  explicit tbb_levels(unsigned workers)
-      : limit_(tbb::global_control::max_allowed_parallelism, workers), arena_(static_cast<int>(workers)) {
-    arena_.initialize();
-    arena_.execute([this] { graph_.reset(); });  // as above
-  }
-
   template <class F>
-  void build(const level_graph& of, F node) {
+  void build_levels(const level_edges& of, F node) {
     for (std::uint32_t i = 0; i < of.size(); ++i) {
       node_type& added = nodes_.emplace_back(graph_, [node, i](const tbb::flow::continue_msg&) { node(i); });
       for (const std::uint32_t one : of.before(i)) tbb::flow::make_edge(nodes_[one], added);
@@ -79,6 +54,7 @@ class tbb_levels {
   }
   void run() {
     arena_.execute([this] {
+      if (first_.empty()) first_.push_back(&nodes_.front());
       for (node_type* one : first_) one->try_put(tbb::flow::continue_msg());
       graph_.wait_for_all();
     });
@@ -90,7 +66,7 @@ class tbb_levels {
   tbb::task_arena arena_;
   tbb::flow::graph graph_;
   std::deque<node_type> nodes_;
-  std::vector<node_type*> first_;
+  std::vector<node_type*> first_;  // of levels; else the first node
 };
 
 }  // namespace
@@ -100,8 +76,7 @@ void add_tbb_graph(catalogue& to) {
           .family = "tbb",
           .role = "peer",
           .note = "flow::graph of continue_node",
-          .graph = run_graph<tbb_graph>,
-          .level_graph = run_levels<tbb_levels>});
+          .graph = run_graph<tbb_graph>});
 }
 
 }  // namespace muster::bench

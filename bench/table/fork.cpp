@@ -309,48 +309,40 @@ study steal_rate(const setting& s) {
 
 // -------------------------------------------------------------------------------------------------------------- graphs
 
-study graphs(const setting& s, bool fan, const char* what, other_chart building) {
+study graphs(const setting& s, graph_shape shape, const char* what, const char* width,
+             const std::vector<unsigned>& widths, const char* building) {
+  const axis time{"time per task", "ns", "", "lower"};
   study made = chart(std::string(what) +
                          ", and does no more than check that; built once, executed again and again; workers: threads "
                          "that execute tasks, and Taskflow's caller sleeps beside them",
-                     {"width", "tasks", "log2", ""}, {"time per task", "ns", "", "lower"}, nanoseconds_per_item,
-                     add_charts({std::move(building)}));
+                     {width, "tasks", "log2", ""}, time, nanoseconds_per_item,
+                     add_charts({{"-building", building, time, "building"}}));
   for (const contender& c : s.contenders.all)
     if (c.graph != nullptr)
       for (const unsigned workers : worker_counts(c, s.place)) {
         const std::size_t line = add_line_as(made, c, with_workers(c, workers));
-        for (const unsigned width : points_of(s, {64, 128, 256, 512, 1024}, {64, 256}))
-          add_point(made, c, line, width,
-                    graph_spec{.width = width, .fan = fan, .workers = workers, .pus = s.place.assign(workers, 0)});
+        for (const unsigned n : widths)
+          add_point(made, c, line, n,
+                    graph_spec{.shape = shape, .width = n, .workers = workers, .pus = s.place.assign(workers, 0)});
       }
   return made;
 }
 
 study task_graphs(const setting& s) {
-  return graphs(s, false, "width x width tasks; each follows those above it and to its left",
-                {"-building", "Graphs of tasks: building", {"time per task", "ns", "", "lower"}, "building"});
+  return graphs(s, graph_shape::square, "width x width tasks; each follows those above it and to its left", "width",
+                points_of(s, {64, 128, 256, 512, 1024}, {64, 256}), "Graphs of tasks: building");
 }
 
 study task_fans(const setting& s) {
-  return graphs(s, true, "width x width tasks; each follows the first task, and the last follows all of them",
-                {"-building", "Fans of tasks: building", {"time per task", "ns", "", "lower"}, "building"});
+  return graphs(s, graph_shape::fan,
+                "width x width tasks; each follows the first task, and the last follows all of them", "width",
+                points_of(s, {64, 128, 256, 512, 1024}, {64, 256}), "Fans of tasks: building");
 }
 
 study level_graphs(const setting& s) {
-  study made = chart(
-      "64 levels of so many tasks, each of which precedes one to four random ones of the next level, and does no more "
-      "than check that; built once, executed again and again; workers as in fork/task-graph",
-      {"tasks of a level", "", "log2", ""}, {"time per task", "ns", "", "lower"}, nanoseconds_per_item,
-      add_charts({{"-building", "Random graphs: building", {"time per task", "ns", "", "lower"}, "building"}}));
-  for (const contender& c : s.contenders.all)
-    if (c.level_graph != nullptr)
-      for (const unsigned workers : worker_counts(c, s.place)) {
-        const std::size_t line = add_line_as(made, c, with_workers(c, workers));
-        for (const unsigned length : points_of(s, {16, 64, 256, 1024, 4096}, {64, 1024}))
-          add_point(made, c, line, length,
-                    level_spec{.length = length, .workers = workers, .pus = s.place.assign(workers, 0)});
-      }
-  return made;
+  return graphs(s, graph_shape::levels,
+                "64 levels of so many tasks; each precedes one to four random ones of the next level",
+                "width of a level", points_of(s, {16, 64, 256, 1024, 4096}, {64, 1024}), "Random graphs: building");
 }
 
 // --------------------------------------------------------------------------------------------------------------- tasks
