@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// os.hpp: the only place where the operating system is chosen. Each side has the same functions, which all of base/
-// uses; the parts that need more of a system include base/detail/needs_linux.hpp first.
+// os.hpp: where the operating system is chosen. Each side has the same functions, which all of base/ uses; the parts
+// that need more of a system include base/detail/needs_linux.hpp first. Only base/parallelism.hpp and
+// fiber/this_fiber.hpp choose as well, whether there are affinities and fibers.
 //
 // sleep          sleeps if the word has the expected value, until a wake or the deadline; may return without cause.
 // wake           wakes up to `count` sleepers that share a bit, and returns how many; or wakes all of the word, and
@@ -15,7 +16,6 @@
 // in_child       arranges a call in the child of every later fork; empty where there is no fork.
 // thread_key     a pointer of each thread, with a function that is called at the thread's end with one that is not
 //                null, after the destructors of thread_local objects. make() returns false if there is no such call.
-// processors, affinity_parallelism, quota_parallelism, pin_this_thread (base/detail/os_processors.hpp)
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_LINUX

@@ -6,11 +6,9 @@
 
 #include <muster/base/config.hpp>              // MUSTER_ABI
 #include <muster/base/detail/futex_words.hpp>  // futex_words
+#include <muster/base/detail/os_posix.hpp>     // IWYU pragma: export
 
-#include <limits.h>       // PTHREAD_DESTRUCTOR_ITERATIONS
 #include <linux/futex.h>  // FUTEX_WAIT_BITSET
-#include <pthread.h>      // pthread_key_create, pthread_atfork
-#include <sched.h>        // sched_yield
 #include <sys/syscall.h>  // SYS_futex, SYS_membarrier
 #include <time.h>         // clock_nanosleep
 #include <unistd.h>       // syscall
@@ -109,25 +107,9 @@ inline bool join_fences(futex_scope scope) noexcept {
 
 inline bool fence_others(futex_scope scope) noexcept { return detail::membarrier(detail::membarrier_of(scope).fence); }
 
-inline void yield() noexcept { ::sched_yield(); }
-
 inline void nap() noexcept {
   constexpr timespec length{0, 50'000};
   ::clock_nanosleep(CLOCK_MONOTONIC, 0, &length, nullptr);
 }
-
-inline void in_child(void (*call)()) noexcept { ::pthread_atfork(nullptr, nullptr, call); }
-
-/// The number of times that a thread's end calls the functions of its keys, while they set values.
-inline constexpr unsigned thread_key_rounds = PTHREAD_DESTRUCTOR_ITERATIONS;
-
-class thread_key {
- public:
-  bool make(void (*at_end)(void*)) noexcept { return ::pthread_key_create(&key_, at_end) == 0; }
-  void set(const void* value) const noexcept { ::pthread_setspecific(key_, value); }
-
- private:
-  pthread_key_t key_{};
-};
 
 }  // namespace muster::inline MUSTER_ABI::os

@@ -10,15 +10,13 @@
 
 #include <muster/base/config.hpp>              // MUSTER_ABI
 #include <muster/base/detail/futex_words.hpp>  // futex_words
+#include <muster/base/detail/os_posix.hpp>     // IWYU pragma: export
 
 #if !defined(__ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__) || __ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__ < 140400
 #error "muster needs macOS 14.4: it sleeps by os_sync_wait_on_address. Compile with -mmacosx-version-min=14.4 or later."
 #endif
 
-#include <limits.h>   // PTHREAD_DESTRUCTOR_ITERATIONS
-#include <pthread.h>  // pthread_key_create, pthread_atfork
-#include <sched.h>    // sched_yield
-#include <time.h>     // nanosleep
+#include <time.h>  // nanosleep
 
 #include <cerrno>   // ETIMEDOUT
 #include <cstddef>  // std::size_t
@@ -71,24 +69,9 @@ inline bool join_fences(futex_scope) noexcept { return false; }
 
 inline bool fence_others(futex_scope) noexcept { return false; }
 
-inline void yield() noexcept { ::sched_yield(); }
-
 inline void nap() noexcept {
   constexpr timespec length{0, 50'000};
   ::nanosleep(&length, nullptr);
 }
-
-inline void in_child(void (*call)()) noexcept { ::pthread_atfork(nullptr, nullptr, call); }
-
-inline constexpr unsigned thread_key_rounds = PTHREAD_DESTRUCTOR_ITERATIONS;
-
-class thread_key {
- public:
-  bool make(void (*at_end)(void*)) noexcept { return ::pthread_key_create(&key_, at_end) == 0; }
-  void set(const void* value) const noexcept { ::pthread_setspecific(key_, value); }
-
- private:
-  pthread_key_t key_{};
-};
 
 }  // namespace muster::inline MUSTER_ABI::os

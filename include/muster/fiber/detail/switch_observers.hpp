@@ -13,8 +13,9 @@
 
 #include <muster/base/config.hpp>  // MUSTER_ABI
 
-#include <cstddef>  // std::size_t
-#include <cstdint>  // std::uintptr_t
+#include <cxxabi.h>  // __cxa_get_globals
+#include <cstddef>   // std::size_t
+#include <cstdint>   // std::uintptr_t
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -42,6 +43,14 @@
 #define MUSTER_VALGRIND 1
 #endif
 
+#if defined(_LIBCPP_VERSION)
+// The header lacks this function, which the ABI (2.5.2) and the runtime have.
+namespace __cxxabiv1 {
+struct __cxa_eh_globals;
+extern "C" [[gnu::visibility("default")]] __cxa_eh_globals* __cxa_get_globals() noexcept;
+}  // namespace __cxxabiv1
+#endif
+
 namespace muster::inline MUSTER_ABI::detail {
 
 /// The per-thread data of the Itanium C++ ABI (2.2.2): the exceptions being handled, and the number being thrown.
@@ -52,10 +61,9 @@ struct exception_globals {
   bool any() const noexcept { return (reinterpret_cast<std::uintptr_t>(caught) | uncaught) != 0; }
 };
 
-/// Declared here because libc++'s <cxxabi.h> lacks it, although the ABI (2.5.2) and the runtime have it.
-[[gnu::visibility("default")]] exception_globals* runtime_exceptions() noexcept asm("__cxa_get_globals");
-
-inline exception_globals& thread_exceptions() noexcept { return *runtime_exceptions(); }
+inline exception_globals& thread_exceptions() noexcept {
+  return *reinterpret_cast<exception_globals*>(abi::__cxa_get_globals());
+}
 
 /// A stack, as its observers know it. Every observer gets the same calls; the layout does not depend on the observers.
 class observed_stack {
