@@ -9,6 +9,7 @@
 #include "driver/request.hpp"
 #include "driver/result.hpp"
 #include "faulty_fork.hpp"
+#include "faulty_graph.hpp"
 #include "faulty_queue.hpp"
 #include "table/experiment.hpp"
 
@@ -105,6 +106,33 @@ TEST(fork_check, knows_the_published_trees) {
       EXPECT_EQ(full.error(), "");
     });
   }
+}
+
+/// Of three runs of a graph.
+template <graph_fault Fault>
+std::string graph_error(graph_shape shape) {
+  return run_graph<faulty_graph<Fault>>({.shape = shape, .width = 8}).error;
+}
+
+constexpr graph_shape graph_shapes[] = {graph_shape::square, graph_shape::fan, graph_shape::levels};
+
+TEST(graph_check, accepts_an_order_of_the_nodes) {
+  for (const graph_shape shape : graph_shapes) EXPECT_EQ(graph_error<graph_fault::none>(shape), "") << int(shape);
+}
+
+TEST(graph_check, catches_a_node_that_is_lost) {
+  for (const graph_shape shape : graph_shapes)
+    EXPECT_EQ(graph_error<graph_fault::loses>(shape), "a node was executed 2 times in 3 runs") << int(shape);
+}
+
+TEST(graph_check, catches_a_node_that_is_executed_twice) {
+  for (const graph_shape shape : graph_shapes) EXPECT_NE(graph_error<graph_fault::repeats>(shape), "") << int(shape);
+}
+
+TEST(graph_check, catches_a_node_that_is_executed_before_one_that_it_follows) {
+  for (const graph_shape shape : graph_shapes)
+    EXPECT_NE(graph_error<graph_fault::swaps>(shape).find("before one that they follow"), std::string::npos)
+        << int(shape);
 }
 
 TEST(isolation, reports_crashes_exceptions_and_hangs) {
