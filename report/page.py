@@ -81,7 +81,8 @@ HEADLINES = (
         32,
         ("coalescing, 16 FIFOs", "coalescing", "16 FIFOs", "upstream alone", "CUDA malloc"),
         "upstream alone",
-        "When all lanes of a warp allocate, a request needs {ours} memory operations; of pages alone {other}.",
+        "When all lanes of a warp allocate, a request needs {ours} memory operations; of the upstream allocator alone "
+        "{other}.",
     ),
     Headline(
         "syscall",
