@@ -40,10 +40,6 @@ std::string cpuinfo(const std::string& key) {
 
 std::string or_unknown(std::string text) { return text.empty() ? "unknown" : text; }
 
-std::string package_version(const std::string& package) {
-  return line_of(fmt::format("dpkg-query -W -f '${{Version}}' {}", package));
-}
-
 /// From the driver's files, which are not in every container.
 std::string model_of_gpu() {
   std::error_code none;
@@ -56,6 +52,11 @@ std::string model_of_gpu() {
 }
 
 }  // namespace
+
+std::string package_version(const std::string& package) {
+  if (package.empty()) return {};  // dpkg-query would list all packages
+  return line_of(fmt::format("dpkg-query -W -f '${{Version}}' {}", package));
+}
 
 std::string line_of(const std::string& command) {
   FILE* const pipe = popen((command + " 2>/dev/null").c_str(), "r");

@@ -21,6 +21,9 @@ bool has_gpu();
 /// one.
 const std::string& describe_gpu();
 
+/// The version of a package of Debian; empty if it is not installed, or if none is named.
+std::string package_version(const std::string& package);
+
 /// The first line that a command of the shell prints; empty if the command fails, whatever it has printed.
 std::string line_of(const std::string& command);
 

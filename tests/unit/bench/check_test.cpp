@@ -198,6 +198,11 @@ TEST(line_of_a_command, is_none_of_one_that_fails) {
   EXPECT_EQ(line_of("muster-no-such-program"), "");
 }
 
+TEST(package_version, is_of_one_package) {
+  EXPECT_EQ(package_version(""), "") << "not those of all";
+  EXPECT_EQ(package_version("muster-no-such-package"), "");
+}
+
 TEST(nearest_name, has_the_fewest_changes) {
   EXPECT_EQ(nearest("queue/fanout", {"queue/one-to-one", "queue/fan-out", "ffq/fig3"}), "queue/fan-out");
 }
