@@ -42,6 +42,11 @@ std::uint64_t fib(unsigned n) {
   return a + b;
 }
 
+/// The smallest stack of a worker: what the system needs may be more than what the pool asks for.
+std::size_t least_stack() {
+  return std::max(std::size_t{64} << 10U, static_cast<std::size_t>(::sysconf(_SC_THREAD_STACK_MIN)));
+}
+
 TEST(a_pool, says_how_many_workers_it_has_and_refuses_none) {
   EXPECT_EQ(pool({.workers = 3}).workers(), 3U);
   EXPECT_EQ(pool().workers(), muster::available_parallelism());
@@ -52,7 +57,7 @@ TEST(a_pool, says_how_many_workers_it_has_and_refuses_none) {
   for (const std::size_t bytes : {std::size_t{4096}, (std::size_t{64} << 10U) - 1})
     for (const unsigned workers : {1U, 2U})
       EXPECT_THROW(pool({.workers = workers, .stack_bytes = bytes}), std::invalid_argument);
-  EXPECT_EQ(pool({.workers = 2, .stack_bytes = std::size_t{64} << 10U}).run([] { return fib(10); }), 55U);
+  EXPECT_EQ(pool({.workers = 2, .stack_bytes = least_stack()}).run([] { return fib(10); }), 55U);
 }
 
 /// How many of a hundred asyncs have not ended when they have been begun.
@@ -176,7 +181,7 @@ TEST(a_pool, goes_back_to_as_many_workers_when_a_substitute_is_done) {
 // Places are left to the threads that run() and to substitutes.
 TEST(a_pool, of_more_workers_than_there_can_be_has_fewer) {
   if (muster_test::sanitized) GTEST_SKIP() << "so many threads are slow under a sanitizer";
-  pool most({.workers = 1200, .stack_bytes = std::size_t{64} << 10U});
+  pool most({.workers = 1200, .stack_bytes = least_stack()});
   EXPECT_LT(most.workers(), 1024U);
   EXPECT_EQ(most.run([] { return fib(12); }), 144U);
   EXPECT_EQ(most.run([&] { return most.run([] { return fib(12); }); }), 144U);

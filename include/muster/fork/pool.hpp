@@ -20,8 +20,8 @@
 // Signals    fork_engine::barrier handles SIGURG and passes signals that it did not send to the previous handler. The
 //            other engine does not use it.
 // Errors     std::invalid_argument for a pool or part without workers, for more than 960 substitutes, and for stacks
-//            below 64 KiB or too small for thread-local data; std::runtime_error for an engine that is not possible
-//            here; std::bad_alloc.
+//            below 64 KiB (on AArch64 128 KiB) or too small for thread-local data; std::runtime_error for an engine that
+//            is not possible here; std::bad_alloc.
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
@@ -141,8 +141,8 @@ class pool {
       } catch (const std::system_error& error) {
         if (error.code() == std::errc::invalid_argument)
           throw std::invalid_argument(
-              "pool_options::stack_bytes is too little for a thread of this program, whose thread-local data are on "
-              "the stack as well; ask for more");
+              "pool_options::stack_bytes is too little for a thread: some systems need more than 64 KiB (128 on 64-bit "
+              "Arm), and the program's thread-local data are on the stack as well; ask for more");
         break;  // fewer workers
       }
   }
