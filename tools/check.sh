@@ -30,7 +30,7 @@ describe() { # step
     riscv) echo "70 the queues on 64-bit RISC-V under emulation, and the refusal of 32 bits" ;;
     systems) echo "470 queues and combining for Windows (run by Wine) and macOS (linked); ziglang, from PyPI" ;;
     musl) echo "340 the tests of all parts but sandboxes with musl and libc++ (ziglang, from PyPI)" ;;
-    aarch64) echo "900 the tests of queues, combining, fibers and fork/join on AArch64 under emulation" ;;
+    aarch64) echo "380 the tests of queues, combining, fibers and fork/join on AArch64 under emulation" ;;
     compilers) echo "150 all parts by every compiler that is here, from g++ 12 and clang 16 on, without a warning" ;;
     single) echo "130 single header files: alone, together, and under the unit tests, by both compilers" ;;
     sample) echo "350 the most productive tests of g++, tsan, asan and model, and a few mutants of meaning" ;;

@@ -20,8 +20,8 @@
 // Signals    fork_engine::barrier handles SIGURG and passes signals that it did not send to the previous handler. The
 //            other engine does not use it.
 // Errors     std::invalid_argument for a pool or part without workers, for more than 960 substitutes, and for stacks
-//            below 64 KiB (on AArch64 128 KiB) or too small for thread-local data; std::runtime_error for an engine that
-//            is not possible here; std::bad_alloc.
+//            below 64 KiB (on AArch64 128 KiB) or too small for thread-local data; std::runtime_error for an engine
+//            that is not possible here; std::bad_alloc.
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
