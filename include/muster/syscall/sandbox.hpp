@@ -573,8 +573,11 @@ inline void sandbox::keep(const detail::launch_plan& given, detail::program* ins
   const int error = errno;
   if (child > 0) {
     detail::owned_file handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-    const int why = errno;
-    if (handle.get() < 0) ::kill(child, SIGKILL);  // the process has not been reaped yet
+    const int why = handle.get() < 0 ? errno : detail::send_signal(handle.get(), 0);
+    if (why != 0) {
+      ::kill(child, SIGKILL);  // the process has not been reaped yet
+      handle = detail::owned_file(-1);
+    }
     note_begin(child, std::move(handle), why);
   } else {
     note_begin(-1, detail::owned_file(-1), error);
@@ -711,7 +714,8 @@ inline void sandbox::await_start(std::chrono::milliseconds patience) {
     if (handle_.get() < 0)
       throw std::system_error(
           fork_error_, std::generic_category(),
-          "cannot make a sandbox: pidfd_open(2) fails for its process; it needs Linux 5.3 or newer");
+          "cannot make a sandbox: pidfd_open(2) or pidfd_send_signal(2) fails for its process; they need Linux 5.3 or "
+          "newer, and a container must allow them");
   }
   const auto stage = [this] {
     // (1) acquire: pairs with detail/launch.hpp (1).
@@ -790,8 +794,9 @@ inline void sandbox::kill(sandbox_end::reason why) noexcept {
   // It has ended by itself, and its keeper is about to tell how.
   if (detail::await_events(handle_.get(), POLLIN, deadline_clock::now())) return;
   if (!killed_for_) killed_for_ = why;
-  if (::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0) == 0 || errno != EPERM) return;
-  // The program has other ids than before. The zygote still has them. Ended insides are refused in the same way.
+  if (const int error = detail::send_signal(handle_.get(), SIGKILL); error == 0 || error == ESRCH) return;
+  // The program has other ids than before, or has entered a filter. The zygote still has its rights. Ended insides are
+  // refused in the same way.
   if (detail::await_events(handle_.get(), POLLIN, deadline_clock::now())) return;
   if (news_ >= 0) ::shutdown(news_, SHUT_RDWR);
   else may_kill_ = false;
@@ -811,16 +816,19 @@ inline bool sandbox::try_stop() noexcept {
 }
 
 inline void sandbox::end_or_fail() noexcept {
-  MUSTER_CHECK(try_stop(),
-               "sandbox: the program has given up the rights with which it made the sandbox, so it cannot end it; make "
-               "the sandbox from a zygote, or after giving them up");
+  MUSTER_CHECK(
+      try_stop(),
+      "sandbox: the program has given up the rights with which it made the sandbox (user ids, or "
+      "pidfd_send_signal(2) by a filter), so it cannot end it; make the sandbox from a zygote, or after giving "
+      "them up");
 }
 
 inline sandbox_end sandbox::stop() {
   if (!try_stop())
     throw std::system_error(EPERM, std::generic_category(),
-                            "sandbox::stop: the program has given up the rights with which it made the sandbox; make "
-                            "it from a zygote, or after giving them up");
+                            "sandbox::stop: the program has given up the rights with which it made the sandbox (user "
+                            "ids, or pidfd_send_signal(2) by a filter); make it from a zygote, or after giving them "
+                            "up");
   return end();
 }
 

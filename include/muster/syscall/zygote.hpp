@@ -35,6 +35,15 @@
 
 namespace muster::inline MUSTER_ABI {
 
+namespace detail {
+
+/// Sends a signal to the process of a pidfd; 0 asks whether that is possible. Returns 0 or an error number.
+inline int send_signal(int handle, int signal) noexcept {
+  return ::syscall(SYS_pidfd_send_signal, handle, signal, nullptr, 0) == 0 ? 0 : errno;
+}
+
+}  // namespace detail
+
 /// Options of a zygote.
 struct zygote_options {
   /// How long a sandbox waits for a zygote that does not answer, and then for its own process to become ready. Either
@@ -52,7 +61,7 @@ class zygote {
     if (made_in_ != process_generation()) return;  // in a child of fork(2), where this is a copy
     orders_ = detail::message_socket(-1);          // ends the zygote, unless it is stopped
     detail::await_events(handle_.get(), POLLIN, deadline_clock::now() + std::chrono::seconds(1));
-    ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
+    detail::send_signal(handle_.get(), SIGKILL);
     reap();
   }
   zygote(const zygote&) = delete;
@@ -73,12 +82,14 @@ class zygote {
     ::close(ends[1]);
     if (process_ < 0) throw std::system_error(error, std::generic_category(), "zygote: its process cannot be created");
     handle_ = detail::owned_file(static_cast<int>(::syscall(SYS_pidfd_open, process_, 0)));
-    if (handle_.get() >= 0) return;
-    const int why = errno;
+    const int why = handle_.get() < 0 ? errno : detail::send_signal(handle_.get(), 0);
+    if (why == 0) return;
     ::kill(process_, SIGKILL);  // it has not been reaped yet
     reap();
-    throw std::system_error(why, std::generic_category(),
-                            "zygote: pidfd_open(2) fails for its process; it needs Linux 5.3 or newer");
+    throw std::system_error(
+        why, std::generic_category(),
+        "zygote: pidfd_open(2) or pidfd_send_signal(2) fails for its process; they need Linux 5.3 or "
+        "newer, and a container must allow them");
   }
   void reap() const noexcept {
     int status = 0;

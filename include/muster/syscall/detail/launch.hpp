@@ -56,7 +56,9 @@ inline const char* what_failed(launch_step step) noexcept {
     case launch_step::sharing:
       return "/proc/self/maps, which lists the memory that it shares with others, cannot be read; mount /proc";
     case launch_step::limits: return "setrlimit(2) fails in it";
-    case launch_step::files: return "close_range(2) fails in it, so its files stay open; it needs Linux 5.9 or newer";
+    case launch_step::files:
+      return "close_range(2) fails in it, so its files stay open; it needs Linux 5.9 or newer, and a container must "
+             "allow it";
     case launch_step::memory: return "there is not enough memory for it";
     case launch_step::handler: return "sigaction(2) fails for its handler of SIGSYS";
     case launch_step::wall:
