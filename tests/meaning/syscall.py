@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of meaning of sandboxes: see mutants.py."""
 
-BROKER, POLICY, SANDBOX = (f"muster/syscall/{name}.hpp" for name in ("broker", "policy", "sandbox"))
-CALLS, DATA, DECODE, DISK, DOORBELL, HANDLES, LAUNCH, NURSERY, TRAP = (f"muster/syscall/detail/{name}.hpp" for name in (
-    "allowed_calls", "client_data", "decode", "disk_room", "doorbell", "handle_table", "launch", "nursery", "trap"))
+BROKER, POLICY, SANDBOX, ZYGOTE = (f"muster/syscall/{name}.hpp" for name in ("broker", "policy", "sandbox", "zygote"))
+CALLS, DATA, DECODE, DISK, DOORBELL, HANDLES, LAUNCH, NURSERY, PROGRAM, TRAP = (f"muster/syscall/detail/{name}.hpp" for name in (
+    "allowed_calls", "client_data", "decode", "disk_room", "doorbell", "handle_table", "launch", "nursery", "program",
+    "trap"))
 
 # A broker that could read a request again: where the cells are.
 CELLS = ("  const bool kills_;\n", "  const arena_plan::cell* const again_;\n  const bool kills_;\n")
@@ -97,6 +98,34 @@ MUTANTS = (
      "if (another_program) {", "if (!another_program) {", "unit/sandbox", "*handlers_with_its_own_data"),
     ("syscall-policy-shows-directions", POLICY,
      "ends_a_line || directs ? 0", "ends_a_line ? 0", "unit/policy", "*as_numbers"),
+
+    # Kernels that lack something.
+    ("syscall-calls-no-question-for-openat2", CALLS,
+     "if (probe.get() == -ENOSYS || probe.get() == -EPERM)", "if (probe.get() == -ENOSYS)",
+     "unit/sandbox_kernels", "*without_openat2*"),
+    ("syscall-launch-files-stay-open", LAUNCH,
+     "if (::syscall(SYS_close_range, 0, ~0U, 0) != 0) fail(launch_step::files, errno);",
+     "::syscall(SYS_close_range, 0, ~0U, 0);", "unit/sandbox_kernels", "*without_close_range*"),
+    ("syscall-sandbox-no-question-for-signals", SANDBOX,
+     "handle.get() < 0 ? errno : detail::send_signal(handle.get(), 0)", "handle.get() < 0 ? errno : 0",
+     "unit/sandbox_kernels", "*without_handles*"),
+    ("syscall-zygote-no-question-for-signals", ZYGOTE,
+     "handle_.get() < 0 ? errno : detail::send_signal(handle_.get(), 0)", "handle_.get() < 0 ? errno : 0",
+     "unit/sandbox_kernels", "*without_handles*"),
+    ("syscall-sandbox-waits-for-what-it-cannot-kill", SANDBOX,
+     "error == 0 || error == ESRCH) return;", "error != EPERM) return;",
+     "unit/sandbox_kernels", "*forbid_the_end*"),
+    ("syscall-launch-keeps-landlock-quiet", LAUNCH,
+     "    note(layer::landlock, allow_no_file());\n", "    allow_no_file();\n",
+     "unit/sandbox_kernels", "*without_landlock*"),
+    ("syscall-launch-keeps-name-spaces-quiet", LAUNCH,
+     "plan_.name_spaces_error >= 0 ? plan_.name_spaces_error : enter_name_spaces()",
+     "(plan_.name_spaces_error >= 0 ? plan_.name_spaces_error : enter_name_spaces()) * 0",
+     "unit/sandbox_kernels", "*without_name_spaces*"),
+    ("syscall-program-of-another-machine", PROGRAM,
+     "        header.e_machine != machine ||", "       ", "unit/sandbox", "*program_is_not_loaded"),
+    ("syscall-program-that-is-cut-off", PROGRAM,
+     "if (got == 0) return ENOEXEC;", "if (got == 0) break;", "unit/sandbox", "*program_is_not_loaded"),
 
     # Processes that a zygote has prepared.
     ("syscall-nursery-gives-a-spare-of-another-kind", NURSERY,

@@ -10,6 +10,7 @@
 #include "scale.hpp"
 
 #include <dirent.h>
+#include <elf.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
@@ -765,6 +766,82 @@ TEST_F(sandbox_test, executes_a_programs_handlers_with_its_own_data) {
   const sandbox_end how = box.wait();
   EXPECT_EQ(how.why, reason::exited) << how.text();
   EXPECT_EQ(how.code, 0) << "1: it has found other data; 2: a call has failed; 3: it was not executed";
+}
+
+TEST_F(sandbox_test, says_why_a_program_is_not_loaded) {
+  const std::string program = fs::canonical("/usr/bin/true");
+  const auto rules = [this](std::size_t memory, bool executable) {
+    policy made = policy().read(root_.string()).memory(memory, executable);
+    for (const char* where : {"/usr", "/lib", "/lib64", "/etc/ld.so.cache"})
+      if (fs::exists(where)) made.read(where);
+    return made;
+  };
+  const policy enough = rules(256U << 20U, true);
+  const auto error_of = [](const policy& allowed, const std::string& path, std::vector<std::string> arguments = {"x"}) {
+    sandbox box(allowed, muster::sandbox_program{path, std::move(arguments), {}});
+    const sandbox_end how = box.wait();
+    EXPECT_EQ(how.why == reason::exited, how.code == 0) << how.text();
+    return how.why == reason::not_loaded || how.why == reason::exited ? how.code : -1;
+  };
+  ASSERT_EQ(error_of(enough, program), 0);
+  EXPECT_EQ(error_of(enough, root_ / "absent"), ENOENT);
+  EXPECT_EQ(error_of(policy().read(root_.string()).memory(256U << 20U, true), program), EPERM) << "no rule for it";
+  EXPECT_EQ(error_of(rules(256U << 20U, false), program), EACCES) << "memory that cannot be executed";
+  EXPECT_EQ(error_of(rules(64U << 10U, true), program), ENOMEM);
+  EXPECT_EQ(error_of(enough, program, {"x", std::string(8U << 20U, 'x')}), E2BIG);
+
+  // Files that are no program, or a part of one.
+  std::ifstream whole(program, std::ios::binary);
+  const std::string image(std::istreambuf_iterator<char>(whole), {});
+  const auto error_of_file = [&](const std::string& content) {
+    std::ofstream(root_ / "program", std::ios::binary) << content;
+    return error_of(enough, root_ / "program");
+  };
+  ASSERT_EQ(error_of_file(image), 0);
+  EXPECT_EQ(error_of_file(""), ENOEXEC);
+  EXPECT_EQ(error_of_file("#!/usr/bin/sh\nexit 0\n" + std::string(100, '#')), ENOEXEC);
+  for (const std::size_t size : {16U, 63U, 64U, 100U, 4096U}) EXPECT_EQ(error_of_file(image.substr(0, size)), ENOEXEC);
+  std::string other = image;
+  other[EI_CLASS] = ELFCLASS32;
+  EXPECT_EQ(error_of_file(other), ENOEXEC);
+  other = image;
+  other[offsetof(Elf64_Ehdr, e_machine)] ^= 1;
+  EXPECT_EQ(error_of_file(other), ENOEXEC);
+  for (const char* const loader : {"/lib64/absent", "/etc/group"}) {  // one that is not there, and one without a rule
+    other = image;
+    const std::size_t at = other.find("/lib64/ld-linux");
+    if (at == other.npos) continue;
+    other.replace(at, std::strlen(loader) + 1, loader, std::strlen(loader) + 1);
+    EXPECT_EQ(error_of_file(other), loader[1] == 'l' ? ENOENT : EPERM);
+  }
+
+  sandbox box(enough, muster::sandbox_program{program, {"x"}, {}});
+  EXPECT_THROW(box.run([](inside&) {}), std::logic_error) << "it has no jobs";
+}
+
+// The outside would get SIGBUS where a page were gone.
+TEST_F(sandbox_test, keeps_the_pages_of_the_memory_that_both_sides_share) {
+  const muster::mapped_region arena = muster::detail::make_arena({4, 1, 4096, 4096});
+  const int seals = ::fcntl(arena.descriptor(), F_GET_SEALS);
+  EXPECT_EQ(seals & (F_SEAL_SHRINK | F_SEAL_SEAL), F_SEAL_SHRINK | F_SEAL_SEAL);
+  EXPECT_EQ(::ftruncate(arena.descriptor(), 0), -1);
+  EXPECT_EQ(errno, EPERM);
+
+  for (const int advice : {MADV_REMOVE, MADV_DONTNEED, MADV_FREE, 20, 21}) {  // MADV_COLD and MADV_PAGEOUT
+    sandbox box(reads(), {.jobs = 1, .window_bytes = 65536});
+    auto job = box.submit([advice](inside&, window w) {
+      w[0] = std::byte{7};
+      return ::madvise(w.data(), w.size(), advice);
+    });
+    job.wait();
+    for (const std::byte one : job.window()) EXPECT_LE(one, std::byte{7});
+    job.get();
+    EXPECT_EQ(box.run([](inside& in) { return in.getppid(); }).value(), ::getppid());
+  }
+  sandbox box(reads(), {.jobs = 1, .window_bytes = 65536});
+  auto job = box.submit([](inside&, window w) { return ::munmap(w.data(), w.size()); });
+  job.wait();
+  for (const std::byte one : job.window()) EXPECT_EQ(one, std::byte{0});
 }
 
 TEST_F(sandbox_test, is_the_systems_first_choice_to_kill) {

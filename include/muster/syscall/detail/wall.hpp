@@ -9,7 +9,8 @@
 //
 // Threads    raise() applies to all threads of the process, including future ones. It cannot be undone.
 // Other ABIs a call by another ABI than this program's (int 0x80, x32) ends the process.
-// Not kept   uretprobe (335, from Linux 6.11) and uprobe (336, from 6.17) pass every filter: they end their caller.
+// Not kept   uretprobe (335, from Linux 6.11) and uprobe (336, from 6.17) pass every filter. Without a probe they end
+//            their caller, or fail.
 // Errors     std::system_error, with advice, if the kernel accepts no filter.
 #pragma once
 
