@@ -46,7 +46,8 @@ constexpr std::string_view default_policy =
 policy read_policy(const std::string& file) {
   if (file.empty()) return policy::parse(default_policy, "the default policy");
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw std::runtime_error("cannot read the policy " + file + "; name a readable file");
+  if (!in || fs::is_directory(file))
+    throw std::runtime_error("cannot read the policy " + file + "; name a readable file");
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   return policy::parse(text, file);
 }
@@ -161,6 +162,10 @@ int run(const arguments& given) {
                  program.path.c_str());
     return not_found;
   }
+  if (fs::is_directory(program.path)) {
+    std::fprintf(stderr, "muster-sandbox: %s is a directory; name a program\n", program.path.c_str());
+    return not_executable;
+  }
   const std::string path = fs::canonical(program.path).string();
   program.arguments = given.program;
   program.directory = fs::current_path().string();
@@ -186,9 +191,13 @@ int run(const arguments& given) {
 
 void explain(const policy& rules) {
   if (rules.places().empty()) std::printf("No file can be opened.\n");
-  for (const policy::place& one : rules.places())
-    std::printf("%s %s can be %s.\n", one.name().empty() ? "Everything beneath" : "The file", one.path().c_str(),
-                one.may() == policy::access::read ? "read" : "read, changed, made and removed");
+  for (const policy::place& one : rules.places()) {
+    const bool is_directory = one.name().empty(), may_write = one.may() == policy::access::write;
+    std::printf("%s %s can be %s.\n", is_directory ? "Everything beneath" : "The file", one.path().c_str(),
+                !may_write     ? "read"
+                : is_directory ? "read, changed, made and removed"
+                               : "read and changed");
+  }
   for (const auto port : rules.connects()) std::printf("It can connect to port %u of this machine.\n", unsigned{port});
   for (const auto port : rules.listens()) std::printf("It can listen at port %u of this machine.\n", unsigned{port});
   if (rules.connects().empty() && rules.listens().empty()) std::printf("It has no network.\n");
@@ -227,7 +236,16 @@ int main(int argc, char** argv) try {
   checking->add_option("FILE", given.policy, "of rules")->required();
   CLI::App* const explaining = app.add_subcommand("explain", "describe what a policy allows");
   explaining->add_option("FILE", given.policy, "of rules; without it: the default policy");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    // Otherwise the parser asks for a command, without the word that it does not know.
+    const std::string first = argc > 1 ? argv[1] : "";
+    if (!first.empty() && first[0] != '-' && first != running->get_name() && first != checking->get_name() &&
+        first != explaining->get_name())
+      throw std::runtime_error("there is no command '" + first + "'; use run, check or explain");
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : failed;
+  }
   if (running->parsed()) return run(given);
   const policy rules = read_policy(given.policy);
   if (explaining->parsed()) explain(rules);

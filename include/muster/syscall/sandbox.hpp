@@ -155,6 +155,18 @@ struct sandbox_end {
       default: return "signal " + std::to_string(code);
     }
   }
+  const char* advice_to_load() const noexcept {
+    switch (code) {
+      case EPERM: return "allow it and its loader to be read, as in: read /usr";
+      case EACCES:
+        return "allow its memory to be executed, as in: memory 256M executable; and its file must be readable";
+      case ENOMEM: return "allow it more memory, as in: memory 256M executable";
+      case ENOENT: return "it, or the loader that it names, does not exist";
+      case E2BIG: return "its arguments and its environment are too long";
+      default:
+        return "it and its loader must be ELF files of this machine; for a script, name the program that executes it";
+    }
+  }
 };
 
 inline std::string sandbox_end::text() const {
@@ -166,9 +178,8 @@ inline std::string sandbox_end::text() const {
     case reason::refused: return "the code in the sandbox has made a call that its policy ends it for";
     case reason::stopped: return "the sandbox has been stopped";
     case reason::not_loaded:
-      return "the program for the sandbox cannot be loaded: " + std::generic_category().message(code) +
-             "; it must be an ELF file of this machine, which the policy allows to be read, and so must its "
-             "interpreter; and memory must be executable";
+      return "the program for the sandbox cannot be loaded: " + std::generic_category().message(code) + "; " +
+             advice_to_load();
     case reason::unknown: break;
   }
   return "the sandbox has ended, and its status is unknown: another part of the program has collected it, or its "
