@@ -964,6 +964,7 @@ TEST_F(heaps, is_a_unique_owner_of_memory_from_anywhere) {
   }
   EXPECT_THROW(mg::heap(memory.get() + 8, memory.size() - 8), std::invalid_argument);
   EXPECT_THROW(mg::heap(memory.get(), 1000), std::invalid_argument);
+  EXPECT_THROW(mg::heap(nullptr, memory.size()), std::invalid_argument);
   EXPECT_THROW(mg::heap(0), std::invalid_argument);
   EXPECT_THROW(mg::heap::from_pool(1000, nullptr, nullptr), std::invalid_argument);
 }

@@ -30,6 +30,15 @@ struct memory {
   page_upstream* const upstream;
 };
 
+TEST(page_upstream, needs_two_pages_of_memory) {
+  memory with(2);
+  EXPECT_NE(with.upstream, nullptr);
+  EXPECT_EQ(page_upstream::make(with.at, 2 * page - 1), nullptr);
+  EXPECT_EQ(page_upstream::make(with.at, 0), nullptr);
+  EXPECT_EQ(page_upstream::make(with.at, std::uint64_t{1} << 44U), nullptr);
+  EXPECT_EQ(page_upstream::make(nullptr, 8 * page), nullptr);
+}
+
 TEST(page_upstream, frees_nothing_but_blocks) {
   for (const std::size_t bytes : {64U, 128U, 256U, 512U, 1024U, 2048U}) {
     memory with(8);

@@ -209,7 +209,15 @@ TEST_F(simt, reports_hangs_and_undefined_behaviour_of_a_device) {
   says(failure_of({32}, shuffle_from_the_dead), "shuffle from a lane that has ended");
   says(failure_of({2}, ask_different_things), "waits in match for the lanes 0x3");
   says(failure_of({1}, throw_something), "the kernel has thrown: no (seed 1)");
-  says(failure_of({1025}, use_a_mask_without_me), "a block has at most 1024 threads");
+  says(failure_of({1025}, use_a_mask_without_me), "a block has 1025 x 1 x 1 threads; it must have 1 to 1024");
+  says(failure_of({8, 0, 2}, use_a_mask_without_me), "a block has 8 x 0 x 2 threads");
+  for (unsigned muster_simt::settings::* const one :
+       {&muster_simt::settings::multiprocessors, &muster_simt::settings::resident,
+        &muster_simt::settings::switch_one_in}) {
+    muster_simt::current().*one = 0;
+    says(failure_of({32}, throw_something), " is 0; it must be at least 1");
+    muster_simt::current().*one = 1;
+  }
   device_array<mg::atomic<std::uint32_t>> never(1);
   muster_simt::current().most_steps = 10'000;
   says(failure_of({32}, spin, never.get()), "no block has ended for 10000 steps");

@@ -7,7 +7,7 @@
 //            stream-ordered pool of CUDA. Objects stay allocated from one kernel to the next.
 // Handle     heap is a unique owner, for the host; heap_ref is a pointer that kernels receive by value.
 // Host       calls from the host wait for the heap's stream. While one of them runs, no kernel may use the heap.
-// Errors     std::runtime_error if CUDA reports one; std::invalid_argument for memory that is too small.
+// Errors     std::runtime_error if CUDA reports one; std::invalid_argument for memory that is null or too small.
 // Without a GPU (simt.cuh), the memory is the host's, and streams and pools have no effect.
 // The rest   is in slab_heap.hpp: sizes, failure, misuse, progress.
 #pragma once
@@ -285,6 +285,7 @@ class basic_heap {
   basic_heap(void* region, std::size_t bytes, heap_stream stream = nullptr) : memory_(stream) {
     if (reinterpret_cast<std::uintptr_t>(region) % 64 != 0)
       throw std::invalid_argument("gpu::heap: the region must be aligned to 64 bytes");
+    if (region == nullptr) throw std::invalid_argument("gpu::heap: the region is null; has its allocation failed?");
     start(region, bytes);
   }
   /// In memory from a pool, taken and returned in the order of the stream. The null pool is the device's.

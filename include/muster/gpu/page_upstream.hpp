@@ -41,7 +41,7 @@ class page_upstream {
   /// the region has no room for one page. Called by one lane or thread.
   static MUSTER_GPU page_upstream* make(void* region, std::uint64_t bytes) {
     constexpr std::uint64_t fixed = (sizeof(page_upstream) + alignof(page) - 1) / alignof(page) * alignof(page);
-    if (bytes < 2 * page_size) return nullptr;
+    if (region == nullptr || bytes < 2 * page_size) return nullptr;
     // Each page needs its own bytes and a `page`.
     std::uint64_t pages = (bytes - fixed) / (page_size + sizeof(page));
     const auto first = [&] { return (fixed + pages * sizeof(page) + page_size - 1) / page_size * page_size; };

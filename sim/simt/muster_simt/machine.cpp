@@ -547,10 +547,18 @@ settings& current() {
 }
 
 counts execute(index size, index block_size, const std::function<void()>& body) {
-  if (size.volume() == 0 || block_size.volume() == 0) throw error("a grid and its blocks have one thread at least");
-  if (block_size.volume() > 1024) throw error("a block has at most 1024 threads");
-  grid whole(size, block_size, body);
+  const auto text_of = [](index i) {
+    return std::to_string(i.x) + " x " + std::to_string(i.y) + " x " + std::to_string(i.z);
+  };
+  if (size.volume() == 0) throw error("simt: the grid has " + text_of(size) + " blocks; it must have at least one");
+  if (block_size.volume() == 0 || block_size.volume() > 1024)
+    throw error("simt: a block has " + text_of(block_size) + " threads; it must have 1 to 1024");
   const settings how = current();
+  for (const auto& [name, value] : {std::pair{"multiprocessors", how.multiprocessors},
+                                    {"resident", how.resident},
+                                    {"switch_one_in", how.switch_one_in}})
+    if (value == 0) throw error(std::string("simt: settings::") + name + " is 0; it must be at least 1");
+  grid whole(size, block_size, body);
   std::vector<std::jthread> others;
   releases(&whole.next);
   const auto one = [&](unsigned number) { machine(whole, number, how).run(); };
