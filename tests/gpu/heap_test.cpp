@@ -119,6 +119,22 @@ MUSTER_KERNEL void take_again(Ref heap, object* all, std::uint64_t bytes, unsign
   }
 }
 
+/// A lane takes an object of each size, looks at it, and frees it.
+MUSTER_KERNEL void take_each_size(mg::heap_ref heap, const std::uint64_t* sizes, unsigned many,
+                                  std::uint64_t* wrong_size) {
+  for (unsigned i = 0; i < many && number_in_grid() == 0; ++i) {
+    auto* const at = static_cast<unsigned char*>(heap.malloc(sizes[i]));
+    bool right = at != nullptr;
+    if (right) {
+      at[0] = at[sizes[i] - 1] = 1;
+      const std::uint64_t usable = heap.usable_size(at), more = sizes[i] / 8;
+      right = usable >= sizes[i] && usable - sizes[i] <= (more > 15 ? more : 15) && heap.owns(at + usable - 1);
+    }
+    if (!right) *wrong_size = sizes[i];
+    heap.free(at);
+  }
+}
+
 // ------------------------------------------------------------------------------------------------------------ checks
 
 /// A heap with small pages, so that a small one has many, in memory that the host reads as well.
@@ -339,6 +355,24 @@ TEST_F(heaps, uses_all_pages_of_a_region_and_serves_every_size) {
       ASSERT_NO_FATAL_FAILURE(expect_no_object(heap.all));
     }
   }
+}
+
+TEST_F(heaps, serves_objects_of_up_to_a_gibibyte) {
+  mg::heap heap(1280 * mebibyte);
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t size = 1; size <= 1024 * mebibyte; size *= 2)
+    for (const std::uint64_t one : {size - 1, size, size + 1, size + size / 3})
+      if (one != 0 && one <= 1024 * mebibyte) sizes.push_back(one);
+  device_array<std::uint64_t> all(sizes.size()), wrong_size(1);
+  for (std::size_t i = 0; i < sizes.size(); ++i) all[i] = sizes[i];
+  launch({1}, {32}, take_each_size, heap.ref(), all.get(), static_cast<unsigned>(sizes.size()), wrong_size.get());
+  EXPECT_EQ(wrong_size[0], 0U);
+  EXPECT_TRUE(heap.leaks().empty());
+  heap.trim();
+  const mg::heap_stats stats = heap.stats();
+  EXPECT_EQ(stats.free_bytes, stats.bytes);
+  EXPECT_EQ(stats.failed + stats.freed_twice + stats.freed_invalid, 0U);
+  EXPECT_GE(stats.peak_bytes, 1024 * mebibyte);
 }
 
 TEST_F(heaps, aligns_up_to_a_chunk) {

@@ -197,6 +197,11 @@ class Run(Folder):
         wrong = (["--seconds", "soon"], ["figure"], ["--fast"], ["--seconds"], ["--out", ""], ["facts", "facts"])
         for arguments in wrong:
             self.assertEqual(self.start(*arguments).returncode, 2, arguments)
+        for seconds in ("0", "soon", "-1", "99999999999999999999"):
+            self.assertRegex(self.start("--seconds", seconds).stderr, f"from 1 to 9999999, got {seconds}")
+        # Nothing can be made in a file.
+        self.assertRegex(self.start("--out", "/dev/null/results", "facts").stderr,
+                         "cannot be written to /dev/null/results; name another")
 
 
 class Pack(Folder):
@@ -213,6 +218,11 @@ class Pack(Folder):
         with self.assertRaisesRegex(bundle.Failed, r"has other files \(mine\)"):
             bundle.pack(self.folder / "bin", self.at / "new")
         self.assertTrue((self.at / "new" / "mine").exists())
+        # As ./dev gpu --bundle asks before it builds.
+        for place, why in ((self.at / "new", r"has other files \(mine\)"), (self.folder / "run", "is no folder")):
+            with self.assertRaisesRegex(bundle.Failed, why):
+                bundle.check_place(place)
+        bundle.check_place(self.at / "not there")
 
     def test_a_tool_that_is_missing_is_named(self):
         with self.assertRaisesRegex(bundle.Failed, "there is no no-such-tool on the PATH"):
@@ -245,6 +255,10 @@ class Merge(Folder):
 
     def write(self, name: str, content: object) -> None:
         (self.at / name).write_text(content if isinstance(content, str) else json.dumps(content))
+
+    def test_a_folder_that_is_missing_is_named(self):
+        with self.assertRaisesRegex(bundle.Failed, "there is no folder .*/absent"):
+            bundle.merge(self.at / "absent", self.at / "merged")
 
     def test_results_are_copied_once(self):
         with self.assertRaisesRegex(bundle.Failed, "has no result files"):

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder with everything that a machine with a GPU needs to test and measure muster: `./dev gpu --bundle`.
 
+  bundle.py place FOLDER            whether the folder may be made there, or replaced
   bundle.py pack PROGRAMS FOLDER    copies programs, the libraries that they need, and the runner
   bundle.py check FOLDER            starts it without a GPU, moved, in an empty environment
   bundle.py merge FOLDER [RESULTS]  copies its result files into bench/results
@@ -77,17 +78,21 @@ def commit() -> str:
         return "unknown"
 
 
-def pack(programs: Path, folder: Path, names: tuple[str, ...] = PROGRAMS) -> None:
-    missing = [name for name in names if not (programs / name).exists()]
-    if missing:
-        raise Failed(f"{programs} has no {', '.join(missing)}: build the preset gpu first")
+def check_place(folder: Path) -> None:
+    """A bundle replaces nothing but what an earlier call has made."""
     if folder.exists() and not folder.is_dir():
         raise Failed(f"{folder} is no folder")
-    # Only what an earlier call has made is replaced.
     there = {file.name for file in folder.iterdir()} if folder.exists() else set()
     if there and ("COMMIT" not in there or not there <= PACKED):
         others = ", ".join(sorted(there - PACKED)[:3]) or "no COMMIT"
         raise Failed(f"{folder} has other files ({others}): name a folder that is empty or does not exist")
+
+
+def pack(programs: Path, folder: Path, names: tuple[str, ...] = PROGRAMS) -> None:
+    missing = [name for name in names if not (programs / name).exists()]
+    if missing:
+        raise Failed(f"{programs} has no {', '.join(missing)}: build the preset gpu first")
+    check_place(folder)
     if folder.exists():
         shutil.rmtree(folder)
     (folder / "bin").mkdir(parents=True)
@@ -194,6 +199,8 @@ def merge(folder: Path, to: Path) -> None:
     except ImportError as error:
         raise Failed(f"the result files cannot be checked: {error} (apt-get install python3-jsonschema)") from error
     files = sorted((folder / "bench" / "results").glob("*.json")) or sorted(folder.glob("*.json"))
+    if not folder.is_dir():
+        raise Failed(f"there is no folder {folder}")
     if not files:
         raise Failed(f"{folder} has no result files, neither in bench/results nor itself")
     accepted: list[Path] = []
@@ -229,6 +236,8 @@ def merge(folder: Path, to: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("place")
+    one.add_argument("folder", type=Path)
     one = commands.add_parser("pack")
     one.add_argument("programs", type=Path)
     one.add_argument("folder", type=Path)
@@ -239,7 +248,9 @@ def main() -> int:
     one.add_argument("results", type=Path, nargs="?", default=ROOT / "bench" / "results")
     given = parser.parse_args()
     try:
-        if given.command == "pack":
+        if given.command == "place":
+            check_place(given.folder)
+        elif given.command == "pack":
             pack(given.programs, given.folder)
         elif given.command == "check":
             check(given.folder)
