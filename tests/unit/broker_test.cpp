@@ -30,6 +30,8 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -266,6 +268,51 @@ TEST_F(broker_test, opens_and_closes_without_end) {
     ASSERT_EQ(box.in.close(file), 0);
     last = file;
   }
+}
+
+struct nothing {
+  void operator()(int) const noexcept {}
+};
+// Code writes to 1 and 2 without asking who has opened them.
+TEST(handle_table_test, gives_numbers_of_standard_streams_once) {
+  muster::detail::handle_table<nothing> table(4);
+  for (unsigned stream = 0; stream < 3; ++stream) ASSERT_EQ(table.open(7), stream);
+  for (unsigned stream = 0; stream < 3; ++stream) ASSERT_TRUE(table.close(stream));
+  std::vector<bool> seen(524'288);  // in the first place, which is the only one that is used
+  constexpr unsigned places = 4096;
+  for (unsigned i = 1; i < 524'288; ++i) {
+    const std::uint32_t number = table.open(7).value();
+    ASSERT_GE(number, 3U);
+    ASSERT_FALSE(seen.at(number / places)) << "after " << i;
+    seen[number / places] = true;
+    ASSERT_TRUE(table.close(number));
+    ASSERT_FALSE(table.get(number));
+  }
+  for (unsigned i = 0; i < 600'000; ++i) {
+    const std::uint32_t number = table.open(7).value();
+    ASSERT_GE(number, 3U) << "after the numbers of a place have been used up";
+    ASSERT_TRUE(seen.at(number / places));
+    ASSERT_TRUE(table.close(number));
+  }
+}
+
+// A number names another opening only after 524,287 openings in its place.
+TEST_F(broker_test, opens_a_million_times_nightly) {
+  brokered box(policy(reads()).files(2));
+  std::unordered_map<std::int64_t, unsigned> newest;  // of a number
+  unsigned repeated = 0, least = ~0U;
+  for (unsigned i = 0; i < 1'200'000; ++i) {
+    const std::int64_t file = box.in.open(path("may/file"));
+    ASSERT_GE(file, 3);
+    const auto [at, is_new] = newest.try_emplace(file, i);
+    if (!is_new) {
+      ++repeated;
+      least = std::min(least, i - std::exchange(at->second, i));
+    }
+    ASSERT_EQ(box.in.close(file), 0);
+  }
+  EXPECT_NE(repeated, 0U) << "the numbers were not used up";
+  EXPECT_GE(least, 524'287U);
 }
 
 TEST_F(broker_test, never_leaves_a_link_that_is_swapped) {

@@ -120,6 +120,8 @@ class handle_table {
   };
 
   static std::uint64_t turn_of(std::uint64_t state) noexcept { return state >> 40U; }
+  // The numbers of turn 0 do not come again: 0, 1 and 2 are for standard streams, and code takes that for granted.
+  static std::uint64_t turn_after(std::uint64_t turn) noexcept { return turn + 1 == turns ? 1 : turn + 1; }
   static phase phase_of(std::uint64_t state) noexcept { return static_cast<phase>(state >> 32U & 0xffU); }
   static std::uint64_t uses_of(std::uint64_t state) noexcept { return state & 0xffffffffU; }
   static std::uint64_t state_of(std::uint64_t turn, phase p, std::uint64_t uses) noexcept {
@@ -142,7 +144,7 @@ class handle_table {
     MUSTER_CHECK(phase_of(before) == closing, "a file of a broker's client has lost its table's use");
     close_(here.file.read_ref());
     // (5) release: pairs with (1). The place is free, and its next file has another number.
-    here.state.store(state_of((turn_of(before) + 1) % turns, nobodys, 0), std::memory_order_release);
+    here.state.store(state_of(turn_after(turn_of(before)), nobodys, 0), std::memory_order_release);
   }
 
   const unsigned most_;
