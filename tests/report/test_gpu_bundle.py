@@ -204,6 +204,35 @@ class Run(Folder):
                          "cannot be written to /dev/null/results; name another")
 
 
+@unittest.skipIf(shutil.which("nvcc", path="/usr/bin:/bin"), "nvcc is where ./dev looks in any case")
+class BareMachine(Folder):
+    """./dev gpu where a GPU is, but nothing that compiles for it."""
+
+    def dev(self) -> subprocess.CompletedProcess:
+        checkout = self.at / "checkout"
+        if not checkout.exists():
+            shutil.copytree(ROOT / "tools", checkout / "tools")
+            shutil.copy(ROOT / "dev", checkout / "dev")
+            self.program("path/nvidia-smi", GPU)
+        environment = {"PATH": f"{self.at / 'path'}:/usr/bin:/bin", "DEV_NO_SETUP": "1"}
+        return subprocess.run([checkout / "dev", "gpu"], env=environment, text=True, capture_output=True, check=False)
+
+    def test_what_is_missing_is_named(self):
+        done = self.dev()
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, "a GPU is here, but its programs cannot be built without: .*nvcc")
+        self.assertIn("./dev gpu --bundle, on a machine with nvcc and a network", done.stdout)
+
+    def test_a_bundle_is_run(self):
+        self.dev()
+        shutil.copytree(self.folder, self.at / "checkout" / "build" / "gpu-bundle")
+        done = self.dev()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("running build/gpu-bundle, built from commit 0123456789ab", done.stdout)
+        self.assertIn("nothing failed", done.stdout)
+        self.assertTrue((self.at / "checkout" / "out" / "gpu" / "summary.txt").exists())
+
+
 class Pack(Folder):
     def test_a_program_that_is_missing_is_named(self):
         with self.assertRaisesRegex(bundle.Failed, "has no device-heap, .*build the preset gpu"):
