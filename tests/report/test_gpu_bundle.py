@@ -208,14 +208,16 @@ class Run(Folder):
 class BareMachine(Folder):
     """./dev gpu where a GPU is, but nothing that compiles for it."""
 
+    def setUp(self):
+        super().setUp()
+        (self.at / "checkout").mkdir()
+        shutil.copy(ROOT / "dev", self.at / "checkout" / "dev")
+        self.program("path/nvidia-smi", GPU)
+
     def dev(self) -> subprocess.CompletedProcess:
-        checkout = self.at / "checkout"
-        if not checkout.exists():
-            shutil.copytree(ROOT / "tools", checkout / "tools")
-            shutil.copy(ROOT / "dev", checkout / "dev")
-            self.program("path/nvidia-smi", GPU)
         environment = {"PATH": f"{self.at / 'path'}:/usr/bin:/bin", "DEV_NO_SETUP": "1"}
-        return subprocess.run([checkout / "dev", "gpu"], env=environment, text=True, capture_output=True, check=False)
+        return subprocess.run([self.at / "checkout" / "dev", "gpu"], env=environment, text=True, capture_output=True,
+                              check=False)
 
     def test_what_is_missing_is_named(self):
         done = self.dev()
@@ -224,7 +226,6 @@ class BareMachine(Folder):
         self.assertIn("./dev gpu --bundle, on a machine with nvcc and a network", done.stdout)
 
     def test_a_bundle_is_run(self):
-        self.dev()
         shutil.copytree(self.folder, self.at / "checkout" / "build" / "gpu-bundle")
         done = self.dev()
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
