@@ -3,9 +3,10 @@
 """Mutants of meaning of sandboxes: see mutants.py."""
 
 BROKER, POLICY, SANDBOX, ZYGOTE = (f"muster/syscall/{name}.hpp" for name in ("broker", "policy", "sandbox", "zygote"))
-CALLS, DATA, DECODE, DISK, DOORBELL, HANDLES, LAUNCH, NURSERY, PROGRAM, TRAP = (f"muster/syscall/detail/{name}.hpp" for name in (
-    "allowed_calls", "client_data", "decode", "disk_room", "doorbell", "handle_table", "launch", "nursery", "program",
-    "trap"))
+CALLS, DATA, DECODE, DISK, DOORBELL, HANDLES, LAUNCH, NURSERY, PROGRAM, TRAP = (
+    f"muster/syscall/detail/{name}.hpp" for name in (
+        "allowed_calls", "client_data", "decode", "disk_room", "doorbell", "handle_table", "launch", "nursery",
+        "program", "trap"))
 
 # A broker that could read a request again: where the cells are.
 CELLS = ("  const bool kills_;\n", "  const arena_plan::cell* const again_;\n  const bool kills_;\n")

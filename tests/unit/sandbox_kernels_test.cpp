@@ -92,7 +92,7 @@ class sandbox_kernels : public ::testing::TestWithParam<int> {
     if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers make system calls of their own";
   }
 
-  /// What the constructors of a sandbox and of one from a zygote throw.
+  /// The error of a sandbox, or of one from a zygote, that cannot be made.
   static std::string refusal(std::initializer_list<long> calls, bool by_zygote) {
     return said_without(calls, GetParam(), [by_zygote]() -> std::string {
       try {
@@ -131,7 +131,7 @@ class sandbox_kernels : public ::testing::TestWithParam<int> {
     });
   }
 
-  /// A second line that is missing is named, beside those that this machine lacks anyway.
+  /// A second line that is missing is named, beside the ones that this machine lacks anyway.
   static void expect_layer(long call, const std::string& layer) {
     const std::string expected = layer + ": " + std::generic_category().message(GetParam()) + '\n';
     for (const bool by_zygote : {false, true}) {
