@@ -29,6 +29,13 @@ void add_ffq_mpmc(catalogue& to) {
            .stream = run_stream<ffq_mpmc_paper<item>>,
            .stall = run_stall<ffq_mpmc_paper<sluggish>>,
            .team = run_pairs<both_ends<ffq_mpmc_paper<item>>>}});
+  using over_funnels = ffq_mpmc_paper<item, layout::aligned, funnels<6, patience>>;
+  to.add("baseline", "baseline",
+         {{.name = "FFQ^m over funnels",
+           .note = "FFQ^m as printed; ranks by Aggregating Funnels, Roh and others, 2025",
+           .topics = many_to_many | queue_pairs,
+           .stream = run_stream<over_funnels>,
+           .team = run_pairs<both_ends<over_funnels>>}});
   const auto add = [&](const char* name, runner<exchange_spec> run) {
     const char* const note = "a cell has 32 bytes where the paper's has 24: its two words are changed at once";
     to.add("ffq paper", "paper", {{.name = name, .note = note, .topics = queue_layouts, .exchange = run}});

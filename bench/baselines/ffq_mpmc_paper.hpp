@@ -8,11 +8,13 @@
 //              gap >= rank and the magnitude of the cell's rank differs. rank and gap change together by cmpxchg16b.
 // Differs      flow control as in ffq_spmc_paper.hpp, here with room for every producer that has looked and not yet
 //              taken its rank. The stores that publish and free a cell are release. The two words are aligned to 16
-//              bytes, so that a packed cell with eight bytes of data has 32, where the paper has 24.
+//              bytes, so that a packed cell with eight bytes of data has 32, where the paper has 24. `Counters` can take
+//              ranks by batches (funnel.hpp).
 // Needs        x86-64.
 #pragma once
 
 #include "baselines/double_word.hpp"
+#include "baselines/funnel.hpp"
 #include "driver/stream.hpp"
 
 #include <muster/base/arch.hpp>      // isolation_size, line_size
@@ -27,45 +29,51 @@
 
 namespace muster::bench::inline MUSTER_ABI {
 
-template <class T, class Layout = layout::aligned>
+template <class T, class Layout = layout::aligned, class Counters = single_words>
 class ffq_mpmc_paper {
+  using user = typename Counters::user;
+
  public:
   static constexpr ending ends_by = ending::poisoned;
 
   ffq_mpmc_paper(std::size_t capacity, unsigned, unsigned)
       : size_(static_cast<std::int64_t>(std::bit_ceil(capacity))),
         cells_(std::make_unique<cell[]>(static_cast<std::size_t>(size_))),
-        head_(size_),
-        tail_(size_) {}
+        head_(counting_, static_cast<std::uint64_t>(size_)),
+        tail_(counting_, static_cast<std::uint64_t>(size_)) {}
 
   class producer {
    public:
-    producer(ffq_mpmc_paper& q, unsigned) : queue_(q) {}
+    producer(ffq_mpmc_paper& q, unsigned) : queue_(q), user_(q.counting_) {}
     MUSTER_HOT void push(T value) {
       // The copy of head makes the look cheap; the producers' shared tail must be read every time.
       if (unclaimed() >= queue_.size_ / 2) {
         until([this] {
-          head_seen_ = queue_.head_.load(std::memory_order_relaxed);
+          head_seen_ = static_cast<std::int64_t>(queue_.head_.load(std::memory_order_relaxed));
           return unclaimed() < queue_.size_ / 2;
         });
       }
-      queue_.enqueue(std::move(value));
+      queue_.enqueue(std::move(value), user_);
     }
 
    private:
-    std::int64_t unclaimed() const { return queue_.tail_.load(std::memory_order_relaxed) - head_seen_; }
+    std::int64_t unclaimed() const {
+      return static_cast<std::int64_t>(queue_.tail_.load(std::memory_order_relaxed)) - head_seen_;
+    }
 
     ffq_mpmc_paper& queue_;
+    user user_;
     std::int64_t head_seen_ = queue_.size_;
   };
 
   class consumer {
    public:
-    consumer(ffq_mpmc_paper& q, unsigned) : queue_(q) {}
-    MUSTER_HOT T pop() { return queue_.dequeue(); }
+    consumer(ffq_mpmc_paper& q, unsigned) : queue_(q), user_(q.counting_) {}
+    MUSTER_HOT T pop() { return queue_.dequeue(user_); }
 
    private:
     ffq_mpmc_paper& queue_;
+    user user_;
   };
 
  private:
@@ -86,9 +94,13 @@ class ffq_mpmc_paper {
     return cells_[static_cast<std::size_t>(bits_ > 4 ? rotated : place)];
   }
 
-  void enqueue(T&& value) {
+  static std::int64_t next(typename Counters::counter& of, user& by) {
+    return static_cast<std::int64_t>(of.fetch_add(by, 1));
+  }
+
+  void enqueue(T&& value, user& own) {
     for (;;) {
-      const std::int64_t rank = tail_.fetch_add(1);
+      const std::int64_t rank = next(tail_, own);
       cell& c = at(rank);
       for (std::int64_t gap = 0; (gap = c.now.gap.load()) < rank;) {
         const std::int64_t held = c.now.rank.load();
@@ -103,8 +115,8 @@ class ffq_mpmc_paper {
     }
   }
 
-  T dequeue() {
-    std::int64_t rank = head_.fetch_add(1);
+  T dequeue(user& own) {
+    std::int64_t rank = next(head_, own);
     patience p;
     for (;;) {
       cell& c = at(rank);
@@ -116,7 +128,7 @@ class ffq_mpmc_paper {
       if (c.now.gap.load() >= rank) {
         const std::int64_t held = c.now.rank.load();
         if (held != rank && held != -rank) {
-          rank = head_.fetch_add(1);
+          rank = next(head_, own);
           p.reset();
           continue;
         }
@@ -129,8 +141,9 @@ class ffq_mpmc_paper {
   const std::int64_t size_;
   const unsigned bits_ = static_cast<unsigned>(std::countr_zero(static_cast<std::uint64_t>(size_)));
   const std::unique_ptr<cell[]> cells_;
-  alignas(isolation_size) sync::atomic<std::int64_t> head_;
-  alignas(isolation_size) sync::atomic<std::int64_t> tail_;
+  typename Counters::group counting_;
+  alignas(isolation_size) typename Counters::counter head_;
+  alignas(isolation_size) typename Counters::counter tail_;
 };
 
 }  // namespace muster::bench::inline MUSTER_ABI

@@ -188,12 +188,14 @@ using kinds = ::testing::Types<
     spmc_kind<ffq_spmc_paper<number, ffq_aligned_cell>>, mpmc_kind<ffq_mpmc_paper<number, layout::packed>>,
     mpmc_kind<ffq_mpmc_paper<number, layout::aligned>>, mpmc_kind<ffq_mpmc_paper<number, layout::rotated>>,
     mpmc_kind<ffq_mpmc_paper<number, layout::aligned_rotated>>,
-    spsc_kind<ffq_spmc_paper<number, ffq_aligned_cell, false>>>;
+    spsc_kind<ffq_spmc_paper<number, ffq_aligned_cell, false>>,
+    mpmc_kind<ffq_mpmc_paper<number, layout::aligned, funnels<2, patience>>>>;
 struct names {
   template <class Kind>
   static std::string GetName(int index) {
     static constexpr const char* all[] = {"s_one_consumer", "s",         "s_aligned", "m",
-                                          "m_aligned",      "m_rotated", "m_both",    "s_aligned_one_consumer"};
+                                          "m_aligned",      "m_rotated", "m_both",    "s_aligned_one_consumer",
+                                          "m_funnel"};
     return all[index];
   }
 };
