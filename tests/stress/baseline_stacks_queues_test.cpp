@@ -22,7 +22,9 @@
 #include "../../bench/baselines/clh_stack.hpp"
 #include "../../bench/baselines/htm_ring.hpp"
 #include "../../bench/baselines/lcrq.hpp"
+#include "../../bench/baselines/lprq.hpp"
 #include "../../bench/baselines/ms_queue.hpp"
+#include "../../bench/baselines/scq.hpp"
 #include "../../bench/baselines/treiber_stack.hpp"
 #include "../../bench/baselines/wf_queue.hpp"
 #include "counted.hpp"
@@ -106,16 +108,21 @@ struct ms_kind : ms_queue<number, Pause> {
   static constexpr discipline order = discipline::fifo;
   static constexpr bool available = true;
 };
-template <class Pause, std::size_t Ring, unsigned Wait>
-struct lcrq_kind : lcrq<number, Pause> {
+/// `Align` 16: cells side by side, as a reader of the papers would first write them.
+template <class Pause, std::size_t Ring, unsigned Wait, std::size_t Align = 64, class Counters = single_words>
+struct lcrq_kind : lcrq<number, Pause, Align, Counters> {
   static constexpr discipline order = discipline::fifo;
-  lcrq_kind() : lcrq<number, Pause>(Ring, {.attempts = 4, .wait = Wait}) {}
+  lcrq_kind() : lcrq<number, Pause, Align, Counters>(Ring, {.attempts = 4, .wait = Wait}) {}
 };
-/// Cells side by side, as a reader of the paper would first write them.
-template <class Pause>
-struct dense_lcrq_kind : lcrq<number, Pause, 16> {
+template <class Pause, std::size_t Ring, unsigned Wait, std::size_t Align = 64, class Counters = single_words>
+struct lprq_kind : lprq<number, Pause, Align, Counters> {
   static constexpr discipline order = discipline::fifo;
-  dense_lcrq_kind() : lcrq<number, Pause, 16>(8) {}
+  lprq_kind() : lprq<number, Pause, Align, Counters>(Ring, {.attempts = 4, .wait = Wait}) {}
+};
+template <class Pause, unsigned Wait>
+struct scq_kind : scq<number, Pause> {
+  static constexpr discipline order = discipline::fifo;
+  scq_kind() : scq<number, Pause>(1 << 17, Wait) {}  // room for all of a test's items
 };
 template <class Pause, unsigned Patience, std::size_t Segment, unsigned Wait>
 struct wf_kind : wf_queue<number, Pause, Segment> {
@@ -143,20 +150,25 @@ struct clh_kind : clh_stack<number, Pause> {
 };
 
 template <class Pause>
-using kinds =
-    ::testing::Types<ms_kind<Pause>, lcrq_kind<Pause, 2, 0>, lcrq_kind<Pause, 2, 2>, lcrq_kind<Pause, 4, 0>,
-                     lcrq_kind<Pause, 1024, 16>, dense_lcrq_kind<Pause>, wf_kind<Pause, 10, 1024, 16>,
-                     wf_kind<restless<Pause>, 0, 2, 0>, wf_kind<restless<Pause>, 1, 16, 2>, htm_kind<Pause, rtm>,
-                     htm_kind<Pause, imitated>, treiber_kind<Pause>, clh_kind<Pause, elimination::when::never, 1>,
-                     clh_kind<Pause, elimination::when::crowded, 2>, clh_kind<Pause, elimination::when::always, 1>,
-                     clh_kind<Pause, elimination::when::always, 3>>;
+using kinds = ::testing::Types<
+    ms_kind<Pause>, lcrq_kind<Pause, 2, 0>, lcrq_kind<Pause, 2, 2>, lcrq_kind<Pause, 4, 0>, lcrq_kind<Pause, 1024, 16>,
+    lcrq_kind<Pause, 8, 16, 16>, lcrq_kind<Pause, 4, 2, 64, funnels<2, turns<Pause>>>, lprq_kind<Pause, 2, 0>,
+    lprq_kind<Pause, 2, 2>, lprq_kind<Pause, 4, 0>, lprq_kind<Pause, 1024, 16>, lprq_kind<Pause, 8, 16, 16>,
+    lprq_kind<Pause, 4, 2, 64, funnels<1, turns<Pause>>>, scq_kind<Pause, 0>, scq_kind<Pause, 16>,
+    wf_kind<Pause, 10, 1024, 16>, wf_kind<restless<Pause>, 0, 2, 0>, wf_kind<restless<Pause>, 1, 16, 2>,
+    htm_kind<Pause, rtm>, htm_kind<Pause, imitated>, treiber_kind<Pause>, clh_kind<Pause, elimination::when::never, 1>,
+    clh_kind<Pause, elimination::when::crowded, 2>, clh_kind<Pause, elimination::when::always, 1>,
+    clh_kind<Pause, elimination::when::always, 3>>;
 
 struct names {
   template <class Kind>
   static std::string GetName(int index) {
-    static constexpr std::array<const char*, 16> all = {
-        "ms",           "lcrq_2", "lcrq_2_waiting", "lcrq_4",  "lcrq_1024", "lcrq_dense",  "wf",    "wf_0",
-        "wf_1_waiting", "htm",    "htm_imitated",   "treiber", "clh",       "clh_crowded", "clh_1", "clh_3"};
+    static constexpr std::array<const char*, 25> all = {
+        "ms",          "lcrq_2",       "lcrq_2_waiting", "lcrq_4", "lcrq_1024",   "lcrq_dense",
+        "lcrq_funnel", "lprq_2",       "lprq_2_waiting", "lprq_4", "lprq_1024",   "lprq_dense",
+        "lprq_funnel", "scq",          "scq_waiting",    "wf",     "wf_0",        "wf_1_waiting",
+        "htm",         "htm_imitated", "treiber",        "clh",    "clh_crowded", "clh_1",
+        "clh_3"};
     return all.at(static_cast<std::size_t>(index));
   }
 };
@@ -440,7 +452,17 @@ TEST(baseline_lcrq, refuses_the_reserved_value) {
   if (!lcrq<>::available) GTEST_SKIP() << "not on this machine";
   lcrq<> queue(4);
   lcrq<>::handle own(queue);
-  EXPECT_DEATH(own.push(lcrq<>::empty), "cannot hold");
+  EXPECT_DEATH(own.push(lcrq<>::greatest + 1), "cannot hold");
+}
+
+TEST(baseline_lprq, holds_values_up_to_its_greatest) {
+  lprq<> queue(4);
+  lprq<>::handle own(queue);
+  number value = 0;
+  own.push(lprq<>::greatest);
+  ASSERT_TRUE(own.pop(value));
+  EXPECT_EQ(value, lprq<>::greatest);
+  EXPECT_DEATH(own.push(lprq<>::greatest + 1), "cannot hold");
 }
 
 TEST(baseline_htm_ring, refuses_pushes_without_room) {
