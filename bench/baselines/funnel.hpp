@@ -15,8 +15,8 @@
 //              64 bits do not overflow.
 // Waiting      Wait().wait(), again and again, until the thread's batch is published. A delegate that stops in between
 //              stops the others of its aggregator.
-// Memory       three lines for each aggregator of a counter, and batches of a line; a thread holds back up to
-//              16 * threads + 64 of them. A user that stops in an operation holds back more.
+// Memory       three lines for each aggregator of a counter, and batches of a line; a thread holds back up to `batch`,
+//              else 16 * threads + 64, of them. A user that stops in an operation holds back more.
 // Order        sequentially consistent. A batch is written before it is published, and is not changed after that.
 #pragma once
 
@@ -28,6 +28,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -93,6 +94,14 @@ class funnels {
 template <unsigned Aggregators, class Wait>
 class funnels<Aggregators, Wait>::group {
   friend class user;
+
+ public:
+  explicit group(std::size_t batch = 0) noexcept : batch_(batch) {}
+
+ private:
+  std::size_t enough() const noexcept { return batch_ != 0 ? batch_ : 16 * records_.size() + 64; }
+
+  const std::size_t batch_;
   registry<record> records_;
   alignas(isolation_size) sync::atomic<word> time_{0};
   alignas(isolation_size) sync::atomic<unsigned> users_{0};
@@ -113,7 +122,7 @@ class funnels<Aggregators, Wait>::user {
   void begin() noexcept { mine_.since.store(group_.time_.load()); }
   void end() {
     mine_.since.store(idle, std::memory_order_release);
-    if (mine_.replaced.size() >= 16 * group_.records_.size() + 64) reclaim();
+    if (mine_.replaced.size() >= group_.enough()) reclaim();
   }
   batch* obtain() {
     if (mine_.spare.empty()) return new batch;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "../../bench/baselines/funnel.hpp"
@@ -45,8 +46,9 @@ class baseline_counter : public ::testing::Test {
  protected:
   /// Every number up to the sum is given out once, to each thread in order. A result is not below one that was there
   /// when its operation began.
-  static void add_in_turn(std::size_t threads, std::size_t lives, std::size_t each) {
-    typename Counters::group all;
+  template <class... Batch>
+  static void add_in_turn(std::size_t threads, std::size_t lives, std::size_t each, Batch... batch) {
+    typename Counters::group all(batch...);
     typename Counters::counter first(all, 1000), second(all, 1000);  // they share users
     std::atomic<number> finished{0};
     std::vector<std::vector<addition>> added(threads);
@@ -97,6 +99,10 @@ TYPED_TEST(baseline_counter, gives_every_number_once_and_in_order) {
   for (const std::size_t threads : {1U, 2U, 5U, 8U}) this->add_in_turn(threads, 1, scaled(30'000));
 }
 TYPED_TEST(baseline_counter, users_come_and_go) { this->add_in_turn(6, scaled(300), 50); }
+TYPED_TEST(baseline_counter, uses_batches_again_at_once) {
+  if constexpr (std::is_constructible_v<typename TypeParam::group, std::size_t>)
+    this->add_in_turn(6, 1, scaled(10'000), 1);
+}
 
 TEST(baseline_funnel, changes_its_word_by_the_other_operations) {
   using counting = funnels<2, turns<yielding_turn>>;
