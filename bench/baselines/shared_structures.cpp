@@ -5,11 +5,14 @@
 #include "baselines/clh_stack.hpp"
 #include "baselines/htm_ring.hpp"
 #include "baselines/lcrq.hpp"
+#include "baselines/lprq.hpp"
 #include "baselines/ms_queue.hpp"
 #include "baselines/osci_paper_structures.hpp"
+#include "baselines/scq.hpp"
 #include "baselines/treiber_stack.hpp"
 #include "baselines/wf_queue.hpp"
 #include "driver/shared_pairs.hpp"
+#include "driver/stream.hpp"
 
 #include <deque>
 #include <mutex>
@@ -32,6 +35,31 @@ class with_handles {
    private:
     typename Structure::handle mine_;
   };
+
+ private:
+  Structure structure_;
+};
+
+/// The same for streams. A push that does not wait is repeated as those of peers are.
+template <class Structure, auto... Arguments>
+class streamed {
+ public:
+  static constexpr ending ends_by = ending::drained;
+  streamed(std::size_t, unsigned, unsigned) : structure_(Arguments...) {}
+
+  class producer {
+   public:
+    producer(streamed& s, unsigned) : mine_(s.structure_) {}
+    MUSTER_HOT void push(item value) {
+      if constexpr (requires { mine_.try_push(value); }) until([&] { return mine_.try_push(value); });
+      else mine_.push(value);
+    }
+    MUSTER_HOT bool try_pop(item& value) { return mine_.pop(value); }
+
+   private:
+    typename Structure::handle mine_;
+  };
+  using consumer = producer;
 
  private:
   Structure structure_;
@@ -126,6 +154,38 @@ void add_lcrq(catalogue& to, const std::string& size) {
   }
 }
 
+/// Those of recent years. `Queue<Pause, Counters>`.
+template <template <class, class> class Queue, class CountersOfStream, class CountersOfTeam, unsigned Size>
+void add_recent(catalogue& to, contender c) {
+  using stream_queue = Queue<cpu_turn, CountersOfStream>;
+  if constexpr (stream_queue::available) {
+    c.stream = run_stream<streamed<stream_queue, Size>>;
+    add<with_handles<Queue<team_turn, CountersOfTeam>, Size>>(to, c);
+  } else {
+    to.missing.push_back({c.name, "", "left out: it needs cmpxchg16b, which only x86-64 has"});
+  }
+}
+template <class Pause, class>
+using scq_of_items = scq<item, Pause>;
+template <class Pause, class Counters>
+using lprq_of_items = lprq<item, Pause, line_size, Counters>;
+template <class Pause, class Counters>
+using lcrq_of_items = lcrq<item, Pause, line_size, Counters>;
+
+void add_all_recent(catalogue& to) {
+  using by_words = single_words;
+  using stream_funnels = funnels<6, patience>;
+  using team_funnels = funnels<6, turns<team_turn>>;
+  const auto with = [](std::string name, std::string note) {
+    return one(std::move(name), many_to_many | queue_pairs, "baseline", std::move(note));
+  };
+  add_recent<scq_of_items, by_words, by_words, 4096>(to, with("SCQ", "Nikolaev, 2019; bounded, capacity 4096"));
+  add_recent<lprq_of_items, by_words, by_words, 1024>(
+      to, with("LPRQ", "Romanov and Koval, 2023; unbounded, rings of 2^10: LCRQ without a double-word operation"));
+  add_recent<lcrq_of_items, stream_funnels, team_funnels, 1024>(
+      to, with("LCRQ over funnels", "rings of 2^10; tickets by Aggregating Funnels, Roh and others, 2025"));
+}
+
 void add_htm_ring(catalogue& to) {
   const contender c = one("HTM ring", queue_pairs, "baseline", "capacity 4096; a hardware transaction per operation");
   if (rtm::available()) {
@@ -147,6 +207,7 @@ void add_shared_structures(catalogue& to) {
   add_lcrq<64>(to, "2^6");
   add_lcrq<1024>(to, "2^10");
   add_lcrq<16384>(to, "2^14");
+  add_all_recent(to);
   add_htm_ring(to);
   add<locked<sequential_queue>>(to, one("std::mutex, std::deque", queue_by_fibers | queue_pairs, "peer", ""));
 

@@ -7,7 +7,9 @@
 #include "baselines/ffq_mpmc_paper.hpp"
 #include "baselines/ffq_spmc_paper.hpp"
 #include "baselines/lcrq.hpp"
+#include "baselines/lprq.hpp"
 #include "baselines/ms_queue.hpp"
+#include "baselines/scq.hpp"
 #include "baselines/wf_queue.hpp"
 #include "sim/workloads/queues.hpp"
 
@@ -83,8 +85,9 @@ class modelled_cc_queue {
   queue queue_;
 };
 
+template <class Counters = single_words>
 class modelled_ffq {
-  using queue = ffq_mpmc_paper<item>;
+  using queue = ffq_mpmc_paper<item, layout::aligned, Counters>;
 
  public:
   explicit modelled_ffq(const sim_spec& spec) : queue_(spec.capacity, 0, 0) {}
@@ -96,8 +99,8 @@ class modelled_ffq {
     item pop() { return from_.pop(); }
 
    private:
-    queue::producer to_;
-    queue::consumer from_;
+    typename queue::producer to_;
+    typename queue::consumer from_;
   };
 
  private:
@@ -179,9 +182,16 @@ void add_pairs(catalogue& to, unsigned topics) {
   };
   add("mpmc_queue, pairs", "ours", "", sim_pairs<ThreadGroup, modelled<mpmc_queue<item>>>);
   if constexpr (double_words) {
-    add("FFQ^m as printed, pairs", "paper", "Algorithm 2 with erratum", sim_pairs<ThreadGroup, modelled_ffq>);
+    using by_funnels = lcrq<item, cpu_turn, line_size, funnels<>>;
+    add("FFQ^m as printed, pairs", "paper", "Algorithm 2 with erratum", sim_pairs<ThreadGroup, modelled_ffq<>>);
     add("LCRQ, pairs", "baseline", "rings of 2^10", sim_pairs<ThreadGroup, modelled_with_handles<lcrq<item>, 1024U>>);
+    add("FFQ^m over funnels, pairs", "baseline", "ranks by Aggregating Funnels",
+        sim_pairs<ThreadGroup, modelled_ffq<funnels<>>>);
+    add("LCRQ over funnels, pairs", "baseline", "rings of 2^10; tickets by Aggregating Funnels",
+        sim_pairs<ThreadGroup, modelled_with_handles<by_funnels, 1024U>>);
   }
+  add("LPRQ, pairs", "baseline", "rings of 2^10", sim_pairs<ThreadGroup, modelled_with_handles<lprq<item>, 1024U>>);
+  add("SCQ, pairs", "baseline", "capacity 4096", sim_pairs<ThreadGroup, modelled_with_handles<scq<item>, 4096U>>);
   add("WF-10, pairs", "baseline", "Yang and Mellor-Crummey's wait-free queue",
       sim_pairs<ThreadGroup, modelled_with_handles<wf_queue<item>>>);
   add("Michael-Scott queue, pairs", "baseline", "hazard pointers, backoff",
