@@ -181,6 +181,8 @@ void add_pairs(catalogue& to, unsigned topics) {
     to.all.push_back(modelled_contender(name, role, topics, note, run));
   };
   add("mpmc_queue, pairs", "ours", "", sim_pairs<ThreadGroup, modelled<mpmc_queue<item>>>);
+  add("mpmc_queue with a line for each cell, pairs", "ours", "layout::aligned, as FFQ^m has its cells",
+      sim_pairs<ThreadGroup, modelled<mpmc_queue<item, layout::aligned>>>);
   if constexpr (double_words) {
     using by_funnels = lcrq<item, cpu_turn, line_size, funnels<>>;
     add("FFQ^m as printed, pairs", "paper", "Algorithm 2 with erratum", sim_pairs<ThreadGroup, modelled_ffq<>>);

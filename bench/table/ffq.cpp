@@ -360,13 +360,12 @@ study comparison(const setting& s) {
   return made;
 }
 
-study simulated_comparison(const setting& s) {
-  const simulated_machine machine = machine_to_simulate(s);
+study simulated_comparison_on(const setting& s, const simulated_machine& machine) {
   study made = chart(
       fmt::format("{}; each thread pushes an item and pops one, with 50 to 150 ns of work between two operations, on "
-                  "one queue of 4096 items; threads fill the cores of one cluster after another, and then the cores' "
-                  "second threads",
-                  told_as_simulated(*machine)),
+                  "one queue of 4096 items; threads fill the cores of one cluster after another{}",
+                  told_as_simulated(*machine),
+                  machine->threads_per_core > 1 ? ", and then the cores' second threads" : ""),
       {"simulated threads", "", "log2", ""}, {"simulated throughput", "Mpairs/s", "log2", "higher"}, mega_items,
       add_charts({{"-transfers",
                    "Simulated: lines that travel between caches, for a pair of operations",
@@ -383,6 +382,11 @@ study simulated_comparison(const setting& s) {
     }
   }
   return made;
+}
+
+study simulated_comparison(const setting& s) { return simulated_comparison_on(s, machine_to_simulate(s)); }
+study simulated_comparison_on_128_cores(const setting& s) {
+  return simulated_comparison_on(s, machine_to_simulate(s, "sixteen-clusters.json"));
 }
 
 }  // namespace
@@ -403,6 +407,8 @@ std::vector<experiment> ffq_rows() {
        simulated_system_calls},
       {"ffq/fig8-simulated", "simulated", "ffq, Figure 8", "Simulated: pairs of push and pop by many threads",
        simulated_comparison},
+      {"ffq/fig8-simulated-128", "simulated", "ffq, Figure 8", "Simulated: pairs of push and pop by up to 128 cores",
+       simulated_comparison_on_128_cores},
   };
 }
 

@@ -13,6 +13,7 @@
 #include "named_programs.hpp"
 #include "structure_programs.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -66,8 +67,11 @@ using list = lprq<number>;
 using list_over_funnels = lprq<number, cpu_turn, muster::line_size, funnel>;
 
 std::vector<named_program> programs_of(const script& s) {
-  return {{"SCQ: " + s.text(), program<scq<number>>(s, 8, 0)},
-          {"SCQ, waiting: " + s.text(), program<scq<number>>(s, 8, 1)},
+  // The least capacity that SCQ may have and with which no push finds it full.
+  const std::string text = s.text();
+  const std::size_t room = std::max<std::size_t>(s.threads.size(), std::count(text.begin(), text.end(), 'u'));
+  return {{"SCQ: " + s.text(), program<scq<number>>(s, room, 0)},
+          {"SCQ, waiting: " + s.text(), program<scq<number>>(s, room, 1)},
           {"LPRQ: " + s.text(), program<list>(s, 2, ring_limits{.attempts = 2, .wait = 0})},
           {"LPRQ, waiting: " + s.text(), program<list>(s, 2, ring_limits{.attempts = 4, .wait = 1})},
           {"LPRQ over funnels: " + s.text(), program<list_over_funnels>(s, 2, ring_limits{.attempts = 2, .wait = 0})}};
@@ -92,6 +96,13 @@ TEST(baseline_queues_model, three_threads) {
   for (const script& s : {script{"u", {"o", "u", "o"}}, script{"", {"u", "u", "o"}}})
     for (const named_program& one : programs_of(s))
       expect_right(search_bounds{.preemptions = 1, .stale = 0}, one.name, one.run);
+}
+
+// One enqueuer of a cell is late, the next lap's overtakes it, and a dequeuer is between the two.
+TEST(baseline_queues_model, a_cell_is_overtaken) {
+  const script s{"", {"u", "uu", "o"}};
+  for (const named_program& one : programs_of(s))
+    expect_right(search_bounds{.preemptions = 2, .stale = 0}, one.name, one.run);
 }
 
 TEST(baseline_queues_model, rings_go_round) {
