@@ -29,19 +29,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 namespace muster::bench::inline MUSTER_ABI {
 
+struct scq_limits {
+  unsigned wait = 16;  // turns that a dequeuer gives an enqueuer that has its ticket
+};
+
 /// A queue of the numbers 0 to n - 1, each of which is in it at most once. n is a power of two, at least 2.
 template <class Pause>
-class index_ring {
- public:
+class scq_ring {
   using word = std::uint64_t;
 
-  index_ring(word n, unsigned wait)
+ public:
+  using limits = scq_limits;
+  static constexpr bool available = true;
+  static constexpr bool orders_items = true;  // in a way that a thread sanitizer sees
+
+  scq_ring(word n, const limits& l)
       : bits_(static_cast<unsigned>(std::countr_zero(2 * n))),
-        wait_(wait),
+        wait_(l.wait),
         spent_(3 * static_cast<std::int64_t>(n) - 1),
         lines_(std::max<word>(2 * n / in_line, 1)),
         entries_(std::make_unique<line[]>(lines_)),
@@ -50,6 +60,20 @@ class index_ring {
     for (word i = 0; i < 2 * n; ++i) at(i).store(made(0, true, none()), std::memory_order_relaxed);
   }
 
+  static void turn() { Pause::turn(); }
+
+  /// The same for all threads.
+  class user {
+   public:
+    explicit user(scq_ring& r) : ring_(r) {}
+    MUSTER_HOT void push(word index) noexcept { ring_.push(index); }
+    MUSTER_HOT bool pop(word& out) noexcept { return ring_.pop(out); }
+
+   private:
+    scq_ring& ring_;
+  };
+
+ private:
   MUSTER_HOT void push(word index) noexcept {
     for (;;) {
       const word ticket = tail_.fetch_add(1);
@@ -97,7 +121,6 @@ class index_ring {
     }
   }
 
- private:
   static constexpr std::size_t in_line = line_size / sizeof(word);
   struct alignas(line_size) line {
     sync::atomic<word> words[in_line]{};
@@ -137,55 +160,71 @@ class index_ring {
   alignas(isolation_size) sync::atomic<std::int64_t> threshold_{-1};
 };
 
-template <class T, class Pause = cpu_turn>
-class scq {
+/// A bounded queue of two rings of indices, of those in use and of those that are free.
+template <class T, class Ring>
+class indexed_queue {
+  using slot = std::conditional_t<Ring::orders_items, sync::cell<T>, sync::atomic<T>>;
+
  public:
-  static constexpr bool available = true;
+  using limits = typename Ring::limits;
+  static constexpr bool available = Ring::available;
 
-  explicit scq(std::size_t capacity, unsigned wait = 16)
+  explicit indexed_queue(std::size_t capacity, const limits& l = {})
       : size_(std::bit_ceil(std::max<std::size_t>(capacity, 2))),
-        items_(std::make_unique<sync::cell<T>[]>(size_)),
-        used_(size_, wait),
-        free_(size_, wait) {
-    for (std::size_t i = 0; i < size_; ++i) free_.push(i);
+        items_(std::make_unique<slot[]>(size_)),
+        used_(size_, l),
+        free_(size_, l) {
+    if (!available) throw std::runtime_error("this queue needs cmpxchg16b: leave it out where available is false");
+    typename Ring::user first(free_);
+    for (std::size_t i = 0; i < size_; ++i) first.push(i);
   }
 
-  /// False when the queue is full; then `value` keeps its value.
-  MUSTER_HOT bool try_push(T& value) {
-    std::uint64_t index = 0;
-    if (!free_.pop(index)) return false;
-    items_[index].write_ref() = std::move(value);
-    used_.push(index);
-    return true;
-  }
-  /// False when the queue is empty.
-  MUSTER_HOT bool try_pop(T& out) {
-    std::uint64_t index = 0;
-    if (!used_.pop(index)) return false;
-    out = std::move(items_[index].write_ref());
-    free_.push(index);
-    return true;
-  }
-
-  /// The same for all threads; as the other queues have it.
+  /// One per user-level thread; ends before the queue.
   class handle {
    public:
-    explicit handle(scq& q) : queue_(q) {}
-    void push(T value) {
-      while (!queue_.try_push(value)) Pause::turn();
+    explicit handle(indexed_queue& q) : queue_(q), used_(q.used_), free_(q.free_) {}
+
+    /// False when the queue is full; then `value` keeps its value.
+    MUSTER_HOT bool try_push(T& value) {
+      std::uint64_t index = 0;
+      if (!free_.pop(index)) return false;
+      slot& to = queue_.items_[index];
+      if constexpr (Ring::orders_items) to.write_ref() = std::move(value);
+      else to.store(value, std::memory_order_relaxed);
+      used_.push(index);
+      return true;
     }
-    bool try_push(T& value) { return queue_.try_push(value); }
-    bool pop(T& out) { return queue_.try_pop(out); }
+    /// Waits while the queue is full.
+    void push(T value) {
+      while (!try_push(value)) Ring::turn();
+    }
+    /// False when the queue is empty.
+    MUSTER_HOT bool pop(T& out) {
+      std::uint64_t index = 0;
+      if (!used_.pop(index)) return false;
+      slot& from = queue_.items_[index];
+      if constexpr (Ring::orders_items) out = std::move(from.write_ref());
+      else out = from.load(std::memory_order_relaxed);
+      free_.push(index);
+      return true;
+    }
+    /// Operations on a ring that have asked for help.
+    std::uint64_t slow() const noexcept { return used_.slow() + free_.slow(); }
 
    private:
-    scq& queue_;
+    indexed_queue& queue_;
+    typename Ring::user used_;
+    typename Ring::user free_;
   };
 
  private:
   const std::size_t size_;
-  const std::unique_ptr<sync::cell<T>[]> items_;
-  index_ring<Pause> used_;
-  index_ring<Pause> free_;
+  const std::unique_ptr<slot[]> items_;
+  Ring used_;
+  Ring free_;
 };
+
+template <class T, class Pause = cpu_turn>
+using scq = indexed_queue<T, scq_ring<Pause>>;
 
 }  // namespace muster::bench::inline MUSTER_ABI

@@ -10,6 +10,7 @@
 #include "baselines/osci_paper_structures.hpp"
 #include "baselines/scq.hpp"
 #include "baselines/treiber_stack.hpp"
+#include "baselines/wcq.hpp"
 #include "baselines/wf_queue.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stream.hpp"
@@ -167,6 +168,8 @@ void add_recent(catalogue& to, contender c) {
 }
 template <class Pause, class>
 using scq_of_items = scq<item, Pause>;
+template <class Pause, class>
+using wcq_of_items = wcq<item, Pause>;
 template <class Pause, class Counters>
 using lprq_of_items = lprq<item, Pause, line_size, Counters>;
 template <class Pause, class Counters>
@@ -180,6 +183,8 @@ void add_all_recent(catalogue& to) {
     return one(std::move(name), many_to_many | queue_pairs, "baseline", std::move(note));
   };
   add_recent<scq_of_items, by_words, by_words, 4096>(to, with("SCQ", "Nikolaev, 2019; bounded, capacity 4096"));
+  add_recent<wcq_of_items, by_words, by_words, 4096>(
+      to, with("wCQ", "Nikolaev and Ravindran, 2022: SCQ, wait-free; bounded, capacity 4096"));
   add_recent<lprq_of_items, by_words, by_words, 1024>(
       to, with("LPRQ", "Romanov and Koval, 2023; unbounded, rings of 2^10: LCRQ without a double-word operation"));
   add_recent<lcrq_of_items, stream_funnels, team_funnels, 1024>(

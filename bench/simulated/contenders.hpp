@@ -10,6 +10,7 @@
 #include "baselines/lprq.hpp"
 #include "baselines/ms_queue.hpp"
 #include "baselines/scq.hpp"
+#include "baselines/wcq.hpp"
 #include "baselines/wf_queue.hpp"
 #include "sim/workloads/queues.hpp"
 
@@ -187,6 +188,7 @@ void add_pairs(catalogue& to, unsigned topics) {
     using by_funnels = lcrq<item, cpu_turn, line_size, funnels<>>;
     add("FFQ^m as printed, pairs", "paper", "Algorithm 2 with erratum", sim_pairs<ThreadGroup, modelled_ffq<>>);
     add("LCRQ, pairs", "baseline", "rings of 2^10", sim_pairs<ThreadGroup, modelled_with_handles<lcrq<item>, 1024U>>);
+    add("wCQ, pairs", "baseline", "capacity 4096", sim_pairs<ThreadGroup, modelled_with_handles<wcq<item>, 4096U>>);
     add("FFQ^m over funnels, pairs", "baseline", "ranks by Aggregating Funnels",
         sim_pairs<ThreadGroup, modelled_ffq<funnels<>>>);
     add("LCRQ over funnels, pairs", "baseline", "rings of 2^10; tickets by Aggregating Funnels",

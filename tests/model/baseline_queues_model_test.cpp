@@ -70,8 +70,8 @@ std::vector<named_program> programs_of(const script& s) {
   // The least capacity that SCQ may have and with which no push finds it full.
   const std::string text = s.text();
   const std::size_t room = std::max<std::size_t>(s.threads.size(), std::count(text.begin(), text.end(), 'u'));
-  return {{"SCQ: " + s.text(), program<scq<number>>(s, room, 0)},
-          {"SCQ, waiting: " + s.text(), program<scq<number>>(s, room, 1)},
+  return {{"SCQ: " + s.text(), program<scq<number>>(s, room, scq_limits{0})},
+          {"SCQ, waiting: " + s.text(), program<scq<number>>(s, room, scq_limits{1})},
           {"LPRQ: " + s.text(), program<list>(s, 2, ring_limits{.attempts = 2, .wait = 0})},
           {"LPRQ, waiting: " + s.text(), program<list>(s, 2, ring_limits{.attempts = 4, .wait = 1})},
           {"LPRQ over funnels: " + s.text(), program<list_over_funnels>(s, 2, ring_limits{.attempts = 2, .wait = 0})}};

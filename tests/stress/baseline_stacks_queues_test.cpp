@@ -122,7 +122,7 @@ struct lprq_kind : lprq<number, Pause, Align, Counters> {
 template <class Pause, unsigned Wait>
 struct scq_kind : scq<number, Pause> {
   static constexpr discipline order = discipline::fifo;
-  scq_kind() : scq<number, Pause>(1 << 17, Wait) {}  // room for all of a test's items
+  scq_kind() : scq<number, Pause>(1 << 17, {.wait = Wait}) {}  // room for all of a test's items
 };
 template <class Pause, unsigned Patience, std::size_t Segment, unsigned Wait>
 struct wf_kind : wf_queue<number, Pause, Segment> {
