@@ -62,9 +62,9 @@ class wcq_ring {
   static constexpr bool available = double_words;
   static constexpr bool orders_items = false;
 
-  wcq_ring(word n, const wcq_limits& limits)
+  wcq_ring(word n, const limits& l)
       : bits_(static_cast<unsigned>(std::countr_zero(2 * n))),
-        limits_(limits),
+        limits_(l),
         spent_(3 * static_cast<std::int64_t>(n) - 1),
         lines_(std::max<word>(2 * n / in_line, 1)),
         entries_(std::make_unique<line[]>(lines_)) {

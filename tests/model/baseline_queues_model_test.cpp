@@ -105,6 +105,13 @@ TEST(baseline_queues_model, a_cell_is_overtaken) {
     expect_right(search_bounds{.preemptions = 2, .stale = 0}, one.name, one.run);
 }
 
+// An item waits for its dequeuer for a lap, and then an enqueuer may not use the entry whose dequeuer has passed it.
+TEST(baseline_queues_model, an_entry_is_unsafe) {
+  const script s{"u", {"o", "u", "oooooooo"}};
+  expect_right(search_bounds{.preemptions = 3, .stale = 0}, "SCQ: " + s.text(),
+               program<scq<number>>(s, 4, scq_limits{0}));
+}
+
 TEST(baseline_queues_model, rings_go_round) {
   for (const script& s : {script{"uuuu", {"oooo", "uuu"}}, script{"u", {"uouo", "ouou"}},
                           script{"uuu", {"ooou", "uou", "oo"}}, script{"", {"uouou", "uo", "o"}}})

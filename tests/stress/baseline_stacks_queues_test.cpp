@@ -26,6 +26,7 @@
 #include "../../bench/baselines/ms_queue.hpp"
 #include "../../bench/baselines/scq.hpp"
 #include "../../bench/baselines/treiber_stack.hpp"
+#include "../../bench/baselines/wcq.hpp"
 #include "../../bench/baselines/wf_queue.hpp"
 #include "counted.hpp"
 #include "fifo_monitor.hpp"
@@ -124,6 +125,11 @@ struct scq_kind : scq<number, Pause> {
   static constexpr discipline order = discipline::fifo;
   scq_kind() : scq<number, Pause>(1 << 17, {.wait = Wait}) {}  // room for all of a test's items
 };
+template <class Pause, unsigned Patience, unsigned Wait>
+struct wcq_kind : wcq<number, Pause> {
+  static constexpr discipline order = discipline::fifo;
+  wcq_kind() : wcq<number, Pause>(1 << 17, {.pushes = Patience, .pops = Patience, .delay = Patience, .wait = Wait}) {}
+};
 template <class Pause, unsigned Patience, std::size_t Segment, unsigned Wait>
 struct wf_kind : wf_queue<number, Pause, Segment> {
   static constexpr discipline order = discipline::fifo;
@@ -155,20 +161,24 @@ using kinds = ::testing::Types<
     lcrq_kind<Pause, 8, 16, 16>, lcrq_kind<Pause, 4, 2, 64, funnels<2, turns<Pause>>>, lprq_kind<Pause, 2, 0>,
     lprq_kind<Pause, 2, 2>, lprq_kind<Pause, 4, 0>, lprq_kind<Pause, 1024, 16>, lprq_kind<Pause, 8, 16, 16>,
     lprq_kind<Pause, 4, 2, 64, funnels<1, turns<Pause>>>, scq_kind<Pause, 0>, scq_kind<Pause, 16>,
-    wf_kind<Pause, 10, 1024, 16>, wf_kind<restless<Pause>, 0, 2, 0>, wf_kind<restless<Pause>, 1, 16, 2>,
-    htm_kind<Pause, rtm>, htm_kind<Pause, imitated>, treiber_kind<Pause>, clh_kind<Pause, elimination::when::never, 1>,
+    wcq_kind<Pause, 16, 16>, wcq_kind<restless<Pause>, 1, 0>, wf_kind<Pause, 10, 1024, 16>,
+    wf_kind<restless<Pause>, 0, 2, 0>, wf_kind<restless<Pause>, 1, 16, 2>, htm_kind<Pause, rtm>,
+    htm_kind<Pause, imitated>, treiber_kind<Pause>, clh_kind<Pause, elimination::when::never, 1>,
     clh_kind<Pause, elimination::when::crowded, 2>, clh_kind<Pause, elimination::when::always, 1>,
     clh_kind<Pause, elimination::when::always, 3>>;
 
 struct names {
   template <class Kind>
   static std::string GetName(int index) {
-    static constexpr std::array<const char*, 25> all = {
-        "ms",          "lcrq_2",       "lcrq_2_waiting", "lcrq_4", "lcrq_1024",   "lcrq_dense",
-        "lcrq_funnel", "lprq_2",       "lprq_2_waiting", "lprq_4", "lprq_1024",   "lprq_dense",
-        "lprq_funnel", "scq",          "scq_waiting",    "wf",     "wf_0",        "wf_1_waiting",
-        "htm",         "htm_imitated", "treiber",        "clh",    "clh_crowded", "clh_1",
-        "clh_3"};
+    static constexpr std::array<const char*, 27> all = {"ms",           "lcrq_2",       "lcrq_2_waiting",
+                                                        "lcrq_4",       "lcrq_1024",    "lcrq_dense",
+                                                        "lcrq_funnel",  "lprq_2",       "lprq_2_waiting",
+                                                        "lprq_4",       "lprq_1024",    "lprq_dense",
+                                                        "lprq_funnel",  "scq",          "scq_waiting",
+                                                        "wcq",          "wcq_1",        "wf",
+                                                        "wf_0",         "wf_1_waiting", "htm",
+                                                        "htm_imitated", "treiber",      "clh",
+                                                        "clh_crowded",  "clh_1",        "clh_3"};
     return all.at(static_cast<std::size_t>(index));
   }
 };
