@@ -8,8 +8,8 @@
 //              gap >= rank and the magnitude of the cell's rank differs. rank and gap change together by cmpxchg16b.
 // Differs      flow control as in ffq_spmc_paper.hpp, here with room for every producer that has looked and not yet
 //              taken its rank. The stores that publish and free a cell are release. The two words are aligned to 16
-//              bytes, so that a packed cell with eight bytes of data has 32, where the paper has 24. `Counters` can take
-//              ranks by batches (funnel.hpp).
+//              bytes, so that a packed cell with eight bytes of data has 32, where the paper has 24. `Counters` may
+//              take ranks by batches (funnel.hpp).
 // Needs        x86-64.
 #pragma once
 

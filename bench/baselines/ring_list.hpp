@@ -51,8 +51,8 @@ struct ring_limits {
   unsigned wait = 16;      // turns that a dequeuer gives an enqueuer that has its ticket
 };
 
-/// What a dequeuer finds in its cell: its item; that it has no item, and never will; that its enqueuer is late; that
-/// another thread has changed the cell meanwhile.
+/// The result of a dequeuer's look into its cell: its item; there will be none; its enqueuer is late; another thread
+/// has changed the cell meanwhile.
 enum class cell_state { taken, passed, early, changed };
 
 /// `Cell` has

@@ -4,8 +4,8 @@
 // scq.hpp: SCQ, the scalable circular queue of Nikolaev, "A Scalable, Portable, and Memory-Efficient Lock-Free FIFO
 // Queue", DISC 2019. Bounded, strict FIFO.
 //
-// Faithful to  the paper: two rings of indices, of those in use and of those that are free, and an array of items. A
-//              ring for n indices has 2n entries of one word, with a cycle, a safe bit and an index. A fetch-add on
+// Faithful to  the paper: an array of items, a ring of the indices in use, and a ring of the free ones. A ring for n
+//              indices has 2n entries of one word, with a cycle, a safe bit and an index. A fetch-add on
 //              head or tail gives each operation an entry. A dequeuer that comes first moves the entry to its cycle, or
 //              marks it unsafe. The threshold ends the search of dequeuers in an empty ring after 3n entries. Entries
 //              that follow each other lie in different lines.
@@ -160,7 +160,7 @@ class scq_ring {
   alignas(isolation_size) sync::atomic<std::int64_t> threshold_{-1};
 };
 
-/// A bounded queue of two rings of indices, of those in use and of those that are free.
+/// A bounded queue of two rings of indices: the ones in use, and the free ones.
 template <class T, class Ring>
 class indexed_queue {
   using slot = std::conditional_t<Ring::orders_items, sync::cell<T>, sync::atomic<T>>;

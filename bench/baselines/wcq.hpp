@@ -4,7 +4,7 @@
 // wcq.hpp: wCQ of Nikolaev and Ravindran, "wCQ: A Fast Wait-Free Queue with Bounded Memory Usage", SPAA 2022: SCQ whose
 // operations ask for help after some failures. Bounded, strict FIFO.
 //
-// Faithful to  the paper: the fast path is SCQ's (scq.hpp). A slow operation publishes a request, and those who help
+// Faithful to  the paper: the fast path is SCQ's (scq.hpp). A slow operation publishes a request, and its helpers
 //              agree on its tickets, one after another: they put the next one, marked as not taken, into the request's
 //              word, one of them takes it by a double-word compare-and-swap that adds to the counter and names itself,
 //              and the mark is removed before the counter is used for another request. A note beside an entry keeps a
@@ -15,7 +15,7 @@
 //              2. An operation ends only when its request is finished, never because a helper has seen its end.
 //              3. A helper uses the record that a counter names only if the counter still names it after the record
 //                 was read; there is one such record for each thread and counter.
-//              4. Helpers of a pop need no notes: an enqueuer of a ticket that one of them has passed finds the entry in
+//              4. Helpers of a pop need no notes: when one of them has passed a ticket, its enqueuer finds the entry in
 //                 the ticket's cycle, or unsafe.
 //              5. As in scq.hpp, a dequeuer waits a little for an enqueuer that has its ticket already.
 // Needs        x86-64, and a capacity that is at least the number of threads. A thread sanitizer does not see the
@@ -234,7 +234,7 @@ class wcq_ring {
     }
     return false;
   }
-  /// Whether there was an index; nothing: the ticket is lost.
+  /// True: `out` is the index. False: the ring is empty. Nothing: the ticket is lost.
   std::optional<bool> pop_fast(word& out, word& ticket) {
     ticket = head_.count.fetch_add(1);
     between();
