@@ -49,15 +49,17 @@ class scq_ring {
   static constexpr bool available = true;
   static constexpr bool orders_items = true;  // in a way that a thread sanitizer sees
 
-  scq_ring(word n, const limits& l)
+  /// `full`: with all numbers, in order.
+  scq_ring(word n, const limits& l, bool full)
       : bits_(static_cast<unsigned>(std::countr_zero(2 * n))),
         wait_(l.wait),
         spent_(3 * static_cast<std::int64_t>(n) - 1),
         lines_(std::max<word>(2 * n / in_line, 1)),
         entries_(std::make_unique<line[]>(lines_)),
-        tail_(2 * n),
-        head_(2 * n) {
-    for (word i = 0; i < 2 * n; ++i) at(i).store(made(0, true, none()), std::memory_order_relaxed);
+        tail_(full ? 3 * n : 2 * n),
+        head_(2 * n),
+        threshold_(full ? spent_ : -1) {
+    for (word i = 0; i < 2 * n; ++i) at(i).store(full && i < n ? made(1, true, i) : made(0, true, none()));
   }
 
   static void turn() { Pause::turn(); }
@@ -157,7 +159,7 @@ class scq_ring {
   const std::unique_ptr<line[]> entries_;
   alignas(isolation_size) sync::atomic<word> tail_;
   alignas(isolation_size) sync::atomic<word> head_;
-  alignas(isolation_size) sync::atomic<std::int64_t> threshold_{-1};
+  alignas(isolation_size) sync::atomic<std::int64_t> threshold_;
 };
 
 /// A bounded queue of two rings of indices: the ones in use, and the free ones.
@@ -172,11 +174,9 @@ class indexed_queue {
   explicit indexed_queue(std::size_t capacity, const limits& l = {})
       : size_(std::bit_ceil(std::max<std::size_t>(capacity, 2))),
         items_(std::make_unique<slot[]>(size_)),
-        used_(size_, l),
-        free_(size_, l) {
+        used_(size_, l, false),
+        free_(size_, l, true) {
     if (!available) throw std::runtime_error("this queue needs cmpxchg16b: leave it out where available is false");
-    typename Ring::user first(free_);
-    for (std::size_t i = 0; i < size_; ++i) first.push(i);
   }
 
   /// One per user-level thread; ends before the queue.

@@ -62,14 +62,16 @@ class wcq_ring {
   static constexpr bool available = double_words;
   static constexpr bool orders_items = false;
 
-  wcq_ring(word n, const limits& l)
+  wcq_ring(word n, const limits& l, bool full)
       : bits_(static_cast<unsigned>(std::countr_zero(2 * n))),
         limits_(l),
         spent_(3 * static_cast<std::int64_t>(n) - 1),
         lines_(std::max<word>(2 * n / in_line, 1)),
-        entries_(std::make_unique<line[]>(lines_)) {
-    for (word i = 0; i < 2 * n; ++i) at(i).value.store(made(0, safe_bit() | done_bit(), none()));
-    tail_.count.store(2 * n);
+        entries_(std::make_unique<line[]>(lines_)),
+        threshold_(full ? spent_ : -1) {
+    const word marks = safe_bit() | done_bit();
+    for (word i = 0; i < 2 * n; ++i) at(i).value.store(full && i < n ? made(1, marks, i) : made(0, marks, none()));
+    tail_.count.store(full ? 3 * n : 2 * n);
     head_.count.store(2 * n);
   }
 
@@ -368,7 +370,7 @@ class wcq_ring {
   const std::unique_ptr<line[]> entries_;
   counter tail_;
   counter head_;
-  alignas(isolation_size) sync::atomic<std::int64_t> threshold_{-1};
+  alignas(isolation_size) sync::atomic<std::int64_t> threshold_;
   registry<request> requests_;
 };
 

@@ -31,8 +31,8 @@ using namespace muster::bench;
 template <class Queue>
 class by_handles {
  public:
-  template <class... Arguments>
-  explicit by_handles(Arguments... arguments) : queue_(arguments...) {}
+  template <class Limits>
+  by_handles(std::size_t size, const Limits& limits) : queue_(size, limits) {}
 
   void push(number value) { mine().push(value); }
   std::optional<number> pop() {
@@ -52,10 +52,10 @@ class by_handles {
   std::array<std::optional<typename Queue::handle>, mm::most_threads> handles_;
 };
 
-template <class Queue, class... Arguments>
-std::function<void()> program(const script& s, Arguments... arguments) {
+template <class Queue, class Limits>
+std::function<void()> program(const script& s, std::size_t size, const Limits& limits) {
   using structure = by_handles<Queue>;
-  return structure_program<structure, muster_test::queue_spec>(s, [=] { return structure(arguments...); });
+  return structure_program<structure, muster_test::queue_spec>(s, [=] { return structure(size, limits); });
 }
 
 /// For a wait without bounds, which the checker must recognize.
@@ -69,7 +69,8 @@ using list_over_funnels = lprq<number, cpu_turn, muster::line_size, funnel>;
 std::vector<named_program> programs_of(const script& s) {
   // The least capacity that SCQ may have and with which no push finds it full.
   const std::string text = s.text();
-  const std::size_t room = std::max<std::size_t>(s.threads.size(), std::count(text.begin(), text.end(), 'u'));
+  const std::size_t room =
+      std::max(s.threads.size(), static_cast<std::size_t>(std::count(text.begin(), text.end(), 'u')));
   return {{"SCQ: " + s.text(), program<scq<number>>(s, room, scq_limits{0})},
           {"SCQ, waiting: " + s.text(), program<scq<number>>(s, room, scq_limits{1})},
           {"LPRQ: " + s.text(), program<list>(s, 2, ring_limits{.attempts = 2, .wait = 0})},

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -101,7 +102,7 @@ TYPED_TEST(baseline_counter, gives_every_number_once_and_in_order) {
 TYPED_TEST(baseline_counter, users_come_and_go) { this->add_in_turn(6, scaled(300), 50); }
 TYPED_TEST(baseline_counter, uses_batches_again_at_once) {
   if constexpr (std::is_constructible_v<typename TypeParam::group, std::size_t>)
-    this->add_in_turn(6, 1, scaled(10'000), 1);
+    this->add_in_turn(6, 1, scaled(10'000), std::size_t{1});
 }
 
 TEST(baseline_funnel, changes_its_word_by_the_other_operations) {
