@@ -106,11 +106,14 @@ TEST(baseline_queues_model, a_cell_is_overtaken) {
     expect_right(search_bounds{.preemptions = 2, .stale = 0}, one.name, one.run);
 }
 
-// An item waits for its dequeuer for a lap, and then an enqueuer may not use the entry whose dequeuer has passed it.
-TEST(baseline_queues_model, an_entry_is_unsafe) {
-  const script s{"u", {"o", "u", "oooooooo"}};
-  expect_right(search_bounds{.preemptions = 3, .stale = 0}, "SCQ: " + s.text(),
-               program<scq<number>>(s, 4, scq_limits{0}));
+// An item waits for its dequeuer for a lap, and then an enqueuer may not use the cell whose dequeuer has passed it.
+TEST(baseline_queues_model, a_cell_is_unsafe) {
+  const auto search = [](const char* name, const script& s, const std::function<void()>& run) {
+    expect_right(search_bounds{.preemptions = 3, .stale = 0}, name + s.text(), run);
+  };
+  const script scq_laps{"u", {"o", "u", "oooooooo"}}, lprq_laps{"u", {"o", "u", "oo"}};
+  search("SCQ: ", scq_laps, program<scq<number>>(scq_laps, 4, scq_limits{0}));
+  search("LPRQ: ", lprq_laps, program<list>(lprq_laps, 2, ring_limits{.attempts = 2, .wait = 0}));
 }
 
 TEST(baseline_queues_model, rings_go_round) {
