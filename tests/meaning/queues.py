@@ -36,8 +36,11 @@ MUTANTS = (
      "      if (again) ++item;\n        again = true;\n", "      if (again) ++item;\n",
      "unit/queue_basics", "*bulk_keeps_the_order*"),
     ("queue-spsc-announcement-of-a-bulk-push-that-threw", SPSC,
-     "    show(filled);\n      withdraw(filled);\n", "    show(filled);\n",
+     "    show_run(filled);\n      withdraw(filled);\n", "    show_run(filled);\n",
      "unit/queue_lifetime", "*a_bulk_push_that_throws_leaves_nothing*"),
+    ("queue-spsc-copy-of-a-bulk-push", SPSC,
+     "copies_from_.store(end, std::memory_order_relaxed);", "static_cast<void>(end);",
+     "unit/queue_basics", "*bulk_keeps_the_order*"),
 
     # The queue of one producer and many consumers.
     ("queue-spmc-busy-though-full", SPMC,

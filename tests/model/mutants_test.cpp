@@ -8,6 +8,7 @@
 
 #include "mutant_search.hpp"
 #include "queue_table.hpp"
+#include "small_items_programs.hpp"
 #include "small_waits.hpp"
 
 #include <string>
@@ -132,6 +133,8 @@ TEST_P(mutants, are_noticed_or_explained) {
   for (const row& r : table)
     for (const bool asymmetric : {true, false})
       if (!lanes || std::string(r.queue).starts_with("lane")) search.programs.push_back(made(r, asymmetric));
+  if (GetParam() == "spsc")
+    for (const named_program& one : small_item_programs) search.programs.push_back({one.name, true, one.run, {}});
   search.survivors = survivors;
   search.needles = needles();
   search.files = {"/" + GetParam()};

@@ -35,12 +35,12 @@ EDITS = (
          "return c.word.load(std::memory_order_relaxed) == published(rank) ? rank_state::ready : rank_state::skipped;",
          "return rank_state::skipped;"),
     Edit("mpmc-no-look-at-the-gap", "mpmc", MPMC,
-         "if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]\n      return true;",
+         "if (before(gap_at(rank).load(std::memory_order_seq_cst), rank)) [[likely]]\n      return true;",
          "return true;"),
     Edit("mpmc-no-second-look", "mpmc", MPMC,
          "word = c.word.load(std::memory_order_seq_cst);", ""),
     Edit("mpmc-gap-goes-back", "mpmc", MPMC,
-         "while (before(known, rank)) {", "for (c.gap.store(rank, std::memory_order_seq_cst); false;) {"),
+         "while (before(known, rank)) {", "for (gap.store(rank, std::memory_order_seq_cst); false;) {"),
 
     # Errors that other libraries have had, made here.
     Edit("ranks-compared-as-numbers", "spsc", RING,  # Concurrency Kit c7945fe: wrong past the wrap

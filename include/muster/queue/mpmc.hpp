@@ -29,16 +29,16 @@
 // waits for its item; so only a push without a limit takes its rank by fetch-add. (It must not abandon the rank:
 // once others have taken later ranks, it would be a gap in the place that the next pop frees.)
 // The thread that takes a rank must resolve it. For rank r with cell c, the word of c is one of:
-//   1. free, for an earlier rank: the producer writes written(r) (1), then reads c.gap (2). If c.gap < r, it owns the
-//      cell until it publishes. If c.gap >= r, a rank of a later lap is a gap here, and the consumer of r may have
+//   1. free, for an earlier rank: the producer writes written(r) (1), then reads gap(c) (2). If gap(c) < r, it owns the
+//      cell until it publishes. If gap(c) >= r, a rank of a later lap is a gap here, and the consumer of r may have
 //      moved on: the producer frees the cell and takes another rank.
-//   2. of a later rank: the producer is a lap late. It raises c.gap to r (3), so that the consumer of r moves on, and
+//   2. of a later rank: the producer is a lap late. It raises gap(c) to r (3), so that the consumer of r moves on, and
 //      takes another rank.
 //   3. in use for an earlier rank: a consumer is still reading it, or a late producer is still writing it. As 2.
 // A gap takes no room: a queue with n gaps has room for n more ranks, while there are cells (fits_beside_gaps).
 // A consumer that claimed rank r waits until
 //   1. c.word = published(r): the item is its own;
-//   2. c.gap >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
+//   2. gap(c) >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
 //   3. the queue is closed and r >= end_: no item will have rank r or a later one.
 // The paper reads and writes word and gap together, by a double-word compare-and-set. Here the producer writes the word
 // (1) and then reads the gap (2), while the consumer reads the gap (5) and then the word (6); all four are sequentially
@@ -50,6 +50,7 @@
 // rank a gap. A rank that a push keeps is before the end, and every rank before the end is resolved.
 #pragma once
 
+#include <muster/base/arch.hpp>                    // prefetch_for_write
 #include <muster/base/detail/eventcount.hpp>       // eventcount
 #include <muster/base/detail/heap_array.hpp>       // heap_array
 #include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
@@ -78,6 +79,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   explicit mpmc_queue(std::size_t capacity, queue_options options = {}, const memory_source& memory = {})
       : cells_(memory,
                detail::ring_cells("mpmc_queue", capacity, options, options.threads, ring<cell, Layout>::cell_size)),
+        cell_gaps_(memory, cells_.cells()),
         capacity_(capacity),
         slip_(std::min<std::size_t>(capacity / 4, 1024)),
         spare_(step * options.threads),
@@ -94,7 +96,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     for (rank_t i = 1; i <= cells_.cells(); ++i) {
       const rank_t rank = (options.first_rank - i) * step;
       at(rank).word.store(free(rank), std::memory_order_relaxed);
-      at(rank).gap.store(rank, std::memory_order_relaxed);
+      gap_at(rank).store(rank, std::memory_order_relaxed);
     }
     for (std::size_t i = 0; i < gap_count_; ++i)
       gaps_[i].store((options.first_rank - 1) * step, std::memory_order_relaxed);
@@ -213,13 +215,14 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   static constexpr rank_t rank_of(rank_t word) noexcept { return word & ~rank_t{3}; }
   static constexpr bool is_free(rank_t word) noexcept { return (word & 3) == 0; }
 
-  // word: as above; its rank only grows. gap: every rank of this cell up to it has been claimed or will have no item;
-  // it only grows.
+  // word: as above; its rank only grows.
   struct cell {
     sync::atomic<rank_t> word{0};
-    sync::atomic<rank_t> gap{0};
     sync::cell<manual_lifetime<T>> item;
   };
+
+  // The producer of the first rank of a line fetches the next line, because (1) waits for its line.
+  static constexpr rank_t per_line = ring<cell, Layout>::ranks_per_line;
 
   static constexpr std::uint32_t closing = eventcount::flag(0);  // no push may keep a rank
   static constexpr std::uint32_t closed = eventcount::flag(1);   // and end_ holds the end
@@ -230,6 +233,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   static constexpr std::uint32_t head_key = eventcount::keys - 1;
   static constexpr std::uint32_t key(rank_t rank) noexcept { return static_cast<std::uint32_t>(rank / step); }
 
+  sync::atomic<rank_t>& gap_at(rank_t rank) const noexcept { return cell_gaps_[rank / step]; }
   cell& at(rank_t rank) const noexcept { return cells_[rank / step]; }
   rank_t room_end(rank_t head) const noexcept { return head + step * capacity_; }
 
@@ -312,6 +316,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   // Takes the cell of a rank already taken. Returns false if the rank is a gap.
   MUSTER_HOT bool claim(rank_t rank) noexcept {
     cell& c = at(rank);
+    if (rank / step % per_line == 0) muster::prefetch_for_write(&at(rank + step * per_line));
     // The value unless a thread was a lap late. Guessing it avoids a load, so the line is fetched once, for writing.
     rank_t word = free(rank - step * cells_.cells());
     // (1) seq_cst: pairs with (6) and, as an acquire, with (8). The consumer has moved the old item out.
@@ -319,7 +324,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
         [[unlikely]]
       if (!claim_late(rank, word)) return false;
     // (2) seq_cst: pairs with (5). Must be neither weakened nor omitted: see the top of the file.
-    if (before(c.gap.load(std::memory_order_seq_cst), rank)) [[likely]]
+    if (before(gap_at(rank).load(std::memory_order_seq_cst), rank)) [[likely]]
       return true;
     give_back(rank);
     return false;
@@ -478,11 +483,11 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   // Ensures that no item will have this rank, unless its producer is already writing it.
   MUSTER_COLD void make_gap(rank_t rank) noexcept {
-    cell& c = at(rank);
-    rank_t known = c.gap.load(std::memory_order_relaxed);
+    sync::atomic<rank_t>& gap = gap_at(rank);
+    rank_t known = gap.load(std::memory_order_relaxed);
     while (before(known, rank)) {
       // (3) relaxed: alone. (2) and (5) use only its value, and need nothing that came before it.
-      if (c.gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
+      if (gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
     }
     gaps_[gaps_made_.fetch_add(1, std::memory_order_relaxed) % gap_count_].store(rank, std::memory_order_relaxed);
     rank_t end = gaps_end_.load(std::memory_order_relaxed);
@@ -522,7 +527,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     rank_t word = c.word.load(std::memory_order_acquire);
     if (word == published(rank)) return rank_state::ready;
     // (5) seq_cst: pairs with (2).
-    if (!before(c.gap.load(std::memory_order_seq_cst), rank)) {
+    if (!before(gap_at(rank).load(std::memory_order_seq_cst), rank)) {
       // (6) seq_cst: pairs with (1). An acquire is not enough: see the top.
       word = c.word.load(std::memory_order_seq_cst);
       if (word == published(rank)) return rank_state::ready;
@@ -762,6 +767,10 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   // Read-only after construction.
   const ring<cell, Layout> cells_;
+  // The gap of each cell: every rank of the cell up to it has been claimed or will have no item. It only grows, and is
+  // written only to make a gap. Not in the cell: a small item, its word and the gap would take three words, so that a
+  // third of the cells would lie in two lines. Apart, the gaps stay in the caches of all threads.
+  const ring<sync::atomic<rank_t>, layout::packed> cell_gaps_;
   const std::size_t capacity_;
   const std::size_t slip_;  // see temporal_slip
   const rank_t spare_;      // ranks for all threads

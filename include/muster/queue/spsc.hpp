@@ -35,7 +35,12 @@
 #include <muster/queue/detail/ring.hpp>            // ring, rank_t
 #include <muster/queue/options.hpp>                // queue_options, layout
 
-#include <cstddef>  // std::size_t
+#include <array>        // std::array
+#include <bit>          // std::bit_cast
+#include <cstddef>      // std::size_t
+#include <cstdint>      // std::uint64_t
+#include <cstring>      // std::memcpy
+#include <type_traits>  // std::is_trivially_copyable_v
 
 namespace muster::inline MUSTER_ABI {
 
@@ -56,6 +61,7 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
         capacity_(capacity),
         slip_(std::min<std::size_t>(capacity / 4, 1024)),
         tail_(options.first_rank),
+        copies_from_(options.first_rank),
         head_(options.first_rank),
         limit_(options.first_rank + capacity),
         begun_(options.first_rank),
@@ -116,8 +122,10 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT queue_result<T> try_pop() {
     const auto inside = consumer_entry_.enter(second_consumer);
     const rank_t rank = first();
-    if (rank == tail_seen_) [[unlikely]]
+    if (rank == tail_seen_) [[unlikely]] {
       if (const queue_status item = find_item(); item != queue_status::success) return item;
+      return take_first(rank);
+    }
     return take(rank);
   }
 
@@ -206,6 +214,20 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
   static constexpr const char* second_consumer =
       "spsc_queue: a second thread pops while one is inside pop; use spmc_queue";
 
+  static constexpr rank_t copies = 4;
+  static constexpr bool has_copies =
+      std::is_trivially_copyable_v<T> && std::is_move_constructible_v<T> && sizeof(T) <= sizeof(std::uint64_t);
+  static std::uint64_t word_of(const T& item) noexcept {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &item, sizeof(T));
+    return word;
+  }
+  static T item_of(std::uint64_t word) noexcept {
+    std::array<std::byte, sizeof(T)> bytes;
+    std::memcpy(bytes.data(), &word, sizeof(T));
+    return std::bit_cast<T>(bytes);
+  }
+
   enum class rank_state { ready, end, busy, unknown };
   rank_t first() const noexcept { return head_.load(std::memory_order_relaxed); }  // for the consumer
   rank_t next() const noexcept { return tail_.load(std::memory_order_relaxed); }   // for the producer
@@ -282,6 +304,9 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
         MUSTER_RETHROW;
       }
     }
+    // (7) release: pairs with (8). A consumer that reads this copy also sees a tail_ of at least `rank`.
+    if constexpr (has_copies)
+      copies_[rank % copies].store(word_of(cells_[rank].read_ref().value), std::memory_order_release);
     show(rank + 1);
     return queue_status::success;
   }
@@ -308,6 +333,12 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
     if constexpr (Wait::parks)
       if (consumer_.waiters_after_event() != 0) [[unlikely]]
         consumer_.wake(only_key);
+  }
+
+  // The same for items that have no copies.
+  void show_run(rank_t end) noexcept {
+    if constexpr (has_copies) copies_from_.store(end, std::memory_order_relaxed);  // seen by (3) together with tail_
+    show(end);
   }
 
   // Publishes items into known room. Returns how many; 0 if closed. A single-pass iterator is incremented only on the
@@ -342,11 +373,11 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
       }
     }
     MUSTER_CATCH_ALL {
-      show(filled);
+      show_run(filled);
       withdraw(filled);
       MUSTER_RETHROW;
     }
-    show(end);
+    show_run(end);
     first = std::move(item);
     return end - begin;
   }
@@ -382,8 +413,11 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT queue_result<T> pop_within(const wait_limit& limit) {
     const auto inside = consumer_entry_.enter(second_consumer);
     const rank_t rank = first();
-    if (!has_item(rank)) [[unlikely]]
-      if (const queue_status item = await_item(limit); item != queue_status::success) return item;
+    if (rank == tail_seen_) [[unlikely]] {
+      if (refresh_items() == 0)
+        if (const queue_status item = await_item(limit); item != queue_status::success) return item;
+      return take_first(rank);
+    }
     return take(rank);
   }
 
@@ -437,6 +471,24 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
     if (seen == rank_state::ready) return queue_status::success;
     if (seen == rank_state::end) return queue_status::closed;
     return seen == rank_state::busy ? queue_status::busy : queue_status::empty;
+  }
+
+  // Takes the item of `rank`, which is first(), after a look at tail_. If only a few items are there, takes the copy
+  // beside tail_, whose line this thread has just fetched, and spares both sides the transfer of the cell's line: the
+  // usual case where requests wait for answers.
+  MUSTER_COLD queue_result<T> take_first(rank_t rank) {
+    if constexpr (has_copies) {
+      if (tail_seen_ - rank < copies && !before(rank, copies_from_.load(std::memory_order_relaxed))) {
+        // (8) acquire: pairs with (7). If this is already the copy of a later rank, the next load sees that rank.
+        const std::uint64_t word = copies_[rank % copies].load(std::memory_order_acquire);
+        if (tail_.load(std::memory_order_relaxed) - rank < copies) {
+          tail_seen_ = rank + 1;  // so that the next pop comes here too
+          give_back(rank + 1);
+          return queue_result<T>(std::in_place, item_of(word));
+        }
+      }
+    }
+    return take(rank);
   }
 
   MUSTER_HOT queue_result<T> take(rank_t rank) {
@@ -497,6 +549,10 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
   const std::size_t slip_;  // see temporal_slip
 
   alignas(isolation_size) sync::atomic<rank_t> tail_;
+  // Beside tail_, copies of the newest items, if they are small: rank r's is in copies_[r % copies] until rank r + copies
+  // is written. Ranks before copies_from_ may have none.
+  sync::atomic<rank_t> copies_from_;
+  sync::atomic<std::uint64_t> copies_[has_copies ? copies : 1];
   alignas(isolation_size) sync::atomic<rank_t> head_;
 
   // The producer's line, then the consumer's. begun_ is one past the last rank that the producer began to write, and
