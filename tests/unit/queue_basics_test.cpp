@@ -127,6 +127,35 @@ TYPED_TEST(queue_basics, bulk_keeps_the_order_and_the_capacity) {
   }
 }
 
+// Pops of one item, where some were pushed one by one and some in bulk, and few or many are in the queue.
+TYPED_TEST(queue_basics, pops_one_by_one_what_was_pushed_in_any_way) {
+  for (const std::uint64_t start : start_ranks)
+    for (std::size_t kept = 0; kept <= 5; ++kept) {
+      typename TestFixture::queue q(10, queue_options{.first_rank = start});
+      std::uint64_t pushed = 0, popped = 0;
+      const auto pop_all_but = [&](std::size_t left) {
+        while (pushed - popped > left) {
+          const auto item = popped % 3 == 0 ? q.try_pop() : q.pop();
+          ASSERT_TRUE(item);
+          EXPECT_EQ(*item, ++popped);
+        }
+      };
+      for (std::size_t run = 1; run <= 24; ++run) {
+        std::vector<std::uint64_t> items(run % 5);
+        std::iota(items.begin(), items.end(), pushed + 1);
+        EXPECT_EQ(q.push_n(items.begin(), items.size()), items.size());
+        pushed += items.size();
+        pop_all_but(kept);
+        EXPECT_EQ(q.push(pushed + 1), queue_status::success);
+        ++pushed;
+        pop_all_but(kept);
+      }
+      pop_all_but(0);
+      EXPECT_FALSE(q.try_pop());
+      q.check();
+    }
+}
+
 TYPED_TEST(queue_basics, bulk_push_reads_no_more_than_it_was_asked_to) {
   typename TestFixture::queue q(8);
   std::istringstream numbers("1 2 3 4 5 6 7");
