@@ -4,8 +4,9 @@
 // mpmc.hpp: bounded FIFO queue from many producers to many consumers.
 //
 // Order      linearizable FIFO over all producers. Overlapping operations may finish out of order.
-// Progress   pop claims in one step, then waits for its item; push waits only for room. try_push, try_pop and close()
-//            never wait for another thread; they are lock-free.
+// Progress   pop claims in one step, then waits for its item; after several consumers have slept, it waits for an item,
+//            then claims it (see detail/claim_order.hpp). push waits only for room. try_push, try_pop and close() never
+//            wait for another thread; they are lock-free.
 // Preempted  a consumer stopped between its claim and (8) holds the cells it claimed (pop_n: up to its count), which
 //            producers skip. If every cell is held, or the next free one is a lap ahead, push waits although there is
 //            room, and try_push returns busy or full. A producer stopped between taking its rank and (7) delays the
@@ -29,9 +30,9 @@
 // waits for its item; so only a push without a limit takes its rank by fetch-add. (It must not abandon the rank:
 // once others have taken later ranks, it would be a gap in the place that the next pop frees.)
 // The thread that takes a rank must resolve it. For rank r with cell c, the word of c is one of:
-//   1. free, for an earlier rank: the producer writes written(r) (1), then reads gap(c) (2). If gap(c) < r, it owns the
-//      cell until it publishes. If gap(c) >= r, a rank of a later lap is a gap here, and the consumer of r may have
-//      moved on: the producer frees the cell and takes another rank.
+//   1. free, for an earlier rank: the producer writes written(r) (1), then reads whether any rank from r on is a gap (2)
+//      and, if so, gap(c) (14). If gap(c) < r, it owns the cell until it publishes. If gap(c) >= r, a rank of a later
+//      lap is a gap here, and the consumer of r may have moved on: the producer frees the cell and takes another rank.
 //   2. of a later rank: the producer is a lap late. It raises gap(c) to r (3), so that the consumer of r moves on, and
 //      takes another rank.
 //   3. in use for an earlier rank: a consumer is still reading it, or a late producer is still writing it. As 2.
@@ -41,9 +42,11 @@
 //   2. gap(c) >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
 //   3. the queue is closed and r >= end_: no item will have rank r or a later one.
 // The paper reads and writes word and gap together, by a double-word compare-and-set. Here the producer writes the word
-// (1) and then reads the gap (2), while the consumer reads the gap (5) and then the word (6); all four are sequentially
-// consistent. If (2) comes before (5), (6) sees the word; otherwise (2) sees the gap that (5) saw. If both happen, the
-// producer frees the cell and the consumer, which saw written(r), waits for that.
+// (1) and then reads the gap (14), while the consumer reads the gap (5) and then the word (6); all four are sequentially
+// consistent. If (14) comes before (5), (6) sees the word; otherwise (14) sees the gap that (5) saw. If both happen, the
+// producer frees the cell and the consumer, which saw written(r), waits for that. Almost always (2) shows that there is
+// no gap to read: the thread that makes a gap first raises gaps_end_ (13), and then gap(c). If (2) comes before (13), it
+// comes before (5) too.
 //
 // When close() overlaps a push: the push takes its rank, then checks the flag; close() raises the flag, then reads
 // tail, which becomes the end. So the push sees the flag, or close() sees its rank. If both happen, the push makes its
@@ -56,6 +59,7 @@
 #include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
 #include <muster/base/detail/temporal_slip.hpp>    // temporal_slip
 #include <muster/base/wait.hpp>                    // wait::spin_then_park
+#include <muster/queue/detail/claim_order.hpp>     // claim_order
 #include <muster/queue/detail/item_access.hpp>     // take
 #include <muster/queue/detail/operations.hpp>      // queue_operations, wait_limit
 #include <muster/queue/detail/ring.hpp>            // ring, rank_t
@@ -88,9 +92,9 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
         tail_(options.first_rank * step),
         head_seen_(options.first_rank * step),
         tight_(capacity <= options.threads),
+        gaps_end_(options.first_rank * step),
         gap_count_(std::min<std::size_t>(cells_.cells() - capacity, 64)),
         gaps_(memory, gap_count_),
-        gaps_end_(options.first_rank * step),
         end_(options.first_rank * step) {
     // As if the ranks of the previous lap had been pushed and popped.
     for (rank_t i = 1; i <= cells_.cells(); ++i) {
@@ -125,6 +129,8 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() {
+    if (!order_.is_ticket_first()) [[unlikely]]
+      return pop_item_first();
     const rank_t rank = take_ticket();
     if (is_there(rank)) [[likely]]
       return take(rank);
@@ -323,9 +329,16 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     if (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed))
         [[unlikely]]
       if (!claim_late(rank, word)) return false;
-    // (2) seq_cst: pairs with (5). Must be neither weakened nor omitted: see the top of the file.
-    if (before(gap_at(rank).load(std::memory_order_seq_cst), rank)) [[likely]]
+    // (2) seq_cst: pairs with (13). Must be neither weakened nor omitted: see the top of the file.
+    if (!before(rank, gaps_end_.load(std::memory_order_seq_cst))) [[likely]]
       return true;
+    return claim_among_gaps(rank);
+  }
+
+  // The end of claim, if there is a gap after this rank. Returns false if it may be in the same cell.
+  MUSTER_COLD bool claim_among_gaps(rank_t rank) noexcept {
+    // (14) seq_cst: pairs with (5). As (2), for this cell.
+    if (before(gap_at(rank).load(std::memory_order_seq_cst), rank)) return true;
     give_back(rank);
     return false;
   }
@@ -483,17 +496,19 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   // Ensures that no item will have this rank, unless its producer is already writing it.
   MUSTER_COLD void make_gap(rank_t rank) noexcept {
+    // (13) seq_cst: pairs with (2). Comes before (3), so that a producer which misses it has written its word before a
+    // consumer can see the gap.
+    rank_t end = gaps_end_.load(std::memory_order_seq_cst);
+    while (!before(rank, end) &&
+           !gaps_end_.compare_exchange_weak(end, rank + step, std::memory_order_seq_cst, std::memory_order_seq_cst)) {
+    }
     sync::atomic<rank_t>& gap = gap_at(rank);
     rank_t known = gap.load(std::memory_order_relaxed);
     while (before(known, rank)) {
-      // (3) relaxed: alone. (2) and (5) use only its value, and need nothing that came before it.
-      if (gap.compare_exchange_weak(known, rank, std::memory_order_relaxed, std::memory_order_relaxed)) break;
+      // (3) release: pairs with (5). (13) comes before (6) of a consumer that sees the gap.
+      if (gap.compare_exchange_weak(known, rank, std::memory_order_release, std::memory_order_relaxed)) break;
     }
     gaps_[gaps_made_.fetch_add(1, std::memory_order_relaxed) % gap_count_].store(rank, std::memory_order_relaxed);
-    rank_t end = gaps_end_.load(std::memory_order_relaxed);
-    while (!before(rank, end) &&
-           !gaps_end_.compare_exchange_weak(end, rank + step, std::memory_order_relaxed, std::memory_order_relaxed)) {
-    }
     signal_rank(rank);
     signal_room();  // a gap takes no room
   }
@@ -526,7 +541,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     // (4) acquire: pairs with (7).
     rank_t word = c.word.load(std::memory_order_acquire);
     if (word == published(rank)) return rank_state::ready;
-    // (5) seq_cst: pairs with (2).
+    // (5) seq_cst: pairs with (14) and, as an acquire, with (3).
     if (!before(gap_at(rank).load(std::memory_order_seq_cst), rank)) {
       // (6) seq_cst: pairs with (1). An acquire is not enough: see the top.
       word = c.word.load(std::memory_order_seq_cst);
@@ -583,7 +598,8 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
         case rank_state::writing:
         case rank_state::unclaimed:
           tell_of_head();
-          consumers_.await<Wait>(key(rank), [&] { return !must_wait(look(rank)); }, no_deadline);
+          consumers_.await<Wait>(
+              key(rank), [&] { return !must_wait(look(rank)); }, no_deadline, [this] { note_crowd(); });
           consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
       }
     }
@@ -594,6 +610,29 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   void tell_of_head() noexcept {
     if constexpr (Wait::parks)
       if (consumers_.waiters_after_event(eventcount::bit(head_key)) != 0) consumers_.wake(head_key);
+  }
+
+  // Called by a consumer with a ticket that is about to sleep. Relaxed: hints, of which order_ makes another.
+  void note_crowd() noexcept {
+    if (before(tail_.load(std::memory_order_relaxed) + step, head_.load(std::memory_order_relaxed)))
+      order_.note_crowd();
+  }
+
+  // As pop_ticket and await_ticket, but the claim comes after the wait: see claim_order.
+  MUSTER_COLD queue_result<T> pop_item_first() {
+    rank_t rank = 0;
+    if (const queue_status status = await_then_claim(rank); status != queue_status::success) return status;
+    return take(rank);
+  }
+  MUSTER_COLD queue_status await_then_claim(rank_t& rank) {
+    order_.note_pop();
+    while (!claim_at_once(rank)) {
+      await_head(wait_limit{});
+      if (claim_at_once(rank)) break;
+      const queue_status claim = claim_item(rank);
+      if (claim == queue_status::success || claim == queue_status::closed) return claim;
+    }
+    return queue_status::success;
   }
 
   MUSTER_HOT queue_result<T> take(rank_t rank) {
@@ -692,12 +731,14 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT queue_status consume_within(const wait_limit& limit, F& f) {
     rank_t rank = 0;
     queue_status claim = queue_status::success;
-    if (limit.none()) {
+    if (!limit.none()) {
+      claim = claim_within(limit, rank);
+    } else if (!order_.is_ticket_first()) [[unlikely]] {
+      claim = await_then_claim(rank);
+    } else {
       rank = take_ticket();
       if (!is_there(rank)) [[unlikely]]
         claim = await_ticket(rank);
-    } else {
-      claim = claim_within(limit, rank);
     }
     if (claim == queue_status::success) [[likely]]
       use(rank, f);
@@ -767,9 +808,8 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   // Read-only after construction.
   const ring<cell, Layout> cells_;
-  // The gap of each cell: every rank of the cell up to it has been claimed or will have no item. It only grows, and is
-  // written only to make a gap. Not in the cell: a small item, its word and the gap would take three words, so that a
-  // third of the cells would lie in two lines. Apart, the gaps stay in the caches of all threads.
+  // The gap of each cell: every rank of the cell up to it has been claimed or will have no item. It only grows. Not in
+  // the cell: a small item, its word and the gap would take three words, and a third of the cells would lie in two lines.
   const ring<sync::atomic<rank_t>, layout::packed> cell_gaps_;
   const std::size_t capacity_;
   const std::size_t slip_;  // see temporal_slip
@@ -779,6 +819,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   // The consumers' line: the next rank to claim.
   alignas(isolation_size) sync::atomic<rank_t> head_;
   temporal_slip consumer_slip_;
+  detail::claim_order order_;
 
   // The producers' line: the next rank to take. Every earlier rank belongs to a producer or is resolved.
   alignas(isolation_size) sync::atomic<rank_t> tail_;
@@ -787,13 +828,14 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   // all threads. If it is wrongly false, a push takes a rank and waits for the room.
   alignas(isolation_size) sync::atomic<rank_t> head_seen_;
   sync::atomic<bool> tight_;
+  // After every gap: raised before the gap is made.
+  sync::atomic<rank_t> gaps_end_;
   temporal_slip producer_slip_;
 
-  // gaps_: the latest gaps, each rank once. gaps_end_: is after every gap made. Gaps beyond gap_count_ take room.
+  // The latest gaps, each rank once. Gaps beyond gap_count_ take room.
   const std::size_t gap_count_;
   const detail::heap_array<sync::atomic<rank_t>> gaps_;
   sync::atomic<std::size_t> gaps_made_{0};
-  sync::atomic<rank_t> gaps_end_;
 
   // Written rarely: the sleepers, and the rank after the last.
   alignas(isolation_size) eventcount consumers_;
