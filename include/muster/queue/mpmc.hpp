@@ -30,23 +30,25 @@
 // waits for its item; so only a push without a limit takes its rank by fetch-add. (It must not abandon the rank:
 // once others have taken later ranks, it would be a gap in the place that the next pop frees.)
 // The thread that takes a rank must resolve it. For rank r with cell c, the word of c is one of:
-//   1. free, for an earlier rank: the producer writes written(r) (1), then reads whether any rank from r on is a gap (2)
-//      and, if so, gap(c) (14). If gap(c) < r, it owns the cell until it publishes. If gap(c) >= r, a rank of a later
-//      lap is a gap here, and the consumer of r may have moved on: the producer frees the cell and takes another rank.
+//   1. free, for an earlier rank: the producer writes written(r) (1), then reads whether any rank from r on is a gap
+//      (2) and, if so, gap(c) (14). If gap(c) < r, it owns the cell until it publishes. If gap(c) >= r, a rank of a
+//      later lap is a gap here, and the consumer of r may have moved on: the producer frees the cell and takes another
+//      rank.
 //   2. of a later rank: the producer is a lap late. It raises gap(c) to r (3), so that the consumer of r moves on, and
 //      takes another rank.
 //   3. in use for an earlier rank: a consumer is still reading it, or a late producer is still writing it. As 2.
 // A gap takes no room: a queue with n gaps has room for n more ranks, while there are cells (fits_beside_gaps).
 // A consumer that claimed rank r waits until
 //   1. c.word = published(r): the item is its own;
-//   2. gap(c) >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the next;
+//   2. gap(c) >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the
+//      next;
 //   3. the queue is closed and r >= end_: no item will have rank r or a later one.
 // The paper reads and writes word and gap together, by a double-word compare-and-set. Here the producer writes the word
-// (1) and then reads the gap (14), while the consumer reads the gap (5) and then the word (6); all four are sequentially
-// consistent. If (14) comes before (5), (6) sees the word; otherwise (14) sees the gap that (5) saw. If both happen, the
-// producer frees the cell and the consumer, which saw written(r), waits for that. Almost always (2) shows that there is
-// no gap to read: the thread that makes a gap first raises gaps_end_ (13), and then gap(c). If (2) comes before (13), it
-// comes before (5) too.
+// (1) and then reads the gap (14), while the consumer reads the gap (5) and then the word (6); all four are
+// sequentially consistent. If (14) comes before (5), (6) sees the word; otherwise (14) sees the gap that (5) saw. If
+// both happen, the producer frees the cell and the consumer, which saw written(r), waits for that. Almost always (2)
+// shows that there is no gap to read: the thread that makes a gap first raises gaps_end_ (13), and then gap(c). If (2)
+// comes before (13), it comes before (5) too.
 //
 // When close() overlaps a push: the push takes its rank, then checks the flag; close() raises the flag, then reads
 // tail, which becomes the end. So the push sees the flag, or close() sees its rank. If both happen, the push makes its
@@ -499,8 +501,10 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     // (13) seq_cst: pairs with (2). Comes before (3), so that a producer which misses it has written its word before a
     // consumer can see the gap.
     rank_t end = gaps_end_.load(std::memory_order_seq_cst);
-    while (!before(rank, end) &&
-           !gaps_end_.compare_exchange_weak(end, rank + step, std::memory_order_seq_cst, std::memory_order_seq_cst)) {
+    while (!before(rank, end)) {
+      // (13)
+      if (gaps_end_.compare_exchange_weak(end, rank + step, std::memory_order_seq_cst, std::memory_order_seq_cst))
+        break;
     }
     sync::atomic<rank_t>& gap = gap_at(rank);
     rank_t known = gap.load(std::memory_order_relaxed);
@@ -628,8 +632,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     order_.note_pop();
     while (!claim_at_once(rank)) {
       await_head(wait_limit{});
-      if (claim_at_once(rank)) break;
-      const queue_status claim = claim_item(rank);
+      const queue_status claim = try_claim(rank);
       if (claim == queue_status::success || claim == queue_status::closed) return claim;
     }
     return queue_status::success;
@@ -809,7 +812,8 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   // Read-only after construction.
   const ring<cell, Layout> cells_;
   // The gap of each cell: every rank of the cell up to it has been claimed or will have no item. It only grows. Not in
-  // the cell: a small item, its word and the gap would take three words, and a third of the cells would lie in two lines.
+  // the cell, because a small item, its word and the gap are three words, and a third of the cells would lie in two
+  // lines.
   const ring<sync::atomic<rank_t>, layout::packed> cell_gaps_;
   const std::size_t capacity_;
   const std::size_t slip_;  // see temporal_slip

@@ -543,8 +543,7 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
     order_.note_pop();
     while (!claim_at_once(rank)) {
       await_head(wait_limit{});
-      if (claim_at_once(rank)) break;
-      const queue_status claim = claim_item(rank);
+      const queue_status claim = try_claim(rank);
       if (claim == queue_status::success || claim == queue_status::closed) return claim;
     }
     return queue_status::success;

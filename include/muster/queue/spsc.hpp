@@ -549,8 +549,8 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
   const std::size_t slip_;  // see temporal_slip
 
   alignas(isolation_size) sync::atomic<rank_t> tail_;
-  // Beside tail_, copies of the newest items, if they are small: rank r's is in copies_[r % copies] until rank r + copies
-  // is written. Ranks before copies_from_ may have none.
+  // Beside tail_, copies of the newest items, if they are small: that of rank r is in copies_[r % copies] until rank
+  // r + copies is written. Ranks before copies_from_ may have none.
   sync::atomic<rank_t> copies_from_;
   sync::atomic<std::uint64_t> copies_[has_copies ? copies : 1];
   alignas(isolation_size) sync::atomic<rank_t> head_;
