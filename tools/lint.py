@@ -45,7 +45,7 @@ ROOMS = {
 STAIRS = {
     "fork": tuple(f"fork/{name}.hpp" for name in (
         *(f"detail/{name}" for name in (
-            "parking", "trace", "injector", "completion", "group_count", "task", "steal_list", "watermark",
+            "parking", "trace", "injector", "restraint", "completion", "group_count", "task", "steal_list", "watermark",
             "barrier/frame", "barrier/unwind", "barrier/records", "barrier/stack", "barrier/engine", "engine",
             "scheduler", "future_state", "joint_tasks", "one_run", "graph_node", "serial_gate", "call", "barrier/join",
             "elements")),

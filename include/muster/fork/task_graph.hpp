@@ -390,10 +390,12 @@ class task_graph {
   bool call(detail::graph_node& ready) noexcept {
     if (stop_.stop_requested()) return false;
     auto& one = static_cast<stored_node&>(ready);
+    detail::worker& self = *detail::worker::current();
+    self.count_node();
     try {
       if (is_traced_) [[unlikely]]
-        call_traced(one);
-      else one.actions.call(one, *detail::worker::current());
+        call_traced(one, self);
+      else one.actions.call(one, self);
       return true;
     } catch (...) {
       note(one, detail::capture_exception());
@@ -401,8 +403,7 @@ class task_graph {
     }
   }
   /// A node with a name has a slice in the trace.
-  MUSTER_COLD void call_traced(stored_node& one) {
-    detail::worker& self = *detail::worker::current();
+  MUSTER_COLD void call_traced(stored_node& one, detail::worker& self) {
     const auto found = slices_.find(one.index);
     const detail::traced slice(found != slices_.end() ? self.trace : nullptr, detail::slice_kind::node,
                                found != slices_.end() ? found->second : 0);
@@ -450,33 +451,20 @@ class task_graph {
   }
   /// Executes the node and what becomes ready by it; then other nodes that no thread has begun, up to a number.
   static void execute(stored_node& first, bool skip) noexcept {
-    constexpr unsigned most = 64;  // then a thread of the pool looks for other work as well
     task_graph& graph = graph_of(first);
-    const bool helps = !skip && detail::worker::current() != graph.runner_;
-    std::uint64_t until = 0;
+    detail::worker* const self = skip ? nullptr : detail::worker::current();
+    const bool helps = self != nullptr && self != graph.runner_;
+    constexpr unsigned most_tasks = 64;  // then a thread of the pool looks for other work as well
+    const std::uint64_t most = helps ? self->most_further() + 1 : ~std::uint64_t{0};
     unsigned tasks = 0;
+    std::uint64_t nodes = 0;
     for (detail::injected* one = &first; one != nullptr;) {
       ++tasks;
-      const std::uint64_t since = helps ? cycles() : 0;
-      const std::uint64_t nodes = detail::graph_node::execute(static_cast<stored_node&>(*one), skip, graph);
-      until = helps ? graph.pause_after((cycles() - since) / nodes) : 0;
-      one = until == 0 && !skip && tasks != most ? graph.tasks_.take_another(*graph.pool_) : nullptr;
+      nodes += detail::graph_node::execute(static_cast<stored_node&>(*one), skip, graph, most - nodes);
+      one = !skip && nodes < most && tasks < most_tasks ? graph.tasks_.take_another(*graph.pool_) : nullptr;
     }
+    if (helps) self->count_further(static_cast<unsigned>(nodes - 1));
     graph.tasks_.count.end(nullptr, tasks);
-    while (until != 0 && cycles() < until) sync::relax();
-  }
-  /// For a thread that helps the one that has called run(), and has needed so many cycles for a node. Two threads that
-  /// execute very short nodes in turn are slower than one, because each waits for the other's writes. So a thread that
-  /// finds such nodes leaves them to the others, each time for longer. Returns until when.
-  ///
-  /// This, and that a thread takes the next node in the same call, changes only how long a run takes, so no test fails
-  /// without it; the experiment fork/task-graph shows it.
-  std::uint64_t pause_after(std::uint64_t cycles_of_node) noexcept {
-    constexpr std::uint64_t brief = 200, shortest = 2048, longest = 32768;
-    const std::uint64_t last = pause_.load(std::memory_order_relaxed);
-    const std::uint64_t next = cycles_of_node > brief ? 0 : std::min(longest, std::max(shortest, 2 * last));
-    if (next != last) pause_.store(next, std::memory_order_relaxed);
-    return next == 0 ? 0 : cycles() + next;
   }
   static task_graph& graph_of(const detail::injected& one) noexcept {
     return *const_cast<task_graph*>(static_cast<const task_graph*>(one.of()));
@@ -498,7 +486,6 @@ class task_graph {
   std::stop_token stop_;               // of the run
   detail::joint_tasks tasks_{
       this};  // ready nodes that threads execute, each counts until what the thread executes next has ended
-  sync::atomic<std::uint64_t> pause_{0};  // cycles
   detail::spin_lock error_lock_;
   std::exception_ptr error_;  // under the lock, as the next
   std::uint32_t error_of_ = 0;

@@ -17,6 +17,7 @@
 #include <muster/fork/detail/injector.hpp>  // injected
 
 #include <cstdint>  // std::uint32_t
+#include <utility>  // std::exchange
 
 namespace muster::inline MUSTER_ABI::detail {
 
@@ -35,14 +36,15 @@ class graph_node : public injected {
     left_.store(predecessors, std::memory_order_relaxed);
   }
 
-  /// Executes `first`, which is ready, or only skips it and what follows it. Returns the number of nodes. `Run` has
-  /// these members, where a node that fails is noted:
+  /// Executes `first`, which is ready, or only skips it and what follows it. After `most_nodes`, gives the next one to
+  /// other threads. Returns the number of nodes. `Run` has these members, where a node that fails is noted:
   ///   bool call(graph_node&)       calls the function of a ready node; returns false if its successors are skipped
   ///   injected_chain chain()       an empty one, for share()
   ///   bool share(injected_chain&)  gives ready nodes to other threads; returns false if that has failed
   ///   graph_node& at(index)        the node with an index
   template <class Run>
-  static std::uint64_t execute(graph_node& first, bool skip, Run& in) noexcept {
+  static std::uint64_t execute(graph_node& first, bool skip, Run& in,
+                               std::uint64_t most_nodes = ~std::uint64_t{0}) noexcept {
     std::uint64_t nodes = 0;
     std::uint32_t skipped = none;        // ready nodes that are not called, linked by next_
     injected_chain others = in.chain();  // further ones that one node has made ready
@@ -51,7 +53,8 @@ class graph_node : public injected {
         others.for_each([&](injected& each) { skip_later(static_cast<graph_node&>(each), skipped); });
       others = in.chain();
     };
-    for (graph_node* one = &first; one != nullptr; ++nodes) {
+    for (graph_node* one = &first; one != nullptr;) {
+      ++nodes;
       const bool failed = skip || !in.call(*one);
       graph_node* next = nullptr;  // the first that has become ready; this thread executes it
       for (std::uint32_t i = 0; i < one->many_; ++i) {
@@ -69,6 +72,7 @@ class graph_node : public injected {
           skip_later(successor, skipped);
         }
       }
+      if (next != nullptr && nodes >= most_nodes) others.append(*std::exchange(next, nullptr));
       if (others.size() != 0) share_others();
       skip = next == nullptr;
       if (skip && skipped != none) {

@@ -149,7 +149,7 @@ class injector {
       group->newest_.store(&one, std::memory_order_relaxed);
     }
     one.queued_.store(true, std::memory_order_relaxed);
-    many_.store(many_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    count(1, 1);
     return true;
   }
   /// The same for several, at least one.
@@ -165,11 +165,13 @@ class injector {
     those.oldest_->in_group_.write_ref().older = older_there;
     if (older_there != nullptr) older_there->in_group_.write_ref().newer = those.oldest_;
     those.group_->newest_.store(those.newest_, std::memory_order_relaxed);
-    many_.store(many_.load(std::memory_order_relaxed) + those.many_, std::memory_order_relaxed);
+    count(those.many_, those.many_);
     return true;
   }
   /// A hint, unless the caller has executed a full fence.
   bool has_any() const noexcept { return many_.load(std::memory_order_relaxed) != 0; }
+  /// How many functions have been put, and how many taken, in total; it may wrap. A hint.
+  std::size_t operations() const noexcept { return operations_.load(std::memory_order_relaxed); }
   /// Returns the next one, or null.
   injected* take() noexcept {
     if (!has_any()) return nullptr;
@@ -287,7 +289,11 @@ class injector {
       else group->newest_.store(older_there, std::memory_order_relaxed);
     }
     one.queued_.store(false, std::memory_order_relaxed);
-    many_.store(many_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    count(~std::size_t{0}, 1);
+  }
+  void count(std::size_t more, std::size_t operations) noexcept {
+    many_.store(many_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+    operations_.store(operations_.load(std::memory_order_relaxed) + operations, std::memory_order_relaxed);
   }
 
   pool_core* const pool_;
@@ -297,7 +303,8 @@ class injector {
   sync::atomic<std::size_t> references_{of_pool};
   spin_lock lock_;
   sync::atomic<std::size_t> many_{0};  // the length of both lists; changed under the lock, as everything below
-  list lists_[2];                      // from outside, and nested
+  sync::atomic<std::size_t> operations_{0};
+  list lists_[2];  // from outside, and nested
   sync::cell<unsigned> turn_{0U};
   sync::cell<bool> closed_{false};
   sync::cell<unsigned> guests_{0U};

@@ -16,6 +16,8 @@
 //            them on, the pool has one thread more, the standby. It is a worker while no thread is inside run();
 //            otherwise it leaves the forks to the others and only executes injected functions that no idle worker
 //            takes.
+// Restraint  an idle worker leaves functions and nodes of graphs to other threads as long as those are faster without
+//            it, see restraint.hpp.
 // Announced  each thread of the pool executes an announcement once, when it next looks for work, before it takes
 //            anything else. Announcements wake all threads, retired ones included.
 // Parts      a part of a pool has no threads of its own, but places for those of the pool, its lender. A worker that
@@ -44,6 +46,7 @@
 #include <muster/fork/detail/group_count.hpp>     // group_count
 #include <muster/fork/detail/injector.hpp>        // injector
 #include <muster/fork/detail/parking.hpp>         // idle_workers, parker
+#include <muster/fork/detail/restraint.hpp>       // restraint
 #include <muster/fork/detail/task.hpp>            // task, completion_count
 #include <muster/fork/detail/trace.hpp>           // traced
 
@@ -166,6 +169,13 @@ class worker {
   void await_injected(Target& target);
   /// Executes a function that the caller has taken from the pool's injector.
   void execute_injected(injected& one) noexcept;
+  /// How many functions an injected function may execute that it takes itself.
+  unsigned most_further() const noexcept { return restraint_.is_on() ? 0 : 63; }
+  /// It has executed so many.
+  void count_further(unsigned functions) noexcept { further_ += functions; }
+  /// It is about to execute a node of a graph.
+  void count_node() noexcept { nodes_.store(nodes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  std::size_t nodes() const noexcept { return nodes_.load(std::memory_order_relaxed); }
   /// True if an async should be queued rather than run immediately: another worker requests work, or would find little.
   /// A queued async that this worker executes counts until it ends, so that the top of a recursion is queued.
   bool should_queue() const noexcept;
@@ -217,6 +227,9 @@ class worker {
   template <class Run>
   void execute_as(theft& now, Run run) noexcept;
   bool execute_next_injected() noexcept;
+  /// The same for a worker that looks for work, since this time.
+  bool execute_next_injected(clock::time_point since) noexcept;
+  std::size_t done_by_others() const noexcept;
   void execute_announced() noexcept;
   template <class Steal>
   bool steal_and_execute(Steal steal) noexcept;
@@ -244,8 +257,11 @@ class worker {
   }
 
   std::uint64_t dice_;
-  unsigned running_queued_ = 0;  // queued asyncs of its own that it is executing
-  lent_place* lent_ = nullptr;   // of a lent thread: its place, and what it is in the lender
+  sync::atomic<std::size_t> nodes_{0};  // of graphs, that it has executed
+  restraint restraint_;                 // towards injected functions
+  unsigned further_ = 0;                // injected functions that it has executed within others
+  unsigned running_queued_ = 0;         // queued asyncs of its own that it is executing
+  lent_place* lent_ = nullptr;          // of a lent thread: its place, and what it is in the lender
   const worker* host_ = nullptr;
   bool has_left_ = false;  // the place: another thread may be there
 };
@@ -916,6 +932,14 @@ inline bool worker::execute_next_injected() noexcept {
   return one != nullptr;
 }
 
+inline bool worker::execute_next_injected(clock::time_point since) noexcept {
+  further_ = 0;
+  if (!execute_next_injected()) return false;
+  const clock::duration time = clock::now() - since;
+  restraint_.executed(time, time / (further_ + 1), [this] { return done_by_others(); });
+  return true;
+}
+
 inline void worker::execute_announced() noexcept {
   while (announcement* const one = pool.next_announced(*this)) {
     theft now{.of = one};
@@ -1003,7 +1027,7 @@ inline void worker::work() noexcept {
     const auto found = clock::now();
     const bool injected_first = pool.injected_functions.has_any() && roll(2) == 0;  // neither starves
     if (pool.is_superfluous(*this) || injected_first) {
-      if (execute_next_injected()) {
+      if (execute_next_injected(found)) {
         hungry_since = took_unanswered = clock::now();
         nap = first_nap;
         continue;
@@ -1024,7 +1048,7 @@ inline void worker::work() noexcept {
       requested_at = hungry_since;
       continue;
     }
-    if (!injected_first && execute_next_injected()) {
+    if (!injected_first && execute_next_injected(found)) {
       hungry_since = took_unanswered = clock::now();
       nap = first_nap;
       continue;
@@ -1048,6 +1072,7 @@ inline void worker::work() noexcept {
       continue;
     }
     if (found - hungry_since > 20us) sync::yield();
+    if (restraint_.stays_away([this] { return done_by_others(); })) continue;
     for (unsigned i = 0; i < 16; ++i) sync::relax();
   }
 }
@@ -1138,6 +1163,13 @@ void worker::await_injected(Target& target) {
              sleep_in_join(nap, [&](deadline until) noexcept { return target.sleep(until), true; });
              return false;
            });
+}
+
+/// While this worker executes nothing: a count of the functions that others give and take, and of the nodes.
+inline std::size_t worker::done_by_others() const noexcept {
+  std::size_t done = pool.injected_functions.operations();
+  for (unsigned i = 0; i < pool.made(); ++i) done += pool.at(i).nodes();
+  return done;
 }
 
 inline unsigned worker::pool_size() const noexcept { return pool.made(); }
