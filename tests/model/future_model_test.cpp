@@ -60,7 +60,7 @@ class game {
     for (const unsigned t : workers) mm::join(t);
     all_.await_guests();
     ended_.write_ref() = true;
-    if (all_.visitors() != 0) fail("a visitor is left");
+    if (all_.has_visitor()) fail("a visitor is left");
     if (all_.take_kept() != visited_) fail("the worker for guests is lost");
     all_.release_by_pool();
     for (const unsigned t : others) mm::join(t);
@@ -123,13 +123,13 @@ class game {
   void visit(function& one) {
     muster::detail::worker* const as = all_.visit(one);
     if (as == nullptr) return;
-    if (as != visited_ || all_.visitors() == 0) fail("a visitor is not counted, or not the worker that is kept");
+    if (as != visited_ || !all_.has_visitor()) fail("a visitor is not counted, or not the worker that is kept");
     if (visits_.read_ref()) fail("two threads are one worker");
     visits_.write_ref() = true;
     one.run();
     visits_.write_ref() = false;
     reference_.write_ref() = false;
-    if (!all_.end_visit(*as, true)) fail("another worker is kept");
+    all_.end_visit(true);
   }
   void wait_for(function& one, bool executes) {
     const auto can_be_taken = [&] { return executes && one.is_queued(); };

@@ -137,7 +137,8 @@ class future_state {
       const entered_pool here(*as, entered_pool::guest{});
       as->execute_injected(*function_);
     }
-    refers_ = !as->pool.end_visit(*as, is_last);
+    refers_ = !is_last;
+    home_.end_visit(is_last);
     return true;
   }
 
@@ -193,6 +194,15 @@ class future_state::path {
     const future_state& state = last();
     return state.function_ != nullptr ? static_cast<const void*>(state.function_) : &state;
   }
+  /// Waits for some microseconds, less than sleeping and waking take, for what another thread has begun. Returns true
+  /// if it has ended.
+  bool ends_soon() const noexcept {
+    for (unsigned i = 0; i < 256; ++i) {
+      if (last().is_complete()) return true;
+      sync::relax();
+    }
+    return false;
+  }
   void sleep(deadline until) noexcept {
     last().completion_.sleep(std::min(until, until_), [this] { return can_be_taken(); });
   }
@@ -239,7 +249,7 @@ inline void future_state::wait(deadline until, bool is_last) {
   path to(*this, until, self != nullptr || until == no_deadline);
   if (self != nullptr) return self->await_injected(to);
   while (!to.is_over())
-    if (!to.execute_some(nullptr)) to.sleep(no_deadline);
+    if (!to.execute_some(nullptr) && !to.ends_soon()) to.sleep(no_deadline);
 }
 
 }  // namespace muster::inline MUSTER_ABI::detail

@@ -11,13 +11,14 @@
 //            as something refers to it, because futures outlive pools.
 // Guests     a thread outside the pool that wants to use it enters as a guest; the pool's end waits for its guests. One
 //            worker is kept for a guest that executes a function that it waits for: it takes both in one turn of the
-//            lock, and gives the worker back in another.
+//            lock, and gives the worker back without it. The pool's end looks for this guest from time to time.
 // Progress   every operation takes a lock for a few instructions.
 // Killed     a thread that stops while it holds the lock blocks the others.
 #pragma once
 
-#include <muster/base/sync.hpp>            // sync::atomic, sync::cell
-#include <muster/fork/detail/parking.hpp>  // parker, spin_lock
+#include <muster/base/detail/brief_wait.hpp>  // brief_wait
+#include <muster/base/sync.hpp>               // sync::atomic, sync::cell
+#include <muster/fork/detail/parking.hpp>     // parker, spin_lock
 
 #include <cstddef>  // std::size_t
 #include <mutex>    // std::lock_guard
@@ -121,7 +122,7 @@ class injector {
   /// For the pool's end, after await_guests(). Also counts the references that put() has given.
   void release_by_pool() noexcept {
     lock_.lock();
-    const std::size_t share = of_pool - given_.read_ref();
+    const std::size_t share = of_pool - given_.read_ref() + taken_back_.read_ref();
     lock_.unlock();
     if (references_.fetch_sub(share, std::memory_order_acq_rel) == share) delete this;  // (1)
   }
@@ -217,31 +218,22 @@ class injector {
   /// possible.
   worker* visit(injected& one) noexcept {
     const std::lock_guard lock(lock_);
-    worker* const as = kept_.read_ref();
-    if (closed_.read_ref() || as == nullptr || !one.is_queued()) return nullptr;
-    kept_.write_ref() = nullptr;
+    if (closed_.read_ref() || kept_.read_ref() == nullptr || has_visitor() || !one.is_queued()) return nullptr;
     unlink(one);
-    ++guests_.write_ref();
-    visitors_.store(visitors_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    return as;
+    visited_.store(true, std::memory_order_relaxed);
+    return kept_.read_ref();
   }
-  /// Keeps the worker and leaves. Returns false if another is kept; then the caller is still a guest. `releases`: also
-  /// returns a reference that put() has given.
-  bool end_visit(worker& as, bool releases) noexcept {
-    bool last = false;
-    {
-      const std::lock_guard lock(lock_);
-      visitors_.store(visitors_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-      if (kept_.read_ref() != nullptr) return false;
-      kept_.write_ref() = &as;
-      if (releases) --given_.write_ref();
-      last = --guests_.write_ref() == 0 && closed_.read_ref();
-    }
-    if (last) without_guests_.unpark();
-    return true;
+  /// `releases`: also returns a reference that put() has given. The injector may not exist any more then.
+  void end_visit(bool releases) noexcept {
+    if (releases) taken_back_.write_ref() += 1;
+    // (2) release: pairs with (3).
+    visited_.store(false, std::memory_order_release);
   }
-  /// Guests that are workers, and counted nowhere else.
-  unsigned visitors() const noexcept { return visitors_.load(std::memory_order_relaxed); }
+  /// True while a guest is the worker that is kept, and counted nowhere else. If not, the caller sees what it did.
+  bool has_visitor() const noexcept {
+    // (3) acquire: pairs with (2).
+    return visited_.load(std::memory_order_acquire);
+  }
   /// Keeps a worker for guests. Returns false if one is kept already.
   bool keep(worker& one) noexcept {
     const std::lock_guard lock(lock_);
@@ -252,7 +244,7 @@ class injector {
   /// Returns the worker that is kept, for another use; or null.
   worker* take_kept() noexcept {
     const std::lock_guard lock(lock_);
-    return std::exchange(kept_.write_ref(), nullptr);
+    return has_visitor() ? nullptr : std::exchange(kept_.write_ref(), nullptr);
   }
   /// For the pool's end: no function comes in any more. The rest can still be taken.
   void close() noexcept {
@@ -265,9 +257,10 @@ class injector {
       lock_.lock();
       const bool none = guests_.read_ref() == 0;
       lock_.unlock();
-      if (none) return;
+      if (none) break;
       without_guests_.park();
     }
+    for (brief_wait wait; has_visitor();) wait.pause();
   }
 
  private:
@@ -308,9 +301,10 @@ class injector {
   sync::cell<unsigned> turn_{0U};
   sync::cell<bool> closed_{false};
   sync::cell<unsigned> guests_{0U};
-  sync::cell<worker*> kept_{nullptr};              // no thread is it
-  sync::cell<std::size_t> given_{std::size_t{0}};  // references, less the ones that end_visit() has taken back
-  sync::atomic<unsigned> visitors_{0};
+  sync::cell<worker*> kept_{nullptr};                   // no thread is it but a visitor
+  sync::cell<std::size_t> given_{std::size_t{0}};       // references
+  sync::atomic<bool> visited_{false};                   // set under the lock, reset by the visitor
+  sync::cell<std::size_t> taken_back_{std::size_t{0}};  // references; of the visitor
   parker without_guests_;
 };
 

@@ -205,6 +205,19 @@ class worker {
     place.park();
   }
 
+  /// For the standby, before it sleeps: true if injected functions have come since it was last asked, but it has
+  /// executed none, or the others are faster.
+  bool is_needlessly_awake(std::size_t operations) noexcept {
+    const bool for_nothing = (!has_executed_ || restraint_.is_on()) && operations != operations_ && lent_ == nullptr;
+    has_executed_ = false;
+    operations_ = operations;
+    return for_nothing;
+  }
+  void nap() noexcept {
+    const traced slice(trace, slice_kind::sleep);
+    place.park_until(clock::now() + first_nap);
+  }
+
   selected_engine forks;
   pool_core& pool;
   const unsigned number;
@@ -259,6 +272,8 @@ class worker {
   std::uint64_t dice_;
   sync::atomic<std::size_t> nodes_{0};  // of graphs, that it has executed
   restraint restraint_;                 // towards injected functions
+  std::size_t operations_ = 0;          // of the pool's injector, when the standby was about to sleep
+  bool has_executed_ = false;           // since then
   unsigned further_ = 0;                // injected functions that it has executed within others
   unsigned running_queued_ = 0;         // queued asyncs of its own that it is executing
   lent_place* lent_ = nullptr;          // of a lent thread: its place, and what it is in the lender
@@ -405,9 +420,12 @@ class pool_core {
   }
   /// True for the standby while other threads are inside run().
   bool is_superfluous(const worker& one) const noexcept { return one.is_standby && has_callers(); }
-  /// The superfluous standby sleeps until there is an injected function.
+  /// The superfluous standby sleeps until there is an injected function. If it has been woken for one and another thread
+  /// was faster, it naps instead, until functions come less often: so the threads that give them need not wake it.
   void stand_by(worker& one) noexcept {
     wake_another();  // it may have been woken for what it leaves to others
+    const std::size_t operations = injected_functions.operations();
+    if (one.is_needlessly_awake(operations)) return one.nap();
     if (!standby_is_needed() && !has_announced(one)) return one.sleep_deeply();
     if (!standby_sleeps_.exchange(false, std::memory_order_relaxed)) one.bed().park();
   }
@@ -522,7 +540,7 @@ class pool_core {
   void reenter_pool() noexcept { here_.fetch_add(1, std::memory_order_relaxed); }
   /// True if there are other workers than the caller's, or threads that can be lent.
   bool has_others() const noexcept {
-    return here_.load(std::memory_order_relaxed) + injected_functions.visitors() > 1 || places_.size() > 1;
+    return here_.load(std::memory_order_relaxed) + (injected_functions.has_visitor() ? 1 : 0) > 1 || places_.size() > 1;
   }
   /// Keeps a worker for later guests, if there is one and this is no part of a pool.
   void keep_for_guests() noexcept {
@@ -530,16 +548,6 @@ class pool_core {
     const std::lock_guard lock(mutex_);
     if (!free_.empty() && injected_functions.keep(*free_.back())) free_.pop_back();
   }
-  /// A guest leaves that was `as` since injector::visit(). Returns true if it has released the reference of the
-  /// function as well, see there.
-  bool end_visit(worker& as, bool releases) noexcept {
-    if (injected_functions.end_visit(as, releases)) return releases;  // the pool may not exist any more
-    reenter_pool();
-    give_back(as);
-    injected_functions.leave();
-    return false;
-  }
-
   /// True in the process that created the pool.
   bool is_ours() const noexcept { return made_in_ == process_generation(); }
   void refuse_in_child() const {
@@ -629,9 +637,9 @@ class pool_core {
 
  private:
   inline void start_standby() noexcept;
-  /// True if threads are inside run(), or are guests that execute something.
+  /// True if threads are inside run(), or a guest executes something.
   bool has_callers() const noexcept {
-    return callers_.load(std::memory_order_relaxed) + injected_functions.visitors() != 0;
+    return callers_.load(std::memory_order_relaxed) != 0 || injected_functions.has_visitor();
   }
 
   static void* run_thread(void* as) noexcept;
@@ -935,6 +943,7 @@ inline bool worker::execute_next_injected() noexcept {
 inline bool worker::execute_next_injected(clock::time_point since) noexcept {
   further_ = 0;
   if (!execute_next_injected()) return false;
+  has_executed_ = true;
   const clock::duration time = clock::now() - since;
   restraint_.executed(time, time / (further_ + 1), [this] { return done_by_others(); });
   return true;
