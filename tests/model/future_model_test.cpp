@@ -176,6 +176,8 @@ TEST(mutants, are_noticed_or_explained) {
       {
           {"completion::is_complete: load repeated", true, "the waiting thread looks again before it sleeps"},
           {"completion::sleep: load repeated", true, "the read-modify-write notices, or the futex"},
+          {"injector::count: store skipped #2", true, "a hint; the programs of sleepers notice"},
+          {"injector::count: load repeated #2", true, "a hint; the programs of sleepers notice"},
           {"injector::release_by_pool: fetch_sub acq_rel -> release #1", true,
            "the lock before orders all but a guest that comes later and is refused, before the deletion"},
       });

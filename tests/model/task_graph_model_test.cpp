@@ -177,7 +177,12 @@ TEST(graphs, execute_each_node_once_after_its_predecessors_by_chance) {
 TEST(mutants, are_noticed_or_explained) {
   muster_model_test::expect_mutants_noticed(
       more, {"detail/graph_node.hpp", "detail/injector.hpp"},
-      {{"injector::unlink: store skipped #2", true, "of queued_: no thread waits for one node alone"}});
+      {
+          {"injector::count: store skipped #1", true, "of many_: no worker finds a node, and the waiting thread does"},
+          {"injector::count: store skipped #2", true, "a hint; the programs of sleepers notice"},
+          {"injector::count: load repeated #2", true, "a hint; the programs of sleepers notice"},
+          {"injector::unlink: store skipped #2", true, "of queued_: no thread waits for one node alone"},
+      });
 }
 
 }  // namespace

@@ -131,6 +131,8 @@ TEST(mutants, are_noticed_or_explained) {
   muster_model_test::expect_mutants_noticed(
       many, {"detail/group_count.hpp", "detail/injector.hpp"},
       {
+          {"injector::count: store skipped #2", true, "a hint; the programs of sleepers notice"},
+          {"injector::count: load repeated #2", true, "a hint; the programs of sleepers notice"},
           {"group_count::is_over: load repeated", true, "the waiting thread looks again under the lock"},
       });
 }

@@ -19,7 +19,7 @@ namespace {
 using muster::detail::restraint;
 using namespace std::chrono_literals;
 
-/// What the others have done, which grows at each look or not at all.
+/// The count of the others, which grows at each look or not at all.
 struct others {
   std::size_t step = 0;
   std::size_t done = 0;

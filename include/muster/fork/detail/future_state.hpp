@@ -108,10 +108,11 @@ class future_state {
     bool begun = false;
     if (pool != nullptr) {
       refer();  // it may be complete at once
-      begun = home.put(*function_);
+      pool_core::sleepers seen;
+      begun = home.put(*function_, nullptr, false, false, [&] { seen = pool->who_sleeps(); });
       if (begun) {
         completion_.begin();
-        pool->wake_for_injected();
+        pool->wake_for_injected(seen);
       }
       release();
       home.leave();

@@ -69,7 +69,7 @@ class group_count {
       here.next = sleepers_.load(std::memory_order_relaxed);
       sleepers_.store(&here, std::memory_order_relaxed);
     }
-    // (1) full_fence: pairs with scheduler.hpp (11). We see the task that is given to the pool, or its giver sees us.
+    // (1) full_fence: pairs with joint_tasks.hpp (1). We see the task that is given to the pool, or its giver sees us.
     sync::full_fence();
     if (!can_execute()) here.place.park_until(until);
     const std::lock_guard lock(lock_);

@@ -131,9 +131,15 @@ class injector {
   /// anything else: a thread of the parent may hold the lock.
   bool is_of(unsigned process) const noexcept { return process_ == process; }
 
+  struct looks_at_nothing {
+    void operator()() const noexcept {}
+  };
   /// Returns false if the pool is ending. `nested`: a function of the pool gives it. `refers`: the function's owner
-  /// gets a reference, counted under the lock that is held anyway.
-  bool put(injected& one, injected_group* group = nullptr, bool nested = false, bool refers = false) noexcept {
+  /// gets a reference, counted under the lock that is held anyway. look() is called while the lock is held: it sees
+  /// what a thread has stored before its has_any_for_sleeper(), or that finds the function.
+  template <class Look = looks_at_nothing>
+  bool put(injected& one, injected_group* group = nullptr, bool nested = false, bool refers = false,
+           Look look = {}) noexcept {
     const std::lock_guard lock(lock_);
     if (closed_.read_ref()) return false;
     if (refers) ++given_.write_ref();
@@ -151,10 +157,12 @@ class injector {
     }
     one.queued_.store(true, std::memory_order_relaxed);
     count(1, 1);
+    look();
     return true;
   }
   /// The same for several, at least one.
-  bool put(injected_chain& those) noexcept {
+  template <class Look = looks_at_nothing>
+  bool put(injected_chain& those, Look look = {}) noexcept {
     const std::lock_guard lock(lock_);
     if (closed_.read_ref()) return false;
     list& to = lists_[1];
@@ -167,10 +175,16 @@ class injector {
     if (older_there != nullptr) older_there->in_group_.write_ref().newer = those.oldest_;
     those.group_->newest_.store(those.newest_, std::memory_order_relaxed);
     count(those.many_, those.many_);
+    look();
     return true;
   }
   /// A hint, unless the caller has executed a full fence.
   bool has_any() const noexcept { return many_.load(std::memory_order_relaxed) != 0; }
+  /// The same for a thread that has announced its sleep. If it finds nothing, the look() of each later put() sees that.
+  bool has_any_for_sleeper() noexcept {
+    const std::lock_guard lock(lock_);
+    return has_any();
+  }
   /// How many functions have been put, and how many taken, in total; it may wrap. A hint.
   std::size_t operations() const noexcept { return operations_.load(std::memory_order_relaxed); }
   /// Returns the next one, or null.

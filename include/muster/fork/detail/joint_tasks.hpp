@@ -26,21 +26,21 @@ class joint_tasks {
     const worker* const self = worker::current();
     count.begin();
     if (!to.inject(one, &queued_, self != nullptr && &self->pool == &to)) return false;
-    count.wake();
+    wake();
     return true;
   }
   /// The same for a thread inside the pool that executes the task itself if no other worker does.
   bool share(pool_core& with, injected& one) noexcept {
     count.begin();
     if (!with.share(one, queued_)) return false;
-    count.wake();
+    wake();
     return true;
   }
   /// For several, appended to chain().
   bool share(pool_core& with, injected_chain& those) noexcept {
     count.begin(those.size());
     if (!with.share(those)) return false;
-    count.wake();
+    wake();
     return true;
   }
   injected_chain chain() noexcept { return injected_chain(queued_); }
@@ -83,6 +83,13 @@ class joint_tasks {
     joint_tasks& tasks_;
     pool_core& pool_;
   };
+
+  /// A task has been given to the pool.
+  void wake() noexcept {
+    // (1) full_fence: pairs with group_count.hpp (1). A thread that is about to sleep sees the task, or we see it.
+    sync::full_fence();
+    count.wake();
+  }
 
   const void* const of_;
   injected_group queued_;

@@ -108,7 +108,7 @@ class spin_lock {
 
 class idle_workers {
  public:
-  /// True if a worker sleeps or is about to. The caller must have executed a full fence.
+  /// True if a worker sleeps or is about to. The caller must have executed a full fence, or be in injector::put().
   bool anyone() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
 
   /// From now on a token may come. Check a last time for work, then call park() or withdraw().
@@ -118,7 +118,7 @@ class idle_workers {
     first_ = &place;
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     lock_.unlock();
-    // (5) full_fence: pairs with steal_list.hpp (3), scheduler.hpp (4, 5, 11, 13). If a thread does not see the count,
+    // (5) full_fence: pairs with steal_list.hpp (3), scheduler.hpp (4, 5, 11). If a thread does not see the count,
     // the last check sees that thread's work.
     sync::full_fence();
   }

@@ -11,7 +11,7 @@
 // function, and then stays away for longer; if they are not, it may help: they have stopped, or need their time for the
 // functions themselves.
 //
-// Bound      a worker stays away for at most 16 microseconds, and then takes the next function, whatever the others do.
+// Bound      a worker stays away for at most 50 microseconds, and then takes the next function, whatever the others do.
 #pragma once
 
 #include <muster/base/detail/time.hpp>  // std::chrono
@@ -54,7 +54,7 @@ class restraint {
   using ns = std::chrono::nanoseconds;
   static constexpr duration none = duration::zero();
   static constexpr duration brief = us(4);  // a function
-  static constexpr duration look = ns(500), shortest = us(1), longest = us(16);
+  static constexpr duration look = ns(500), shortest = us(1), longest = us(50);
   static constexpr duration slow = ns(250);         // between two operations of the others
   static constexpr duration between_looks = us(8);  // while it executes
 

@@ -350,26 +350,32 @@ class pool_core {
   /// Gives a function to the pool. Returns false if the pool is ending. `needed`: as below; `refers`: as in put().
   bool inject(injected& one, injected_group* group = nullptr, bool nested = false, bool needed = true,
               bool refers = false) noexcept {
-    if (!injected_functions.put(one, group, nested, refers)) return false;
-    wake_for_injected(needed);
+    sleepers seen;
+    if (!injected_functions.put(one, group, nested, refers, [&] { seen = who_sleeps(); })) return false;
+    wake_for_injected(seen, needed);
     return true;
   }
   /// The same for a function that the caller, a thread inside the pool, executes later if no other worker does. So the
   /// standby is neither created nor woken while it is superfluous.
-  bool share(injected& one, injected_group& group) noexcept {
-    if (!injected_functions.put(one, &group, true)) return false;
-    wake_for_injected(false);
-    return true;
-  }
+  bool share(injected& one, injected_group& group) noexcept { return inject(one, &group, true, false); }
   /// The same for several. One worker is woken, which wakes the next.
   bool share(injected_chain& those) noexcept {
-    if (!injected_functions.put(those)) return false;
-    wake_for_injected(false);
+    sleepers seen;
+    if (!injected_functions.put(those, [&] { seen = who_sleeps(); })) return false;
+    wake_for_injected(seen, false);
     return true;
+  }
+  /// The threads that a function may need that is given to the pool. For the look() of injector::put().
+  struct sleepers {
+    bool a_worker, the_standby, no_standby;
+  };
+  sleepers who_sleeps() const noexcept {
+    return {asleep.anyone(), standby_sleeps_.load(std::memory_order_relaxed),
+            !has_standby_.load(std::memory_order_relaxed)};
   }
   /// Called after an injected function has been given to the pool, which has not ended yet. `needed`: the standby must
   /// execute it if there is no other idle worker.
-  inline void wake_for_injected(bool needed = true) noexcept;
+  inline void wake_for_injected(const sleepers& seen, bool needed = true) noexcept;
   /// True if a thread may sleep that executes injected functions.
   bool may_wake() const noexcept { return asleep.anyone() || standby_sleeps_.load(std::memory_order_relaxed); }
   /// Announces a function to all threads that the pool has now. The caller, which is none of them, calls it as well.
@@ -387,7 +393,7 @@ class pool_core {
         surplus_.fetch_add(1, std::memory_order_relaxed);
       }
     }
-    // (13) full_fence: pairs with (10) and parking.hpp (5). A thread that is about to sleep sees the number, or we see
+    // (11) full_fence: pairs with (10) and parking.hpp (5). A thread that is about to sleep sees the number, or we see
     // the sleeper.
     sync::full_fence();
     while (asleep.anyone()) asleep.wake_one();
@@ -420,8 +426,8 @@ class pool_core {
   }
   /// True for the standby while other threads are inside run().
   bool is_superfluous(const worker& one) const noexcept { return one.is_standby && has_callers(); }
-  /// The superfluous standby sleeps until there is an injected function. If it has been woken for one and another thread
-  /// was faster, it naps instead, until functions come less often: so the threads that give them need not wake it.
+  /// The superfluous standby sleeps until there is an injected function. If it has been woken and another thread was
+  /// faster, it naps instead, until functions come less often: so the threads that give them need not wake it.
   void stand_by(worker& one) noexcept {
     wake_another();  // it may have been woken for what it leaves to others
     const std::size_t operations = injected_functions.operations();
@@ -647,9 +653,9 @@ class pool_core {
   bool standby_is_needed() noexcept {
     // (8) release: pairs with (9).
     standby_sleeps_.store(true, std::memory_order_release);
-    // (10) full_fence: pairs with (4), (11), (13).
+    // (10) full_fence: pairs with (4), (11).
     sync::full_fence();
-    return injected_functions.has_any() || over.load(std::memory_order_relaxed);
+    return injected_functions.has_any_for_sleeper() || over.load(std::memory_order_relaxed);
   }
   /// Waits until all lent threads have left, and none can come.
   void end_part() noexcept {
@@ -852,14 +858,11 @@ class waiting_time {
   unsigned looks_ = 0;
 };
 
-inline void pool_core::wake_for_injected(bool needed) noexcept {
-  // (11) full_fence: pairs with (10), (12), group_count.hpp (1) and parking.hpp (5). A thread that is about to sleep
-  // sees the function, or we see the sleeper.
-  sync::full_fence();
-  if (needed && !has_standby_.load(std::memory_order_relaxed)) [[unlikely]]
+inline void pool_core::wake_for_injected(const sleepers& seen, bool needed) noexcept {
+  if (needed && seen.no_standby) [[unlikely]]
     start_standby();
-  if (((needed && !asleep.anyone()) || !has_callers()) && wake_standby()) return;
-  if (asleep.anyone()) asleep.wake_one();
+  if (((needed && !seen.a_worker) || !has_callers()) && seen.the_standby && wake_standby()) return;
+  if (seen.a_worker) asleep.wake_one();
 }
 
 /// If the pool has no thread at all, and the system cannot create one, the caller executes the functions.
@@ -873,8 +876,8 @@ inline void pool_core::start_standby() noexcept {
       if (threads_.size() > substitutes_) return;
     }
     has_standby_.store(false, std::memory_order_relaxed);
-    // (12) full_fence: pairs with (11). We find the functions of threads that have relied on this one.
-    sync::full_fence();
+    // We find the functions of threads that have relied on this one.
+    if (!injected_functions.has_any_for_sleeper()) return;
     try {
       if (worker* const now = worker::current(); now != nullptr && &now->pool == this) {
         while (injected* const one = injected_functions.take()) now->execute_injected(*one);
@@ -997,7 +1000,8 @@ inline bool worker::sleep(clock::duration nap) noexcept {
       if (i != number && pool.at(i).forks.may_have_more()) all = pool.at(i).forks.publish_for_owner() && all;
   }
   // (7) acquire: pairs with (3).
-  const bool needed = pool.anybody_offers() || pool.has_announced(*this) || pool.over.load(std::memory_order_acquire);
+  const bool needed = pool.injected_functions.has_any_for_sleeper() || pool.anybody_offers() ||
+                      pool.has_announced(*this) || pool.over.load(std::memory_order_acquire);
   if (!needed && all) return sleep_deeply(), true;
   if (!needed) {
     const traced slice(trace, slice_kind::sleep);
