@@ -94,8 +94,9 @@ class spin_lock {
     // (3) acquire: pairs with (4).
     return taken_.load(std::memory_order_relaxed) == 0 && taken_.exchange(1, std::memory_order_acquire) == 0;
   }
-  void lock() noexcept {
-    for (brief_wait wait; !try_lock();) wait.pause();
+  MUSTER_HOT void lock() noexcept {
+    if (!try_lock()) [[unlikely]]
+      await();
   }
   void unlock() noexcept {
     // (4) release: pairs with (3).
@@ -103,6 +104,10 @@ class spin_lock {
   }
 
  private:
+  MUSTER_COLD void await() noexcept {
+    for (brief_wait wait; !try_lock();) wait.pause();
+  }
+
   sync::atomic<std::uint32_t> taken_{0};
 };
 
