@@ -263,11 +263,15 @@ class leapfrog {
     theft now;
     task* const r = deques_[victim].tasks().steal(self, now, [](const task&) { return true; });
     if (r == nullptr) return;
-    deques_[self].tasks().enter(now, deques_[self].depth());
+    // Far, worker 1 has no fork of its own.
+    const bool alone = far_ && self == 1;
+    if (alone) deques_[self].tasks().enter_alone(now);
+    else deques_[self].tasks().enter(now, deques_[self].depth());
     static_cast<half*>(r)->executed();
     fork_one(self, executions_[victim == 0 ? 1 : 3], true, [] {});
     r->done();
-    deques_[self].tasks().leave(now);
+    if (alone) deques_[self].tasks().leave_alone();
+    else deques_[self].tasks().leave(now);
   }
 
   const bool far_;

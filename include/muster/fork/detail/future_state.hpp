@@ -224,6 +224,7 @@ class future_state::path {
     bool mine = false;
     try {
       const entered_pool here(*pool);
+      here.self->is_alone = true;
       mine = state.home_.take(*state.function_);
       if (mine && inputs_.empty()) state.taken_by_owner();
       if (mine) here.self->execute_injected(*state.function_);

@@ -55,6 +55,7 @@ class joint_tasks {
     if (self != nullptr && &self->pool == &in) return self->await_injected(to);
     try {
       const entered_pool here(in);
+      here.self->is_alone = true;
       return here.self->await_injected(to);
     } catch (const std::exception&) {  // the pool has no place left for this thread: its own threads execute the tasks
       while (!count.is_over()) count.sleep(no_deadline, [] { return false; });

@@ -223,6 +223,7 @@ class worker {
   const unsigned number;
   bool is_standby = false;
   bool has_own_thread = false;  // one of the pool's
+  bool is_alone = false;        // nothing that it has begun can have forks: it only looks for work, or waits as a guest
   std::uint64_t heard = 0;      // of a thread of the pool: the number of the last announcement that it has executed
   parker place;
   const running_async* within = nullptr;
@@ -723,10 +724,12 @@ class entered_pool {
   entered_pool(worker& as, guest) : entered_pool(as) {
     stack_overflow::watch();
     is_guest_ = true;
+    self->is_alone = true;
     running_.begin(self->trace, slice_kind::run);
     self->forks.set_running(true);
   }
   ~entered_pool() {
+    self->is_alone = false;
     running_.end();
     if (is_guest_) self->forks.set_running(false);
     if (runs_) {
@@ -883,6 +886,7 @@ inline void pool_core::start_standby() noexcept {
         while (injected* const one = injected_functions.take()) now->execute_injected(*one);
       } else {
         const entered_pool here(*this);
+        here.self->is_alone = true;
         while (injected* const one = injected_functions.take()) here.self->execute_injected(*one);
       }
     } catch (...) {
@@ -916,7 +920,9 @@ bool worker::execute(const worker& from, Steal steal) noexcept {
 /// `run` executes what this worker has taken, as the theft `now`.
 template <class Run>
 void worker::execute_as(theft& now, Run run) noexcept {
-  forks.tasks().enter(now, forks.depth());
+  const bool alone = std::exchange(is_alone, false);
+  if (alone) forks.tasks().enter_alone(now);
+  else forks.tasks().enter(now, forks.depth());
   // This worker may just have been woken: there may be work for another sleeper.
   if (pool.may_wake()) pool.wake_another();
   const running_async* const here = std::exchange(within, nullptr);
@@ -926,7 +932,9 @@ void worker::execute_as(theft& now, Run run) noexcept {
   floor = outer_floor;
   forks.set_running(false);
   within = here;
-  forks.tasks().leave(now);
+  if (alone) forks.tasks().leave_alone();
+  else forks.tasks().leave(now);
+  is_alone = alone;
 }
 
 inline void worker::execute_injected(injected& one) noexcept {
@@ -1019,6 +1027,7 @@ inline void worker::work() noexcept {
   auto took_unanswered = hungry_since;
   auto interval = clock::duration::zero();
   clock::duration nap = first_nap;
+  is_alone = true;
   // (7)
   while (!has_left_ && !pool.over.load(std::memory_order_acquire)) {
     if (host_ != nullptr) [[unlikely]] {

@@ -188,6 +188,14 @@ class alignas(isolation_size) steal_list {
     newest_theft_.write_ref() = now.outer;
     lock_.unlock();
   }
+  /// The same for an owner without forks, and without the lock. A thief that looks for the theft around a fork holds the
+  /// lock, under which the fork is in the list: it was pushed after enter_alone(), and is joined before leave_alone().
+  void enter_alone(theft& now) noexcept {
+    now.floor = 0;
+    now.outer = nullptr;
+    newest_theft_.write_ref() = &now;
+  }
+  void leave_alone() noexcept { newest_theft_.write_ref() = nullptr; }
   /// For the owner: the innermost theft that it executes, or null.
   const theft* newest_theft() const noexcept { return newest_theft_.read_ref(); }
   /// For the owner: the level of thefts that are part of newest_theft().
