@@ -232,7 +232,7 @@ TEST_P(algorithms, select_in_parts_that_are_divided) {
     std::vector<unsigned> numbers(scaled(20'000));
     std::mt19937 random(values);
     for (unsigned& number : numbers) number = static_cast<unsigned>(random()) % values;
-    std::vector<unsigned> unique = numbers, selected;
+    std::vector<unsigned> unique = numbers, selected, copies(numbers.size());
     const auto want = [](unsigned n) { return n % 2 == 0; };
     // Some turns take long, so that others take the rest.
     std::atomic<unsigned> calls{0};
@@ -245,6 +245,11 @@ TEST_P(algorithms, select_in_parts_that_are_divided) {
     unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
     in_pool([&] {
       muster::parallel_copy_if(numbers, std::back_inserter(selected), slowly);
+      copies.erase(muster::parallel_copy_if(numbers, copies.begin(), slowly), copies.end());
+      EXPECT_EQ(muster::parallel_copy_if(numbers, std::vector<unsigned>::iterator(),
+                                         [&](unsigned n) { return slowly(n) && n > values; }),
+                std::vector<unsigned>::iterator())
+          << "none is selected, so nothing is written";
       std::vector<unsigned> parts = numbers;
       const auto middle = muster::parallel_partition(parts, slowly);
       EXPECT_EQ(static_cast<std::size_t>(middle - parts.begin()), expected.size());
@@ -253,6 +258,7 @@ TEST_P(algorithms, select_in_parts_that_are_divided) {
                     numbers.end());
     });
     EXPECT_EQ(selected, expected);
+    EXPECT_EQ(copies, expected);
     EXPECT_EQ(numbers, unique);
   }
 }

@@ -17,8 +17,8 @@
 // Stopping   once a stop is requested, no further piece begins. The result covers the elements that were looked at.
 // In place   parallel_partition swaps, so the range holds all its elements even if the predicate throws;
 //            parallel_unique moves. If a move throws, elements may be lost.
-// Memory     parallel_copy_if: a pointer for each selected element of a stolen part. parallel_histogram: a counter for
-//            each bin in each stolen part. Otherwise none.
+// Memory     parallel_copy_if: three words for 64 elements of a stolen part. parallel_histogram: a counter for each bin
+//            in each stolen part. Otherwise none.
 #pragma once
 
 #include <muster/base/detail/exception.hpp>  // capture_exception
@@ -27,7 +27,9 @@
 #include <muster/fork/loops.hpp>             // loop_part, parallel_for, parallel_reduce
 
 #include <algorithm>    // std::find_if, std::partition
+#include <bit>          // std::countr_zero
 #include <cstddef>      // std::size_t
+#include <cstdint>      // std::uint64_t
 #include <exception>    // std::exception_ptr
 #include <functional>   // std::identity, std::less
 #include <iterator>     // std::random_access_iterator
@@ -228,12 +230,30 @@ struct histogram_body {
 };
 
 /// Copies the selected elements. Only the leftmost part knows where its elements go, and copies them at once; the
-/// others remember theirs until they are merged into it.
+/// others remember theirs until they are merged into it. Blocks of elements are first selected, as the bits of a word,
+/// and then copied, because a branch for each element is often predicted wrongly.
 template <class Iterator, class Out, class Pred, class Proj>
 struct copy_if_body {
+  struct block {
+    Iterator first;
+    std::uint64_t selected;  // bit i: the element after i others
+    std::size_t before = 0;  // selected ones in earlier blocks
+
+    /// Returns the end of the output.
+    Out copy(Out to) const {
+      if (~selected == 0) {
+        Iterator from = first;
+        for (int i = 0; i < 64; ++i, static_cast<void>(++from), static_cast<void>(++to)) *to = *from;
+      } else {
+        for (std::uint64_t left = selected; left != 0; left &= left - 1, static_cast<void>(++to))
+          *to = *detail::turns_after(first, static_cast<std::size_t>(std::countr_zero(left)));
+      }
+      return to;
+    }
+  };
   struct state {
     bool leftmost = false;
-    std::vector<Iterator> selected{};
+    std::vector<block> blocks{};  // that have selected elements
   };
   [[no_unique_address]] never_stop watch;
   Out out;  // of the leftmost part
@@ -242,35 +262,34 @@ struct copy_if_body {
 
   template <class Requested>
   Iterator step(state& part, Iterator first, const Iterator last, const Requested& requested) {
-    const auto is_selected = [&](const Iterator& at) {
-      return static_cast<bool>(detail::invoke(pred, detail::invoke(proj, *at)));
-    };
-    if (!part.leftmost)
-      return detail::turns_until_request(first, last, requested, [&](const Iterator& at) {
-        if (is_selected(at)) part.selected.push_back(at);
-      });
-    Out to = std::move(out);
-    first = detail::turns_until_request(first, last, requested, [&](const Iterator& at) {
-      if (!is_selected(at)) return;
-      *to = *at;
-      ++to;
-    });
-    out = std::move(to);
+    while (first != last) {
+      block now{first, 0};
+      const auto turns = static_cast<int>(std::min<std::size_t>(64, detail::turns_between(first, last)));
+      for (int i = 0; i < turns; ++i, static_cast<void>(++first))
+        now.selected |= std::uint64_t{static_cast<bool>(detail::invoke(pred, detail::invoke(proj, *first)))} << i;
+      if (part.leftmost) out = now.copy(std::move(out));
+      else if (now.selected != 0) part.blocks.push_back(std::move(now));
+      if (requested()) break;
+    }
     return first;
   }
   void merge(state& left, state& right) {
     if (!left.leftmost) {
-      if (left.selected.empty()) return left.selected.swap(right.selected);
-      left.selected.insert(left.selected.end(), right.selected.begin(), right.selected.end());
+      if (left.blocks.empty()) return left.blocks.swap(right.blocks);
+      left.blocks.insert(left.blocks.end(), std::make_move_iterator(right.blocks.begin()),
+                         std::make_move_iterator(right.blocks.end()));
     } else if constexpr (std::random_access_iterator<Out> && !shares_memory<Out>) {
-      muster::parallel_for(std::size_t{0}, right.selected.size(),
-                           [&](std::size_t i) { *detail::turns_after(out, i) = *right.selected[i]; });
-      out = detail::turns_after(out, right.selected.size());
-    } else {
-      for (const Iterator& at : right.selected) {
-        *out = *at;
-        ++out;
+      std::size_t many = 0;
+      for (block& each : right.blocks) {
+        each.before = many;
+        many += static_cast<std::size_t>(std::popcount(each.selected));
       }
+      muster::parallel_for(std::size_t{0}, right.blocks.size(), [&](std::size_t i) {
+        static_cast<void>(right.blocks[i].copy(detail::turns_after(out, right.blocks[i].before)));
+      });
+      out = detail::turns_after(out, many);
+    } else {
+      for (const block& each : right.blocks) out = each.copy(std::move(out));
     }
   }
 };

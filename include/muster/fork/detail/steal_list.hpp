@@ -188,8 +188,8 @@ class alignas(isolation_size) steal_list {
     newest_theft_.write_ref() = now.outer;
     lock_.unlock();
   }
-  /// The same for an owner without forks, and without the lock. A thief that looks for the theft around a fork holds the
-  /// lock, under which the fork is in the list: it was pushed after enter_alone(), and is joined before leave_alone().
+  /// The same for an owner without forks, and without the lock. A thief that looks for the theft around a fork holds
+  /// the lock, and the fork is in the list: it was pushed after enter_alone(), and is joined before leave_alone().
   void enter_alone(theft& now) noexcept {
     now.floor = 0;
     now.outer = nullptr;
