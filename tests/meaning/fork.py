@@ -12,6 +12,7 @@ SCHEDULER, FUTURE_STATE, GROUP_COUNT, GRAPH_NODE, JOINT_TASKS, INJECTOR, LIST, W
     for name in ("scheduler", "future_state", "group_count", "graph_node", "joint_tasks", "injector", "steal_list",
                  "watermark", "call", "task", "trace", "parking"))
 TRACE_FILE = "muster/base/detail/trace_file.hpp"
+RESTRAINT = "muster/fork/detail/restraint.hpp"
 
 MUTANTS = (
     # name, header, before, after, test, cases of the test
@@ -54,6 +55,23 @@ MUTANTS = (
      "    steal_counts::add(tasks_.counts.offered, published);\n    if (published != 0) tasks_.wake_thief();\n",
      "    steal_counts::add(tasks_.counts.offered, published);\n",
      "unit/fork", "a_worker.that_sleeps_is_woken_by_a_fork"),
+
+    # Idle workers that keep away from brief functions.
+    ("fork-restraint-ignores-the-others", RESTRAINT,
+     "    if (slow * (done() - before) >= length) {", "    if (slow * (done() - before) > 1000 * length) {",
+     "unit/fork_restraint", "restraint.is_on_while*"),
+    ("fork-restraint-does-not-end", RESTRAINT,
+     "pause_ = pause_ > 4 * shortest ? pause_ / 4 : none;", "pause_ = longest;",
+     "unit/fork_restraint", "restraint.ends_soon*"),
+    ("fork-restraint-for-functions-that-pay", RESTRAINT,
+     "    if (each >= brief) {", "    if (each >= 2 * brief) {",
+     "unit/fork_restraint", "restraint.is_off*"),
+    ("fork-selected-elements-overwritten", ALGORITHMS,
+     "        each.before = many;\n", "",
+     "unit/fork_algorithms", "*divided*"),
+    ("fork-selected-blocks-not-moved", ALGORITHMS,
+     "      out = detail::turns_after(out, many);\n", "",
+     "unit/fork_algorithms", "*divided*"),
 
     # Names of nodes in the trace.
     ("fork-trace-forgets-new-names", GRAPH,
@@ -492,8 +510,9 @@ MUTANTS = (
      "const std::size_t here = Any ? 0 :", "const std::size_t here = true ? 0 :",
      "unit/fork_algorithms", "*find_the_first*:*throw_what_the_serial*"),
     ("fork-copy-if-forgets-what-others-selected", ALGORITHMS,
-     "left.selected.insert(left.selected.end(), right.selected.begin(), right.selected.end());", "",
-     "unit/fork_algorithms", "*select*"),
+     "if (left.blocks.empty()) return left.blocks.swap(right.blocks);",
+     "if (left.blocks.empty()) return;",
+     "unit/fork_algorithms", "*divided*"),
     ("fork-unique-keeps-equal-elements-of-two-parts", ALGORITHMS,
      "if (is_equal(left.end - 1, right.first)) ++right.first;", "",
      "unit/fork_algorithms", "*select*"),

@@ -272,6 +272,7 @@ class leapfrog {
     r->done();
     if (alone) deques_[self].tasks().leave_alone();
     else deques_[self].tasks().leave(now);
+    if (deques_[self].tasks().newest_theft() != nullptr) mm::engine::running().fail("a theft that has ended is noted");
   }
 
   const bool far_;
