@@ -510,9 +510,9 @@ MUTANTS = (
      "const std::size_t here = Any ? 0 :", "const std::size_t here = true ? 0 :",
      "unit/fork_algorithms", "*find_the_first*:*throw_what_the_serial*"),
     ("fork-copy-if-forgets-what-others-selected", ALGORITHMS,
-     "if (left.blocks.empty()) return left.blocks.swap(right.blocks);",
-     "if (left.blocks.empty()) return;",
-     "unit/fork_algorithms", "*divided*"),
+     "      left.blocks.insert(left.blocks.end(), std::make_move_iterator(right.blocks.begin()),\n"
+     "                         std::make_move_iterator(right.blocks.end()));\n", "",
+     "unit/fork_algorithms", "*select*"),
     ("fork-unique-keeps-equal-elements-of-two-parts", ALGORITHMS,
      "if (is_equal(left.end - 1, right.first)) ++right.first;", "",
      "unit/fork_algorithms", "*select*"),
