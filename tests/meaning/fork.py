@@ -58,7 +58,7 @@ MUTANTS = (
 
     # Idle workers that keep away from brief functions.
     ("fork-restraint-ignores-the-others", RESTRAINT,
-     "    if (slow * (done() - before) >= length) {", "    if (slow * (done() - before) > 1000 * length) {",
+     "    if (slow * (done() - before) >= length) {", "    if (slow * (done() - before) < length) {",
      "unit/fork_restraint", "restraint.is_on_while*"),
     ("fork-restraint-does-not-end", RESTRAINT,
      "pause_ = pause_ > 4 * shortest ? pause_ / 4 : none;", "pause_ = longest;",

@@ -339,6 +339,7 @@ class pool_core {
       {
         const std::lock_guard lock(mutex_);
         for (parker* one : spare_) one->unpark();
+        if (standby_place_ != nullptr && lender_ == nullptr) standby_place_->unpark();  // it may nap
       }
       for (os_thread& one : threads_) one.join();
       injected_functions.await_guests();
