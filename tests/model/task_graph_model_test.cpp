@@ -99,7 +99,7 @@ class game {
   }
 
   // For graph_node::execute().
-  bool call(graph_node& one) noexcept {
+  bool call(graph_node& one, bool) noexcept {
     auto& here = static_cast<node&>(one);
     const unsigned run = here.calls.write_ref() += 1;
     for (const unsigned p : here.before)

@@ -387,11 +387,11 @@ class task_graph {
   }
 
   // --- A run. The next three are what graph_node::execute() needs.
-  bool call(detail::graph_node& ready) noexcept {
+  bool call(detail::graph_node& ready, bool follows) noexcept {
     if (stop_.stop_requested()) return false;
     auto& one = static_cast<stored_node&>(ready);
     detail::worker& self = *detail::worker::current();
-    self.count_node();
+    if (follows) self.count_node();  // the others are counted as they are given and taken
     try {
       if (is_traced_) [[unlikely]]
         call_traced(one, self);

@@ -38,7 +38,8 @@ class graph_node : public injected {
 
   /// Executes `first`, which is ready, or only skips it and what follows it. After `most_nodes`, gives the next one to
   /// other threads. Returns the number of nodes. `Run` has these members, where a node that fails is noted:
-  ///   bool call(graph_node&)       calls the function of a ready node; returns false if its successors are skipped
+  ///   bool call(graph_node&, bool) calls the function of a ready node; returns false if its successors are skipped.
+  ///                                true: the node follows another one in this call
   ///   injected_chain chain()       an empty one, for share()
   ///   bool share(injected_chain&)  gives ready nodes to other threads; returns false if that has failed
   ///   graph_node& at(index)        the node with an index
@@ -55,7 +56,7 @@ class graph_node : public injected {
     };
     for (graph_node* one = &first; one != nullptr;) {
       ++nodes;
-      const bool failed = skip || !in.call(*one);
+      const bool failed = skip || !in.call(*one, nodes != 1);
       graph_node* next = nullptr;  // the first that has become ready; this thread executes it
       for (std::uint32_t i = 0; i < one->many_; ++i) {
         graph_node& successor = *one->successors_[i];

@@ -55,7 +55,7 @@ class restraint {
   static constexpr duration none = duration::zero();
   static constexpr duration brief = us(4);  // a function
   static constexpr duration look = ns(500), shortest = us(1), longest = us(50);
-  static constexpr duration slow = ns(250);         // between two operations of the others
+  static constexpr duration slow = ns(150);         // between two operations of the others
   static constexpr duration between_looks = us(8);  // while it executes
 
   template <class Done>

@@ -173,7 +173,7 @@ class worker {
   unsigned most_further() const noexcept { return restraint_.is_on() ? 0 : 63; }
   /// It has executed so many.
   void count_further(unsigned functions) noexcept { further_ += functions; }
-  /// It is about to execute a node of a graph.
+  /// It is about to execute a node of a graph that it has not taken.
   void count_node() noexcept { nodes_.store(nodes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   std::size_t nodes() const noexcept { return nodes_.load(std::memory_order_relaxed); }
   /// True if an async should be queued rather than run immediately: another worker requests work, or would find little.
@@ -271,7 +271,7 @@ class worker {
   }
 
   std::uint64_t dice_;
-  sync::atomic<std::size_t> nodes_{0};  // of graphs, that it has executed
+  sync::atomic<std::size_t> nodes_{0};  // of graphs, that it has executed and not taken
   restraint restraint_;                 // towards injected functions
   std::size_t operations_ = 0;          // of the pool's injector, when the standby was about to sleep
   bool has_executed_ = false;           // since then
