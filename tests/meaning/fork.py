@@ -202,7 +202,8 @@ MUTANTS = (
 
     # Graphs.
     ("fork-graph-calls-what-follows-a-failed-node", GRAPH_NODE,
-     "const bool failed = skip || !in.call(*one);", "const bool failed = !in.call(*one) && false;",
+     "const bool failed = skip || !in.call(*one, nodes != 1);",
+     "const bool failed = !in.call(*one, nodes != 1) && false;",
      "unit/fork_task_graph", "*what_follows*"),
     ("fork-graph-forgets-the-failure-of-one-of-two", GRAPH_NODE,
      "    if (failed) left_.fetch_or(failed_bit, std::memory_order_relaxed);\n", "",
