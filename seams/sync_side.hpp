@@ -72,6 +72,7 @@ concept keeps_for_threads = requires(const sync::thread_tenure& tenure, const st
   { sync::thread_index() } -> std::same_as<unsigned>;
   { sync::own_tenure() } -> std::same_as<sync::thread_tenure>;
   { sync::copy_of_library() } -> std::same_as<const void*>;
+  { sync::fork_generation() } -> std::same_as<unsigned>;
   { sync::lasts(tenure) } -> std::same_as<bool>;
   sync::before_thread_end(work);
   { sync::innermost() } -> std::same_as<const void*&>;

@@ -7,6 +7,7 @@
 #include <muster/combine/cc_synch.hpp>         // IWYU pragma: export
 #include <muster/combine/combining_queue.hpp>  // IWYU pragma: export
 #include <muster/combine/combining_stack.hpp>  // IWYU pragma: export
+#include <muster/combine/counter.hpp>          // IWYU pragma: export
 #include <muster/combine/flat_combining.hpp>   // IWYU pragma: export
 #include <muster/combine/osci.hpp>             // IWYU pragma: export
 #include <muster/combine/osci_shared.hpp>      // IWYU pragma: export

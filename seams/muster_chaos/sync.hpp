@@ -149,6 +149,7 @@ using native::before_thread_end;
 using native::cache_part;
 using native::cached_part;
 using native::copy_of_library;
+using native::fork_generation;
 using native::innermost;
 using native::last_work;
 using native::lasting;

@@ -188,6 +188,8 @@ template <class T>
 T& own() {
   return engine::is_running() ? engine::running().own<T>() : native::own<T>();
 }
+/// No thread forks.
+inline unsigned fork_generation() noexcept { return 0; }
 inline void switch_fiber() noexcept {}
 
 /// A hint within a bounded loop: nothing.

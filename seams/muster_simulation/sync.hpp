@@ -166,6 +166,8 @@ const void* at_thread_end() noexcept {
   return nullptr;
 }
 
+/// No thread forks.
+inline unsigned fork_generation() noexcept { return 0; }
 inline void switch_fiber() noexcept { engine::active().switch_fiber(); }
 inline void relax() noexcept { engine::active().pause(); }
 inline void yield() noexcept { engine::active().yield(); }

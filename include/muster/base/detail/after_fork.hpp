@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // after_fork.hpp: mutexes of the whole process, in a child of fork(2): a thread of the parent may have held one, and
-// the child has no such thread.
+// the child has no such thread. And how an object finds out that it is in a child.
 //
-// They are not taken before the fork: a handler of fork(2) that waits for a thread could wait forever, if that thread
+// The mutexes are not taken before the fork: a handler of fork(2) that waits for a thread could wait forever, if that thread
 // waits for something that another handler of the program holds.
 #pragma once
 
@@ -48,4 +48,22 @@ T& only() {
   return *there;
 }
 
+inline constinit std::atomic<unsigned> forks_seen{0};
+inline constinit std::atomic<bool> counts_forks{false};
+
 }  // namespace muster::inline MUSTER_ABI::native::detail
+
+namespace muster::inline MUSTER_ABI::native {
+
+/// A number that differs in a child of fork(2) from what its parent had before: what other threads of the parent were
+/// doing then, no thread does in the child. Always 0 where there is no fork.
+inline unsigned fork_generation() noexcept {
+  if (!detail::counts_forks.load(std::memory_order_relaxed)) [[unlikely]] {
+    // Two threads may arrange it twice, which does no harm.
+    os::in_child([] { detail::forks_seen.fetch_add(1, std::memory_order_relaxed); });
+    detail::counts_forks.store(true, std::memory_order_relaxed);
+  }
+  return detail::forks_seen.load(std::memory_order_relaxed);
+}
+
+}  // namespace muster::inline MUSTER_ABI::native
