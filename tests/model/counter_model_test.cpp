@@ -249,11 +249,11 @@ const std::vector<muster_model_test::survivor> survivors = {
     {"basic_counter::add_with_care: load repeated", true, "how to add is a matter of speed"},
     {"basic_counter::look_and_add: load repeated", true, "the exchange fails, and the addition is direct"},
     {"basic_counter::look_and_add: fetch_or skipped", true, "the threads that meet go on adding directly"},
-    {"basic_counter::announce: load repeated", true, "not to see the result the first time is correct as well"},
-    {"basic_counter::hand_on: load repeated", true, "the exchange reads it again"},
-    // What keeps a group from getting a delegate makes its threads add by themselves.
-    {"basic_counter::hand_on: compare_exchange skipped", true, "its threads add by themselves: correct, and slow"},
-    {"basic_counter::hand_on: fetch_and skipped", true, "its threads add by themselves: correct, and slow"},
+    {"basic_counter::announce: fetch_or skipped", true, "each thread is a delegate, of itself: correct, and slow"},
+    {"basic_counter::find_groups: load repeated", true, "the exchange reads it again"},
+    {"basic_counter::find_group: load repeated", true, "the exchange reads it again"},
+    {"basic_counter::add_for_all: load repeated", true, "how long a delegate waits is a matter of speed"},
+    {"basic_counter::add_for_all: store skipped", true, "how long a delegate waits is a matter of speed"},
 };
 
 TEST(mutants, are_noticed_or_explained) {

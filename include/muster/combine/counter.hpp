@@ -7,14 +7,14 @@
 //
 // Order      linearizable and exact: each operation sees all additions that have returned before it began, and
 //            everything that their threads did before. 64 bits, which wrap around; n may be negative.
-// Progress   alone, and while threads do not add in groups: wait-free (lock-free in one addition of 64 where threads
-//            meet). In groups: a thread waits for the one that adds for its batch. That one executes no code but this
-//            file's, so it can only be preempted. A thread that stops before its addition is in a batch stops no other,
-//            and a thread that would sleep before that adds by itself instead.
-// Killed     as stopped: a thread that stops while it adds for a batch stops the other members of that batch.
+// Progress   direct additions are wait-free, but for one in 64, which is lock-free. In groups, a thread waits for the one
+//            that adds for its batch, the delegate, which executes no code but this file's. A delegate that stops in
+//            the middle stops the members of its batch, and no other thread. A thread that would sleep before its batch
+//            has begun adds by itself instead.
+// Killed     as stopped.
 // fork(2)    a child counts on from the value of the moment; its operations no longer use groups. The fibers of the
 //            thread that calls fork must not be inside an operation.
-// Memory     two line pairs; with groups 1 KiB, and a line pair for each of their threads.
+// Memory     two line pairs. Once threads add in groups, 1 KiB, and 1.4 KiB for each group of eight threads.
 // Errors     the constructor throws std::invalid_argument. Operations throw nothing, and need no memory: without it
 //            they do not form groups.
 // Use it     when the number must be exact, or each thread needs the previous value. If threads only add, and a sum
@@ -23,7 +23,8 @@
 //            groups (aggregators), one of whose threads (the delegate) makes one fetch-and-add for a batch. Changed:
 //            members announce themselves by a bit instead of by a fetch-and-add, and the delegate puts each result into
 //            its member's place. So there are no records of batches to free, n is any number, a waiting thread polls
-//            only its own line, and it can leave before its batch begins. Threads that do not meet use no group.
+//            only its own line, and it can leave before its batch begins. A delegate waits longer for members the longer
+//            additions take. Threads that do not meet use no group.
 #pragma once
 
 #include <muster/base/arch.hpp>                  // isolation_size
@@ -47,12 +48,12 @@ namespace muster::inline MUSTER_ABI {
 
 /// Options of a counter.
 struct counter_options {
-  /// gather_from: eight threads, and none on machines that cannot run eight at once.
+  /// gather_from: ten threads, and none on machines that cannot run ten at once.
   static constexpr unsigned by_machine = ~0U;
 
   /// Threads that must have met others at the number before threads add in groups. 0: they always do.
   unsigned gather_from = by_machine;
-  /// Threads of a group, from 1 to 32. Threads with successive numbers form one.
+  /// Threads of a group, from 1 to 28. Threads with successive numbers form one.
   unsigned group = 8;
   /// Threads that may add in groups; others add directly. A thread counts as long as it lives, by its number among the
   /// threads that use this library.
@@ -108,7 +109,7 @@ class basic_counter {
         threads_(options.threads),
         look_every_(options.look_every) {
     if (options.group == 0 || options.group > most_in_group)
-      throw std::invalid_argument("counter_options::group must be from 1 to 32");
+      throw std::invalid_argument("counter_options::group must be from 1 to 28");
     if (options.look_every == 0) throw std::invalid_argument("counter_options::look_every is 0; it must be at least 1");
   }
   /// Waits for operations that have taken effect but not yet returned; no other operation may have begun.
@@ -138,33 +139,32 @@ class basic_counter {
   using habits = detail::counter_habits;
   using joined = habits::joined;
   using batch = habits::batch;
-  static constexpr unsigned usual_threads = 8;
-  static constexpr unsigned most_in_group = 32;
+  static constexpr unsigned usual_threads = 10;
+  static constexpr unsigned most_in_group = 28;
   static constexpr unsigned enough_calm = 8;
   static constexpr unsigned long_alone = 64;
-  static constexpr unsigned batches = 4;  // that a delegate adds before it hands its role on
   static constexpr std::uint64_t always = std::uint64_t{1} << 63;
-  static constexpr std::uint64_t busy = std::uint64_t{1} << 63;
-
-  enum : std::uint32_t {
-    announced,
-    done,   // the result is there; the place belongs to its thread again
-    yours,  // the thread is the delegate, and its addition in no batch yet
-  };
+  // Of a group's word.
+  static constexpr std::uint32_t one_plane = (1U << most_in_group) - 1;
+  static constexpr std::uint64_t one_batch = std::uint64_t{1} << (2 * most_in_group);
+  static constexpr std::uint64_t all_members = one_batch - 1;
 
   /// Of one thread.
   struct alignas(isolation_size) place : detail::thread_part {
-    sync::atomic<std::uint32_t> state{done};
-    sync::cell<std::uint64_t> number{std::uint64_t{0}};  // what to add, then the result
+    sync::atomic<std::uint32_t> done{0};                 // 1: the result is there, and the place its thread's again
+    sync::cell<std::uint64_t> number{std::uint64_t{0}};  // what to add, if it is not 1; then the result
     // The thread's:
-    bool taken = false;  // by one of its fibers
-    unsigned alone = 0;  // batches in succession in which there was no other thread
+    bool taken = false;        // by one of its fibers
+    unsigned usual_looks = 0;  // as a delegate, until the batch before has been added
+    unsigned alone = 0;        // batches in succession in which there was no other thread
   };
   struct group {
     explicit group(unsigned size) : places(new(std::nothrow) place[size]) {}
-    // A bit for each place whose thread has announced an addition that is in no batch, and `busy` while there is a
-    // delegate. A thread that sets `busy` is the delegate.
+    // Two bits for each place: its thread has announced an addition of 1, or of the place's number, that is in no batch
+    // yet. The thread that sets the first bit is the delegate. Above: how many batches have been closed, modulo 2^8.
     alignas(isolation_size) sync::atomic<std::uint64_t> word{0};
+    // Of how many batches the sum has been added, modulo 2^8. Only a hint: their delegates may overtake each other.
+    alignas(isolation_size) sync::atomic<std::uint64_t> added{0};
     alignas(isolation_size) const std::unique_ptr<place[]> places;
   };
   struct groups {
@@ -214,7 +214,10 @@ class basic_counter {
   std::uint64_t add_as_thread(std::uint64_t by, habits& mine, std::uint64_t met, batch* with) noexcept {
     if (gathers(met))
       if (const auto before = add_in_group(by, mine, met, with)) return *before;
-    if (--mine.left != 0) return add_to_sum(by);
+    if (mine.left > 1) {  // it may be 0, if the caller has found so and another thread has met others since
+      --mine.left;
+      return add_to_sum(by);
+    }
     mine.left = look_every_;
     return look_and_add(by, mine, met);
   }
@@ -307,91 +310,77 @@ class basic_counter {
       ~frees() { at.taken = false; }
     };
     const frees last{own};
-    const std::uint64_t bit = std::uint64_t{1} << index;
-    own.number.write_ref() = by;
-    own.state.store(announced, std::memory_order_relaxed);
-    // (3) release: pairs with (4). The delegate sees the number.
-    if ((in.word.fetch_or(bit | busy, std::memory_order_release) & busy) == 0)
-      return add_for_all(all, in, index, by, mine, met);
+    const std::uint64_t bit = std::uint64_t{1} << (by == 1 ? index : index + most_in_group);
+    if (by != 1) own.number.write_ref() = by;
+    own.done.store(0, std::memory_order_relaxed);
+    // (3) release: pairs with (4). The delegate sees the number, and sets `done` after this thread has cleared it.
+    const std::uint64_t seen = in.word.fetch_or(bit, std::memory_order_release);
+    if ((seen & all_members) == 0) return add_for_all(all, in, index, by, seen, mine, met);
     for (joined* one = with != nullptr ? with->others : nullptr; one != nullptr; one = one->next)
       one->phase = joined::adding;
     bool withdrawn = false;
+    const auto withdraw = [&] {
+      // Relaxed: this thread has announced the addition, and only it will look at its number.
+      withdrawn = withdrawn || (in.word.fetch_and(~bit, std::memory_order_relaxed) & bit) != 0;
+    };
+    unsigned looks = 0;
     all.events.template await<Wait>(
         own_number(),
         [&] {
           // (5) acquire: pairs with (6).
-          return withdrawn || own.state.load(std::memory_order_acquire) != announced;
+          if (own.done.load(std::memory_order_acquire) != 0) return true;
+          if constexpr (!Wait::parks)
+            if (++looks == Wait::pauses) withdraw();
+          return withdrawn;
         },
-        no_deadline,
-        [&] {
-          // Relaxed: this thread has announced the addition, and only it will look at its number.
-          if (!withdrawn && own.state.load(std::memory_order_relaxed) == announced)
-            withdrawn = (in.word.fetch_and(~bit, std::memory_order_relaxed) & bit) != 0;
-        });
-    if (withdrawn) return std::nullopt;
-    if (own.state.load(std::memory_order_relaxed) == yours) return add_for_all(all, in, index, by, mine, met);
+        no_deadline, withdraw);
     own.alone = 0;
-    return own.number.read_ref();
+    return withdrawn ? std::nullopt : std::optional(own.number.read_ref());
   }
 
-  /// For the delegate: adds for all that have announced additions. Returns the result of its own.
-  std::uint64_t add_for_all(groups& all, group& in, unsigned index, std::uint64_t by, habits& mine,
+  /// For the delegate, which was the first to announce an addition: adds for all that have announced theirs. Returns
+  /// the result of its own.
+  std::uint64_t add_for_all(groups& all, group& in, unsigned index, std::uint64_t by, std::uint64_t seen, habits& mine,
                             std::uint64_t met) noexcept {
     place& own = in.places[index];
-    std::uint64_t result = 0;
-    for (unsigned round = 0; round < batches; ++round) {
-      // (4) acquire: pairs with (3).
-      std::uint64_t members = in.word.exchange(busy, std::memory_order_acquire) & ~busy;
-      if (round == 0) {
-        members &= ~(std::uint64_t{1} << index);
-        own.alone = members == 0 ? own.alone + 1 : 0;
-      } else if (members == 0) {
-        break;
-      }
-      std::uint64_t sums[most_in_group];
-      std::uint64_t sum = round == 0 ? by : 0;
-      for (std::uint64_t left = members; left != 0; left &= left - 1) {
-        const auto i = static_cast<unsigned>(std::countr_zero(left));
-        sums[i] = sum;
-        sum += in.places[i].number.read_ref();
-      }
-      const std::uint64_t before = own.alone < long_alone ? add_to_sum(sum) : look_and_add(sum, mine, met);
-      if (round == 0) result = before;
-      for (std::uint64_t left = members; left != 0; left &= left - 1) {
-        const auto i = static_cast<unsigned>(std::countr_zero(left));
-        in.places[i].number.write_ref() = before + sums[i];
-        // (6) release: pairs with (5). The member sees the result.
-        in.places[i].state.store(done, std::memory_order_release);
-      }
-      if (members != 0) notify(all, index, members);
+    // Meanwhile others join. The delegate of the batch before may be stopped, and need not be waited for. When it has
+    // added, its members come back: half of the time that an addition takes is left to them, as many join then.
+    const std::uint64_t before_this = seen / one_batch;
+    unsigned looks = 0;
+    for (; looks < Wait::pauses && in.added.load(std::memory_order_relaxed) != before_this; ++looks) sync::relax();
+    own.usual_looks = looks != 0 ? looks : own.usual_looks - own.usual_looks / 8;
+    for (looks = 0; looks < own.usual_looks / 2; ++looks) sync::relax();
+    // (4) acquire: pairs with (3).
+    const std::uint64_t members = in.word.exchange(seen + one_batch, std::memory_order_acquire);
+    const auto own_bits = std::uint64_t{1} << index | std::uint64_t{1} << (index + most_in_group);
+    const auto others = static_cast<std::uint32_t>((members | members >> most_in_group) & ~(own_bits)) & one_plane;
+    own.alone = others == 0 ? own.alone + 1 : 0;
+    std::uint64_t sum = by;
+    for (std::uint32_t left = others; left != 0; left &= left - 1) {
+      const auto i = static_cast<unsigned>(std::countr_zero(left));
+      sum += (members >> i) % 2 != 0 ? 1 : in.places[i].number.read_ref();
     }
-    hand_on(all, in, index);
-    return result;
-  }
-
-  void hand_on(groups& all, group& in, unsigned index) noexcept {
-    std::uint64_t seen = in.word.load(std::memory_order_relaxed);
-    for (;;) {
-      if (seen == busy) {
-        if (in.word.compare_exchange_strong(seen, 0, std::memory_order_relaxed, std::memory_order_relaxed)) return;
-        continue;
-      }
-      const std::uint64_t next = seen & (0 - seen);
-      // (4), so that the state comes after what the member wrote. The member may have withdrawn its addition.
-      seen = in.word.fetch_and(~next, std::memory_order_acquire);
-      if ((seen & next) == 0) continue;
-      // Relaxed: a delegate needs nothing that the one before it did.
-      in.places[std::countr_zero(next)].state.store(yours, std::memory_order_relaxed);
-      return notify(all, index, next);
+    const std::uint64_t before = own.alone < long_alone ? add_to_sum(sum) : look_and_add(sum, mine, met);
+    in.added.store((seen + one_batch) / one_batch, std::memory_order_relaxed);
+    sum = before + by;
+    for (std::uint32_t left = others; left != 0; left &= left - 1) {
+      const auto i = static_cast<unsigned>(std::countr_zero(left));
+      place& there = in.places[i];
+      const std::uint64_t its_number = (members >> i) % 2 != 0 ? 1 : there.number.read_ref();
+      there.number.write_ref() = std::exchange(sum, sum + its_number);
+      // (6) release: pairs with (5). The member sees the result.
+      there.done.store(1, std::memory_order_release);
     }
+    if (others != 0) notify(all, index, others);
+    return before;
   }
 
   /// Wakes members of the caller's group.
-  void notify(groups& all, unsigned index, std::uint64_t members) noexcept {
+  void notify(groups& all, unsigned index, std::uint32_t members) noexcept {
     if constexpr (Wait::parks) {
       const std::uint32_t first = own_number() - index;
       std::uint32_t keys = 0;
-      for (std::uint64_t left = members; left != 0; left &= left - 1)
+      for (std::uint32_t left = members; left != 0; left &= left - 1)
         keys |= eventcount::bit(first + static_cast<unsigned>(std::countr_zero(left)));
       for (std::uint32_t asleep = all.events.waiters_after_event(keys); asleep != 0; asleep &= asleep - 1)
         all.events.wake(static_cast<std::uint32_t>(std::countr_zero(asleep)));
