@@ -181,7 +181,7 @@ struct crowd_spec {
 };
 
 /// The experiments that a contender takes part in.
-enum topic : unsigned {
+enum topic : std::uint64_t {
   one_to_one = 1U << 0U,
   fan_out = 1U << 1U,
   many_to_many = 1U << 2U,
@@ -214,7 +214,11 @@ enum topic : unsigned {
   sim_objects = 1U << 29U,  // one object that all fibers use
   sim_alike = 1U << 30U,    // such an object, simulated or measured, for comparison
   model_figure7 = 1U << 31U,
+  counting = std::uint64_t{1} << 32U,  // a number that all threads add to
+  sim_counting = std::uint64_t{1} << 33U,
 };
+
+using topic_set = std::uint64_t;
 
 /// Most are plain functions: there are many contenders, and this is quick to copy and to compile.
 template <class Spec>
@@ -225,7 +229,7 @@ struct contender {
   std::string family{};  // the library it comes from
   std::string role{};    // ours, paper, baseline, peer or limit
   std::string note{};
-  unsigned topics = 0;
+  topic_set topics = 0;
   bool order = true;       // each consumer sees each producer's items in order: a run that breaks this has failed.
                            // If false, items out of order are counted and shown.
   bool strict = true;      // one order over all producers; where that matters, a peer without it is a baseline
@@ -254,6 +258,7 @@ struct contender {
   runner<heap_case_spec> heap_case = nullptr;
   unsigned heap_loads = ~0U;  // which of the cases make sense for it
   std::function<outcome(const sim_spec&)> model{};
+  unsigned least_threads = 1;                // of a simulation in which it takes part
   runner<call_spec> call = nullptr;          // within one process
   runner<call_spec> call_between = nullptr;  // instead: from a process to another
   runner<read_spec> read = nullptr;

@@ -3,6 +3,7 @@
 //
 // The library's combining objects as contenders. The numbers of fibers are those of the paper's Table 2, rounded to
 // powers of two.
+#include "baselines/combining/ffwd.hpp"
 #include "ours/combined.hpp"
 
 namespace muster::bench {
@@ -31,6 +32,7 @@ void add_combine(catalogue& to) {
   add<oyama>(to, "oyama", "baseline", 16, "");
   add<clh>(to, "clh", "baseline", 4, "a queue lock");
   add<mcs>(to, "mcs", "baseline", 4, "a queue lock");
+  add<ffwd>(to, "ffwd", "baseline", 1, "delegation: the object belongs to a server thread, beside the carriers");
   add<retry>(to, "retry", "baseline", 1, "compare-and-swap with backoff");
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "baselines/combining/clh.hpp"
+#include "baselines/combining/ffwd.hpp"
 #include "baselines/combining/h_synch.hpp"
 #include "baselines/combining/oyama.hpp"
 #include "baselines/combining/retry.hpp"
@@ -81,6 +82,20 @@ class modelled_printed_osci {
   object object_;
 };
 
+/// The last core is the server.
+class modelled_ffwd {
+ public:
+  explicit modelled_ffwd(const sim_spec& spec)
+      : object_({.threads = std::max(64U, static_cast<unsigned>(spec.threads.size()))}, watched_product{}) {}
+  std::uint32_t rows() { return object_.state().rows(); }
+  float multiply() { return object_.apply(watched_multiply{}); }
+  void serve() { object_.serve(); }
+  void stop() noexcept { object_.stop(); }
+
+ private:
+  ffwd_object<watched_product, wait::spin> object_;
+};
+
 /// Programs of two threads with fibers that are both measured and predicted.
 template <class ThreadGroup>
 void add_alike(catalogue& to, unsigned topics) {
@@ -118,6 +133,8 @@ void add_objects(catalogue& to, unsigned topics) {
       sim_multiply<ThreadGroup, modelled_object<flat_combining<state, wait::spin>>>);
   add("cc_synch", "baseline", 1, "", sim_multiply<ThreadGroup, modelled_object<cc_synch<state, wait::spin>>>);
   add("oyama", "baseline", 16, "", sim_multiply<ThreadGroup, modelled_object<oyama<state, wait::spin>>>);
+  add("ffwd", "baseline", 1, "delegation: the last core is the server", sim_multiply<ThreadGroup, modelled_ffwd>);
+  to.all.back().least_threads = 2;
   add("clh", "baseline", 1, "a queue lock", sim_multiply<ThreadGroup, modelled_object<clh<state, wait::spin>>>);
   add("retry", "baseline", 1, "compare-and-swap with backoff",
       sim_multiply<ThreadGroup, modelled_object<retry<state>>>);

@@ -4,6 +4,7 @@
 // The programs on simulated threads. Compiled with MUSTER_SIMULATION.
 #include "sim/cache/engine.hpp"
 #include "simulated/calls.hpp"
+#include "simulated/counts.hpp"
 #include "simulated/objects.hpp"
 
 #include <cstddef>
@@ -69,6 +70,7 @@ void add_simulated(catalogue& to) {
   add_exchanges<simulated>(to, model_figure4);
   add_calls_by_queues<simulated>(to, model_figure7);
   add_objects<simulated>(to, sim_objects);
+  add_counts<simulated>(to, sim_counting);
   add_alike<simulated>(to, sim_predicted);
   // On a new thread, which gets a new heap from the C library: what shares a line with what must not depend on what has
   // been allocated before.

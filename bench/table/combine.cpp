@@ -258,6 +258,7 @@ study simulated_cores(const setting& s) {
     const std::size_t line = made.add_line(*c, {}, with_fibers(*c));
     for (unsigned cores = 1; cores < most * step; cores *= step) {
       const unsigned here = std::min(cores, most);
+      if (here < c->least_threads) continue;
       add_simulated_point(made, *c, line, here, on_cores(s, machine, here, c->fibers, work_512));
     }
   }
@@ -306,6 +307,45 @@ study many_at_once(const setting& s) {
   return made;
 }
 
+/// Alone, with another thread, on more threads than processors, and with the fibers of each.
+study counters(const setting& s) {
+  const unsigned units = s.place.units();
+  study made =
+      chart("a number that all add 1 to, each of which learns the value before; no work between two operations",
+            {"threads", "", "category", ""}, throughput);
+  for (const contender* c : s.contenders.about(counting)) {
+    const std::size_t line = made.add_line(*c);
+    const auto add = [&](const std::string& x, unsigned carriers, unsigned fibers) {
+      add_team_point(made, s, *c, line, x, {.carriers = carriers, .fibers = fibers, .work = 0, .least_work = 0});
+    };
+    add("1", 1, 1);
+    if (units > 1) add("one each", units, 1);
+    add("four each", 4 * units, 1);
+    add("one each, 64 fibers", units, 64);
+  }
+  return made;
+}
+
+/// The last point has two threads on each core.
+study simulated_counters(const setting& s) {
+  const simulated_machine machine = machine_to_simulate(s);
+  study made = simulated(machine, work_64,
+                         "a number that all add 1 to, instead of Fetch&Multiply; cores of one cluster after another, "
+                         "then the second threads of all cores",
+                         {"simulated threads", "", "log2", ""}, simulated_throughput, mega_items);
+  const unsigned most = s.work.kind == profile::smoke ? std::min(4U, machine->threads()) : machine->threads();
+  const unsigned step = s.full() ? 2 : 8;
+  for (const contender* c : s.contenders.about(sim_counting)) {
+    const std::size_t line = made.add_line(*c);
+    for (unsigned threads = 1; threads < most * step; threads *= step) {
+      const unsigned here = std::min(threads, most);
+      if (here < c->least_threads) continue;
+      add_simulated_point(made, *c, line, here, on_cores(s, machine, here, c->fibers, work_64));
+    }
+  }
+  return made;
+}
+
 study yields(const setting& s) {
   study made = chart("1 thread; each fiber yields to the next in turn; the order is checked where it is visible",
                      {"fibers", "", "log2", ""}, {"time per yield", "ns", "", "lower"}, nanoseconds_per_item);
@@ -345,6 +385,8 @@ std::vector<experiment> combine_rows() {
       {"combine/uncontended", "combine", "", "One operation, no other thread", nobody_else},
       {"combine/async", "combine", "", "Many requests of a thread at once", many_at_once},
       {"fiber/switch", "combine", "", "A yield, by number of fibers", yields},
+      {"combine/counter", "combine", "", "Counters", counters},
+      {"combine/counter-simulated", "simulated", "", "Simulated: counters by threads", simulated_counters},
   };
 }
 

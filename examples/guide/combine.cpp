@@ -188,9 +188,25 @@ void queue_and_stack() {
   expect(!none);
 }
 
+void counting() {
+  // [counter]
+  muster::counter tickets(100);                      // the first ticket
+  const std::int64_t ticket = tickets.fetch_add(1);  // each caller gets another, and none is left out
+  const std::int64_t first_of_ten = tickets.fetch_add(10);
+
+  muster::counter bytes_sent;
+  bytes_sent.add(4096);                              // no result
+  const std::int64_t until_now = bytes_sent.load();  // exact
+  // [/counter]
+  expect(ticket == 100);
+  expect(first_of_ten == 101);
+  expect(until_now == 4096);
+}
+
 }  // namespace
 
 int main() {
+  counting();
   last_user();
   own_type();
   results_and_exceptions();

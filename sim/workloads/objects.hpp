@@ -5,6 +5,7 @@
 // text, on real ones: each thread has a number of the library's fibers (queues.hpp describes a group of threads).
 #pragma once
 
+#include "sim/workloads/serving.hpp"
 #include "sim/workloads/spec.hpp"
 
 #include <muster/base/sync.hpp>    // sync::thread_index
@@ -47,14 +48,18 @@ inline std::uint64_t sum_of_products(std::uint64_t n) {
 }
 
 /// All fibers of all threads multiply, with work between. Object(const sim_spec&) with std::uint32_t rows(), and
-/// Object::handle(Object&, unsigned thread, unsigned fiber), or else Object, with float multiply().
+/// Object::handle(Object&, unsigned thread, unsigned fiber), or else Object, with float multiply(). If it has serve(),
+/// which returns after stop(), the last thread calls that instead (serving.hpp).
 template <class ThreadGroup, class Object>
 auto sim_multiply(const sim_spec& spec) {
   ThreadGroup group(spec);
-  const std::size_t all = spec.threads.size() * spec.fibers;
-  std::vector<std::uint64_t> sums(spec.threads.size());
   const auto object = std::make_unique<Object>(spec);
+  serving_thread server(*object, spec);
+  const std::size_t all = server.others() * spec.fibers;
+  std::vector<std::uint64_t> sums(spec.threads.size());
   auto result = group.run([&](unsigned index, auto& hand) {
+    if (server.is(index)) return server.run();
+    const auto last = server.client();
     const auto multiply_all = [&, index](unsigned fiber) {
       decltype(auto) mine = handle_of(*object, index, fiber);
       std::uint64_t sum = 0;

@@ -4,6 +4,7 @@
 // combine_baseline_table.cpp: makes the programs of the techniques that the benchmark compares with.
 #include "../../bench/baselines/combining/clh.hpp"
 #include "../../bench/baselines/combining/dsm_synch.hpp"
+#include "../../bench/baselines/combining/ffwd.hpp"
 #include "../../bench/baselines/combining/h_synch.hpp"
 #include "../../bench/baselines/combining/mcs.hpp"
 #include "../../bench/baselines/combining/oyama.hpp"
@@ -22,6 +23,20 @@ struct two_clusters : muster::bench::h_synch<State, Wait> {
       : muster::bench::h_synch<State, Wait>(muster::bench::h_synch_options{options, 2}) {}
 };
 
+/// Its server is a thread of the program.
+template <class State, class Wait>
+struct ffwd : muster::bench::ffwd_object<State, Wait> {
+  explicit ffwd(const muster::combine_options& options)
+      : muster::bench::ffwd_object<State, Wait>(options), server_(mm::spawn([this] { this->serve(); })) {}
+  ~ffwd() {
+    this->stop();
+    mm::join(server_);
+  }
+
+ private:
+  const unsigned server_;
+};
+
 }  // namespace
 
 std::function<void()> make_baseline_program(const combine_row& r) {
@@ -31,6 +46,7 @@ std::function<void()> make_baseline_program(const combine_row& r) {
   if (object == "dsm_synch") return combine_program<muster::bench::dsm_synch<numbers, park>>(options, r.text);
   if (object == "h_synch") return combine_program<two_clusters<numbers, park>>(options, r.text);
   if (object == "oyama") return combine_program<muster::bench::oyama<numbers, park>>(options, r.text);
+  if (object == "ffwd") return combine_program<ffwd<numbers, park>>(options, r.text);
   if (object == "clh") return combine_program<muster::bench::clh<numbers, park>>(options, r.text);
   return combine_program<muster::bench::mcs<numbers, park>>(options, r.text);
 }

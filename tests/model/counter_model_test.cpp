@@ -248,7 +248,7 @@ const std::vector<muster_model_test::survivor> survivors = {
     {"basic_counter::fetch_add: load repeated", true, "how to add is a matter of speed"},
     {"basic_counter::add_with_care: load repeated", true, "how to add is a matter of speed"},
     {"basic_counter::look_and_add: load repeated", true, "the exchange fails, and the addition is direct"},
-    {"basic_counter::look_and_add: fetch_or skipped", true, "the threads that meet go on adding directly"},
+    {"basic_counter::look_and_add: fetch_or skipped", true, "the threads that meet still add directly"},
     {"basic_counter::announce: fetch_or skipped", true, "each thread is a delegate, of itself: correct, and slow"},
     {"basic_counter::find_groups: load repeated", true, "the exchange reads it again"},
     {"basic_counter::find_group: load repeated", true, "the exchange reads it again"},

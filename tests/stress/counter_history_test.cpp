@@ -30,7 +30,7 @@ struct counted {
   std::uint64_t begin, end;
 };
 
-/// What is wrong with a history; empty if it is linearizable.
+/// Returns the mistake in a history; empty if it is linearizable.
 std::string violation(std::vector<counted> all) {
   std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.place < b.place; });
   std::uint64_t additions = 0;

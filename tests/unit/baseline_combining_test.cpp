@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <baselines/combining/clh.hpp>
 #include <baselines/combining/dsm_synch.hpp>
+#include <baselines/combining/ffwd.hpp>
 #include <baselines/combining/h_synch.hpp>
 #include <baselines/combining/mcs.hpp>
 #include <baselines/combining/oyama.hpp>
@@ -69,8 +70,11 @@ struct clh : kind<muster::bench::clh> {
 struct mcs : kind<muster::bench::mcs, muster::wait::park> {
   [[maybe_unused]] static constexpr const char* name = "mcs";
 };
-using kinds = muster_test::kinds_to_test<testing::Types<dsm_synch, h_synch, h_synch_of_two, oyama, clh, mcs>,
-                                         testing::Types<dsm_synch, h_synch_of_two, oyama>>;
+struct ffwd : kind<muster::bench::ffwd> {
+  [[maybe_unused]] static constexpr const char* name = "ffwd";
+};
+using kinds = muster_test::kinds_to_test<testing::Types<dsm_synch, h_synch, h_synch_of_two, oyama, clh, mcs, ffwd>,
+                                         testing::Types<dsm_synch, h_synch_of_two, oyama, ffwd>>;
 
 template <class Kind>
 class baseline : public testing::Test {};

@@ -6,9 +6,10 @@
 // Every structure names sync::atomic, sync::cell, sync::relax, sync::yield, sync::light_fence, sync::heavy_fence,
 // sync::full_fence, sync::futex_wait, sync::futex_wait_any and sync::futex_wake, and nothing else that threads share;
 // sync::thread_index, sync::innermost, sync::own, sync::own_siblings and sync::cached_part for thread-local data,
-// sync::fork_generation, and sync::switch_fiber. A macro chooses the implementation for a source file: the standard library, the model checker
-// (MUSTER_MODEL), the standard library with delays and crashes (MUSTER_CHAOS) or with counts (MUSTER_COUNTING), or a
-// simulated machine (MUSTER_SIMULATION). So the code that is checked is the code that is shipped.
+// sync::fork_generation, and sync::switch_fiber. A macro chooses the implementation for a source file: the standard
+// library, the model checker (MUSTER_MODEL), the standard library with delays and crashes (MUSTER_CHAOS) or with counts
+// (MUSTER_COUNTING), or a simulated machine (MUSTER_SIMULATION). So the code that is checked is the code that is
+// shipped.
 #pragma once
 
 #if defined(MUSTER_MODEL)

@@ -7,10 +7,9 @@
 //
 // Order      linearizable and exact: each operation sees all additions that have returned before it began, and
 //            everything that their threads did before. 64 bits, which wrap around; n may be negative.
-// Progress   direct additions are wait-free, but for one in 64, which is lock-free. In groups, a thread waits for the one
-//            that adds for its batch, the delegate, which executes no code but this file's. A delegate that stops in
-//            the middle stops the members of its batch, and no other thread. A thread that would sleep before its batch
-//            has begun adds by itself instead.
+// Progress   direct additions are wait-free. In groups, a thread waits for the one that adds for its batch, the
+//            delegate, which executes no code but this file's. A delegate that stops in the middle stops the members of
+//            its batch, and no other thread. A thread that would sleep before its batch has begun adds by itself.
 // Killed     as stopped.
 // fork(2)    a child counts on from the value of the moment; its operations no longer use groups. The fibers of the
 //            thread that calls fork must not be inside an operation.
@@ -19,12 +18,12 @@
 //            they do not form groups.
 // Use it     when the number must be exact, or each thread needs the previous value. If threads only add, and a sum
 //            that is read rarely may be old, a number for each thread is faster.
-// Source     Roh, Fatourou, Jiang, Jayanti and others, "Aggregating Funnels for Faster Fetch&Add and Queues", PPoPP 2025:
-//            groups (aggregators), one of whose threads (the delegate) makes one fetch-and-add for a batch. Changed:
-//            members announce themselves by a bit instead of by a fetch-and-add, and the delegate puts each result into
-//            its member's place. So there are no records of batches to free, n is any number, a waiting thread polls
-//            only its own line, and it can leave before its batch begins. A delegate waits longer for members the longer
-//            additions take. Threads that do not meet use no group.
+// Source     Roh, Wei, Ruppert, Fatourou, Jayanti and Shun, "Aggregating Funnels for Faster Fetch&Add and Queues",
+//            PPoPP 2025: groups (aggregators), one of whose threads (the delegate) makes one fetch-and-add for a batch.
+//            Changed: members announce themselves by a bit instead of by a fetch-and-add, and the delegate puts each
+//            result into its member's place. So there are no records of batches to free, n is any number, a waiting
+//            thread polls only its own line, and it can leave before its batch begins. A delegate waits longer for
+//            members the longer additions take. Threads that do not meet use no group.
 #pragma once
 
 #include <muster/base/arch.hpp>                  // isolation_size
@@ -64,7 +63,7 @@ struct counter_options {
 
 namespace detail {
 
-/// What a thread remembers of counters.
+/// The memory of a thread about counters.
 struct counter_habits {
   struct joined;
   /// Additions of several fibers, on the stack of the first.
@@ -228,8 +227,8 @@ class basic_counter {
     // Before the addition, after which the object may end.
     if (mine.calm >= enough_calm && met != at_rest_) met_.store(at_rest_, std::memory_order_relaxed);
     std::uint64_t before = sum_.load(std::memory_order_relaxed);
-    if (sum_.compare_exchange_strong(before, before + by, std::memory_order_acq_rel,
-                                     std::memory_order_relaxed)) {  // (1)
+    // (1)
+    if (sum_.compare_exchange_strong(before, before + by, std::memory_order_acq_rel, std::memory_order_relaxed)) {
       ++mine.calm;
       return before;
     }

@@ -9,6 +9,7 @@
 
 template class muster::osci<std::string>;
 template class muster::osci_shared<std::string>;
+template class muster::basic_counter<>;
 template class muster::cc_synch<std::string>;
 template class muster::flat_combining<std::string>;
 template class muster::psim<double>;

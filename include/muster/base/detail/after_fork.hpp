@@ -4,8 +4,8 @@
 // after_fork.hpp: mutexes of the whole process, in a child of fork(2): a thread of the parent may have held one, and
 // the child has no such thread. And how an object finds out that it is in a child.
 //
-// The mutexes are not taken before the fork: a handler of fork(2) that waits for a thread could wait forever, if that thread
-// waits for something that another handler of the program holds.
+// The mutexes are not taken before the fork: a handler of fork(2) that waits for a thread could wait forever, if that
+// thread waits for something that another handler of the program holds.
 #pragma once
 
 #include <muster/base/config.hpp>            // MUSTER_ABI
