@@ -100,8 +100,8 @@ class basic_counter {
 
   explicit basic_counter(value_type first = 0, const counter_options& options = {})
       : sum_(static_cast<std::uint64_t>(first)),
-        at_rest_(options.gather_from == 0 ? always : 0),
-        met_(at_rest_),
+        at_rest_(options.gather_from == 0 ? gathering : 0),
+        care_(at_rest_),
         gather_from_(options.gather_from == counter_options::by_machine ? usual_threads : options.gather_from),
         asks_machine_(options.gather_from == counter_options::by_machine),
         group_size_(options.group),
@@ -122,7 +122,7 @@ class basic_counter {
   /// Adds n. Returns the value before.
   MUSTER_HOT value_type fetch_add(value_type n) noexcept {
     const auto by = static_cast<std::uint64_t>(n);
-    if (met_.load(std::memory_order_relaxed) == 0 && --sync::own<detail::counter_habits>().left != 0) [[likely]]
+    if (care_.load(std::memory_order_relaxed) == 0 && --sync::own<detail::counter_habits>().left != 0) [[likely]]
       return static_cast<value_type>(add_to_sum(by));
     return static_cast<value_type>(add_with_care(by));
   }
@@ -142,7 +142,9 @@ class basic_counter {
   static constexpr unsigned most_in_group = 28;
   static constexpr unsigned enough_calm = 8;
   static constexpr unsigned long_alone = 64;
-  static constexpr std::uint64_t always = std::uint64_t{1} << 63;
+  // Of care_.
+  static constexpr std::uint32_t batching = 1;   // by threads with fibers
+  static constexpr std::uint32_t gathering = 2;  // and by groups
   // Of a group's word.
   static constexpr std::uint32_t one_plane = (1U << most_in_group) - 1;
   static constexpr std::uint64_t one_batch = std::uint64_t{1} << (2 * most_in_group);
@@ -200,32 +202,32 @@ class basic_counter {
 
   MUSTER_COLD std::uint64_t add_with_care(std::uint64_t by) noexcept {
     habits& mine = sync::own<habits>();
-    const std::uint64_t met = met_.load(std::memory_order_relaxed);
-    if (met == 0) {
+    const std::uint32_t care = care_.load(std::memory_order_relaxed);
+    if (care == 0) {
       mine.left = look_every_;
-      return look_and_add(by, mine, met);
+      return look_and_add(by, mine);
     }
     // A fiber in an operation of another object does not wait for its siblings: they may wait for that operation.
-    if (this_fiber::has_siblings() && sync::innermost() == nullptr) return add_with_siblings(by, mine, met);
-    return add_as_thread(by, mine, met, nullptr);
+    if (this_fiber::has_siblings() && sync::innermost() == nullptr) return add_with_siblings(by, mine, care);
+    return add_as_thread(by, mine, care, nullptr);
   }
 
-  std::uint64_t add_as_thread(std::uint64_t by, habits& mine, std::uint64_t met, batch* with) noexcept {
-    if (gathers(met))
-      if (const auto before = add_in_group(by, mine, met, with)) return *before;
+  std::uint64_t add_as_thread(std::uint64_t by, habits& mine, std::uint32_t care, batch* with) noexcept {
+    if ((care & gathering) != 0)
+      if (const auto before = add_in_group(by, mine, with)) return *before;
     if (mine.left > 1) {  // it may be 0, if the caller has found so and another thread has met others since
       --mine.left;
       return add_to_sum(by);
     }
     mine.left = look_every_;
-    return look_and_add(by, mine, met);
+    return look_and_add(by, mine);
   }
 
   /// Adds, and finds out whether other threads add in that moment.
-  std::uint64_t look_and_add(std::uint64_t by, habits& mine, std::uint64_t met) noexcept {
+  std::uint64_t look_and_add(std::uint64_t by, habits& mine) noexcept {
     if (std::exchange(mine.calm_at, this) != this) mine.calm = 0;
     // Before the addition, after which the object may end.
-    if (mine.calm >= enough_calm && met != at_rest_) met_.store(at_rest_, std::memory_order_relaxed);
+    if (mine.calm >= enough_calm) note_calm();
     std::uint64_t before = sum_.load(std::memory_order_relaxed);
     // (1)
     if (sum_.compare_exchange_strong(before, before + by, std::memory_order_acq_rel, std::memory_order_relaxed)) {
@@ -233,14 +235,32 @@ class basic_counter {
       return before;
     }
     mine.calm = 0;
-    if (const std::uint64_t bit = std::uint64_t{1} << (own_number() % 63); (met & bit) == 0)
-      met_.fetch_or(bit, std::memory_order_relaxed);
+    note_meeting();
     return add_to_sum(by);
+  }
+
+  void note_calm() noexcept {
+    if (met_.load(std::memory_order_relaxed) != 0) met_.store(0, std::memory_order_relaxed);
+    if (care_.load(std::memory_order_relaxed) != at_rest_) care_.store(at_rest_, std::memory_order_relaxed);
+  }
+  void note_meeting() noexcept {
+    const std::uint32_t care = care_.load(std::memory_order_relaxed);
+    if ((care & batching) == 0 && this_fiber::has_siblings()) care_.fetch_or(batching, std::memory_order_relaxed);
+    if ((care & gathering) != 0) return;
+    const std::uint64_t bit = std::uint64_t{1} << (own_number() % 64);
+    std::uint64_t met = met_.load(std::memory_order_relaxed);
+    if ((met & bit) == 0) met = met_.fetch_or(bit, std::memory_order_relaxed) | bit;
+    if (static_cast<unsigned>(std::popcount(met)) < gather_from_.load(std::memory_order_relaxed)) return;
+    if (asks_machine_ && !is_large()) {
+      gather_from_.store(~0U, std::memory_order_relaxed);
+    } else {
+      care_.fetch_or(gathering, std::memory_order_relaxed);
+    }
   }
 
   // -------------------------------------------------------------------------------------------------------- fibers
 
-  std::uint64_t add_with_siblings(std::uint64_t by, habits& mine, std::uint64_t met) noexcept {
+  std::uint64_t add_with_siblings(std::uint64_t by, habits& mine, std::uint32_t care) noexcept {
     for (batch* at = mine.open; at != nullptr; at = at->next)
       if (at->of == this) return join(*at, by);
     batch own{this, by, nullptr, mine.open};
@@ -249,7 +269,7 @@ class basic_counter {
     batch** at = &mine.open;
     while (*at != &own) at = &(*at)->next;
     *at = own.next;
-    const std::uint64_t before = add_as_thread(own.sum, mine, met, &own);
+    const std::uint64_t before = add_as_thread(own.sum, mine, care, &own);
     // The object may have ended.
     for (joined* one = own.others; one != nullptr;) {
       joined* const next = one->next;
@@ -277,13 +297,8 @@ class basic_counter {
 
   // -------------------------------------------------------------------------------------------------------- groups
 
-  bool gathers(std::uint64_t met) const noexcept {
-    return met >= always || static_cast<unsigned>(std::popcount(met)) >= gather_from_.load(std::memory_order_relaxed);
-  }
-
   /// Returns nothing, and has no effect, if the thread must add by itself.
-  MUSTER_COLD std::optional<std::uint64_t> add_in_group(std::uint64_t by, habits& mine, std::uint64_t met,
-                                                        batch* with) noexcept {
+  MUSTER_COLD std::optional<std::uint64_t> add_in_group(std::uint64_t by, habits& mine, batch* with) noexcept {
     groups* const all = find_groups();
     const std::uint32_t number = own_number();
     if (all == nullptr || number >= threads_) return std::nullopt;
@@ -296,13 +311,13 @@ class basic_counter {
     std::optional<std::uint64_t> before;
     {
       const detail::stay here(own);
-      before = announce(*all, *in, index, by, mine, met, with);
+      before = announce(*all, *in, index, by, mine, with);
     }
     return before;
   }
 
   std::optional<std::uint64_t> announce(groups& all, group& in, unsigned index, std::uint64_t by, habits& mine,
-                                        std::uint64_t met, batch* with) noexcept {
+                                        batch* with) noexcept {
     place& own = in.places[index];
     struct frees {
       place& at;
@@ -314,7 +329,7 @@ class basic_counter {
     own.done.store(0, std::memory_order_relaxed);
     // (3) release: pairs with (4). The delegate sees the number, and sets `done` after this thread has cleared it.
     const std::uint64_t seen = in.word.fetch_or(bit, std::memory_order_release);
-    if ((seen & all_members) == 0) return add_for_all(all, in, index, by, seen, mine, met);
+    if ((seen & all_members) == 0) return add_for_all(all, in, index, by, seen, mine);
     for (joined* one = with != nullptr ? with->others : nullptr; one != nullptr; one = one->next)
       one->phase = joined::adding;
     bool withdrawn = false;
@@ -339,8 +354,8 @@ class basic_counter {
 
   /// For the delegate, which was the first to announce an addition: adds for all that have announced theirs. Returns
   /// the result of its own.
-  std::uint64_t add_for_all(groups& all, group& in, unsigned index, std::uint64_t by, std::uint64_t seen, habits& mine,
-                            std::uint64_t met) noexcept {
+  std::uint64_t add_for_all(groups& all, group& in, unsigned index, std::uint64_t by, std::uint64_t seen,
+                            habits& mine) noexcept {
     place& own = in.places[index];
     // Meanwhile others join. The delegate of the batch before may be stopped, and need not be waited for. When it has
     // added, its members come back: half of the time that an addition takes is left to them, as many join then.
@@ -359,7 +374,7 @@ class basic_counter {
       const auto i = static_cast<unsigned>(std::countr_zero(left));
       sum += (members >> i) % 2 != 0 ? 1 : in.places[i].number.read_ref();
     }
-    const std::uint64_t before = own.alone < long_alone ? add_to_sum(sum) : look_and_add(sum, mine, met);
+    const std::uint64_t before = own.alone < long_alone ? add_to_sum(sum) : look_and_add(sum, mine);
     in.added.store((seen + one_batch) / one_batch, std::memory_order_relaxed);
     sum = before + by;
     for (std::uint32_t left = others; left != 0; left &= left - 1) {
@@ -402,10 +417,6 @@ class basic_counter {
     // (7) acquire: pairs with (8).
     groups* there = groups_.load(std::memory_order_acquire);
     if (there == nullptr) {
-      if (asks_machine_ && !is_large()) {
-        gather_from_.store(~0U, std::memory_order_relaxed);
-        return nullptr;
-      }
       groups* const made = new (std::nothrow) groups(threads_, group_size_);
       if (made == nullptr || made->all == nullptr) {
         delete made;
@@ -442,9 +453,10 @@ class basic_counter {
 
   alignas(isolation_size) sync::atomic<std::uint64_t> sum_;
   // Read by all, rarely written.
-  alignas(isolation_size) const std::uint64_t at_rest_;  // met_, when no thread has met another
-  // The threads that have met others when they looked: a bit for each, by its number. 0: additions are direct.
-  sync::atomic<std::uint64_t> met_;
+  alignas(isolation_size) const std::uint32_t at_rest_;  // care_, when threads do not meet
+  sync::atomic<std::uint32_t> care_;                     // 0: additions are direct
+  // The threads that have met others when they looked: a bit for each, by its number.
+  sync::atomic<std::uint64_t> met_{0};
   sync::atomic<std::uint32_t> gather_from_;
   const bool asks_machine_;
   const unsigned group_size_;
