@@ -11,11 +11,28 @@ DSM_SYNCH, OYAMA, CLH, MCS, RETRY = (
 OBJECT, PLACES, NODES, REQUEST, LIST, BOXES = (
     f"muster/combine/detail/{header}.hpp" for header in (
         "combining_object", "per_thread", "psim_nodes", "request", "request_list", "boxed_items"))
+COUNTER = "muster/combine/counter.hpp"
 CARRIER = "muster/fiber/detail/carrier.hpp"
 CROWD = "executes_every_request_once_with_its_own_argument"
 
 MUTANTS = (
     # name, header, before, after, test, cases of the test
+
+    # The counter.
+    ("combine-counter-accepts-a-group-of-none", COUNTER,
+     "if (options.group == 0 || options.group > most_in_group)", "if (options.group > most_in_group)", "unit/counter",
+     "a_counter.refuses_options_that_make_no_sense"),
+    ("combine-counter-fibers-have-the-value-of-the-first", COUNTER,
+     "      one->before += before;\n", "      one->before = before;\n", "unit/counter",
+     "a_counter.is_exact_among_fibers_of_one_thread"),
+    ("combine-counter-number-of-the-first-fiber-lost", COUNTER,
+     "batch own{this, by, nullptr, mine.open};", "batch own{this, 0, nullptr, mine.open};", "unit/counter",
+     "a_counter.is_exact_among_fibers_of_one_thread"),
+    ("combine-counter-delegate-leaves-its-number-out", COUNTER,
+     "    sum = before + by;\n", "    sum = before;\n", "unit/counter", "a_counter.is_exact_among_threads"),
+    ("combine-counter-every-number-is-1", COUNTER,
+     "sum += (members >> i) % 2 != 0 ? 1 : in.places[i].number.read_ref();", "sum += 1;", "unit/counter",
+     "a_counter.is_exact_among_threads"),
 
     # Refusals: options, too many threads, operations within operations.
     ("combine-object-accepts-help-of-zero", OBJECT,
