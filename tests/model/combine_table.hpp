@@ -97,7 +97,7 @@ inline const std::vector<combine_row> combine_baseline_table = {
     {"ffwd", 1, "apply | apply", -1, -1, 500},
     {"ffwd", 1, "apply large | bad", -1, -1, 500},
     {"ffwd", 1, "apply signal | await apply", -1, -1, 500},
-    {"ffwd", 1, "apply*3 | apply*2 bad | large*2", -1, -1, 500},
+    {"ffwd", 1, "apply large | bad | apply", -1, -1, 500},
     {"dsm_synch", 9, "last*2 | last", 2, 1},
     {"dsm_synch", 1, "last | last | last", 1, 1},
     {"h_synch", 9, "last*2 | last", 2, 1},
