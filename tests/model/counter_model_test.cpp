@@ -224,7 +224,7 @@ const std::vector<row> table = {
     {"a group", one_group, "add add take | take add add | add load add | take add", {-1, -1, 4000}},
     {"two groups", two_groups, "add add take | take add add | add load add | take add", {-1, -1, 4000}},
     {"either", either, "add add take | take add add | add load add | take add", {-1, -1, 4000}},
-    {"either", either, "add add add add add add add add add add | add take", {-1, -1, 1000}},
+    {"direct", direct, "add add add add add add add add add add add add | add take", {-1, -1, 1000}},
     {"fibers", one_group, "pair pair | pair pair | pair add", {-1, -1, 4000}},
     {"fibers", two_groups, "pair pair | pair pair | pair add", {-1, -1, 4000}},
     {"a group", one_group, "add! add! | add! add! | add! add! | add!", {-1, -1, 4000}},

@@ -79,8 +79,8 @@ class ffwd_object {
     constexpr unsigned patience = 32 * Wait::pauses;
     detail::brief_wait idle;
     for (unsigned looks = 0;; ++looks) {
-      // (5) acquire: pairs with (6). The last operations are visible.
-      const bool ends = stops_.load(std::memory_order_acquire);
+      // Relaxed: all operations have been served before.
+      const bool ends = stops_.load(std::memory_order_relaxed);
       if (serve_all()) {
         looks = 0;
         idle = {};
@@ -91,9 +91,7 @@ class ffwd_object {
       }
     }
   }
-  void stop() noexcept {
-    stops_.store(true, std::memory_order_release);  // (6) release: pairs with (5)
-  }
+  void stop() noexcept { stops_.store(true, std::memory_order_relaxed); }
 
   bool is_executing() const noexcept { return waiting_.is_executing(); }
   /// Asserts the invariants. Only while no thread is inside an operation.
@@ -141,16 +139,16 @@ class ffwd_object {
     row* at = &first_;
     for (unsigned before = number / in_answers; before != 0; --before) at = &after(*at);
     auto* const one = new client(key, at->to, number % in_answers);
-    // (9) release: pairs with (2).
+    // (7) release: pairs with (2).
     at->clients[number % in_answers].store(one, std::memory_order_release);
     return one;
   }
   static row& after(row& at) {
-    // (7) acquire: pairs with (8).
+    // (5) acquire: pairs with (6).
     row* there = at.next.load(std::memory_order_acquire);
     if (there != nullptr) return *there;
     auto made = std::make_unique<row>();
-    // (8) release, or acquire if another thread was faster: pairs with (2, 7, 8).
+    // (6) release, or acquire if another thread was faster: pairs with (2, 5, 6).
     if (!at.next.compare_exchange_strong(there, made.get(), std::memory_order_release, std::memory_order_acquire))
       return *there;
     return *made.release();
@@ -159,7 +157,7 @@ class ffwd_object {
   /// Returns false if there was nothing to do.
   bool serve_all() {
     bool any = false;
-    // (2) acquire: pairs with (1, 8, 9).
+    // (2) acquire: pairs with (1, 6, 7).
     for (row* at = &first_; at != nullptr; at = at->next.load(std::memory_order_acquire)) any = serve_row(*at) || any;
     return any;
   }
