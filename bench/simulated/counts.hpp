@@ -5,6 +5,7 @@
 #pragma once
 
 #include "baselines/combining/ffwd.hpp"
+#include "baselines/funnel.hpp"
 #include "sim/workloads/counts.hpp"
 #include "simulated/contenders.hpp"
 
@@ -51,6 +52,27 @@ class modelled_combined_count {
   Algorithm<std::uint64_t, wait::spin> object_;
 };
 
+class modelled_funnel {
+  using funnel = funnels<>;
+
+ public:
+  explicit modelled_funnel(const sim_spec&) : counter_(group_) {}
+
+  class handle {
+   public:
+    handle(modelled_funnel& f, unsigned, unsigned) : counter_(f.counter_), mine_(f.group_) {}
+    std::uint64_t count() { return counter_.fetch_add(mine_, 1); }
+
+   private:
+    funnel::counter& counter_;
+    funnel::user mine_;
+  };
+
+ private:
+  funnel::group group_;
+  funnel::counter counter_;
+};
+
 /// The last core is the server.
 class modelled_ffwd_count {
  public:
@@ -78,6 +100,7 @@ void add_counts(catalogue& to, topic_set topics) {
   add("counter", "ours", 1, "", sim_count<ThreadGroup, modelled_counter>);
   add("counter, 64 fibers", "ours", 64, "", sim_count<ThreadGroup, modelled_counter>);
   add("osci, 64 fibers", "baseline", 64, "", sim_count<ThreadGroup, modelled_combined_count<osci>>);
+  add("Aggregating Funnels", "baseline", 1, "six aggregators", sim_count<ThreadGroup, modelled_funnel>);
   add("cc_synch", "baseline", 1, "", sim_count<ThreadGroup, modelled_combined_count<cc_synch>>);
   add("ffwd", "baseline", 1, "delegation: the last core is the server", sim_count<ThreadGroup, modelled_ffwd_count>);
   to.all.back().least_threads = 2;

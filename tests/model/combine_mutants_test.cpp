@@ -55,16 +55,14 @@ TEST_P(mutants, are_noticed_or_explained) {
   // clh and h_synch share a lock, mcs and dsm_synch a queue.
   search.files = {"/" + GetParam() + ".hpp", "combining/clh_lock", "combining/mcs_queue", "detail/request_list",
                   "detail/thread_nodes",     "detail/per_thread",  "detail/fiber_wait"};
-  search.prefix = GetParam() + (GetParam().starts_with("osci") ? "::"
-                                : GetParam() == "ffwd"         ? "_object::"
-                                                               : "_technique::");
+  search.prefix = GetParam() + (GetParam().starts_with("osci") ? "::" : "_technique::");
   search.executions = 4096;
   search.run();
 }
 
 INSTANTIATE_TEST_SUITE_P(of, mutants, ::testing::Values("osci", "osci_shared", "cc_synch", "flat_combining"),
                          [](const auto& at) { return at.param; });
-INSTANTIATE_TEST_SUITE_P(of_baseline, mutants, ::testing::Values("dsm_synch", "h_synch", "oyama", "clh", "mcs", "ffwd"),
+INSTANTIATE_TEST_SUITE_P(of_baseline, mutants, ::testing::Values("dsm_synch", "h_synch", "oyama", "clh", "mcs"),
                          [](const auto& at) { return at.param; });
 
 }  // namespace
