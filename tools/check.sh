@@ -71,9 +71,11 @@ step_lint() {
   echo "--- tools/lint.py"
   python tests/lint/test_lint.py || failed=1
   python tests/lint/test_house_picture.py || failed=1
+  python tests/lint/test_choice_picture.py || failed=1
   python tests/lint/test_trace_picture.py || failed=1
   python tools/lint.py || failed=1
   python tools/house_picture.py --check || failed=1
+  python tools/choice_picture.py --check || failed=1
   python tests/regression/edits.py --check || failed=1
   python tests/meaning/mutants.py --check || failed=1
   echo "--- names and links of the site"

@@ -11,11 +11,13 @@ Usage: tools/house_picture.py --check | --write  [--root DIR]
   --write   draws it
 """
 
-import argparse
 import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+import drawn
+from drawn import text
 
 PICTURE = "docs/pictures/house.svg"
 CXX = {".hpp", ".cpp", ".h", ".cuh", ".cu"}
@@ -119,10 +121,6 @@ def public_headers(root: Path, part: str) -> list[str]:
     return sorted(name.removeprefix(f"{part}/") for name in names)
 
 
-def text(x: float, y: float, words: str, style: str) -> str:
-    return f'  <text x="{x:g}" y="{y:g}" class="{style}">{words}</text>'
-
-
 def arrow(points: tuple[tuple[int, int], ...], chosen: bool, title: str) -> str:
     style = "edge chosen" if chosen else "edge"
     way = " ".join(f"{x},{y}" for x, y in points)
@@ -197,20 +195,7 @@ def draw(root: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Draws the rooms of this repository; --check compares.")
-    action = parser.add_mutually_exclusive_group(required=True)
-    action.add_argument("--check", action="store_true")
-    action.add_argument("--write", action="store_true")
-    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
-    options = parser.parse_args(arguments)
-    picture, wanted = options.root / PICTURE, draw(options.root)
-    if options.write:
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        picture.write_text(wanted, encoding="utf-8")
-    elif not picture.is_file() or picture.read_text(encoding="utf-8") != wanted:
-        print(f"{PICTURE} does not show the present rooms: run tools/house_picture.py --write, look at it, commit it")
-        return 1
-    return 0
+    return drawn.run("tools/house_picture.py", PICTURE, draw, arguments)
 
 
 if __name__ == "__main__":
