@@ -84,7 +84,7 @@ def unknown_names(root: Path) -> list[str]:
             for name in names.split(", "):
                 simple = re.split(r"::|\.", name)[-1]
                 where = python if name.startswith("muster.") else headers
-                if not re.search(rf"\b(?:class|struct|auto|void)\s+(?:\w+\s+)?{simple}\b|\b{simple}\(", where):
+                if not re.search(rf"\b(?:class|struct|using|auto|void)\s+(?:\w+\s+)?{simple}\b|\b{simple}\(", where):
                     missing.append(name)
     return missing
 
