@@ -6,14 +6,14 @@
 // Fibers     a waiting fiber lets the others of its thread run. When none of them can run, the thread checks and sleeps
 //            for all of them at once (fiber/detail/carrier.hpp).
 // Cost       the sleeper pays. The thread that makes the event loads one word that is almost always zero and in its
-//            cache; it executes no fence and no read-modify-write, because the sleeper provides the order for both by
-//            heavy_fence() (membarrier). Without membarrier, a read-modify-write follows the load. If a filter forbids
-//            it later, the sleeper may miss the event, so it checks every millisecond.
+//            cache; it executes no fence and no read-modify-write, because the sleeper orders the accesses of both
+//            threads by heavy_fence() (membarrier). Without membarrier, a read-modify-write follows the load. If a
+//            filter forbids membarrier later, a sleeper may miss an event, so it checks every millisecond.
 // Progress   making an event is wait-free, except for the system call when a thread sleeps. With listeners it is
 //            lock-free: see listeners.hpp.
-// Killed     a sleeper that dies leaves its bit set: one superfluous wake. A waker that dies inside wake(), or between
-//            the event and wake(), leaves the sleepers of its event asleep until the next event of their key; with
-//            wake_one(), one of them, until an event finds no thread asleep.
+// Killed     a sleeper that dies leaves its bit set, which costs one superfluous wake. A waker that dies inside wake(),
+//            or between the event and wake(), leaves the sleepers of its event asleep until the next event of their
+//            key. With wake_one(), one sleeper too many stays asleep until an event finds no thread asleep.
 // Source     an eventcount (Reed and Kanodia, 1979) with a set of keys beside the count, so that an event without
 //            waiters writes nothing; asymmetric Dekker synchronization (Dice, Huang, Yang, 2001).
 #pragma once
@@ -47,36 +47,37 @@ class eventcount {
   /// Call after making an event with any store. Returns the flags, and the keys for which a thread may sleep, limited
   /// to `interest`. Zero: nothing to do.
   MUSTER_HOT std::uint32_t waiters_after_event(std::uint32_t interest = ~(for_many | listened | no_fence)) noexcept;
-  /// Wakes the sleepers of `key`. Call it if wakes(word, key) for the word of waiters_after_event(). Returns true if a
-  /// thread was asleep, and for this key alone. Threads about to sleep check again.
+  /// Wakes the sleepers of `key`. Call it if wakes(word, key) is true for the result of waiters_after_event(). Returns
+  /// true if it has woken a thread, and no thread has ever slept on several words. Threads about to sleep check again.
   bool wake(std::uint32_t key) noexcept;
-  /// Wakes one sleeper of `key`, if any. For events that one sleeper consumes: the woken thread must consume the event
-  /// or ensure that another is woken.
+  /// Wakes one sleeper of `key`, if any. For events that one thread consumes: the woken thread must consume the event,
+  /// or ensure that another thread is woken.
   void wake_one(std::uint32_t key) noexcept { wake_one(key, 1); }
   /// Wakes all sleepers and notifies all listeners.
   void wake_all() noexcept { wake_bits(all_keys, detail::listeners::all); }
-  /// For what concerns only threads, such as a request to stop: notifies no listener.
+  /// As wake_all(), without the listeners: for events that concern only threads, such as a request to stop.
   void wake_sleepers() noexcept { wake_bits(all_keys, 0); }
 
-  static constexpr std::uint32_t all_keys = (1U << keys) - 1;  // as an interest: tells if any thread may sleep
+  static constexpr std::uint32_t all_keys = (1U << keys) - 1;  // as an `interest`: may any thread be asleep?
   static constexpr std::uint32_t bit(std::uint32_t key) noexcept { return 1U << (key % keys); }
   static constexpr bool wakes(std::uint32_t word, std::uint32_t key) noexcept { return (word & bit(key)) != 0; }
 
-  /// Sets a flag and wakes all sleepers. Returns true if this call set it. Ordered like an event on both sides.
+  /// Sets a flag and wakes all sleepers. Returns true if this call set it. It is ordered with events in both
+  /// directions: see (2).
   bool raise(std::uint32_t flag_bit) noexcept;
   /// As raise(), but returns false if membarrier(2) has been forbidden since: the caller may then not yet see an event
   /// whose maker missed the flag.
   [[nodiscard]] bool try_raise(std::uint32_t flag_bit) noexcept { return try_raise(flag_bit, detail::listeners::all); }
   /// Returns true if waiters_after_event() needs no fence because sleepers execute it. Every process that uses a shared
-  /// mask must then call join_heavy_fences().
+  /// eventcount must then call asymmetric_fences(), which joins the heavy fences.
   bool asymmetric() const noexcept { return asymmetric_; }
   /// Returns the flags. The caller then sees everything written before they were raised.
   std::uint32_t flags() const noexcept;
 
   /// Waits until ready() is true; returns false if the deadline passes first. ready() may become true only by an event
-  /// of `key` or by a flag; it must neither wait nor throw. If a fiber waits, others of its thread may make it false
-  /// again before this returns. Calls before_sleep() once spinning has failed, before the thread announces that it
-  /// sleeps.
+  /// of `key` or by a flag; it must neither wait nor throw. If a fiber waits, other fibers of its thread may make
+  /// ready() false again before await() returns. Calls before_sleep() once spinning has failed, before the thread
+  /// announces that it sleeps.
   template <class Policy, class Ready, class BeforeSleep>
   bool await(std::uint32_t key, Ready ready, deadline until, BeforeSleep before_sleep) noexcept;
   template <class Policy, class Ready>
@@ -91,20 +92,21 @@ class eventcount {
     words.add({&epoch_, epoch, bit(key), scope_}, asymmetric_);
   }
 
-  /// Lists a listener for the events of the keys in `bits`: an event wakes their sleepers, and notifies the listener.
-  /// Returns false, with no effect, if ready(). Else the listener may be notified, and have ended, before this returns.
+  /// Lists a listener for the events of the keys in `bits`: such an event wakes the sleepers of its key, and notifies
+  /// the listener. Returns false, and does not list it, if ready() is true. Otherwise the listener may be notified, and
+  /// may have ended, before this returns.
   template <class Ready>
   bool listen(detail::listener& one, std::uint32_t bits, Ready ready) noexcept;
   /// Removes a listener. Returns false if it is not listed: it has been, or will be, notified.
   bool stop_listening(detail::listener& one) noexcept;
   bool has_listeners() const noexcept { return (word_.load(std::memory_order_relaxed) & listened) != 0; }
-  /// Notifies listeners as so many events do.
+  /// Notifies listeners as `events` events would.
   void notify_listeners(std::uint64_t events = 1) noexcept {
     if (listeners_.enter_for(events)) leave_listeners(events);
   }
 
  protected:
-  // Each notifies listeners as so many events do; 0: none.
+  // Each notifies listeners as `events` events would; 0: notifies none.
   bool wake_bits(std::uint32_t bits, std::uint64_t events) noexcept;
   void wake_one(std::uint32_t key, std::uint64_t events) noexcept;
   bool try_raise(std::uint32_t flag_bit, std::uint64_t events) noexcept;
@@ -112,7 +114,7 @@ class eventcount {
  private:
   static constexpr std::uint32_t no_fence = 1U << 31;  // always set if asymmetric_ is false
   static constexpr std::uint32_t listened = 1U << 29;  // set while there are listeners
-  static constexpr std::uint32_t for_many = 1U << 30;  // set forever once a thread sleeps for several fibers
+  static constexpr std::uint32_t for_many = 1U << 30;  // set forever once a thread has slept on several words
   static constexpr std::uint64_t one_sleep = std::uint64_t{1} << 32;
 
   enum class found { yes, not_yet, too_late };
@@ -127,10 +129,11 @@ class eventcount {
   void leave_listeners(std::uint64_t events) noexcept;
 
   // word_: keys and flags, and in the upper half a count of sleeps. Before its last check a sleeper counts itself and
-  // sets its bit. A waker clears the bits it has woken, unless a thread has gone to sleep since it read the word. The
-  // owner's flags are never cleared. (A waker errs only if it is stopped for exactly 2^32 sleeps.)
-  // A thread that sleeps on several words is woken by all keys, so from then on wake_one() wakes every sleeper of a
-  // key.
+  // sets its bit. A waker clears the bits whose sleepers it has woken, unless a thread has gone to sleep since the
+  // waker read the word. The owner's flags are never cleared. (A waker errs only if it is stopped for exactly 2^32
+  // sleeps.)
+  // A thread that sleeps on several words is woken by events of any key. So once there has been one, wake_one() wakes
+  // every sleeper of a key.
   // epoch_: wakers increment it; a sleeper that finds it changed checks again instead of sleeping.
   mutable sync::atomic<std::uint64_t> word_;
   sync::atomic<std::uint32_t> epoch_{0};
@@ -148,8 +151,8 @@ inline std::uint32_t eventcount::waiters_after_event(std::uint32_t interest) noe
   std::uint64_t word = word_.load(std::memory_order_relaxed);
   if ((word & (interest | no_fence)) == 0) [[likely]]
     return 0;
-  // (1) release: pairs with (2), (3). Of this operation and the sleeper's, the later in the order of word_ sees the
-  // earlier: this thread sees the bit, or the sleeper's last check sees the event.
+  // (1) release: pairs with (2), (3). This operation and the sleeper's are ordered by the modification order of word_,
+  // and the later one sees the earlier: this thread sees the bit, or the sleeper's last check sees the event.
   if ((word & no_fence) != 0) word = word_.fetch_or(0, std::memory_order_release);
   return static_cast<std::uint32_t>(word) & interest;
 }
@@ -166,8 +169,9 @@ inline bool eventcount::wake_bits(std::uint32_t bits, std::uint64_t events) noex
     if (events != 0) notify_listeners(events);
     asleep &= ~std::uint64_t{listened};  // if some are left, the bits stay for them
   }
-  // Cleared last: a waker that stops before this does not keep makers of later events from waking the sleepers.
-  // Relaxed: it fails if a thread has gone to sleep meanwhile; otherwise all threads in `asleep` are awake.
+  // The bits are cleared last. So if this waker is stopped before, the makers of later events still find the bits and
+  // wake the sleepers. Relaxed: it fails if a thread has gone to sleep meanwhile. Otherwise all sleepers that `asleep`
+  // stands for are awake.
   word_.compare_exchange_strong(asleep, asleep & ~std::uint64_t{bits}, std::memory_order_relaxed,
                                 std::memory_order_relaxed);
   return some && (asleep & for_many) == 0;
@@ -178,8 +182,8 @@ inline void eventcount::wake_one(std::uint32_t key, std::uint64_t events) noexce
     wake_bits(bit(key), events);
     return;
   }
-  // Threads about to sleep check again: one may have been woken for an older event that it has not yet seen. Relaxed:
-  // they check after their fence, or (3).
+  // The new epoch makes threads that are about to sleep check again: one of them may have been woken for an older event
+  // that it has not yet seen. Relaxed: they check after their fence, or after (3).
   epoch_.fetch_add(1, std::memory_order_relaxed);
   const bool woken = sync::futex_wake(epoch_, 1, bit(key), scope_) != 0;
   // The woken thread may also sleep for another key: then it has set for_many before. Relaxed, but a read-modify-write,
@@ -226,7 +230,7 @@ bool eventcount::await(std::uint32_t key, Ready ready, deadline until, BeforeSle
   if constexpr (Policy::adapts) {
     const deadline begin = deadline_clock::now();
     const bool is_ready = sleep(key, ready, until, before_sleep);
-    // A sleep that its deadline ended tells nothing of how soon events come.
+    // A sleep that ended at its deadline says nothing about how soon events come.
     extension_.note_sleep(is_ready ? deadline_clock::now() - begin : deadline_clock::duration::max());
     return is_ready;
   } else {
@@ -250,15 +254,15 @@ eventcount::found eventcount::look(Ready& ready, deadline until) const noexcept 
   return found::not_yet;
 }
 
-/// Announces a sleeper. Returns the epoch that must still hold when it sleeps. A heavy fence and a last check must
-/// follow.
+/// Announces a sleeper. Returns the value that epoch_ must still have when the thread sleeps. A heavy fence and a last
+/// check must follow.
 inline std::uint32_t eventcount::announce(std::uint32_t bits) noexcept {
   // (6) acquire: pairs with (5).
   const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
-  // Before the bit: a waker that has seen this count clears the bit, others leave it. Relaxed: a waker that has seen it
+  // Counted before the bit is set: only a waker that has seen this count clears the bit. Relaxed: such a waker
   // increments the epoch after the load above, and this sleeper notices that.
   word_.fetch_add(one_sleep, std::memory_order_relaxed);
-  // (3) acquire: pairs with (1), (2). Of this operation and the other, the later sees the earlier.
+  // (3) acquire: pairs with (1), (2). The later of the two operations sees the earlier.
   word_.fetch_or(bits, std::memory_order_acquire);
   return epoch;
 }
@@ -270,7 +274,7 @@ bool eventcount::sleep(std::uint32_t key, Ready& ready, deadline until, BeforeSl
     const std::uint32_t epoch = announce(bit(key));
     const bool fenced = !asymmetric_ || sync::try_heavy_fence(scope_);  // (8)
     if (ready()) return true;                                           // our bit stays: it costs one superfluous wake
-    // Without the fence, an event may not be visible yet, and its maker may have missed the bit.
+    // Without the fence, an event may not be visible yet although its maker has missed the bit. So the sleep is short.
     const deadline limit = fenced ? until : nap_until(until);
     const futex_reason why = sync::futex_wait(epoch_, epoch, bit(key), limit, scope_);
     if (why == futex_reason::timed_out && limit == until) return ready();
@@ -281,7 +285,7 @@ bool eventcount::sleep(std::uint32_t key, Ready& ready, deadline until, BeforeSl
 template <class Ready>
 bool eventcount::listen(detail::listener& one, std::uint32_t bits, Ready ready) noexcept {
   listeners_.enter();
-  // As announce(). An event that is made from here on serves the lists after this turn.
+  // As announce(). The maker of an event from here on notifies the listeners after this turn.
   word_.fetch_add(one_sleep, std::memory_order_relaxed);
   word_.fetch_or(bits | listened, std::memory_order_acquire);  // (3)
   if (asymmetric_) sync::heavy_fence(scope_);                  // (8)
