@@ -24,20 +24,22 @@
 //            have items; and lanes that can be released and reused.
 //
 // Wake-ups: all consumers sleep for the same event, an item in any lane, each under one of 16 keys. A push that finds
-// sleepers wakes those of one key, and tries the next key if no thread was asleep under it (its consumer was leaving,
-// or will check again).
+// sleepers wakes those of one key. If no thread was asleep under that key, because its consumer was leaving or will
+// check again, the push tries the next key.
 // So, while a consumer C sleeps:
-//   1. every item that C's last check missed has woken a consumer of its own: its push came after C set its bit;
-//   2. that consumer sees the item, or that it is taken, before it sleeps again or leaves. So the item has been taken,
-//      or this consumer takes it or another item that C missed.
-// With one taker per item, no item is left over. No consumer sleeps on the events of a lane's own queue.
+//   1. for every item that C's last check missed, a consumer of its own has been woken, because the push came after C
+//      had set its bit;
+//   2. before that consumer sleeps again or leaves, it sees the item, or sees that the item has been taken. So either
+//      the item has been taken, or the consumer takes it or another item that C missed.
+// With one woken consumer for each item, no item is left over. No consumer sleeps on the events of a lane's own queue.
 //
 // A pop searches, until it has an item,
 //   1. the lane of its cursor, as long as the quota lasts;
-//   2. one further lane if that is unmarked, a different one each time: see visit_unmarked();
-//   3. the marked lanes after the cursor's, and that lane last;
-//   4. all lanes, reading their ends and not their marks; only then it reports that there is no item, or waits.
-// An item pushed before the call is found in step 4 at the latest, unless it is taken: marks may lag, the lanes do not.
+//   2. one further lane, in turn, if it is unmarked: see visit_unmarked();
+//   3. the marked lanes, from the one after the cursor's lane around to the cursor's lane itself;
+//   4. all lanes, by their ends and not by their marks. Only then does it report that there is no item, or wait.
+// An item pushed before the call is found in step 4 at the latest, unless another pop takes it: marks may lag behind,
+// but the lanes themselves do not.
 #pragma once
 
 #include <muster/base/arch.hpp>                  // isolation_size
@@ -136,18 +138,19 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
   queue_result<T> pop() { return pop_within(wait_limit{}); }
   /// As pop, without waiting. Returns the item, empty, closed or busy.
   queue_result<T> try_pop() { return seated(*this).try_pop(); }
-  /// As consume, if there is an item: see consumer_handle.
+  /// Like consume, but does not wait for an item: see consumer_handle.
   template <class F>
   queue_status try_consume(F&& f) {
     return seated(*this).try_consume(f);
   }
-  /// As pop, for 1 to `count` items of one lane, waiting for the first. Returns 0 only when closed and drained.
+  /// As pop, for 1 to `count` items of one lane, waiting for the first. Returns 0 only when closed and drained, or if
+  /// `count` is 0.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     return seated(*this).pop_n(std::move(out), count);
   }
 
-  /// As pop_n, without waiting, of as many lanes as it needs.
+  /// As pop_n, without waiting, from as many lanes as needed.
   template <class OutputIt>
   std::size_t try_pop_n(OutputIt out, std::size_t count) {
     return seated(*this).try_pop_n(std::move(out), count);
@@ -155,7 +158,7 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
 
   /// Refuses further pushes, lane by lane, and wakes all waiters. Remaining items can still be popped. Any thread may
   /// call it, any number of times.
-  // Every call closes every lane itself, so that of two concurrent calls neither returns before all pushes are refused.
+  // Every call closes every lane itself. So if two calls overlap, neither returns before all pushes are refused.
   void close() {
     events_.raise(closing);
     for (lane& each : lanes_) each.queue.close();
@@ -194,14 +197,15 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
     lane_queue queue;
     sync::atomic<bool> taken{false};  // by a producer_handle
   };
-  /// A consumer's position: its lane, and for how many pops it stays there although other lanes may have items.
+  /// A consumer's position: its lane, and the number of pops for which it stays there even if other lanes have items.
   struct cursor {
     lane_queue* here;  // the lane with that number; meaningless if left is 0
     std::uint32_t number;
     std::uint32_t left;
     std::uint32_t unmarked;  // the lane to visit next if it has no mark
   };
-  /// The cursor of a thread's number, without the pointer. It is one word because several threads may share it.
+  /// The cursor of the threads without a handle that have one number (modulo the number of seats), without the pointer.
+  /// One word, because these threads may use it at the same time.
   struct alignas(isolation_size) seat {
     sync::atomic<std::uint64_t> word{0};
   };
@@ -221,8 +225,7 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
     return producers;
   }
 
-  // ----------------------------------------------------------------------------------------------------------
-  // producers
+  // --------------------------------------------------------------------------------------------------------- producers
 
   MUSTER_HOT void after_push(detail::lane_bitmap::place mark, std::size_t items) noexcept {
     detail::lane_bitmap::mark(mark);
@@ -238,8 +241,7 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
       if (eventcount::wakes(word, key) && events_.wake(key)) --items;
   }
 
-  // -----------------------------------------------------------------------------------------------------------
-  // consumers
+  // --------------------------------------------------------------------------------------------------------- consumers
 
   // Calls attempt(queue of a lane, std::bool_constant<exact>) until it returns success.
   template <class Attempt>
@@ -257,8 +259,8 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
     return visit_all(at, attempt);
   }
 
-  // Without this, a consumer stopped between clearing a lane's mark and checking again would hide the lane's items from
-  // consumers that find items elsewhere.
+  // Without this step, a consumer that is stopped after clearing a lane's mark, and before checking again, would hide
+  // the lane's items from consumers that find items elsewhere.
   template <class Attempt>
   bool visit_unmarked(cursor& at, Attempt& attempt) {
     const std::size_t used = used_.load(std::memory_order_relaxed);
@@ -304,7 +306,7 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
       const std::size_t i = (at.number + n) % used;
       switch (attempt(lanes_[i].queue, std::true_type{})) {
         case queue_status::success:
-          marked_.mark(i);  // a consumer that cleared the mark may have stopped
+          marked_.mark(i);  // the consumer that cleared the mark may have been stopped
           at = stay_in(i, at.unmarked);
           return queue_status::success;
         case queue_status::closed: ++drained; break;
@@ -353,7 +355,7 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
   class watch {
    public:
     using policy = Wait;
-    /// If the thread never sleeps, before_sleep() is never called to check all lanes, so ready() must check them.
+    /// If the thread never sleeps, before_sleep() is never called, and ready() must check all lanes from the beginning.
     watch(lanes& owner, const cursor& at, unsigned number, bool sleeps = Wait::parks) noexcept
         : owner_(owner), at_(at), number_(number), exactly_(!sleeps) {}
     bool ready() const noexcept { return exactly_ ? owner_.is_ready() : owner_.seems_ready(at_); }
@@ -389,14 +391,13 @@ class lanes : public pop_operations<lanes<T, Layout, Wait>, T>, public consume_o
     return true;
   }
 
-  // For a consumer whose lane has run dry. If the others have too, it would search them all before waiting. By then
-  // there may be an item, so it would never wait but follow its producer item by item.
+  // For a consumer whose lane has run dry. If the other lanes have too, it would search them all before it waits. By
+  // then an item may have arrived; so it would never wait, but follow the producer item by item.
   MUSTER_COLD void slip_when_dry() noexcept {
     if (size_approx() == 0) dry_slip_.after_wait(slip_, [this] { return size_approx(); });
   }
 
-  // --------------------------------------------------------------------------------------------------- without a
-  // handle
+  // -------------------------------------------------------------------------------------------------- without a handle
 
   queue_result<T> pop_within(const wait_limit& limit) { return seated(*this).pop_within(limit); }
   template <class F>
@@ -458,7 +459,8 @@ class lanes<T, Layout, Wait>::producer_handle : public push_operations<producer_
   /// As spmc_queue::try_emplace, into the lane of this handle. Wait-free.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
-    // Even if the push fails or throws: in a queue that is being closed, a rank without an item is an event.
+    // Called even if the push fails or throws: while the queue is being closed, a rank without an item is an event,
+    // too.
     const detail::scope_exit told([this] { owner_->after_push(mark_, 1); });
     return queue().try_emplace(std::forward<Args>(args)...);
   }
@@ -540,9 +542,9 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_operations<consumer_h
     return try_pop_anywhere();
   }
 
-  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, except for f.
-  /// While f runs, the item does not count towards its lane's capacity, and its cell counts as held by a stopped
-  /// consumer. f may use this handle and the queue.
+  /// Like consume, but does not wait for an item. Returns success, empty, closed or busy, like try_pop. Lock-free,
+  /// except for f. While f runs, the item does not count towards its lane's capacity, and its cell counts as held by a
+  /// stopped consumer. f may use this handle and the queue.
   template <class F>
   MUSTER_HOT queue_status try_consume(F&& f) {
     lane_queue* from = nullptr;
@@ -552,8 +554,8 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_operations<consumer_h
     return queue_status::success;
   }
 
-  /// Takes 1 to `count` consecutive items of one lane, waiting for the first. Returns 0 only when closed and drained.
-  /// If `*out = item` can throw, items are claimed one at a time.
+  /// Takes 1 to `count` consecutive items of one lane, waiting for the first. Returns 0 only when closed and drained,
+  /// or if `count` is 0. If `*out = item` can throw, items are claimed one at a time.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     if (count != 0 && has_run_dry()) owner_->slip_when_dry();
@@ -649,7 +651,7 @@ class lanes<T, Layout, Wait>::consumer_handle : public pop_operations<consumer_h
     return owner_->visit(at_, [&]<bool Exact>(lane_queue& queue, std::bool_constant<Exact>) {
       queue_status status = queue_status::success;
       std::size_t some = 0;
-      // A run of gaps only is no reason to leave the lane.
+      // A run that consists only of gaps is no reason to leave the lane.
       while (some == 0 && status == queue_status::success) some = queue.template take_up_to<Exact>(out, count, status);
       taken += some;
       return some != 0 ? queue_status::success : status;

@@ -4,55 +4,59 @@
 // mpmc.hpp: bounded FIFO queue from many producers to many consumers.
 //
 // Order      linearizable FIFO over all producers. Overlapping operations may finish out of order.
-// Progress   pop claims in one step, then waits for its item; after several consumers have slept, it waits for an item,
-//            then claims it (see detail/claim_order.hpp). push waits only for room. try_push, try_pop and close() never
-//            wait for another thread; they are lock-free.
-// Preempted  a consumer stopped between its claim and (8) holds the cells it claimed (pop_n: up to its count), which
-//            producers skip. If every cell is held, or the next free one is a lap ahead, push waits although there is
-//            room, and try_push returns busy or full. A producer stopped between taking its rank and (7) delays the
-//            consumer of that rank, and pops that must not pass it; other threads continue. If several pushes sleep for
-//            room and the one that a pop woke is stopped before it takes its rank, the others sleep until the next pop.
-// Killed     as preempted, permanently: one cell is lost, and with a producer also the pop that waits for its item.
-// Memory     capacity + threads cells, rounded up to a power of two, and up to 64 words; nothing is allocated after
-//            construction.
-// Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws. An exception of
-//            T's constructor leaves push, and no item is added; an exception of T's move leaves pop, and one of f
-//            leaves consume(f); that item is lost.
+// Progress   pop claims in one step, then waits for its item; for a while after several consumers have slept with
+//            claims, pops wait for an item first and then claim it (see detail/claim_order.hpp). push waits only for
+//            room. try_push, try_pop and close() never wait for another thread; they are lock-free.
+// Preempted  a consumer stopped between its claim and the store labelled (8) below holds the cells it claimed (pop_n:
+//            up to its count), and producers skip them. If every cell is held, or the next cell that is not held is a
+//            lap ahead of the first item, push waits although there is room, and try_push returns busy or full. A
+//            producer stopped between taking its rank and (7) delays the consumer of that rank, and the pops that must
+//            not pass that rank; other threads continue. If several pushes sleep for room, a pop wakes one of them. If
+//            that one is stopped before it takes its rank, the others sleep until the next pop.
+// Killed     as preempted, permanently: at most one cell is lost, or in pop_n at most its count of cells, with the
+//            items in them. A pop that has claimed the rank of a dead producer never returns.
+// Memory     capacity + threads cells, rounded up to a power of two, at least 16; a cell is an item and two words.
+//            Besides, up to 64 words. Nothing is allocated after construction.
+// Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws. An exception
+//            from T's constructor propagates from push, and no item is added. One from T's move propagates from pop,
+//            and one from f propagates from consume(f); the item is then lost.
 // Use it     when one strict order over several producers matters. One producer: spmc_queue is faster.
 // Source     FFQ^m: Arnautov, Felber, Fetzer, Trach, "FFQ: A Fast Single-Producer/Multiple-Consumer Concurrent FIFO
-//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons below): the
-//            double-word compare-and-set is one of a single word, followed by a second look at the gap; a full queue
-//            makes no gaps, a constructor that throws makes one; close() is new.
+//            Queue", IPDPS 2017, Algorithm 2, with the authors' erratum. Changed (reasons below): the double-word
+//            compare-and-set is one of a single word, followed by a second look at the gap; a full queue makes no gaps;
+//            a constructor that throws makes one; close() is new.
 //
 // A producer takes its rank in one step on tail, as in the paper: by fetch-add while there is room for all threads, by
-// compare-exchange when the queue is nearly full, so that no producer takes a rank without room. A thread suspended
-// before its fetch-add while others fill the queue may still do so. It then waits for the room of its rank, as a pop
-// waits for its item; so only a push without a limit takes its rank by fetch-add. (It must not abandon the rank:
-// once others have taken later ranks, it would be a gap in the place that the next pop frees.)
+// compare-exchange when the queue is nearly full, so that no producer takes a rank without room. But a thread that is
+// suspended before its fetch-add, while others fill the queue, then takes a rank without room. It waits until its rank
+// has room, as a pop waits for its item; so only a push without a time limit takes its rank by fetch-add. (It must not
+// abandon the rank: once others have taken later ranks, the abandoned rank would be a gap, and this gap would use up
+// the place that the next pop frees.)
 // The thread that takes a rank must resolve it. For rank r with cell c, the word of c is one of:
 //   1. free, for an earlier rank: the producer writes written(r) (1), then reads whether any rank from r on is a gap
 //      (2) and, if so, gap(c) (14). If gap(c) < r, it owns the cell until it publishes. If gap(c) >= r, a rank of a
-//      later lap is a gap here, and the consumer of r may have moved on: the producer frees the cell and takes another
-//      rank.
+//      later lap is a gap in this cell, and the consumer of r may have moved on. So the producer frees the cell and
+//      takes another rank.
 //   2. of a later rank: the producer is a lap late. It raises gap(c) to r (3), so that the consumer of r moves on, and
 //      takes another rank.
-//   3. in use for an earlier rank: a consumer is still reading it, or a late producer is still writing it. As 2.
+//   3. in use for an earlier rank: a consumer is still reading the item, or a late producer is still writing it. The
+//      producer does as in case 2.
 // A gap takes no room: a queue with n gaps has room for n more ranks, while there are cells (fits_beside_gaps).
 // A consumer that claimed rank r waits until
 //   1. c.word = published(r): the item is its own;
-//   2. gap(c) >= r and then c.word is neither published(r) nor written(r): no item will have rank r; it claims the
-//      next;
+//   2. gap(c) >= r, and c.word, read after the gap, is neither published(r) nor written(r): no item will have rank r,
+//      so the consumer claims the next rank;
 //   3. the queue is closed and r >= end_: no item will have rank r or a later one.
 // The paper reads and writes word and gap together, by a double-word compare-and-set. Here the producer writes the word
 // (1) and then reads the gap (14), while the consumer reads the gap (5) and then the word (6); all four are
-// sequentially consistent. If (14) comes before (5), (6) sees the word; otherwise (14) sees the gap that (5) saw. If
-// both happen, the producer frees the cell and the consumer, which saw written(r), waits for that. Almost always (2)
-// shows that there is no gap to read: the thread that makes a gap first raises gaps_end_ (13), and then gap(c). If (2)
-// comes before (13), it comes before (5) too.
+// sequentially consistent. If (14) comes before (5), (6) sees the word; otherwise (14) sees the gap that (5) saw. Both
+// may happen: then the producer frees the cell, and the consumer, which saw written(r), waits for that. Almost always
+// (2) shows that there is no gap to read: the thread that makes a gap first raises gaps_end_ (13), and then gap(c). If
+// (2) comes before (13), it comes before (5) too.
 //
 // When close() overlaps a push: the push takes its rank, then checks the flag; close() raises the flag, then reads
-// tail, which becomes the end. So the push sees the flag, or close() sees its rank. If both happen, the push makes its
-// rank a gap. A rank that a push keeps is before the end, and every rank before the end is resolved.
+// tail, which becomes the end. So the push sees the flag, or close() sees its rank. If both happen, the push turns its
+// rank into a gap. A rank that a push keeps is before the end, and every rank before the end is resolved.
 #pragma once
 
 #include <muster/base/arch.hpp>                    // prefetch_for_write
@@ -147,9 +151,9 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     return try_pop_first();
   }
 
-  /// As consume, if there is an item. Returns success, empty, closed or busy, as try_pop. Lock-free, except for f.
-  /// While f runs, the item does not count towards the capacity, and its cell counts as held by a stopped consumer. f
-  /// may use this queue.
+  /// Like consume, but does not wait for an item. Returns success, empty, closed or busy, like try_pop. Lock-free,
+  /// except for f. While f runs, the item does not count towards the capacity, and its cell counts as held by a stopped
+  /// consumer. f may use this queue.
   template <class F>
   MUSTER_HOT queue_status try_consume(F&& f) {
     rank_t rank = 0;
@@ -158,8 +162,8 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     return queue_status::success;
   }
 
-  /// Takes 1 to `count` consecutive items, waiting for the first. Returns 0 only when closed and drained. If
-  /// `*out = item` can throw, items are claimed one at a time, so at most the one in transit is lost.
+  /// Takes 1 to `count` consecutive items, waiting for the first. Returns 0 only when closed and drained, or if `count`
+  /// is 0. If `*out = item` can throw, items are claimed one at a time, so at most the one in transit is lost.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     for (;;) {
@@ -233,7 +237,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   static constexpr rank_t per_line = ring<cell, Layout>::ranks_per_line;
 
   static constexpr std::uint32_t closing = eventcount::flag(0);  // no push may keep a rank
-  static constexpr std::uint32_t closed = eventcount::flag(1);   // and end_ holds the end
+  static constexpr std::uint32_t closed = eventcount::flag(1);   // end_ holds the end
   static constexpr std::uint32_t room_key = 0;                   // producers sleep for room
   static constexpr std::uint32_t cell_key = 1;                   // never signalled; see await_cell()
   static constexpr std::uint32_t own_key = 2;                    // a producer with a rank sleeps for its room
@@ -258,9 +262,9 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   // --------------------------------------------------------------------------------------------------------- producers
 
-  // Takes a rank and its cell. Returns success, or why there is none. Waits only if `for_ever`: for room of a rank
-  // already taken, and briefly when the queue is nearly full, where every push would read head_, which every pop
-  // writes.
+  // Takes a rank and its cell. Returns success, or why there is none. Waits only if `for_ever`: for the room of a rank
+  // that it has taken; and briefly if the queue is nearly full, because there every push would have to read head_,
+  // which every pop writes.
   MUSTER_HOT place claim_place(bool for_ever) {
     if (rank_t rank = 0; !is_closed() && !tight_.load(std::memory_order_relaxed) && take_rank(rank, for_ever) &&
                          claim(rank) && may_keep(rank)) [[likely]]
@@ -280,8 +284,8 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     return {queue_status::busy, 0};
   }
 
-  // Takes the rank at tail_ in one step; the caller must resolve it. Returns false if there was no room, or another
-  // thread took the rank first.
+  // Takes the rank at tail_ in one step, and returns true; the caller must then resolve it. Returns false if there was
+  // no room, if another thread took the rank first, or if the queue was closed during the wait.
   MUSTER_HOT bool take_rank(rank_t& rank, bool for_ever) {
     if (for_ever) {
       // (9) release: pairs with (12). A producer that finds a later tail also sees the pops that earlier producers saw,
@@ -325,7 +329,8 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT bool claim(rank_t rank) noexcept {
     cell& c = at(rank);
     if (rank / step % per_line == 0) muster::prefetch_for_write(&at(rank + step * per_line));
-    // The value unless a thread was a lap late. Guessing it avoids a load, so the line is fetched once, for writing.
+    // The word has this value unless a thread was a lap late. Guessing it avoids a load, so the line is fetched only
+    // once, for writing.
     rank_t word = free(rank - step * cells_.cells());
     // (1) seq_cst: pairs with (6) and, as an acquire, with (8). The consumer has moved the old item out.
     if (!c.word.compare_exchange_strong(word, written(rank), std::memory_order_seq_cst, std::memory_order_relaxed))
@@ -337,7 +342,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     return claim_among_gaps(rank);
   }
 
-  // The end of claim, if there is a gap after this rank. Returns false if it may be in the same cell.
+  // The last part of claim(), if some later rank may be a gap. Returns false if that gap may be in the same cell.
   MUSTER_COLD bool claim_among_gaps(rank_t rank) noexcept {
     // (14) seq_cst: pairs with (5). As (2), for this cell.
     if (before(gap_at(rank).load(std::memory_order_seq_cst), rank)) return true;
@@ -345,7 +350,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     return false;
   }
 
-  // As claim, when the cell's word is not that of the previous lap, but `word`.
+  // As claim(), if the cell's word is `word` and not that of the previous lap.
   MUSTER_COLD bool claim_late(rank_t rank, rank_t word) noexcept {
     while (is_free(word) && before(word, rank)) {
       // (1)
@@ -377,7 +382,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   // Returns true if an item of this rank fits, judging by head_seen_.
   MUSTER_HOT bool knows_room(rank_t rank) const noexcept {
-    // Relaxed, and two threads that store may move it back: any value that head_ has had is a valid bound.
+    // Relaxed: any value that head_ has had is a valid bound, so two threads that store may also move head_seen_ back.
     return before(rank, room_end(head_seen_.load(std::memory_order_relaxed)));
   }
 
@@ -385,7 +390,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   bool has_room(rank_t rank) noexcept {
     if (knows_room(rank)) return true;
     rank_t head = head_.load(std::memory_order_relaxed);
-    // Perhaps no consumer ever claims the gaps at the front, so a producer that finds no room does.
+    // There may be no consumer to claim the gaps at the front, so a producer that finds no room claims them.
     while (!before(rank, room_end(head)) && look(head) == rank_state::skipped)
       if (head_.compare_exchange_strong(head, head + step, std::memory_order_relaxed)) {
         claimed(1);
@@ -493,8 +498,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     if (eventcount::wakes(sleepers, head_key)) consumers_.wake(head_key);
   }
 
-  // ----------------------------------------------------------------------------------------------------------------
-  // gaps
+  // -------------------------------------------------------------------------------------------------------------- gaps
 
   // Ensures that no item will have this rank, unless its producer is already writing it.
   MUSTER_COLD void make_gap(rank_t rank) noexcept {
@@ -509,7 +513,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     sync::atomic<rank_t>& gap = gap_at(rank);
     rank_t known = gap.load(std::memory_order_relaxed);
     while (before(known, rank)) {
-      // (3) release: pairs with (5). (13) comes before (6) of a consumer that sees the gap.
+      // (3) release: pairs with (5). If a consumer sees the gap, (13) comes before its (6).
       if (gap.compare_exchange_weak(known, rank, std::memory_order_release, std::memory_order_relaxed)) break;
     }
     gaps_[gaps_made_.fetch_add(1, std::memory_order_relaxed) % gap_count_].store(rank, std::memory_order_relaxed);
@@ -537,8 +541,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     return before(rank, end) && before(rank, head + step * cells_.cells());
   }
 
-  // -----------------------------------------------------------------------------------------------------------
-  // consumers
+  // --------------------------------------------------------------------------------------------------------- consumers
 
   rank_state look(rank_t rank) const noexcept {
     const cell& c = at(rank);
@@ -557,7 +560,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     return before(rank_of(word), rank) ? rank_state::unclaimed : rank_state::writing;
   }
 
-  // Called after head_ has moved by `ranks`: that many producers have room and may be asleep.
+  // Called after head_ has moved by `ranks`: that many producers now have room, and some may be asleep.
   MUSTER_HOT void claimed(std::size_t ranks) noexcept {
     if constexpr (Wait::parks)
       for (; ranks != 0 && producers_.waiters_after_event() != 0; --ranks) [[unlikely]]
@@ -616,13 +619,13 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
       if (consumers_.waiters_after_event(eventcount::bit(head_key)) != 0) consumers_.wake(head_key);
   }
 
-  // Called by a consumer with a ticket that is about to sleep. Relaxed: hints, of which order_ makes another.
+  // Called by a consumer that has a ticket and is about to sleep. Relaxed: the loads are hints, and so is the result.
   void note_crowd() noexcept {
     if (before(tail_.load(std::memory_order_relaxed) + step, head_.load(std::memory_order_relaxed)))
       order_.note_crowd();
   }
 
-  // As pop_ticket and await_ticket, but the claim comes after the wait: see claim_order.
+  // These two are like pop_ticket and await_ticket, but claim after the wait: see claim_order.
   MUSTER_COLD queue_result<T> pop_item_first() {
     rank_t rank = 0;
     if (const queue_status status = await_then_claim(rank); status != queue_status::success) return status;
@@ -655,8 +658,8 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   // none.
   queue_status claim_up_to(std::size_t most, rank_t& first, std::size_t& count) noexcept {
     for (;;) {
-      // (11) acquire: pairs with (10). If the last item was taken after close(), no thread finds the queue empty and
-      // open.
+      // (11) acquire: pairs with (10). If the thread that took the last item had seen close(), no thread that sees its
+      // claim finds the queue empty and open.
       rank_t head = head_.load(std::memory_order_acquire);
       const rank_state first_look = look(head);
       if (first_look == rank_state::end) return queue_status::closed;
@@ -666,7 +669,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
         if (!taken && (consumers_.flags() & closing) == 0) return queue_status::empty;
         // If head_ has not moved, its rank was the first at the moment of the look.
         if (head_.load(std::memory_order_relaxed) != head) continue;
-        // If no push has taken the rank, it may be the end, which may be known by now.
+        // If no push has taken the rank, it may be the end of the queue, which close() may have stored by now.
         if (taken || must_wait(look(head))) return queue_status::busy;
         continue;
       }
@@ -709,7 +712,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     }
   }
 
-  // The same, without a call if nothing is in the way.
+  // As claim_item, but the usual case is inlined.
   MUSTER_HOT queue_status try_claim(rank_t& rank) noexcept {
     if (claim_at_once(rank)) [[likely]]
       return queue_status::success;
@@ -811,9 +814,9 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   // Read-only after construction.
   const ring<cell, Layout> cells_;
-  // The gap of each cell: every rank of the cell up to it has been claimed or will have no item. It only grows. Not in
-  // the cell, because a small item, its word and the gap are three words, and a third of the cells would lie in two
-  // lines.
+  // The gap of each cell: every rank of the cell up to it has been claimed or will have no item. It only grows. The
+  // gaps are not in the cells: together with a small item and its word, a cell would have three words, and a quarter of
+  // the cells would lie in two lines.
   const ring<sync::atomic<rank_t>, layout::packed> cell_gaps_;
   const std::size_t capacity_;
   const std::size_t slip_;  // see temporal_slip

@@ -10,13 +10,13 @@
 //            for an item. try_pop returns busy while the first item is being written.
 // Preempted  a consumer stopped in a pop holds one cell, which producers skip. A producer stopped in a push delays the
 //            pops that must not pass its item.
-// Killed     a process may be killed at any moment. Each claim names the port (seat) of its owner, so that others can
-//            undo it.
-//            Consumers blocked by a dead producer recover after waiting or trying for 50 ms; its unfinished push
-//            becomes a gap. If a consumer dies after it has claimed an item, the item stays in the queue and blocks no
-//            thread until recover() delivers it; with shape spsc the next consumer pops it first. The only item that
-//            may be lost is the one that a pop had returned or was about to return; info().participants gives its rank.
-//            A recovering process may be killed, too.
+// Killed     a process may be killed at any moment. Each claim names the port (seat) of its owner, so that other
+//            processes can undo it. Consumers blocked by a dead producer recover from its death after waiting or trying
+//            for 50 ms; its unfinished push becomes a gap. If a consumer dies after it has claimed an item, the item
+//            stays in the queue and blocks no thread until recover() delivers it; with shape spsc the next consumer
+//            pops it first. The only item that may be lost is the one that a pop of the dead process had returned or
+//            was about to return; info().participants gives its rank. A process may also be killed while it recovers
+//            from the death of another.
 // Memory     capacity + ports + 1 cells, rounded up to a power of two, at least 16; with shape lanes, for each lane. A
 //            cell is an item and 16 bytes. Also 128 bytes for each port, 384 for each lane, 640 for the queue.
 //            create() allocates all of it; each port needs a few more bytes in its own process.
@@ -27,8 +27,8 @@
 //            but a process that writes nonsense corrupts the others' items, or keeps them busy. Truncating the file
 //            while it is in use kills its users by SIGBUS, as with any mapped file; unnamed memory cannot be truncated.
 // Filters    after opening the queue, a process may enter a seccomp filter that allows futex(2). Without membarrier(2)
-//            its sleepers poll every millisecond, and close() throws. Without getpgid(2), kill(2) and /proc it detects
-//            no death: its pops wait until another process recovers, and recover() throws.
+//            its sleepers poll every millisecond, and close() throws. Without getpgid(2), kill(2) and /proc the process
+//            detects no death: its pops wait until another process recovers from it, and recover() throws.
 // Use it     between processes. Within one: spsc_queue, spmc_queue, mpmc_queue, which take any type and are faster.
 // Source     FFQ^m (see mpmc.hpp). New: claims that name their owner, in the word that they change; seats; recovery.
 #pragma once
@@ -113,7 +113,7 @@ class shared_queue {
   using claimed = detail::claim_result<T>;
   struct state;
   template <class, class>
-  friend class shared_bytes;  // is a queue of places in an arena
+  friend class shared_bytes;  // which is a queue of places in an arena
 
  public:
   class producer_port;
@@ -145,8 +145,8 @@ class shared_queue {
   /// The descriptor to pass to other processes.
   int descriptor() const noexcept { return state_->memory.descriptor(); }
 
-  /// Returns a handle with which one thread pushes or pops. A forked child must open its own ports, and must not use or
-  /// destroy its parent's. Throws if all ports are in use, or if the only producer or consumer already exists.
+  /// Returns a port, with which one thread pushes. A forked child must open its own ports, and must not use or destroy
+  /// its parent's. Throws if all ports are in use, or if the only producer or consumer already exists.
   producer_port producer() {
     if (auto port = try_producer()) return std::move(*port);
     MUSTER_THROW(shared_queue_error(why_no_port(true)));
@@ -193,19 +193,19 @@ class shared_queue {
 
   /// Recovers from every process that has died: closes its ports, and calls give(const T&) for each item that a pop had
   /// claimed and not returned, except items that a later spsc consumer has inherited. Returns the number of ports
-  /// closed. If give throws, or this process dies in this call, the next recover() gives the remaining items, and that
-  /// one again. Any process may call it at any time. If a filter hides whether another process is alive, it
-  /// recovers what it can, then throws.
+  /// closed. If give throws, or this process dies in this call, the next recover() gives the item in question again,
+  /// and then the remaining ones. Any process may call it at any time. If a filter hides whether another process is
+  /// alive, it recovers what it can, then throws.
   template <class Give>
   std::size_t recover(Give give) {
     return recover_ports([&](const T& item) { give(item); });
   }
-  /// As above, but leaves such items where they are, with the ports that had claimed them, for a later recover().
+  /// As above, but the claimed items stay where they are, with the ports that had claimed them, for a later recover().
   std::size_t recover() { return recover_ports(detail::leave_items{}); }
 
-  /// Waits until a pop could find an item or the end, and takes nothing: another consumer may be faster. Needs no port.
-  /// Returns false if the time is over first. It does not detect dead processes: if one has died in a push, this waits
-  /// until a pop has skipped its item.
+  /// Waits until a pop would find an item, or the end of a closed queue. Takes nothing, so another consumer may take
+  /// the item first. Needs no port. Returns false if the time expires first. It does not detect dead processes: if one
+  /// has died in a push, this waits until a pop has skipped its item.
   template <class Rep, class Period>
   bool await_item_for(std::chrono::duration<Rep, Period> time) {
     static_cast<void>(state_->process());
@@ -220,7 +220,7 @@ class shared_queue {
 
   /// Refuses further pushes and wakes all waiters. Remaining items can still be popped. Any process may call it, any
   /// number of times. If the process dies in this call, the queue is either closed or not. Throws if a filter has
-  /// forbidden membarrier(2) since the queue was opened. Then pushes are refused, but pops find the end only after
+  /// forbidden membarrier(2) since the queue was opened. Pushes are refused even then, but pops find the end only after
   /// another process has called close() or pop.
   void close() {
     if (!state_->rings.close())
@@ -248,9 +248,10 @@ class shared_queue {
   struct state {
     state(mapped_region m, const detail::shared_metadata& f) : memory(std::move(m)), rings(memory.start(), f) {}
 
-    /// Returns the calling process; throws if it may not share the queue. The process that made this object was checked
-    /// then, and a filter may since forbid checking again. A forked child is checked now. It may have the maker's
-    /// number: in another PID namespace, or once the maker has ended.
+    /// Returns the identity of the calling process; throws if it may not share the queue. The process that made this
+    /// object was checked when it made it; it is not checked again, because a filter may forbid that by now. A forked
+    /// child is checked here. The process number alone does not identify it: a child may have its maker's number in
+    /// another PID namespace, or once the maker has ended.
     std::uint64_t process() const {
       const pid_t now = ::getpid();  // fails behind a filter
       if (generation_ == process_generation() && (now == number_of(made_by_) || now < 0)) return made_by_;
@@ -388,7 +389,7 @@ class shared_queue<T, Shape, Wait>::producer_port : public push_operations<produ
   /// Returns success, full or closed; busy if stopped processes hold every cell. Lock-free.
   template <class... Args>
   MUSTER_HOT queue_status try_emplace(Args&&... args) {
-    // Made before the claim, so that an exception of its constructor changes nothing.
+    // The item is made before the claim, so that an exception from its constructor changes nothing.
     if constexpr (sizeof...(Args) != 1 || !(std::is_same_v<std::remove_cvref_t<Args>, T> && ...)) {
       return try_emplace(T(std::forward<Args>(args)...));
     } else {
@@ -467,9 +468,9 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_operations<consum
       return at.status();
     return state_->rings.take(seat_, at);
   }
-  /// As consume, if there is an item: calls f(item) with a const T& into the queue's memory. Returns success, empty,
-  /// closed or busy, as try_pop. f may use the port. If the process is killed in f, the item stays in the queue, like
-  /// one that a pop has claimed.
+  /// Like consume, but does not wait for an item: calls f(item) with a const T& into the queue's memory. Returns
+  /// success, empty, closed or busy, as try_pop. f may use the port. If the process is killed in f, the item stays in
+  /// the queue, like one that a pop has claimed.
   template <class F>
   MUSTER_HOT queue_status try_consume(F&& f) {
     const claimed at = claim_item();
@@ -534,7 +535,8 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_operations<consum
     return at;
   }
 
-  // Called after a failed claim from lane ring_: tries the others. Starts recovery if it has been busy for long.
+  // Called after a failed claim from lane ring_: tries the other lanes. If claims have been busy for engine::patience,
+  // looks for dead processes.
   MUSTER_COLD claimed claim_elsewhere(claimed vain) {
     engine& rings = state_->rings;
     for (;;) {
@@ -552,11 +554,12 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_operations<consum
       }
       if (busy) break;
       if (!open || !over) return open ? queue_status::empty : queue_status::closed;
-      // The queue was closed meanwhile: a lane now drained may have had items before, and the others are closed by now.
+      // The queue was closed during the search. A lane that is drained now may have had items before, and the lanes
+      // that were empty are closed by now: search again.
       vain = rings.claim_item(ring_, seat_);
       if (vain) return vain;
     }
-    // A dead process must not keep a caller of try_pop busy forever.
+    // A dead process must not make try_pop return busy forever.
     const deadline now = deadline_clock::now();
     if (help_at_ == no_deadline) help_at_ = now + engine::patience;
     if (now >= help_at_) help();
@@ -573,7 +576,8 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_operations<consum
     engine& rings = state_->rings;
     while (!at && at.status() != queue_status::closed) {
       if (limit.over() || !rings.await_item(limit, [&] { return rings.has_news(); })) break;
-      // Closed, but another process must find the end: has_news() is true, but this process can do nothing.
+      // The queue is closed, but only another process can find its end (see close()). So has_news() is true, although
+      // this process can do nothing: it polls slowly.
       if (at.status() == queue_status::busy && rings.is_closed()) [[unlikely]]
         sync::nap();
       slip_->after_wait(rings.slip(), [&] { return rings.size_approx(); });
@@ -597,7 +601,7 @@ class shared_queue<T, Shape, Wait>::consumer_port : public pop_operations<consum
   unsigned in_a_row_ = 0;
   bool inherits_;  // spsc: there may be items of consumers that have died
   std::unique_ptr<temporal_slip> slip_;
-  deadline help_at_ = no_deadline;  // when a busy try looks for dead processes
+  deadline help_at_ = no_deadline;  // from then on, a try_pop that is busy looks for dead processes
 };
 
 }  // namespace muster::inline MUSTER_ABI

@@ -146,8 +146,8 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
     return queue_status::success;
   }
 
-  /// Takes 1 to `count` consecutive items, waiting for the first. Returns 0 only when closed and drained. If
-  /// `*out = item` can throw, items are claimed one at a time, so at most the one in transit is lost.
+  /// Takes 1 to `count` consecutive items, waiting for the first. Returns 0 only when closed and drained, or if `count`
+  /// is 0. If `*out = item` can throw, items are claimed one at a time, so at most the one in transit is lost.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     for (;;) {

@@ -150,7 +150,8 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
     return queue_status::success;
   }
 
-  /// Consumer only. Takes 1 to `count` items, waiting for the first. Returns 0 only when closed and drained.
+  /// Consumer only. Takes 1 to `count` items, waiting for the first. Returns 0 only when closed and drained, or if
+  /// `count` is 0.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     const auto inside = consumer_entry_.enter(second_consumer);

@@ -192,7 +192,7 @@ class pop_operations {
   /// As pop, until a stop is requested. Returns the item, closed, or why it gave up: empty or busy.
   queue_result<T> pop(std::stop_token stop) { return self().pop_within(wait_limit{no_deadline, &stop}); }
 
-  /// Takes 1 to `count` items, waiting for the first. Returns 0 only when closed and drained.
+  /// Takes 1 to `count` items, waiting for the first. Returns 0 only when closed and drained, or if `count` is 0.
   template <class OutputIt>
   std::size_t pop_n(OutputIt out, std::size_t count) {
     return count == 0 ? 0 : pop_each(self().pop_within(wait_limit{}), std::move(out), count);
