@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// osci.hpp: an object that many threads use, one operation at a time. The requests of a thread's fibers are announced
-// and served as one batch.
+// osci.hpp: an object that many threads use, one operation at a time. The requests that the fibers of one thread make
+// are announced, and served, as one batch.
 //
 // Order      linearizable: operations on the object happen one after another, each between its call and its return.
 // Progress   blocking. A thread that stops while it executes operations blocks all others. If it stops anywhere else,
@@ -14,9 +14,9 @@
 // Memory     per thread: a few batches of `batch` requests of 16 bytes, allocated in its first operations; 20 bytes
 //            more per request if the state eliminates (batch.hpp).
 // Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply throws exceptions from the
-//            operation, and std::logic_error if called from an operation of the same object. It throws
-//            std::length_error if more threads use it than configured, and std::bad_alloc in a thread's first
-//            operations.
+//            operation, and std::logic_error if called from an operation of the same object. It also throws
+//            std::length_error if more threads use the object than configured, and may throw std::bad_alloc in a
+//            thread's first operations.
 // Use it     for a small object that every thread needs all the time. With one fiber per thread it works as cc_synch
 //            does. When operations are long or threads few, a mutex is as good.
 // Source     Fatourou and Kallimanis, "Lock Oscillation", OPODIS 2017, with three changes. The fibers of a thread need
@@ -59,10 +59,11 @@ class osci {
     if (options.batch == 0) throw std::invalid_argument("combine_options::batch is 0; it must be at least 1");
     if (options.help == 0) throw std::invalid_argument("combine_options::help is 0; it must be at least 1");
   }
-  /// Runs requests that were posted and not served. Waits for operations that have taken effect but not yet returned;
-  /// no other operation may have begun.
+  /// Runs the posted requests that have not been served. Waits for operations that have taken effect but not yet
+  /// returned; no other operation may have begun.
   ~osci() {
-    // First: if a thread executes the operation at its end, end() would wait for that thread, and so for itself.
+    // This check comes first: if the destroying operation is executed in last_flush at a thread's end, end() would wait
+    // for the lock of that last_flush, and so for itself.
     MUSTER_CHECK(!list_.is_executing(), "osci: destroyed by one of its own operations; destroy it elsewhere");
     groups_.for_each([](const group& g) {
       if (g.at_end != nullptr) g.at_end->end();
@@ -88,17 +89,17 @@ class osci {
   }
 
   /// Executes all `functions` in order, after the requests that the caller has posted and submitted. Writes their
-  /// results, if any, to `results`, and returns the end of the output. They form batches: operations of other threads
-  /// run between them only after every `batch`. If some throw, all are still executed, and the first exception is
-  /// rethrown. If there is no memory, none is executed.
+  /// results, if any, to `results`, and returns the end of the output. They form batches of at most `batch`; operations
+  /// of other threads run only between two batches. If some of them throw, all are still executed, and the first
+  /// exception is rethrown. If std::bad_alloc is thrown for lack of memory, none has been executed.
   template <class F, class OutputIt>
   OutputIt apply_batch(std::span<F> functions, OutputIt results) {
     using call = detail::call<State, std::conditional_t<std::is_invocable_v<const F&, State&>, const F&, F&>>;
     list_.refuse_nested();
     group& g = own_group();
     const detail::stay here(g);
-    // Memory is allocated here and for the first batch, which each batch gives back to the next: no exception comes
-    // between them.
+    // Memory is allocated only here and for the first batch; each later batch reuses the buffer of the one before. So
+    // no std::bad_alloc is thrown between two batches.
     std::vector<std::optional<call>> calls(std::min<std::size_t>(functions.size(), batch_));
     if (g.open != nullptr && g.open->posted + g.open->tickets != 0) publish_and_leave(g, *g.open);
     std::exception_ptr first;
@@ -107,7 +108,7 @@ class osci {
       batch_buffer& b = *take_buffer(g);
       b.count = static_cast<unsigned>(many);
       b.posted = b.count - 1;  // the results are fetched together
-      b.tickets = 1;           // this call has a stay of its own
+      b.tickets = 1;           // not a reader: `here` keeps the object
       b.published = b.taken = false;
       for (std::size_t i = 0; i < many; ++i) calls[i].emplace(functions[i]).record(b.requests[i].write_ref());
       publish(g, b);
@@ -209,7 +210,7 @@ class osci {
     bool directed = false;  // a fiber will publish it
     bool published = false;
     bool eliminated = false;  // some requests have eliminated each other
-    bool taken = false;       // the role was taken, or cannot be: no fiber waited at publication
+    bool taken = false;       // a fiber is the combiner, or none can be: none waited at publication
     batch_buffer* next = nullptr;
   };
   struct group;
@@ -251,8 +252,8 @@ class osci {
       if (--from.tickets == 0 && from.readers == 0) give_back(in, &from);
     }
   };
-  /// Ends a call of apply() that recorded its request in a batch. The batch stays alive from before its announcement
-  /// until the last of these.
+  /// Ends a call of apply() that recorded its request in a batch. The batch counts as an operation in progress from
+  /// before its announcement until the last of these ends, so the object outlives it.
   struct applying {
     group& in;
     batch_buffer& from;
@@ -292,7 +293,7 @@ class osci {
     return g.buffers.back().get();
   }
 
-  // No batch is free: returns a served one with no readers, or a new one.
+  // Called if no batch is free: returns a served one that has no results left to take, or a new one.
   MUSTER_COLD batch_buffer* find_buffer(group& g) {
     for (batch_buffer** at = &g.unread; *at != nullptr; at = &(*at)->next) {
       batch_buffer* const b = *at;
@@ -343,11 +344,13 @@ class osci {
     return list_.run_and_serve(call, spare, g);
   }
 
-  // The usual case with many fibers: another fiber publishes, and the batch is done by this fiber's next turn.
+  // The usual case with many fibers: another fiber publishes the batch, and it has been served when this fiber runs
+  // next.
   template <class Call>
   MUSTER_HOT typename Call::result apply_with_others(group& g, Call& call) {
     if (g.recent != nullptr) look_after(*g.recent, g);
-    // That may have executed operations that wait, during which the batch was published.
+    // look_after() may have executed operations that wait, and meanwhile another fiber may have published the open
+    // batch.
     if (g.open == nullptr || !g.open->directed) [[unlikely]]
       return apply_and_direct(g, call);
     batch_buffer& b = *g.open;
@@ -385,7 +388,8 @@ class osci {
     return {&b, place};
   }
 
-  // The first fiber to get here takes the role, even if it does not wait for the batch: until then no request proceeds.
+  // The first fiber to get here becomes the combiner, even if it does not wait for this batch, because no request makes
+  // progress until one does.
   void look_after(batch_buffer& b, group& g) noexcept {
     const std::uint32_t state = list_.look(b.own);
     if (is_ours(b, state)) [[unlikely]]
@@ -403,7 +407,7 @@ class osci {
       const std::uint32_t state = list_.look(b.own);
       if (state == list::done) return;
       if (is_ours(b, state)) return take_role(b);
-      // When this returns, another fiber of the batch may have taken the role.
+      // When this wait returns, another fiber of the batch may already have become the combiner.
       list_.await(b.own, [&] {
         const std::uint32_t now = list_.look(b.own);
         return now == list::done || is_ours(b, now);
@@ -504,7 +508,7 @@ class osci {
   void publish_and_leave(group& g, batch_buffer& b, bool at_thread_end = false) noexcept {
     const bool is_announced = publish(g, b);
     if (b.directed) return;
-    // Before serving: if that executes operations that wait, other fibers may finish the batch.
+    // This comes before serving: if serving executes operations that wait, other fibers may finish the batch.
     if (b.readers == 0 && b.tickets == 0) {
       b.next = g.unread;
       g.unread = &b;
@@ -536,8 +540,9 @@ class osci {
 };
 
 /// The result of a submitted request, possibly not yet executed. It belongs to the submitting thread and must not
-/// outlive the object. The destructor waits and discards the result. The program ends with a message if a ticket is
-/// destroyed, or ready() is called, on another thread, or if it is destroyed where get() would throw std::logic_error.
+/// outlive the object. The destructor waits and discards the result. The program ends with a message if ready() is
+/// called or the ticket is destroyed on another thread, and if the ticket is destroyed where get() would throw
+/// std::logic_error.
 template <class State, class Wait>
 template <class R>
 class osci<State, Wait>::ticket {

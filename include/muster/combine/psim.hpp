@@ -4,16 +4,16 @@
 // psim.hpp: a small object that many threads use, one operation at a time. No thread can block the others.
 //
 // Order      linearizable: operations on the object happen one after another, each between its call and its return.
-// Progress   wait-free: an operation ends after at most three attempts, regardless of other threads. An attempt copies
-//            a record of w words, writes one, and executes each thread's announced batch once. Here w is the number of
-//            words of the state, plus 17 for every 64 threads that have used the object. An attempt takes at most
-//            2 w + threads (2 batch + 2) + 4 steps on shared memory. Threads do not wait for each other, but a fiber
-//            waits for one turn of its siblings (in the paper's words, it tolerates failures of cores).
+// Progress   wait-free: an operation ends after at most three attempts, whatever other threads do. An attempt copies a
+//            record of w words, writes one, and executes each thread's announced batch once. Here w is the number of
+//            words of the state, plus 17 for every 64 threads that have used the object. An attempt takes at most 2 w +
+//            threads (2 batch + 2) + 4 atomic operations. Threads do not wait for each other, but a fiber waits for one
+//            turn of its siblings. In the paper's words, the object tolerates failures of cores.
 // Killed     as stopped: no thread waits. Announced operations still take effect, once.
-// Operations run on copies of the state: several times, on several threads at once, and even after their owner has its
-//            result. One execution takes effect. So they must depend only on the state and on the eight bytes they
-//            carry, and must not point to anything that ends before the object. They may not throw, yield, block, or
-//            apply to the same object. A result must not point into the state.
+// Operations run on copies of the state: possibly several times, on several threads at once, and even after their owner
+//            has received the result. One execution takes effect. So an operation must depend only on the state and on
+//            the eight bytes that it captures, and must not point to anything that ends before the object. It must not
+//            throw, yield, block, or apply to the same object. A result must not point into the state.
 // Workspace  An operation that needs more than the state, such as a node, uses psim<State, Workspace>. It is called as
 //            f(state, workspace), with the workspace of the executing thread. After each execution, psim calls the
 //            workspace's commit() if the execution took effect, else abort(). See psim_stack.hpp.
@@ -27,10 +27,10 @@
 // Source     Fatourou and Kallimanis, "A highly-efficient wait-free universal construction", SPAA 2011 (PSim), and
 //            "Lock Oscillation", OPODIS 2017 (PSim-x), with five changes. A thread announces a batch: its fibers record
 //            requests with plain stores, and one of them toggles the thread's bit for all. So there is a bit per
-//            thread, not per fiber. A record is small: it holds no results, only their location in 16 bits per thread.
-//            A request carries its function, and is called only once it is known to be whole. Without contention
-//            nothing is announced, which saves one of two read-modify-writes. Records and requests are read as C++
-//            demands. There is one class, since PSim-x is PSim with one more yield:
+//            thread, not per fiber. A record is small: instead of results, it holds their location, in 16 bits per
+//            thread. A request contains its function, which is called only after the request is known to be consistent.
+//            Without contention nothing is announced, which saves one of two read-modify-writes. Records and requests
+//            are read as C++ demands. There is one class, since PSim-x is PSim with one more yield:
 //            psim_options::yield_after_announcing.
 #pragma once
 
@@ -121,9 +121,10 @@ class isolated_array {
 
 /// Options of psim, besides combine_options.
 struct psim_options {
-  /// PSim-x: a fiber lets its siblings record their operations before it announces the batch. Off: each goes alone.
+  /// PSim-x: a fiber lets its siblings record their operations before it announces the batch. Off: each fiber announces
+  /// alone.
   bool yield_after_announcing = true;
-  /// Operations are first tried without announcing, as long as that succeeds. Off: as in the paper.
+  /// Operations are first tried without announcing them, as long as such tries succeed. Off: as in the paper.
   bool alone_first = true;
   /// psim_stack and psim_queue: nodes that a thread allocates, or takes from others, at once.
   unsigned chain = 256;
@@ -136,7 +137,7 @@ inline constexpr std::size_t psim_largest_state = 256;
 template <class State>
 concept psim_state = std::copyable<State> && std::is_trivially_copyable_v<State> && sizeof(State) <= psim_largest_state;
 
-/// One per thread, never shared. commit() ends an execution that took effect, abort() any other.
+/// A workspace: one per thread, never shared. commit() ends an execution that took effect; abort() ends any other.
 template <class Workspace>
 concept psim_workspace =
     std::same_as<Workspace, no_workspace> || (std::default_initializable<Workspace> && requires(Workspace& own) {
@@ -256,8 +257,8 @@ class psim {
     if constexpr (!std::is_void_v<result>) return detail::value_in<result>(mine.result.data());
   }
 
-  /// Returns a consistent copy of the state. Writes nothing unless other threads keep changing the state. Wait-free:
-  /// one attempt more than apply.
+  /// Returns a consistent copy of the state. Writes no shared data unless other threads keep changing the state.
+  /// Wait-free: one attempt more than apply, and three more if fibers of this thread have recorded requests.
   State load() {
     group& me = own_group();
     const detail::stay here(me);
@@ -314,7 +315,7 @@ class psim {
     result_cell* first;
     result_cell* second;
   };
-  /// Executes requests of one kind in order and stores their results in a row.
+  /// Executes requests with the same callable type in order, and stores their results in a row.
   struct runner {
     void (*run)(State&, worker, const request* first, std::size_t count, results) noexcept;
     bool operator==(const runner&) const = default;
@@ -331,10 +332,11 @@ class psim {
     word argument;
   };
 
-  /// A thread's data that others need to read its records, requests and results. Set once, before its first operation.
+  /// The parts of a thread's data by which other threads find its records, requests and results. Set once, before its
+  /// first operation.
   /// records  of `record_words_` words. One is, or was, the current one; the other is the thread's to fill.
-  /// results  of this thread's executions: a row of `row_` cells for each thread. That one reads it, if the record says
-  ///          that the results are here, until it announces its next batch.
+  /// results  of this thread's executions: a row of `row_` cells for each thread. The thread of the row reads it if the
+  ///          record names this thread, and until it announces its next batch.
   struct places {
     word* records[2] = {};
     spot* announced = nullptr;
@@ -348,7 +350,7 @@ class psim {
     bool done = false;
   };
 
-  /// Touched only by its thread.
+  /// The data of one thread. Others read only what `places` names; the destructor also reads `executing`.
   struct group : detail::thread_part {
     group(unsigned number, const psim& in)
         : index(number),
@@ -368,7 +370,8 @@ class psim {
     const detail::isolated_array<spot> announced;
     const detail::isolated_array<result_cell> results;
     const std::unique_ptr<std::uint64_t[]> copy;  // of a record
-    // The head that named it, or 0. A failed attempt leaves other data in `copy`, but then the head has moved.
+    // The head that named the record in `copy`, or 0. A failed attempt leaves other data in `copy`, but then the head
+    // has moved, so no later head equals this one.
     sync::cell<std::uint64_t> copied{0U};
     const std::unique_ptr<request[]> gathered;   // one batch, to be executed
     const std::unique_ptr<pending*[]> recorded;  // the owners of the requests in `announced`, while the batch is open
@@ -386,7 +389,7 @@ class psim {
     unsigned extent;  // threads
   };
   /// Surrounds calls of users' functions and detects forbidden nested use. An attempt continues after it has taken
-  /// effect; until it ends, the object must stay.
+  /// effect; until it ends, the object must not be destroyed.
   struct execution {
     explicit execution(group& me) noexcept : of(me) {
       refuse_within(of);
@@ -394,8 +397,8 @@ class psim {
       of.executing.store(true, std::memory_order_relaxed);
     }
     ~execution() {
-      // (14) release: pairs with (13). The destructor comes after everything the attempt did. After this, nothing of
-      // the object is touched unless the caller stays.
+      // (14) release: pairs with (13). The destructor comes after everything the attempt did. After this, the object is
+      // not accessed, unless the caller holds a `stay`.
       of.executing.store(false, std::memory_order_release);
     }
     execution(const execution&) = delete;
@@ -408,7 +411,7 @@ class psim {
   // that executed that batch and has its results.
   static constexpr unsigned state_words = (sizeof(State) + 7) / 8;
   static constexpr unsigned block_words = 17;
-  static constexpr unsigned vain = 64;  // operations announced at once after one failed alone
+  static constexpr unsigned vain = 64;  // operations not tried alone after one that failed
   using image = std::array<std::uint64_t, state_words>;
 
   static unsigned bits_at(unsigned q) noexcept { return state_words + block_words * (q / 64); }
@@ -506,7 +509,7 @@ class psim {
     for (unsigned i = 0; i < state_words; ++i) to.first[i].write_ref() = words[i];
   }
 
-  /// Runs neighbours of one kind in one loop, where the compiler sees the callable.
+  /// Runs adjacent requests with the same runner in one loop, in which the compiler knows the callable.
   static void run_gathered(State& state, worker workspace, const request* first, std::size_t count,
                            results to) noexcept {
     for (std::size_t begin = 0, end = 0; begin != count; begin = end) {
@@ -545,22 +548,22 @@ class psim {
   // An attempt reads the head, copies the current record, executes announced batches on the copy, and makes the copy
   // current with a compare-exchange. It fails if another thread has changed the head since.
   //
-  // Case (1): an announced batch has been executed when two attempts of its owner have failed. Each saw the head move.
-  //   The second started from a head installed after the first had started, hence after the toggle. The thread that
-  //   replaced that head had read it, and then the toggles. So it saw the owner's toggle and executed the batch, and
-  //   every later record says so. "After" spans two variables here, as in Dekker's algorithm: the owner toggles and
-  //   then reads an old head; the other reads the new head and then the toggles. Hence these operations are seq_cst:
-  //   (3, 1, 4). The owner's read of the head precedes the other's in their single order, because it sees an older
-  //   value. The loads are plain on x86-64.
+  // Case (1): an announced batch has been executed when two attempts of its owner have failed. Both attempts saw the
+  //   head move. The second started from a head that was installed after the first had started, hence after the toggle.
+  //   The thread that replaced that head had read it, and then the toggles. So it saw the owner's toggle and executed
+  //   the batch, and every later record says so. "After" spans two variables here, as in Dekker's algorithm: the owner
+  //   toggles and then reads an old head; the other reads the new head and then the toggles. Hence these operations are
+  //   seq_cst: (3, 1, 4). The owner's read of the head precedes the other thread's in the single total order of these
+  //   operations, because it returns an older value. The loads are plain on x86-64.
   // Case (2): a failed attempt may have read a mixture: the owner of the record may be refilling it, or the owner of
   //   the requests recording new ones. Each does so only after it has seen a newer head, and stores with release (6,
   //   8). A reader of such a word acquires that knowledge (5, 7), so its next read of the head does not return the old
   //   one. No copy is used and no request called before that read. Each word is read with acquire, and there is no
   //   fence. That costs nothing on x86-64, is understood by the thread sanitizer, and keeps fences off this path.
-  // Case (3): after two failed attempts the owner must find its results, but may never see a record unchanged. It need
-  //   not: from the record that executed the batch on, each holds the same name in the owner's 16 bits, until its next
-  //   announcement. The record that the head names may be refilled during the read. But the refilling attempt started
-  //   at that head or later, so it writes the same name.
+  // Case (3): after two failed attempts the owner must find its results, although it may never read a whole record
+  //   before it changes. It need not: every record, from the one that executed the batch until the owner's next
+  //   announcement, holds the same name in the owner's 16 bits. The record that the head names may be refilled during
+  //   the read. But the refilling attempt started at that head or later, so it writes the same name.
   // Case (4): results are plain data. A thread fills its row for q only after seeing, at a current head, that q has
   //   announced a batch not yet executed. By then q has read its previous results, perhaps from this very row, and
   //   reads this row next only if the attempt succeeds.
@@ -572,7 +575,7 @@ class psim {
     s.head = head_.load(std::memory_order_seq_cst);
     // (10) seq_cst: pairs with (9).
     s.extent = extent_.load(std::memory_order_seq_cst);
-    if (s.head == me.copied.read_ref()) return true;  // words beyond those copied are zero in both
+    if (s.head == me.copied.read_ref()) return true;  // words beyond those copied are zero in copy and record
     const unsigned used = words_for(s.extent);
     const word* const from = record(s.head);
     std::uint64_t* const copy = me.copy.get();
@@ -625,8 +628,8 @@ class psim {
     return true;
   }
 
-  /// Executes announced batches, then own(state), and makes the result the current record. Returns false if it had no
-  /// effect because another thread was faster.
+  /// Executes announced batches, then own(state), and makes the new state the current record. Returns false, without
+  /// effect, if another thread was faster.
   template <class Own>
   MUSTER_HOT bool attempt(group& me, const sight& s, Own own) noexcept {
     std::uint64_t* const copy = me.copy.get();
@@ -676,8 +679,8 @@ class psim {
     if (count < batch_) me.announced[count].run.store({}, std::memory_order_release);  // (8)
     const std::uint64_t bit = bit_of(me.index);
     me.toggle = !me.toggle;
-    // (3) seq_cst: pairs with (4). See case (1). It flips this thread's bit and no other. An addition without carry
-    // does that, because x86-64 has no single instruction for exclusive or that also returns the old value.
+    // (3) seq_cst: pairs with (4). See case (1). It flips this thread's bit and no other. As in the paper, an addition
+    // that has no carry does that.
     toggles_[me.index / 64].fetch_add(me.toggle ? bit : ~bit + 1, std::memory_order_seq_cst);
     for (unsigned attempts = 0; attempts < 2; ++attempts) {
       sight s;
@@ -706,10 +709,10 @@ class psim {
   // The current record: its index in the low bits, above it a count of records so far. A thread refills a record only
   // after another of its records has been current, so an unchanged word means an unchanged record. The count wraps
   // around. With 64 threads it has 56 bits. At 50 million batches a second, the rate at which a line moves between
-  // cores, they last 45 years; with 1024 threads, 3 years. To be misled, a thread would have to stop in the middle of
-  // an attempt for exactly that many batches.
+  // cores, it wraps around after 45 years; with 1024 threads, after 3 years. To be misled, a thread would have to stop
+  // in the middle of an attempt for exactly that many batches.
   alignas(isolation_size) word head_;
-  // Threads with indices below this have come. Never falls.
+  // Every thread that has used the object has an index below this. It never falls.
   alignas(isolation_size) sync::atomic<unsigned> extent_{0};
 };
 
