@@ -5,8 +5,8 @@
 //
 // Workers    by default as many as the process can run at once. The thread that calls run() is one of them. There are
 //            fewer if the system cannot create enough threads.
-// Threads    at most the workers, the threads that call run(), and pool_options::substitutes, which replace workers
-//            that sleep in joins.
+// Threads    at most as many as there are workers, threads that call run(), and pool_options::substitutes together. A
+//            substitute replaces a worker that sleeps in a join.
 // Idle       a worker without work sleeps after a millisecond. Only new work wakes it.
 // Nesting    run() directly within run() of the same pool is a plain call. Several threads may call run() at once; each
 //            becomes a worker. Pools are independent of each other.
@@ -14,11 +14,11 @@
 // Fibers     a fiber may call run(); its forks are joined on its own stack. While it waits in a join, the other fibers
 //            of its thread run.
 // fork(2)    a child process has none of the pool's threads: run() throws std::logic_error there; make a new pool.
-//            A child forked inside run() may execute code that does not fork, until it calls exec or _exit. If it joins
-//            something that a thread of its parent has stolen, it ends with a message.
+//            A child forked inside run() may execute code that does not fork, until it calls exec or _exit. If the
+//            child joins a fork that a thread of its parent has stolen, it ends with a message.
 // Observers  pool_options::on_start and on_end are called by the pool's own threads, inside the pool: they may fork.
 // Signals    fork_engine::barrier handles SIGURG and passes signals that it did not send to the previous handler. The
-//            other engine does not use it.
+//            other engine does not use SIGURG.
 // Errors     std::invalid_argument for a pool or part without workers, for more than 960 substitutes, and for stacks
 //            below 64 KiB (on AArch64 128 KiB) or too small for thread-local data; std::runtime_error for an engine
 //            that is not possible here; std::bad_alloc.
@@ -88,7 +88,7 @@ struct pool_statistics {
 /// The exception of a function that was given to a pool and had not begun when the pool ended.
 class broken_promise : public std::runtime_error {
  public:
-  /// With a message that says so.
+  /// The message says that the pool has ended.
   broken_promise() : runtime_error("the pool has ended before it has begun this function") {}
 };
 
@@ -98,7 +98,7 @@ template <class Names>
 class pool_scheduler;
 struct member_names;
 namespace detail {
-/// result_of, or void for what is no function, which the functions that call it report.
+/// result_of<F>; or void if F cannot be called, which pool::run and others then report by a static_assert.
 template <class F>
 struct called_function {
   using result = void;
@@ -108,8 +108,8 @@ template <class F>
 struct called_function<F> {
   using result = result_of<F>;
 };
-/// Makes a coroutine continue in a pool, see schedule.hpp.
 struct no_stop {};
+/// Makes a coroutine continue in a pool, see schedule.hpp. no_stop: for a schedule() without a stop_token.
 template <class Stop>
 class schedule_operation;
 template <class F>
@@ -118,7 +118,7 @@ using future_of = future<typename called_function<std::decay_t<F>>::result>;
 
 class pool {
  public:
-  /// This many workers, and otherwise the default options.
+  /// A pool with this many workers and otherwise the default options.
   template <std::integral Count>
   explicit pool(Count workers) : pool(pool_options{.workers = at_least_one(workers)}) {}
   explicit pool(const pool_options& options = {})
@@ -152,9 +152,10 @@ class pool {
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
 
-  /// A pool in which at most `workers` of this pool's workers work at a time; all of them if it has fewer. It must end
-  /// before this pool. Threads of this pool come when there is work in the part, and leave after a millisecond without;
-  /// a thread that calls run() counts as one of them. Parts may be nested, and several may be in use at once.
+  /// A pool in which at most `workers` of this pool's workers work at a time; all of them if this pool has fewer. The
+  /// part must end before this pool. Threads of this pool enter the part when there is work in it, and leave after a
+  /// millisecond without work. A thread that calls run() of the part counts as one of its workers. Parts may be nested,
+  /// and several may be in use at once.
   template <std::integral Count>
   [[nodiscard]] pool part(Count workers) {
     return {*this, at_least_one(workers)};
@@ -164,9 +165,9 @@ class pool {
   unsigned workers() const noexcept { return workers_; }
 
   /// The calling thread's index among the pool's workers; nothing if it is not directly inside the pool. The indices of
-  /// threads that are inside at the same time differ. They are less than workers(), plus the threads at a time that are
-  /// inside run() or wait for futures or groups, plus pool_options::substitutes. A thread of the pool keeps its
-  /// index; other threads get one when they enter.
+  /// threads that are inside at the same time differ. Each is less than the sum of workers(),
+  /// pool_options::substitutes, and the number of threads that are inside run() or wait for futures or groups at the
+  /// same time. A thread of the pool keeps its index; other threads get one when they enter.
   std::optional<unsigned> worker_index() const noexcept {
     const detail::worker* const now = detail::worker::current();
     if (now == nullptr || &now->pool != &core_) return std::nullopt;
@@ -204,7 +205,7 @@ class pool {
 
   /// Calls function(index), or function(), once on each of the pool's threads, and once on this thread, which is a
   /// worker meanwhile. Returns when all calls have ended, and rethrows the first exception. The index is that of
-  /// worker_index(). A thread that executes something calls the function afterwards, before it takes anything else.
+  /// worker_index(). A busy thread calls the function as soon as its present work ends, before it takes other work.
   /// Throws std::logic_error inside the pool, where a busy thread could wait for the caller.
   template <class F>
   void run_on_all(F&& function) {
@@ -215,7 +216,8 @@ class pool {
       throw std::logic_error(
           "pool::run_on_all: called for a part of a pool, which has no threads of its own; call it "
           "for the pool");
-    // Also with a run() of another pool in between, in a part, or in a fiber that a thread of the pool joins.
+    // This also detects calls inside a run() of another pool, inside a part, and in a fiber that a thread of the pool
+    // joins.
     if (worker_index().has_value() || core_.has_caller_inside())
       throw std::logic_error(
           "pool::run_on_all: called inside the pool, where a thread may wait for the caller and never answer; call it "
@@ -236,13 +238,13 @@ class pool {
   template <class F>
   detail::future_of<F> submit(F&& function);
 
-  /// For coroutines: `co_await pool.schedule();` continues on a thread of the pool. With a std::stop_token it gives
-  /// false if a stop was requested before. Include muster/fork/schedule.hpp.
+  /// For coroutines: `co_await pool.schedule();` continues on a thread of the pool. With a std::stop_token, co_await
+  /// returns false if a stop was requested before. Include muster/fork/schedule.hpp.
   detail::schedule_operation<detail::no_stop> schedule() noexcept;
   template <class Stop>
   detail::schedule_operation<Stop> schedule(Stop stop) noexcept;
 
-  /// By which async_pop and async_push continue a coroutine, see queue/async.hpp. Needs no memory.
+  /// Used by async_pop and async_push to resume a coroutine in the pool, see queue/async.hpp. Allocates nothing.
   template <class Operation>
   class resumption;
 
@@ -343,8 +345,8 @@ class pool {
   unsigned workers_ = 1;
 };
 
-/// Once the pool ends, the coroutine continues on the thread that ends it, or that would resume it later, and co_await
-/// throws broken_promise.
+/// If the pool has ended, co_await throws broken_promise. The coroutine then continues on the thread that ended the
+/// pool, or, later, on the thread that would have given it to the pool.
 template <class Operation>
 class pool::resumption : private detail::injected {
  public:
@@ -357,27 +359,28 @@ class pool::resumption : private detail::injected {
   /// Called while the pool exists, before anything can resume the operation.
   void prepare() noexcept {
     if (home_ != nullptr) return;
-    // The code that resumes the coroutine is in the library that has made this.
+    // Keeps the shared library loaded that contains the code by which the coroutine is resumed.
     pin_once<resumption>(&run);
     home_ = &pool_.core_.injected_functions;
     home_->refer();
   }
-  /// Returns false if the caller must resume the operation, because no thread of the pool will. After true, the
-  /// operation may not exist any more.
+  /// Returns false if the caller must resume the operation, because no thread of the pool will. After it returns true,
+  /// the operation may no longer exist.
   bool submit() noexcept {
     if (home_->is_of(process_generation()) && detail::inject_from_anywhere(*home_, *this)) return true;
     broken_ = true;
     return false;
   }
-  /// True if the pool has ended before it has resumed the operation.
+  /// Returns true if the pool ended before it resumed the operation.
   bool is_broken() const noexcept { return broken_; }
-  /// Throws broken_promise in that case.
+  /// Throws broken_promise if is_broken().
   void rethrow() const {
     if (broken_) throw broken_promise();
   }
 
  private:
-  /// Its address is what executes a coroutine that continues, see injected::of(). The frame may end before that does.
+  /// Its address identifies the work of a resumed coroutine, see injected::of(). It is not the address of `this`,
+  /// because the coroutine may end the frame that holds this object.
   static constexpr char nothing_waits_for_it = 0;
 
   static void run(injected& of) noexcept { static_cast<resumption&>(of).one_.resume(); }

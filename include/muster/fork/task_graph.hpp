@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// task_graph.hpp: functions and their dependencies: which must end before which begin. A pool executes them in such an
-// order, as often as you like.
+// task_graph.hpp: functions, and for each the functions that must end before it begins. A pool executes them in an
+// order that respects this, any number of times.
 //
 // Order      a node begins when all its predecessors have ended, and sees their effects. Nothing else is promised.
 // Threads    one thread at a time may change the graph or run it; a second run meanwhile is an error. A run executes
@@ -10,17 +10,18 @@
 // Cycles     are reported by the first run after a change, with the names of the nodes. Source: Kahn, "Topological
 //            sorting of large networks" (CACM 1962).
 // Exceptions the nodes that follow a node that has thrown, directly or not, are skipped; all others are executed. Then
-//            run() rethrows the exception of the node that was added first, so it is the same in every run; the others
-//            are lost.
+//            run() rethrows one exception, that of the failed node that was added first, so that every run with the
+//            same failures throws the same one. The others are lost.
 // Stopping   once a stop is requested, no further node begins.
 // Waiting    run() executes nodes that are ready, and parts of nodes that others execute. So a node may run another
-//            graph, in a pool of one worker too, and a mutex that no node takes may be held meanwhile.
-// Depth      a chain of nodes has any length, whatever the stack.
+//            graph, even in a pool of one worker. The caller of run() may hold a mutex if no node takes it.
+// Depth      a chain of nodes may have any length: execution does not recurse.
 // Memory     136 bytes for a node whose function has at most 16 bytes, and 16 for each edge, until the graph ends, plus
-//            the spare room of lists that grow. A run allocates nothing, except the first after a change, and a
-//            thread's first one in a pool.
-// Cost       see the experiment fork/task-graph. When a node makes one other ready, the same thread executes that one
-//            at once. If it makes several ready, all but the first are offered to idle workers together, under a lock.
+//            names and the spare capacity of vectors. A run allocates nothing, except the first run after a change, and
+//            a thread's first run in a pool.
+// Cost       see the experiment fork/task-graph. If a node makes one other node ready, the same thread executes that
+//            node next, unless it is a worker that helps and has executed its share (detail/restraint.hpp). If it makes
+//            several ready, all but the first are offered to idle workers together, under a lock.
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception
@@ -96,7 +97,8 @@ void for_each_node(Function&& f, const Nodes& nodes) {
 
 }  // namespace detail
 
-/// For task_graph::add: the nodes that must end before. Each argument is a node or a range of nodes.
+/// For task_graph::add: the nodes that must end before the new node begins. Each argument is a node or a range of
+/// nodes.
 template <class... Nodes>
 detail::predecessors<Nodes...> after(const Nodes&... nodes) noexcept {
   return {std::tie(nodes...)};
@@ -116,7 +118,7 @@ class task_graph {
   task_graph(const task_graph&) = delete;
   task_graph& operator=(const task_graph&) = delete;
 
-  /// Adds a node that calls function(), or function(context&) if it takes one, when the nodes before have ended.
+  /// Adds a node that calls function(), or function(context&) if it takes one, when the nodes in `before` have ended.
   template <class F, class... Before>
   task_node add(F&& function, const detail::predecessors<Before...>& before = {}) {
     using stored = std::decay_t<F>;
@@ -203,7 +205,7 @@ class task_graph {
     std::uint32_t from, to;
   };
 
-  /// A node with a function of a type that its actions know.
+  /// A node that stores a function. Only its `actions` know the type of the function.
   class stored_node : public detail::graph_node {
    public:
     struct functions {
@@ -235,7 +237,7 @@ class task_graph {
   };
   static_assert(sizeof(function_node<std::array<void*, 2>>) == 128);  // one more pointer is in nodes_
 
-  /// Aligned memory for nodes, as large as the first bytes asked for or larger.
+  /// A block of aligned memory, from which nodes are taken one after another.
   class block {
    public:
     static constexpr std::size_t alignment = 64;
@@ -283,7 +285,8 @@ class task_graph {
     changed_ = true;
     return {*this, index};
   }
-  /// Throws if one of them is not a node of this graph.
+  /// Throws std::invalid_argument if one of `nodes` is a node of another graph, and std::logic_error if it is a node of
+  /// none.
   template <class Nodes>
   void check_nodes(const Nodes& nodes) const {
     detail::for_each_node(
@@ -342,7 +345,7 @@ class task_graph {
       for (const edge& each : edges_) successors[next[each.from]++] = nodes_[each.to];
     }
 
-    // Kahn: take away nodes without predecessors until none is left.
+    // Kahn: removes nodes without predecessors until there is none.
     std::vector<std::uint32_t> left = predecessors, taken;
     taken.reserve(many);
     for (std::uint32_t i = 0; i < many; ++i)
@@ -363,9 +366,10 @@ class task_graph {
     roots_ = std::move(ready);
     changed_ = false;
   }
-  /// `left`: how many predecessors of each node are in a cycle, or follow one.
+  /// `left`: for each node, how many of its predecessors are in a cycle or after one.
   std::string message_of_cycle(const std::vector<std::uint32_t>& left) const {
-    // Each node that is left has a predecessor that is left. Backwards from any, one comes for a second time.
+    // Each remaining node has a remaining predecessor. So a walk backwards from any of them comes to some node a second
+    // time: that node is in a cycle.
     std::vector<std::uint32_t> before(left.size());
     std::uint32_t at = 0;
     for (const edge& each : edges_)
@@ -386,7 +390,7 @@ class task_graph {
     return text + "; leave one of these edges out";
   }
 
-  // --- A run. The next three are what graph_node::execute() needs.
+  // --- A run. graph_node::execute() needs call(), chain(), share() and at().
   bool call(detail::graph_node& ready, bool follows) noexcept {
     if (stop_.stop_requested()) return false;
     auto& one = static_cast<stored_node&>(ready);
@@ -402,7 +406,7 @@ class task_graph {
       return false;
     }
   }
-  /// A node with a name has a slice in the trace.
+  /// Calls the function of a node. If the node has a name, the call is a slice of the trace.
   MUSTER_COLD void call_traced(stored_node& one, detail::worker& self) {
     const auto found = slices_.find(one.index);
     const detail::traced slice(found != slices_.end() ? self.trace : nullptr, detail::slice_kind::node,
@@ -426,7 +430,7 @@ class task_graph {
     return false;
   }
   detail::graph_node& at(std::uint32_t index) const noexcept { return *nodes_[index]; }
-  /// All but the first, which the caller executes.
+  /// Shares all roots but the first, which the caller executes.
   void share_roots() noexcept {
     detail::injected_chain others = chain();
     for (std::size_t i = 1; i < roots_.size(); ++i) others.append(*roots_[i]);
@@ -435,7 +439,7 @@ class task_graph {
         [this](detail::injected& each) { detail::graph_node::execute(static_cast<stored_node&>(each), true, *this); });
   }
 
-  /// Keeps the exception of the node that was added first.
+  /// Keeps `error`, unless there is one of a node that was added earlier.
   void note(const detail::graph_node& one, std::exception_ptr error) noexcept {
     const std::lock_guard lock(error_lock_);
     if (error_ != nullptr && error_of_ < one.index) return;
@@ -449,7 +453,8 @@ class task_graph {
     graph_of(one).note(one, std::make_exception_ptr(broken_promise()));
     execute(one, true);
   }
-  /// Executes the node and what becomes ready by it; then other nodes that no thread has begun, up to a number.
+  /// Executes the node and the nodes that it makes ready; then other nodes that no thread has begun, until it has
+  /// executed `most` nodes or most_tasks tasks.
   static void execute(stored_node& first, bool skip) noexcept {
     task_graph& graph = graph_of(first);
     detail::worker* const self = skip ? nullptr : detail::worker::current();
@@ -474,20 +479,20 @@ class task_graph {
   std::vector<detail::graph_node*> nodes_;  // in the order in which they were added
   std::vector<edge> edges_;
   std::map<std::uint32_t, std::string> names_;
-  bool renamed_ = false;  // since name_slices(), which makes the next two, if the program is traced
+  bool renamed_ = false;  // since name_slices(), which writes the next two if the program is traced
   bool is_traced_ = false;
   std::map<std::uint32_t, std::uint32_t> slices_;  // numbers of the names in the trace
-  bool changed_ = false;                           // since prepare(), which makes the next two
+  bool changed_ = false;                           // since prepare(), which writes the next two
   std::vector<detail::graph_node*> successors_, roots_;
 
   detail::one_run runs_;
   detail::pool_core* pool_ = nullptr;  // of the run
   detail::worker* runner_ = nullptr;   // that of the thread that has called run()
   std::stop_token stop_;               // of the run
-  detail::joint_tasks tasks_{
-      this};  // ready nodes that threads execute, each counts until what the thread executes next has ended
+  // Ready nodes given to threads. Each counts until everything that its thread executes in the same call has ended.
+  detail::joint_tasks tasks_{this};
   detail::spin_lock error_lock_;
-  std::exception_ptr error_;  // under the lock, as the next
+  std::exception_ptr error_;  // guarded by error_lock_, as the next
   std::uint32_t error_of_ = 0;
 };
 
