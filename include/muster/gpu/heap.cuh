@@ -3,12 +3,14 @@
 //
 // heap.cuh: gpu::heap, memory for kernels: created on the host, used by kernels through a heap_ref.
 //
-// Heaps      any number, each in memory of its own: allocated by the heap, given by the program, or taken from a
-//            stream-ordered pool of CUDA. Objects stay allocated from one kernel to the next.
+// Heaps      any number, each with a memory region of its own: one that the heap allocates, one that the program
+//            provides, or one from a stream-ordered pool of CUDA. Objects stay allocated after the kernel that
+//            allocated them has ended.
 // Handle     heap is a unique owner, for the host; heap_ref is a pointer that kernels receive by value.
-// Host       calls from the host wait for the heap's stream. While one of them runs, no kernel may use the heap.
+// Host       stats(), leaks() and trim() wait for the heap's stream; reset() only takes its turn in the stream. While
+//            one of them runs, no kernel may use the heap.
 // Errors     std::runtime_error if CUDA reports one; std::invalid_argument for memory that is null or too small.
-// Without a GPU (simt.cuh), the memory is the host's, and streams and pools have no effect.
+// Without a GPU (see simt.cuh), the region is in the memory of the host, and streams and pools have no effect.
 // The rest   is in slab_heap.hpp: sizes, failure, misuse, progress.
 #pragma once
 
@@ -76,7 +78,7 @@ class basic_heap_ref {
     void* const at = heap_->aligned_alloc(alignof(T), sizeof(T));
     return at == nullptr ? nullptr : ::new (at) T(std::forward<Arguments>(arguments)...);
   }
-  /// Destroys and frees an object of make(). Null has no effect.
+  /// Destroys and frees an object that make() has returned. Null has no effect.
   template <class T>
   MUSTER_GPU void destroy(T* object) const {
     if (object == nullptr) return;
@@ -108,7 +110,7 @@ class basic_heap_allocator {
     if (many > ~std::size_t{0} / sizeof(T)) return nullptr;
     return static_cast<T*>(heap_.aligned_alloc(alignof(T), many * sizeof(T)));
   }
-  /// Frees an array of allocate().
+  /// Frees an array that allocate() has returned.
   MUSTER_GPU void deallocate(T* objects, std::size_t) const { heap_.free(objects); }
   /// The heap.
   MUSTER_GPU basic_heap_ref<PageBits> heap() const { return heap_; }
@@ -131,7 +133,7 @@ struct live_object {
 
 namespace heap_visits {
 
-// Each is executed by many threads, of which `me` is one, for all pages of a heap.
+// Each of these is called by `threads` threads, numbered by `me`; together they visit all pages of a heap.
 
 struct prepare {
   template <unsigned PageBits>
@@ -277,18 +279,20 @@ class basic_heap {
   /// The type by which kernels use the heap.
   using ref_type = basic_heap_ref<PageBits>;
 
-  /// In memory of its own.
+  /// Makes a heap in memory that it allocates itself.
   explicit basic_heap(std::size_t bytes, heap_stream stream = nullptr) : memory_(stream), owned_(owned::yes) {
     start(memory_.allocate(bytes), bytes);
   }
-  /// In memory of the program: the device can reach it, it is aligned to 64, and it outlives the heap.
+  /// Makes a heap in memory of the program. The device must be able to access the region; it must be aligned to 64
+  /// bytes and outlive the heap.
   basic_heap(void* region, std::size_t bytes, heap_stream stream = nullptr) : memory_(stream) {
     if (reinterpret_cast<std::uintptr_t>(region) % 64 != 0)
       throw std::invalid_argument("gpu::heap: the region must be aligned to 64 bytes");
     if (region == nullptr) throw std::invalid_argument("gpu::heap: the region is null; has its allocation failed?");
     start(region, bytes);
   }
-  /// In memory from a pool, taken and returned in the order of the stream. The null pool is the device's.
+  /// Makes a heap in memory from a pool, which is allocated and freed in the order of the stream. A null `pool` is the
+  /// device's default pool.
   static basic_heap from_pool(std::size_t bytes, heap_pool pool, heap_stream stream) {
     basic_heap made(owned::in_order, stream);
     made.start(made.memory_.allocate_from(pool, bytes), bytes);
@@ -336,7 +340,7 @@ class basic_heap {
     all.freed_invalid = now->noticed().invalid;
     return all;
   }
-  /// The objects that are alive, in no order.
+  /// The objects that are alive, in no particular order. No kernel may use the heap meanwhile.
   std::vector<live_object> leaks() const {
     std::vector<live_object> all(stats().objects);
     if (all.empty()) return all;
@@ -348,7 +352,8 @@ class basic_heap {
     memory_.free(out);
     return all;
   }
-  /// Gives back the pages of empty slabs, which active slabs otherwise keep. Returns how many bytes these pages have.
+  /// Returns the pages of all empty slabs to the heap; otherwise an active slab keeps its pages when it is empty.
+  /// Returns their size in bytes.
   std::size_t trim() {
     const std::uint32_t before = header(*this)->taken_pages();
     memory_.execute(state_, plan_, heap_visits::trim{});
@@ -364,7 +369,7 @@ class basic_heap {
  private:
   enum class owned : std::uint8_t { no, yes, in_order };
 
-  /// A copy of the heap's own variables.
+  /// A copy of the heap's own variables in host memory; waits for the stream.
   class header {
    public:
     explicit header(const basic_heap& of) { of.memory_.read(bytes_, of.state_, sizeof(bytes_)); }
@@ -397,7 +402,7 @@ class basic_heap {
   void end() noexcept {
     if (state_ != nullptr && owned_ == owned::yes) memory_.free(state_);
     if (state_ != nullptr && owned_ == owned::in_order) memory_.free_in_order(state_);
-    state_ = nullptr;  // from_pool() ends a heap that could not start, and then the destructor does
+    state_ = nullptr;  // start() calls this if it fails, and then the destructor of a heap from from_pool() does
   }
   void clear_visited() const { memory_.clear(static_cast<void*>(&state_->visited), sizeof(state_->visited)); }
 

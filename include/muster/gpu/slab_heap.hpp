@@ -3,20 +3,22 @@
 //
 // slab_heap.hpp: gpu::heap as kernels see it: an allocator of any sizes in a region of memory. heap.cuh creates it.
 //
-// Callers    any lanes of any kernels of one device; lanes that call together, for one size, are served by one atomic.
-//            The host, where a thread is a lane, while no kernel uses the heap.
+// Callers    any lanes of any kernels of one device. Lanes that call together for the same size are served by one
+//            atomic operation. The host, where a thread is a lane, while no kernel uses the heap.
 // Objects    have no headers. Objects of one size class lie in slabs, with a bit for each in words outside the slab;
 //            larger ones are runs of pages. Each object is freed by itself, and its place can then be used again.
 // Slabs      Each multiprocessor has an active slab of each class, so that multiprocessors change different words. They
-//            do not share these while the heap is less than half full; after that, any takes from any. A slab whose
-//            objects are all free returns its pages, except an active one, which does so when pages run out.
+//            do not share active slabs while less than half of the pages are taken; after that, each may take objects
+//            from the slabs of any other. A slab whose objects are all free returns its pages, except an active one,
+//            which does so when pages run out.
 // Size       of the region: 2 pages at least. A hundredth of it is the heap's own.
 // Alignment  16 bytes; up to a chunk on request.
 // Failure    null for the lanes concerned: there is neither room in the class, nor a free page, nor a larger object of
-//            up to twice the size, nor, for more than half a page, a run of pages. In a full heap a few loads find out.
-//            Zero bytes: null.
+//            up to twice the size, nor, for more than half a page, a run of pages. In a full heap, a few loads detect
+//            this. Zero bytes: null.
 // Misuse     A double free, or a pointer to no object of the heap, is counted and changes nothing, as long as the place
-//            has not been used again. After that, it is the address of the new object, which would be freed.
+//            has not been used again. After that, the pointer is the address of a new object, and a double free would
+//            free this one.
 // Progress   lock-free. No lane waits for one that did not call at the same time.
 // Memory     Pages, classes and trees are numbered by offsets, so another process may map the region elsewhere, at an
 //            address that differs by a multiple of a chunk.
@@ -120,7 +122,7 @@ class slab_heap {
     return bytes <= classes::largest ? allocate_in_class(classes::of(bytes), classes::granule)
                                      : allocate_run(bytes, false);
   }
-  /// Null if the alignment is no power of two, or larger than a chunk.
+  /// Returns null if the alignment is not a power of two, or is larger than a chunk.
   MUSTER_GPU void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
     if (bytes == 0 || alignment == 0 || alignment > largest_alignment || (alignment & (alignment - 1)) != 0)
       return nullptr;
@@ -170,7 +172,8 @@ class slab_heap {
     give_objects(at.slab, at.object / 64, high << 32U | low, many_of(together));
   }
 
-  /// The bytes that the object has, at least those asked for; 0 if it is no object of this heap.
+  /// Returns the size of an object in bytes, at least the size requested; 0 if the pointer is to no object of this
+  /// heap.
   MUSTER_GPU std::size_t usable_size(const void* object) const {
     const place at = find_place(object);
     if (at.size_class == no_object) return 0;
@@ -225,7 +228,7 @@ class slab_heap {
     auto* const taken = reinterpret_cast<atomic<std::uint32_t>*>(at(plan.taken));
     for (std::uint32_t c = me; c < plan.chunks; c += threads)
       taken[c].store(never_free(plan, c), std::memory_order_relaxed);
-    // Of the chunks, those in the middle are whole; the first and the last that can be used may be in part.
+    // All chunks in the middle are entirely free. The first and the last usable chunk may be free in part.
     const std::uint32_t first_whole = (plan.first + 31) / 32, end_whole = plan.end / 32;
     const auto grow = [&](std::uint64_t tree, std::uint32_t first, std::uint32_t end) {
       auto* const words = reinterpret_cast<atomic<std::uint64_t>*>(at(tree));
@@ -258,8 +261,8 @@ class slab_heap {
         f(address_of(number) + std::size_t{64 * w + lowest_bit(left)} * classes::size(size_class),
           classes::size(size_class));
   }
-  /// True if hints and sets agree with the words that they are about, every page is free or used once, and each slab
-  /// without objects is one that return_kept() finds. Reads everything, for tests.
+  /// Returns true if hints and sets agree with the words that they summarize, every page is free or used once, and
+  /// return_kept() finds each slab without objects. Reads everything, for tests.
   MUSTER_GPU bool is_consistent() const {
     const page_map map = pages();
     bool right =
@@ -296,9 +299,10 @@ class slab_heap {
   atomic<std::uint64_t> visited[3];  // results of visit()
 
  private:
-  /// A slab, or a run; of the page where it begins. INVARIANT: a lane that owns a bit of the slab's words may rely on
-  /// `use`, which only a lane changes that has seen all bits zero. A bit is set while a lane owns it: an object, or a
-  /// lane that found the slab in another use, and is about to clear it.
+  /// The state of a slab or run, stored at the number of its first page. INVARIANT: a lane that owns a bit of the
+  /// slab's words may rely on `use`, which only a lane changes that has seen all bits zero. A bit is set while it has
+  /// an owner: the lane whose object it stands for, or a lane that found the slab in another use and is about to clear
+  /// the bit.
   struct slab {
     atomic<std::uint64_t> hint;  // bit w: word w has free objects, as bit_tree.hpp has it
     // 0: none; 1 + size class; that + closing; that + inside, in the slab's other pages; or run + number of pages
@@ -404,7 +408,7 @@ class slab_heap {
 
   /// All objects of the class are aligned; larger ones, or pages, must be too.
   MUSTER_GPU void* allocate_in_class(unsigned size_class, std::uint32_t alignment) {
-    // Lanes for which there was no room in a word ask again, together.
+    // Lanes for which one word had no room try again together.
     lane_mask left = match_any(active_mask(), std::uint64_t{alignment} << 32U | size_class);
     for (;;) {
       objects got;
@@ -514,12 +518,12 @@ class slab_heap {
     return bits & ((std::uint64_t{1} << bit_of_rank(bits, many)) - 1);
   }
 
-  /// A slab that probably has objects of a class, which becomes active, or larger ones; with their class in the upper
-  /// half. None if there is no memory.
+  /// Returns a slab that probably has free objects of the class, and makes it active; or one with larger objects. The
+  /// upper half is the class of the objects. Returns `none` if there is no memory.
   MUSTER_GPU_COLD std::uint64_t find_room(unsigned size_class, std::uint32_t alignment) {
     const std::uint32_t shard = my_shard();
     atomic<std::uint32_t>& active = active_of(shard, size_class);
-    // While another lane opens a slab for the shard, look again that often.
+    // If another lane is opening a slab for this shard, the loop looks again up to this often.
     unsigned patience = 64;
     MUSTER_GPU_ROLLED
     for (unsigned round = 0; round < most_rounds;) {
@@ -551,7 +555,7 @@ class slab_heap {
         found = rooms_of(larger).find(0);
         if (found != none) return std::uint64_t{larger} << 32U | found;
       }
-      // While other lanes move pages, there may be some that no lane finds.
+      // While other lanes move pages, there may be free pages that no lane can find.
       if (have_stayed(before)) break;
       ++round;
     }
@@ -575,7 +579,8 @@ class slab_heap {
   /// A new slab.
   MUSTER_GPU_COLD std::uint32_t open(unsigned size_class, std::uint32_t shard) {
     const std::uint32_t many = plan_.sizes.pages(size_class);
-    // Those of different shards are in different chunks, but most of the chunks stay whole.
+    // The slabs of different shards begin in different chunks, all in the first eighth of the chunks, so that most
+    // chunks stay whole.
     const std::uint32_t first = pages().take_aligned(many, shard % (plan_.chunks / 8 + 1));
     if (first == none) return none;
     count_pages(many);
@@ -593,7 +598,7 @@ class slab_heap {
     return first;
   }
 
-  /// Bit w of a slab's hint; and the slab in the tree of its class if the hint becomes or was zero.
+  /// Corrects bit w of a slab's hint, and the slab's bit in the tree of its class if the hint becomes zero or was zero.
   MUSTER_GPU_COLD void settle_hint(std::uint32_t number, std::uint32_t w) {
     slab& its = slab_at(number);
     const std::uint64_t bit = std::uint64_t{1} << w;
@@ -614,7 +619,7 @@ class slab_heap {
     if (!is_class(use)) return false;
     return (~word_at(number, w).load(std::memory_order_relaxed) & plan_.sizes.objects_of(use - 1, w)) != 0;
   }
-  /// The slab in the tree of a class.
+  /// Corrects the slab's bit in the tree of a class.
   MUSTER_GPU_COLD void settle_room(std::uint32_t number, unsigned size_class) {
     const slab& its = slab_at(number);
     rooms_of(size_class).settle(number, [&] {
@@ -635,7 +640,7 @@ class slab_heap {
     if ((~old & plan_.sizes.objects_of(use - 1, w)) == 0) settle_hint(number, w);
     if ((old & ~bits) == 0) return_if_empty(number, w, false);
   }
-  /// Clears bits that the caller has set in a slab that was not the one that it looked for.
+  /// Clears bits that the caller has set in a slab whose use had changed.
   MUSTER_GPU_COLD void give_bits(std::uint32_t number, std::uint32_t w, std::uint64_t bits) {
     // (5)
     word_at(number, w).fetch_and(~bits, std::memory_order_acq_rel);
@@ -667,7 +672,7 @@ class slab_heap {
       if (close(number, use)) return;
     }
   }
-  /// True: a word is not zero; the lane that clears it sees all that this one has done.
+  /// Returns true if a word is not zero. The lane that clears that word then sees everything that this lane has done.
   MUSTER_GPU bool is_used(std::uint32_t number, unsigned size_class, std::uint32_t w) {
     const std::uint32_t words = plan_.sizes.words(size_class);
     std::uint32_t look = slab_at(number).busy.load(std::memory_order_relaxed);
@@ -676,21 +681,22 @@ class slab_heap {
     for (std::uint32_t i = 0; i < words; ++i, look = look + 1 >= words ? 0 : look + 1) {
       atomic<std::uint64_t>& word = word_at(number, look);
       if (word.load(std::memory_order_relaxed) == 0) continue;
-      // (6) acq_rel: pairs with (2), (5). Either the other lane clears the word later, and sees this one's words; or
-      // this lane sees its.
+      // (6) acq_rel: pairs with (2), (5). Either the other lane clears the word later, and sees the words that this
+      // lane has cleared; or this lane sees the other's.
       if (word.fetch_or(0, std::memory_order_acq_rel) == 0) continue;
       slab_at(number).busy.store(look, std::memory_order_relaxed);
       return true;
     }
     return false;
   }
-  /// Returns a slab's pages if all words are zero. False: a word was not, and is perhaps now.
+  /// Returns a slab's pages to the heap if all its words are zero. Returns false if a word was not zero; it may be zero
+  /// by now, so the caller checks again.
   MUSTER_GPU_COLD bool close(std::uint32_t number, std::uint32_t use) {
     slab& its = slab_at(number);
     const unsigned size_class = use - 1;
     std::uint32_t expected = use;
     begin_move();
-    // Another lane closes it, or has; it looks again itself.
+    // Another lane is closing the slab, or has closed it, and checks again itself.
     if (!its.use.compare_exchange_strong(expected, use | closing, std::memory_order_relaxed,
                                          std::memory_order_relaxed)) {
       end_move();
@@ -718,7 +724,7 @@ class slab_heap {
     end_move();
     return true;
   }
-  /// Returns the pages of one active slab without objects. False: there is none.
+  /// Returns the pages of one active slab without objects to the heap. Returns false if there is no such slab.
   MUSTER_GPU bool return_kept() {
     const std::uint32_t number = kept().find(0);
     if (number == none) return false;
@@ -757,7 +763,7 @@ class slab_heap {
   }
   MUSTER_GPU_COLD void free_run(std::uint32_t first) {
     std::uint32_t use = slab_at(first).use.load(std::memory_order_relaxed);
-    // If several lanes free it, one of them changes this.
+    // If several lanes free the run, only one of them changes `use`.
     if (use <= run ||
         !slab_at(first).use.compare_exchange_strong(use, 0, std::memory_order_relaxed, std::memory_order_relaxed))
       return note(twice_, 1);
@@ -775,7 +781,8 @@ class slab_heap {
     }
   }
 
-  // Lanes that hold pages which they may give back: how many do, and in the upper half how many have.
+  // The lower half counts the lanes that hold pages and may give them back; the upper half counts how often such a lane
+  // has finished.
   static constexpr std::uint64_t one_move_ended = std::uint64_t{1} << 32U;
   static MUSTER_GPU std::uint32_t under_way(std::uint64_t moves) { return static_cast<std::uint32_t>(moves); }
   MUSTER_GPU void begin_move() {
@@ -786,7 +793,8 @@ class slab_heap {
     // (8) release: pairs with (1).
     moves_.fetch_add(one_move_ended - 1, std::memory_order_release);
   }
-  /// True if since `before` no lane has held pages that it may give back, but this one as often as `own` says.
+  /// Returns true if no lane has held pages that it may give back since `before`, except this lane; `own` is what this
+  /// lane has added to moves_ since.
   MUSTER_GPU bool have_stayed(std::uint64_t before, std::uint64_t own = 0) {
     // (12) release: pairs with (11). A lane that begins later takes nothing that this one has looked for.
     return under_way(before) == 0 && moves_.fetch_or(0, std::memory_order_release) == before + own;
