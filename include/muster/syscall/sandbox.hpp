@@ -1,28 +1,31 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// sandbox.hpp: untrusted code in a process of its own that makes no system calls. It computes, and asks a broker for
-// everything else; the broker does what a policy allows.
+// sandbox.hpp: runs untrusted code in a process of its own, which makes no system calls. The code computes, and asks a
+// broker for everything else; the broker executes what a policy allows.
 //
-// Jobs       functions of this program, with trivially copyable arguments. They see all memory of the program as it was
-//            when the sandbox was created, and change only their copy; memory that the program shares with others
-//            (MAP_SHARED) is absent. Several jobs overlap: each runs on a fiber of the inside's one thread, and others
-//            run while it waits for a call. A job's library must have been loaded before.
+// Jobs       functions of this program, with trivially copyable arguments. They see a copy of the memory of the program
+//            as it was when the sandbox was created, and change only that copy. Memory that the program shares with
+//            others (MAP_SHARED) is not in it. Several jobs may run at once: each runs on a fiber of the only thread of
+//            the sandboxed process (the inside), and others run while it waits for a call. A job's library must have
+//            been loaded before.
 // Window     memory shared by a job and its caller, for input and output. All jobs of a sandbox can read and change all
 //            windows at any time, even after they have ended: copy data before you check it.
 // Results    are bytes from untrusted code: check them before you use them.
 // Progress   run() returns when the job or the inside has ended. A job that never ends is ended by stop(), or by the
 //            policy's time limit.
-// Threads    several threads may use a sandbox at once. A thread that begins more jobs than there are places, and
-//            takes no results, waits forever. A job object may outlive its sandbox, which stops the job; its window and
-//            its result stay.
+// Threads    several threads may use a sandbox at once. A thread that begins more jobs than there are places, and takes
+//            no results, waits forever. A job object may outlive its sandbox, which stops the job; its window and its
+//            result remain valid.
 // Ends       the sandboxed process (the inside) ends with the program, with the sandbox object, or by its own fault,
-//            and all its jobs end with it; their results name the reason. Its memory, its files and the threads of the
-//            broker are released.
-// Cost       a process, two mostly sleeping threads, and the touched pages of windows.
+//            and all its jobs end with it; their results name the reason. Its memory is released at once, the threads
+//            of the broker end in stop() or the sandbox's destructor, and the destructor closes the files that jobs
+//            have opened.
+// Cost       a process, one thread that waits for its end, the threads of the broker (one by default), which mostly
+//            sleep, and the touched pages of windows.
 // Errors     the constructor throws std::invalid_argument for wrong options, and std::system_error, which names the
-//            cause, if the kernel lacks something that the wall needs. missing_layers() names the additional
-//            layers of protection (Landlock, namespaces, capabilities given up) that the kernel lacks.
+//            cause, if the kernel lacks something without which there is no sandbox. missing_layers() names the
+//            additional layers of protection (Landlock, namespaces, capabilities given up) that the kernel lacks.
 // Source     ours; calls travel as in Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017.
 #pragma once
 
@@ -68,7 +71,7 @@ struct sandbox_options {
   unsigned calls = 64;                               ///< that jobs may have in flight at once
   std::size_t window_bytes = std::size_t{1} << 20U;  ///< of each job; memory once touched
   std::size_t stack_bytes = std::size_t{1} << 20U;   ///< of each job
-  unsigned broker_threads = 1;                       ///< more, where calls wait for the network
+  unsigned broker_threads = 1;                       ///< use more if calls wait for the network
   bool standard_streams = false;                     ///< handles 0, 1 and 2 are copies of this program's
   bool name_spaces = true;                           ///< no network and no System V IPC, if the kernel can
   std::function<void(const sandbox_refusal&)>
@@ -83,8 +86,8 @@ struct sandbox_program {
   std::string directory = "/";           ///< the initial one; absolute, without `.`, `..` and links
 };
 
-/// Specialise as true for a structure that a job returns, if any bytes are a valid value of it, because the inside
-/// chooses them. Its members are numbers, enumerations, arrays of them, or structures of this kind; none is a
+/// Specialise as true for a structure that a job returns, if every pattern of bytes is a valid value of it: the inside
+/// chooses the bytes. Its members are numbers, enumerations, arrays of them, or structures of this kind; none is a
 /// bool, a pointer, a reference, or a class that relies on its members (a view, an iterator, std::optional,
 /// std::variant).
 template <class T>
@@ -104,7 +107,7 @@ struct array_of<std::array<T, n>> {
 };
 
 /// True if every pattern of bytes is a value of the type. An enumeration qualifies if its underlying type is fixed:
-/// then values without a name are valid too, and it can be initialized by a number in braces.
+/// then values without a name are valid, too. (The test is that a number in braces can initialize it.)
 template <class T>
 consteval bool is_valid_in_any_bytes() {
   if constexpr (std::is_const_v<T> || std::is_volatile_v<T>) return is_valid_in_any_bytes<std::remove_cv_t<T>>();
@@ -114,7 +117,7 @@ consteval bool is_valid_in_any_bytes() {
   else return std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 }
 
-/// A bool is read as a byte.
+/// As above; also a bool, which get() reads as a byte.
 template <class T>
 consteval bool may_come_from_inside() {
   return std::is_same_v<T, bool> || std::is_same_v<T, std::monostate> || is_valid_in_any_bytes<T>();
@@ -128,7 +131,7 @@ struct sandbox_end {
   enum class reason {
     running,      ///< it has not ended
     exited,       ///< on its own; `code` is its status
-    by_signal,    ///< `code` is the signal: its own fault, or the kernel's for a call that is never allowed
+    by_signal,    ///< `code` is the signal: a fault of the code, or SIGSYS for a call that is never allowed
     out_of_time,  ///< by the policy's limit on the inside's and its broker's processor time
     refused,      ///< by the policy, for a call that is not allowed
     stopped,      ///< by stop(), or the destructor
@@ -260,8 +263,9 @@ class sandbox {
   /// Waits until the inside has ended.
   sandbox_end wait();
   /// Kills the inside, and waits until it has ended and its calls in flight are over. Must not be called from
-  /// on_refusal. Throws std::system_error (EPERM) if the inside runs with user ids that the program has given up and
-  /// no zygote has kept: then it runs until its limits.
+  /// on_refusal. Throws std::system_error (EPERM) if the program may no longer kill the inside: it has given up the
+  /// user ids with which the inside runs, or a filter forbids pidfd_send_signal(2); and no zygote can do it. Then the
+  /// inside runs until it reaches its limits.
   sandbox_end stop();
   /// Returns how the inside has ended, or that it is running.
   sandbox_end end() const;
@@ -274,7 +278,8 @@ class sandbox {
 
  private:
   struct state;
-  /// In a child of fork(2): threads of the parent may have held the mutex or waited, so it must not be destroyed.
+  /// For a child of fork(2). Threads of the parent may have held the mutex or waited for the condition variable, so the
+  /// child must not destroy the state.
   static void leave_to_parent(std::shared_ptr<state> of) noexcept {
     new (std::nothrow) std::shared_ptr<state>(std::move(of));
   }
@@ -308,7 +313,7 @@ class sandbox {
   int fork_error_ = 0;
   int process_ = 0;
   detail::owned_file handle_{-1};  // of the process
-  int news_ = -1;                  // while a zygote may report the end: it kills the inside when this is shut down
+  int news_ = -1;                  // socket to the zygote, which kills the inside when this is shut down
   bool may_kill_ = true;
   unsigned runners_ = 1;  // threads of the inside and the broker that can run at once
   std::unique_ptr<detail::broker> broker_;
@@ -555,7 +560,7 @@ inline sandbox::sandbox(policy rules, sandbox_options options, std::optional<san
   plan.seconds = rules_.time().value_or(0);
   plan.executable = rules_.executable();
   plan.name_spaces = options.name_spaces;
-  // The inside dies with the thread that created it, so a thread with the same lifetime creates it.
+  // The inside dies with the thread that created it. So the thread that creates it lives until the inside has ended.
   if (program) {
     program_.emplace(std::move(program->path), std::move(program->arguments), std::move(program->environment),
                      std::move(program->directory));
@@ -612,11 +617,11 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
   bool told = false;
   try {
     const detail::message_socket news = from.order(plan, state_->arena.descriptor());
-    // Before the process is known, so that it can be killed by the zygote from then on.
+    // Stored before the process is known, so that kill() can reach the inside by the zygote as soon as it is known.
     keep_news(news.get());
     const detail::scope_exit over([this] { keep_news(-1); });
     told = news.receive(begun, files) && begun.process > 0;
-    // Where the descriptor of the process has not arrived, there is no number left for it.
+    // If the process's descriptor has not arrived, this process has no free descriptor number (EMFILE).
     const int error = told ? EMFILE : begun.process == -1 ? ECHILD : -begun.process;
     told = told && files[0].get() >= 0;
     note_begin(told ? begun.process : -1, std::move(files[0]), error);
@@ -632,14 +637,14 @@ inline void sandbox::keep_by(zygote& from, const detail::launch_plan& plan) {
            plan.seconds != 0 && ended.microseconds + second >= plan.seconds * second);
 }
 
-/// Waits for the zygote's report of the end. Returns false if the inside has ended and the zygote, which is then
-/// stopped, does not report it.
+/// Waits for the zygote's report of the end. Returns false if the inside has ended and the zygote does not report it,
+/// because it is stopped.
 inline bool sandbox::await_report(const detail::message_socket& news, const detail::launch_plan& plan,
                                   deadline_clock::duration patience) {
   await_end(plan, news.get());
   const deadline ended = deadline_clock::now();
   while (!news.await_message(deadline_clock::now() + std::chrono::milliseconds(20))) {
-    // When it has been killed, the report has no news.
+    // If this process has killed the inside, the report says nothing new, so the wait is short.
     const std::lock_guard lock(state_->mutex);
     const auto enough = killed_for_ ? std::min<deadline_clock::duration>(patience, std::chrono::seconds(1)) : patience;
     if (deadline_clock::now() - ended >= enough) return false;
@@ -647,10 +652,11 @@ inline bool sandbox::await_report(const detail::message_socket& news, const deta
   return true;
 }
 
-/// Returns when the inside has ended, or `news` of its zygote are there. Kills the inside when its time is over.
+/// Returns when the inside has ended, or when `news`, the socket from its zygote, is readable. Kills the inside when it
+/// has used its time.
 inline void sandbox::await_end(const detail::launch_plan& plan, int news) noexcept {
-  // The inside and its broker's threads cannot use the time that is left before a runners_-th of it has passed. So the
-  // looks become frequent only when little is left.
+  // The inside and its broker's threads, of which at most runners_ run at once, cannot use up the remaining time before
+  // 1/runners_ of it has passed. So the checks become frequent only when little time is left.
   constexpr std::chrono::milliseconds least{20}, most = std::chrono::hours(1);
   const std::chrono::nanoseconds allowed = std::chrono::seconds(plan.seconds);
   std::chrono::milliseconds pause{plan.seconds != 0 ? 0 : -1};
@@ -661,7 +667,8 @@ inline void sandbox::await_end(const detail::launch_plan& plan, int news) noexce
     if (found < 0 || pause.count() < 0) continue;
     const std::chrono::nanoseconds used = processor_time();
     if (used >= allowed) {
-      // Otherwise its number may be another process's.
+      // If the inside has ended, its process number may belong to another process by now, and `used` be that of the
+      // other.
       if (::poll(waits.data(), waits.size(), 0) != 0) return;
       kill(sandbox_end::reason::out_of_time);
       pause = std::chrono::milliseconds(-1);
@@ -671,7 +678,8 @@ inline void sandbox::await_end(const detail::launch_plan& plan, int news) noexce
   }
 }
 
-/// Of the inside and its broker so far. If the system hides the inside's, its own limit ends it (detail/launch.hpp).
+/// Returns the processor time that the inside and its broker have used so far. If the system hides that of the inside,
+/// the limit that the inside has set for itself ends it (detail/launch.hpp).
 inline std::chrono::nanoseconds sandbox::processor_time() const noexcept {
   clockid_t clock = CLOCK_MONOTONIC;
   timespec used{};
@@ -707,7 +715,7 @@ inline void sandbox::note_end(int status, bool known, bool out_of_time) {
   state_->to_outside.wake();
 }
 
-/// Waits until the inside is ready, which may take `patience` once its process is there.
+/// Waits until the inside is ready. Once its process exists, this may take up to `patience`.
 inline void sandbox::await_start(std::chrono::milliseconds patience) {
   {
     std::unique_lock lock(state_->mutex);
@@ -734,7 +742,7 @@ inline void sandbox::await_start(std::chrono::milliseconds patience) {
   };
   const auto ready = [&] { return stage() != detail::inside_stage::begun || state_->has_ended(); };
   // Another thread may have held a lock, of the C library or the user, when the process was created. The inside would
-  // then wait for it forever. One that a zygote has prepared may be stopped.
+  // then wait for it forever. An inside from a zygote may be stopped.
   const deadline latest = deadline_clock::now() + std::min(patience, std::chrono::milliseconds(std::chrono::hours(24)));
   while (!ready() && deadline_clock::now() < latest)
     state_->to_outside.await(state_->map.head().to_inside, 0, state_->spins, ready,
@@ -775,10 +783,10 @@ inline std::uint32_t sandbox::take_place() {
     }
     if (detail::siblings* const others = detail::siblings::of_caller(); others != nullptr) {
       lock.unlock();
-      others->run();  // one of them may give a place back
+      others->run();  // another fiber may give a place back
       lock.lock();
     } else {
-      // A job that no thread waits for does not signal its end.
+      // The wait is short because a job that no thread waits for does not signal its end.
       state_->changed.wait_for(lock, std::chrono::milliseconds(10));
     }
   }
@@ -802,12 +810,12 @@ inline void sandbox::keep_news(int socket) noexcept {
 inline void sandbox::kill(sandbox_end::reason why) noexcept {
   const std::lock_guard lock(state_->mutex);
   if (state_->end.why != sandbox_end::reason::running || handle_.get() < 0 || made_in_ != process_generation()) return;
-  // It has ended by itself, and its keeper is about to tell how.
+  // The inside has ended by itself, and its keeper is about to store how.
   if (detail::await_events(handle_.get(), POLLIN, deadline_clock::now())) return;
   if (!killed_for_) killed_for_ = why;
   if (const int error = detail::send_signal(handle_.get(), SIGKILL); error == 0 || error == ESRCH) return;
-  // The program has other ids than before, or has entered a filter. The zygote still has its rights. Ended insides are
-  // refused in the same way.
+  // The program may no longer send the signal: it has changed its user ids, or entered a filter. The zygote still may.
+  // But the call also fails in the same way if the inside has ended meanwhile.
   if (detail::await_events(handle_.get(), POLLIN, deadline_clock::now())) return;
   if (news_ >= 0) ::shutdown(news_, SHUT_RDWR);
   else may_kill_ = false;
