@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs that draw docs/pictures share: texts of an SVG, and the command line with --check and --write."""
+"""Common to the programs that draw docs/pictures: texts of an SVG, and the command line with --check and --write."""
 
 import argparse
 from collections.abc import Callable
