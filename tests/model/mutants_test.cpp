@@ -29,8 +29,6 @@ const std::vector<survivor> survivors = {
     {"spmc_queue::pass_over: load repeated", false,
      "the queue is closed while a bulk push throws, and one more item is pushed: see unit/queue_lifetime_test.cpp"},
     {"spmc_queue::unclaimed: load repeated", true, "see temporal_slip"},
-    {"spmc_queue::note_crowd: load repeated", true, "a hint: in what order pops claim and wait"},
-    {"mpmc_queue::note_crowd: load repeated", true, "a hint: in what order pops claim and wait"},
     {"spmc_queue::has_first: load repeated", true, "see temporal_slip: lanes ask it before they look longer"},
     {"spmc_queue::await_room: load repeated", true, "the wait has a limit of a millisecond"},
     {"pop_watch::pop_watch: load repeated", true, "an older rank: has moved, so that it does not wait at all"},

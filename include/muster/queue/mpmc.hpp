@@ -4,9 +4,8 @@
 // mpmc.hpp: bounded FIFO queue from many producers to many consumers.
 //
 // Order      linearizable FIFO over all producers. Overlapping operations may finish out of order.
-// Progress   pop claims in one step, then waits for its item; for a while after several consumers have slept with
-//            claims, pops wait for an item first and then claim it (see detail/claim_order.hpp). push waits only for
-//            room. try_push, try_pop and close() never wait for another thread; they are lock-free.
+// Progress   pop claims in one step, then waits for its item; push waits only for room. try_push, try_pop and close()
+//            never wait for another thread; they are lock-free.
 // Preempted  a consumer stopped between its claim and the store labelled (8) below holds the cells it claimed (pop_n:
 //            up to its count), and producers skip them. If every cell is held, or the next cell that is not held is a
 //            lap ahead of the first item, push waits although there is room, and try_push returns busy or full. A
@@ -65,7 +64,6 @@
 #include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
 #include <muster/base/detail/temporal_slip.hpp>    // temporal_slip
 #include <muster/base/wait.hpp>                    // wait::spin_then_park
-#include <muster/queue/detail/claim_order.hpp>     // claim_order
 #include <muster/queue/detail/item_access.hpp>     // take
 #include <muster/queue/detail/operations.hpp>      // queue_operations, wait_limit
 #include <muster/queue/detail/ring.hpp>            // ring, rank_t
@@ -135,8 +133,6 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
 
   /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() {
-    if (!order_.is_ticket_first()) [[unlikely]]
-      return pop_item_first();
     const rank_t rank = take_ticket();
     if (is_there(rank)) [[likely]]
       return take(rank);
@@ -605,8 +601,7 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
         case rank_state::writing:
         case rank_state::unclaimed:
           tell_of_head();
-          consumers_.await<Wait>(
-              key(rank), [&] { return !must_wait(look(rank)); }, no_deadline, [this] { note_crowd(); });
+          consumers_.await<Wait>(key(rank), [&] { return !must_wait(look(rank)); }, no_deadline);
           consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
       }
     }
@@ -617,28 +612,6 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   void tell_of_head() noexcept {
     if constexpr (Wait::parks)
       if (consumers_.waiters_after_event(eventcount::bit(head_key)) != 0) consumers_.wake(head_key);
-  }
-
-  // Called by a consumer that has a ticket and is about to sleep. Relaxed: the loads are hints, and so is the result.
-  void note_crowd() noexcept {
-    if (before(tail_.load(std::memory_order_relaxed) + step, head_.load(std::memory_order_relaxed)))
-      order_.note_crowd();
-  }
-
-  // These two are like pop_ticket and await_ticket, but claim after the wait: see claim_order.
-  MUSTER_COLD queue_result<T> pop_item_first() {
-    rank_t rank = 0;
-    if (const queue_status status = await_then_claim(rank); status != queue_status::success) return status;
-    return take(rank);
-  }
-  MUSTER_COLD queue_status await_then_claim(rank_t& rank) {
-    order_.note_pop();
-    while (!claim_at_once(rank)) {
-      await_head(wait_limit{});
-      const queue_status claim = try_claim(rank);
-      if (claim == queue_status::success || claim == queue_status::closed) return claim;
-    }
-    return queue_status::success;
   }
 
   MUSTER_HOT queue_result<T> take(rank_t rank) {
@@ -739,8 +712,6 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
     queue_status claim = queue_status::success;
     if (!limit.none()) {
       claim = claim_within(limit, rank);
-    } else if (!order_.is_ticket_first()) [[unlikely]] {
-      claim = await_then_claim(rank);
     } else {
       rank = take_ticket();
       if (!is_there(rank)) [[unlikely]]
@@ -826,7 +797,6 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   // The consumers' line: the next rank to claim.
   alignas(isolation_size) sync::atomic<rank_t> head_;
   temporal_slip consumer_slip_;
-  detail::claim_order order_;
 
   // The producers' line: the next rank to take. Every earlier rank belongs to a producer or is resolved.
   alignas(isolation_size) sync::atomic<rank_t> tail_;

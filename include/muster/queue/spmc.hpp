@@ -7,8 +7,7 @@
 //            for another.
 // Progress   try_push is wait-free. push waits only while capacity() items are unclaimed, as long as stopped consumers
 //            hold fewer cells than the ring has beyond the capacity; otherwise it may also wait for a claim or a cell.
-//            pop claims in one step, then waits for its item; after several consumers have slept, it waits for an item,
-//            then claims it (see detail/claim_order.hpp). try_pop and try_pop_n are lock-free.
+//            pop claims in one step, then waits for its item. try_pop and try_pop_n are lock-free.
 // Preempted  a consumer stopped between its claim and (4) holds the cells it claimed (pop_n: up to its count); the
 //            producer skips them. A producer stopped in push delays the consumers of that item and of later ones, as an
 //            empty queue does.
@@ -44,7 +43,6 @@
 #include <muster/base/detail/manual_lifetime.hpp>  // manual_lifetime
 #include <muster/base/detail/temporal_slip.hpp>    // temporal_slip
 #include <muster/base/wait.hpp>                    // wait::spin_then_park
-#include <muster/queue/detail/claim_order.hpp>     // claim_order
 #include <muster/queue/detail/exclusive_use.hpp>   // exclusive_use_check
 #include <muster/queue/detail/item_access.hpp>     // take
 #include <muster/queue/detail/operations.hpp>      // queue_operations, wait_limit
@@ -119,8 +117,6 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
 
   /// Takes the first item; waits while there is none. Returns no value only when closed and drained.
   MUSTER_HOT queue_result<T> pop() {
-    if (!order_.is_ticket_first()) [[unlikely]]
-      return pop_item_first();
     const rank_t rank = take_ticket();
     if (is_there(rank)) [[likely]]
       return take(rank);
@@ -515,8 +511,7 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
           claimed();
           break;
         case rank_state::unknown:
-          consumers_.await<Wait>(
-              key(rank), [&] { return look(rank) != rank_state::unknown; }, no_deadline, [this] { note_crowd(); });
+          consumers_.await<Wait>(key(rank), [&] { return look(rank) != rank_state::unknown; }, no_deadline);
           consumer_slip_.after_wait(slip_, [this] { return unclaimed(); });
       }
     }
@@ -526,27 +521,6 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
     const rank_t head = head_.load(std::memory_order_relaxed);
     const rank_t tail = ((consumers_.flags() & closed) != 0 ? end_ : tail_).load(std::memory_order_relaxed);
     return before(head, tail) ? tail - head : 0;
-  }
-
-  // Called by a consumer with a ticket that is about to sleep. Relaxed: hints, of which order_ makes another.
-  void note_crowd() noexcept {
-    if (before(tail_.load(std::memory_order_relaxed) + 1, head_.load(std::memory_order_relaxed))) order_.note_crowd();
-  }
-
-  // As pop_ticket and await_ticket, but the claim comes after the wait: see claim_order.
-  MUSTER_COLD queue_result<T> pop_item_first() {
-    rank_t rank = 0;
-    if (const queue_status status = await_then_claim(rank); status != queue_status::success) return status;
-    return take(rank);
-  }
-  MUSTER_COLD queue_status await_then_claim(rank_t& rank) {
-    order_.note_pop();
-    while (!claim_at_once(rank)) {
-      await_head(wait_limit{});
-      const queue_status claim = try_claim(rank);
-      if (claim == queue_status::success || claim == queue_status::closed) return claim;
-    }
-    return queue_status::success;
   }
 
   MUSTER_HOT queue_result<T> take(rank_t rank) {
@@ -686,8 +660,6 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
     queue_status claim = queue_status::success;
     if (!limit.none()) {
       claim = claim_within(limit, rank);
-    } else if (!order_.is_ticket_first()) [[unlikely]] {
-      claim = await_then_claim(rank);
     } else {
       rank = take_ticket();
       if (!is_there(rank)) [[unlikely]]
@@ -776,7 +748,6 @@ class spmc_queue : public queue_operations<spmc_queue<T, Layout, Wait>, T> {
   // The consumers' line: the next rank to claim. Changed by fetch-add and by compare-exchange.
   alignas(isolation_size) sync::atomic<rank_t> head_;
   temporal_slip consumer_slip_;
-  detail::claim_order order_;
 
   // The producer's lines.
   // tail_: one past the last rank the producer began; ranks before it are or will be resolved. Other threads only read

@@ -16,7 +16,6 @@
 // Killed     a thread that stops while it holds the lock blocks the others.
 #pragma once
 
-#include <muster/base/detail/brief_wait.hpp>  // brief_wait
 #include <muster/base/sync.hpp>               // sync::atomic, sync::cell
 #include <muster/fork/detail/parking.hpp>     // parker, spin_lock
 
@@ -274,7 +273,9 @@ class injector {
       if (none) break;
       without_guests_.park();
     }
-    for (brief_wait wait; has_visitor();) wait.pause();
+    // A visitor signals nothing after its last store. park_until() lets the other fibers of this thread run; the
+    // visitor's function may wait for one of them.
+    while (has_visitor()) without_guests_.park_until(deadline_clock::now() + std::chrono::milliseconds(1));
   }
 
  private:
