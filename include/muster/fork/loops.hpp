@@ -437,8 +437,8 @@ void parallel_for(First first, Last last, F&& f, const loop_options& options = d
   constexpr bool fits = std::integral<First> && std::integral<Last>;
   static_assert(fits, "parallel_for: the two counters must have the same type, or be integers");
   if constexpr (fits) {
-    using counter = std::common_type_t<First, Last>;
-    muster::parallel_for(detail::as_counter<counter>(first), detail::as_counter<counter>(last), f, options);
+    using index_type = std::common_type_t<First, Last>;
+    muster::parallel_for(detail::as_counter<index_type>(first), detail::as_counter<index_type>(last), f, options);
   }
 }
 /// Calls f(first), f(first + step), f(first + 2 * step), ..., as long as the counter is less than last. Throws
@@ -449,14 +449,14 @@ void parallel_for(First first, Last last, Step step, F&& f, const loop_options& 
   constexpr bool counts = std::integral<First> && std::integral<Last> && std::integral<Step>;
   static_assert(counts, "parallel_for: a loop with a step needs integers as counters, and as its step");
   if constexpr (counts) {
-    using counter = std::common_type_t<First, Last>;
-    constexpr bool fits = std::invocable<F&, counter>;
+    using index_type = std::common_type_t<First, Last>;
+    constexpr bool fits = std::invocable<F&, index_type>;
     static_assert(fits, "what a loop with a step calls must be a function of a counter");
     if (step <= 0)
       throw std::invalid_argument("parallel_for: the step is " + std::to_string(step) + "; it must be at least 1");
-    const auto begin = detail::as_counter<counter>(first);
+    const auto begin = detail::as_counter<index_type>(first);
     const auto stride = static_cast<std::size_t>(step);
-    const std::size_t between = detail::turns_between(begin, detail::as_counter<counter>(last));
+    const std::size_t between = detail::turns_between(begin, detail::as_counter<index_type>(last));
     if constexpr (fits)
       muster::parallel_for(
           std::size_t{0}, between / stride + (between % stride != 0 ? 1 : 0),
@@ -520,9 +520,9 @@ template <std::integral First, std::integral Last, class T, class Reduce, class 
   requires(!std::is_same_v<First, Last>)
 T parallel_reduce(First first, Last last, T init, Reduce reduce, Transform transform,
                   const loop_options& options = detail::defaults.options) {
-  using counter = std::common_type_t<First, Last>;
-  return muster::parallel_reduce(detail::as_counter<counter>(first), detail::as_counter<counter>(last), std::move(init),
-                                 std::move(reduce), std::move(transform), options);
+  using index_type = std::common_type_t<First, Last>;
+  return muster::parallel_reduce(detail::as_counter<index_type>(first), detail::as_counter<index_type>(last),
+                                 std::move(init), std::move(reduce), std::move(transform), options);
 }
 
 }  // namespace muster::inline MUSTER_ABI

@@ -16,8 +16,8 @@
 // Killed     a thread that stops while it holds the lock blocks the others.
 #pragma once
 
-#include <muster/base/sync.hpp>               // sync::atomic, sync::cell
-#include <muster/fork/detail/parking.hpp>     // parker, spin_lock
+#include <muster/base/sync.hpp>            // sync::atomic, sync::cell
+#include <muster/fork/detail/parking.hpp>  // parker, spin_lock
 
 #include <cstddef>  // std::size_t
 #include <mutex>    // std::lock_guard
