@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <muster/fiber.hpp>
 #include <muster/fork.hpp>
+#include <muster/queue.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -340,6 +341,33 @@ TEST(a_pool, has_fewer_workers_when_the_system_has_no_more_threads) {
 }
 
 // Fibers of one thread, each in the middle of forks of its own.
+// A fiber executes a function for the pool, which waits for another fiber. Meanwhile a third one ends the pool.
+TEST(a_pool, ends_while_a_fiber_of_the_thread_executes_for_it) {
+  auto pool = std::make_unique<muster::pool>(1);
+  std::atomic<bool> begun{false}, may_end{false};
+  auto longest = pool->submit([&] {  // occupies the pool's own thread
+    begun = true;
+    while (!may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return 1;
+  });
+  while (!begun) std::this_thread::yield();
+  EXPECT_EQ(pool->submit([] { return 2; }).get(), 2);
+  muster::spsc_queue<int> queue(1);
+  auto waits = pool->submit([&] { return *queue.pop(); });
+  int got = 0;
+  muster::fiber guest([&] { got = waits.get(); });
+  muster::fiber ends([&] {
+    may_end = true;
+    pool.reset();
+  });
+  muster::fiber pushes([&] { queue.push(3); });
+  guest.join();
+  ends.join();
+  pushes.join();
+  EXPECT_EQ(got, 3);
+  EXPECT_EQ(longest.get(), 1);
+}
+
 TEST(a_pool, entered_by_several_fibers_of_a_thread) {
   pool two({.workers = 2});
   std::vector<muster::fiber> fibers;

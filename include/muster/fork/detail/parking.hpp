@@ -140,8 +140,8 @@ class idle_workers {
     lock_.unlock();
     if (!found) place.park();
   }
-  /// Wakes the most recent sleeper, if any.
-  void wake_one() noexcept {
+  /// Wakes the most recent sleeper. Returns false if there is none.
+  bool wake_one() noexcept {
     lock_.lock();
     parker* const woken = first_;
     if (woken != nullptr) {
@@ -149,7 +149,9 @@ class idle_workers {
       count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     }
     lock_.unlock();
-    if (woken != nullptr) woken->unpark();
+    if (woken == nullptr) return false;
+    woken->unpark();
+    return true;
   }
 
  private:

@@ -866,7 +866,8 @@ inline void pool_core::wake_for_injected(const sleepers& seen, bool needed) noex
   if (needed && seen.no_standby) [[unlikely]]
     start_standby();
   if (((needed && !seen.a_worker) || !has_callers()) && seen.the_standby && wake_standby()) return;
-  if (seen.a_worker) asleep.wake_one();
+  // The sleeper that we saw may have found a fork meanwhile, without seeing the function: then the standby must.
+  if (seen.a_worker && !asleep.wake_one() && needed) wake_standby();
 }
 
 /// If the pool has no thread at all, and the system cannot create one, the caller executes the functions.
