@@ -19,6 +19,7 @@
 #include <csignal>
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <stdexcept>
