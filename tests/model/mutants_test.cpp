@@ -41,6 +41,8 @@ const std::vector<survivor> survivors = {
      "a thread that makes a gap has read the word, but for a push that waits for the room of its rank as the queue is "
      "closed"},
     {"mpmc_queue::claim_late: compare_exchange seq_cst -> acq_rel", false, "as in claim"},
+    {"mpmc_queue::make_gap: load seq_cst -> acquire", false,
+     "matters if another thread has raised gaps_end_ further, for a later gap"},
     {"mpmc_queue::make_gap: load repeated", true, "the compare-exchange reads it again"},
     {"mpmc_queue::claim_place: load repeated", true, "tight_, a hint: whether a thread slips; see temporal_slip"},
     {"mpmc_queue::claim_place_slowly: load repeated", true, "tight_, a hint: a step more or less until it has a rank"},
