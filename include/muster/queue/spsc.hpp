@@ -35,12 +35,10 @@
 #include <muster/queue/detail/ring.hpp>            // ring, rank_t
 #include <muster/queue/options.hpp>                // queue_options, layout
 
-#include <array>        // std::array
-#include <bit>          // std::bit_cast
 #include <cstddef>      // std::size_t
 #include <cstdint>      // std::uint64_t
-#include <cstring>      // std::memcpy
 #include <type_traits>  // std::is_trivially_copyable_v
+#include <utility>      // std::move
 
 namespace muster::inline MUSTER_ABI {
 
@@ -218,15 +216,16 @@ class spsc_queue : public queue_operations<spsc_queue<T, Layout, Wait>, T> {
   static constexpr rank_t copies = 4;
   static constexpr bool has_copies =
       std::is_trivially_copyable_v<T> && std::is_move_constructible_v<T> && sizeof(T) <= sizeof(std::uint64_t);
+  // The builtin, because <cstring> is 400 lines.
   static std::uint64_t word_of(const T& item) noexcept {
     std::uint64_t word = 0;
-    std::memcpy(&word, &item, sizeof(T));
+    __builtin_memcpy(&word, &item, sizeof(T));
     return word;
   }
   static T item_of(std::uint64_t word) noexcept {
-    std::array<std::byte, sizeof(T)> bytes;
-    std::memcpy(bytes.data(), &word, sizeof(T));
-    return std::bit_cast<T>(bytes);
+    manual_lifetime<T> item;
+    __builtin_memcpy(std::addressof(item.value), &word, sizeof(T));
+    return std::move(item.value);
   }
 
   enum class rank_state { ready, end, busy, unknown };
