@@ -144,7 +144,7 @@ MUTANTS = (
      "    give_back(rank + 1);\n    return std::addressof(cells_[rank].write_ref().value);\n",
      "unit/queue_consume", "queue_front.is_the_next*"),
     ("queue-mpmc-consume-ignores-the-limit", MPMC,
-     "if (!limit.none()) {\n      claim = claim_within", "if (false) {\n      claim = claim_within",
+     "if (limit.none()) {\n      rank = take_ticket();", "if (true) {\n      rank = take_ticket();",
      "unit/queue_consume", "*reports_what_a_pop_would"),
     ("queue-lanes-consume-ignores-the-limit", LANES,
      ("    if (!claim_here(rank)) [[unlikely]]\n      if (const queue_status claim = await_claim(limit, from,",),

@@ -710,12 +710,12 @@ class mpmc_queue : public queue_operations<mpmc_queue<T, Layout, Wait>, T> {
   MUSTER_HOT queue_status consume_within(const wait_limit& limit, F& f) {
     rank_t rank = 0;
     queue_status claim = queue_status::success;
-    if (!limit.none()) {
-      claim = claim_within(limit, rank);
-    } else {
+    if (limit.none()) {
       rank = take_ticket();
       if (!is_there(rank)) [[unlikely]]
         claim = await_ticket(rank);
+    } else {
+      claim = claim_within(limit, rank);
     }
     if (claim == queue_status::success) [[likely]]
       use(rank, f);
