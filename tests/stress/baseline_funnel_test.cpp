@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "../../bench/baselines/funnel.hpp"
+#include "in_threads.hpp"
 #include "scale.hpp"
 
 using namespace muster_test;
@@ -27,16 +28,6 @@ using namespace muster::bench;
 namespace {
 
 using number = std::uint64_t;
-
-struct yielding_turn {
-  static void turn() { std::this_thread::yield(); }
-};
-
-template <class Body>
-void in_threads(std::size_t threads, Body body) {
-  std::vector<std::jthread> all;
-  for (std::size_t i = 0; i < threads; ++i) all.emplace_back([&body, i] { body(i); });
-}
 
 struct addition {
   number before, by;

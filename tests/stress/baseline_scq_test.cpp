@@ -20,6 +20,7 @@
 #include "../../bench/baselines/wcq.hpp"
 #include "fifo_monitor.hpp"
 #include "history.hpp"
+#include "in_threads.hpp"
 #include "scale.hpp"
 
 using namespace muster_test;
@@ -28,10 +29,6 @@ using namespace muster::bench;
 namespace {
 
 using number = std::uint64_t;
-
-struct yielding_turn {
-  static void turn() { std::this_thread::yield(); }
-};
 
 /// Yields between any two steps of an operation, too, so rare interleavings become frequent.
 struct restless : yielding_turn {
@@ -44,12 +41,6 @@ struct restless : yielding_turn {
 using some_scq = scq<number, yielding_turn>;
 using some_wcq = wcq<number, yielding_turn>;
 using slow_wcq = wcq<number, restless>;
-
-template <class Body>
-void in_threads(std::size_t threads, Body body) {
-  std::vector<std::jthread> all;
-  for (std::size_t i = 0; i < threads; ++i) all.emplace_back([&body, i] { body(i); });
-}
 
 std::atomic<number> asked{0};  // operations that have asked for help
 

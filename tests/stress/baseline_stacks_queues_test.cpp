@@ -31,6 +31,7 @@
 #include "counted.hpp"
 #include "fifo_monitor.hpp"
 #include "history.hpp"
+#include "in_threads.hpp"
 #include "lifo_monitor.hpp"
 #include "scale.hpp"
 
@@ -40,11 +41,6 @@ using namespace muster::bench;
 namespace {
 
 using number = std::uint64_t;
-
-/// More threads than processors: who waits lets others run.
-struct yielding_turn {
-  static void turn() { std::this_thread::yield(); }
-};
 
 /// Threads that run one at a time, in a circle, and change only where they call turn(): what user-level threads on one
 /// kernel thread do.
@@ -182,13 +178,6 @@ struct names {
     return all.at(static_cast<std::size_t>(index));
   }
 };
-
-/// Runs `body(i)` in `threads` threads and waits for them.
-template <class Body>
-void in_threads(std::size_t threads, Body body) {
-  std::vector<std::jthread> all;
-  for (std::size_t i = 0; i < threads; ++i) all.emplace_back([&body, i] { body(i); });
-}
 
 /// Describes which of the values 0 to `count` - 1, each of which must come out once, did not.
 std::string missing_or_twice(const std::vector<std::vector<number>>& popped, std::size_t count) {

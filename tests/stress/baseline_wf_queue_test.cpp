@@ -18,6 +18,7 @@
 #include "../../bench/baselines/wf_queue.hpp"
 #include "fifo_monitor.hpp"
 #include "history.hpp"
+#include "in_threads.hpp"
 #include "scale.hpp"
 
 using namespace muster;
@@ -29,9 +30,7 @@ namespace {
 using number = std::uint64_t;
 
 /// Never gives way in the middle of an operation.
-struct steady {
-  static void turn() { std::this_thread::yield(); }
-};
+using steady = yielding_turn;
 
 /// Fibers of one thread give way between two steps of an operation, in a third of all places, for up to three rounds
 /// and sometimes for a hundred: all that threads do to each other, more often.
