@@ -8,8 +8,6 @@
 #include "sim/workloads/serving.hpp"
 #include "sim/workloads/spec.hpp"
 
-#include <muster/fiber/fiber.hpp>  // fiber
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -33,34 +31,15 @@ inline std::string wrong_counts(const std::vector<std::vector<std::uint64_t>>& s
   return many == total ? "" : "a value is missing";
 }
 
-/// All fibers of all threads count, with work between. Object(const sim_spec&), and
-/// Object::handle(Object&, unsigned thread, unsigned fiber), or else Object, with std::uint64_t count(). If it has
-/// serve(), which returns after stop(), the last thread calls that instead (serving.hpp).
+/// All fibers of all threads count: sim_shared() with std::uint64_t count().
 template <class ThreadGroup, class Object>
 auto sim_count(const sim_spec& spec) {
   ThreadGroup group(spec);
   const auto object = std::make_unique<Object>(spec);
-  serving_thread server(*object, spec);
-  const std::size_t all = server.others() * spec.fibers;
   std::vector<std::vector<std::uint64_t>> seen(spec.threads.size());
   for (auto& own : seen) own.reserve(2 * spec.items / spec.threads.size() + spec.fibers);
-  auto result = group.run([&](unsigned index, auto& hand) {
-    if (server.is(index)) return server.run();
-    const auto last = server.client();
-    const auto count_all = [&, index](unsigned fiber) {
-      decltype(auto) mine = handle_of(*object, index, fiber);
-      for (std::uint64_t n = model_share(spec, index * spec.fibers + fiber, all); n != 0; --n) {
-        seen[index].push_back(mine.count());
-        hand.delay();
-      }
-    };
-    hand.start();
-    if (spec.fibers == 1) return count_all(0);
-    std::vector<fiber> fibers;
-    fibers.reserve(spec.fibers);
-    for (unsigned f = 0; f < spec.fibers; ++f) fibers.emplace_back(count_all, f);
-  });
-  result.items = spec.items;
+  auto result =
+      sim_shared(group, spec, *object, [&](auto& mine, unsigned thread) { seen[thread].push_back(mine.count()); });
   result.error = wrong_counts(seen, spec.items);
   return result;
 }

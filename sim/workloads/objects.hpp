@@ -8,8 +8,7 @@
 #include "sim/workloads/serving.hpp"
 #include "sim/workloads/spec.hpp"
 
-#include <muster/base/sync.hpp>    // sync::thread_index
-#include <muster/fiber/fiber.hpp>  // fiber
+#include <muster/base/sync.hpp>  // sync::thread_index
 
 #include <bit>
 #include <cstddef>
@@ -47,35 +46,15 @@ inline std::uint64_t sum_of_products(std::uint64_t n) {
   return sum;
 }
 
-/// All fibers of all threads multiply, with work between. Object(const sim_spec&) with std::uint32_t rows(), and
-/// Object::handle(Object&, unsigned thread, unsigned fiber), or else Object, with float multiply(). If it has serve(),
-/// which returns after stop(), the last thread calls that instead (serving.hpp).
+/// All fibers of all threads multiply: sim_shared() with float multiply(), and std::uint32_t Object::rows().
 template <class ThreadGroup, class Object>
 auto sim_multiply(const sim_spec& spec) {
   ThreadGroup group(spec);
   const auto object = std::make_unique<Object>(spec);
-  serving_thread server(*object, spec);
-  const std::size_t all = server.others() * spec.fibers;
   std::vector<std::uint64_t> sums(spec.threads.size());
-  auto result = group.run([&](unsigned index, auto& hand) {
-    if (server.is(index)) return server.run();
-    const auto last = server.client();
-    const auto multiply_all = [&, index](unsigned fiber) {
-      decltype(auto) mine = handle_of(*object, index, fiber);
-      std::uint64_t sum = 0;
-      for (std::uint64_t n = model_share(spec, index * spec.fibers + fiber, all); n != 0; --n) {
-        sum += std::bit_cast<std::uint32_t>(mine.multiply());
-        hand.delay();
-      }
-      sums[index] += sum;
-    };
-    hand.start();
-    if (spec.fibers == 1) return multiply_all(0);
-    std::vector<fiber> fibers;
-    fibers.reserve(spec.fibers);
-    for (unsigned f = 0; f < spec.fibers; ++f) fibers.emplace_back(multiply_all, f);
+  auto result = sim_shared(group, spec, *object, [&](auto& mine, unsigned thread) {
+    sums[thread] += std::bit_cast<std::uint32_t>(mine.multiply());
   });
-  result.items = spec.items;
   std::uint64_t sum = 0;
   for (const std::uint64_t one : sums) sum += one;
   if (sum != sum_of_products(spec.items)) result.error = "the results are not those of operations one after another";

@@ -1,14 +1,17 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// serving.hpp: the last thread of a program serves the others, if the object that they share has a server.
+// serving.hpp: all fibers of all threads use one object. If the object has a server, the last thread is that.
 #pragma once
 
 #include "sim/workloads/spec.hpp"
 
-#include <muster/base/sync.hpp>  // sync::atomic
+#include <muster/base/sync.hpp>    // sync::atomic
+#include <muster/fiber/fiber.hpp>  // fiber
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace muster::bench::inline MUSTER_ABI {
 
@@ -47,5 +50,32 @@ class serving_thread {
   const std::size_t threads_;
   sync::atomic<std::size_t> gone_{0};
 };
+
+/// Calls each(handle, thread) for each of the spec's operations, with work between. Object(const sim_spec&), and
+/// Object::handle(Object&, unsigned thread, unsigned fiber), or else Object. If it has serve(), which returns after
+/// stop(), the last thread calls that instead.
+template <class ThreadGroup, class Object, class Each>
+auto sim_shared(ThreadGroup& group, const sim_spec& spec, Object& object, Each each) {
+  serving_thread server(object, spec);
+  const std::size_t all = server.others() * spec.fibers;
+  auto result = group.run([&](unsigned index, auto& hand) {
+    if (server.is(index)) return server.run();
+    const auto last = server.client();
+    const auto use = [&, index](unsigned fiber) {
+      decltype(auto) mine = handle_of(object, index, fiber);
+      for (std::uint64_t n = model_share(spec, index * spec.fibers + fiber, all); n != 0; --n) {
+        each(mine, index);
+        hand.delay();
+      }
+    };
+    hand.start();
+    if (spec.fibers == 1) return use(0);
+    std::vector<fiber> fibers;
+    fibers.reserve(spec.fibers);
+    for (unsigned f = 0; f < spec.fibers; ++f) fibers.emplace_back(use, f);
+  });
+  result.items = spec.items;
+  return result;
+}
 
 }  // namespace muster::bench::inline MUSTER_ABI
