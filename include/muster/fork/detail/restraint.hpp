@@ -4,11 +4,11 @@
 // restraint.hpp: how an idle worker keeps away from functions that other threads give and take faster with each other
 // than with its help.
 //
-// A function that another processor has written, and that needs less than a microsecond, is executed late: its lines,
-// those of the list that it waits in, and those of its result move to the worker and back, at some hundred nanoseconds
-// each time. Meanwhile the threads that give such functions and take them again wait for the same lines. So after such
-// a function a worker stays away for a moment, in which it counts what the others do. If they are fast, it takes one
-// function, and then stays away for longer; if they are not, it may help: they have stopped, or need their time for the
+// A brief function of another processor costs more to move than to execute: its lines, those of the list that it
+// waits in, and those of its result move to the worker and back, at some hundred nanoseconds each time. Meanwhile
+// the threads that give such functions and take them again wait for the same lines. So after such a function a
+// worker stays away for a moment, in which it counts what the others do. If they are fast, it takes one function,
+// and then stays away for longer; if they are not, it may help: they have stopped, or need their time for the
 // functions themselves.
 //
 // Bound      a worker stays away for at most 50 microseconds, and then takes the next function, whatever the others do.
@@ -53,7 +53,7 @@ class restraint {
   using us = std::chrono::microseconds;
   using ns = std::chrono::nanoseconds;
   static constexpr duration none = duration::zero();
-  static constexpr duration brief = us(4);  // a function
+  static constexpr duration brief = us(4);  // a function, and the moves of its lines
   static constexpr duration look = ns(500), shortest = us(1), longest = us(50);
   static constexpr duration slow = ns(150);         // between two operations of the others
   static constexpr duration between_looks = us(8);  // while it executes
