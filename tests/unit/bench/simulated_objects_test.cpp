@@ -64,7 +64,7 @@ TEST(simulated_objects, execute_each_operation_once) {
     }
     ++objects;
   }
-  EXPECT_EQ(objects, 10U);
+  EXPECT_EQ(objects, 11U);
 }
 
 TEST(simulated_objects, give_the_same_counts_again) {
