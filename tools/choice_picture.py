@@ -65,6 +65,7 @@ PROBLEMS = (
     )),
 )
 
+COMMENT = re.compile(r"//.*")
 ROW, GAP, TOP, BOX = 22, 16, 20, 54
 LEFT, CASES, NAMES, WIDTH = 20, 236, 570, 930
 
@@ -75,7 +76,8 @@ def height_of(problem: Problem) -> int:
 
 def unknown_names(root: Path) -> list[str]:
     """The names in the picture that the library does not declare."""
-    headers = "\n".join(file.read_text(encoding="utf-8") for file in sorted((root / "include/muster").rglob("*.*")))
+    headers = "\n".join(COMMENT.sub("", file.read_text(encoding="utf-8"))
+                        for file in sorted((root / "include/muster").rglob("*.*")))
     python = "\n".join(file.read_text(encoding="utf-8") for file in sorted((root / "python").rglob("*.py*"))
                        if file.suffix in (".py", ".pyi"))
     missing = []
@@ -84,7 +86,7 @@ def unknown_names(root: Path) -> list[str]:
             for name in names.split(", "):
                 simple = re.split(r"::|\.", name)[-1]
                 where = python if name.startswith("muster.") else headers
-                if not re.search(rf"\b(?:class|struct|using|auto|void)\s+(?:\w+\s+)?{simple}\b|\b{simple}\(", where):
+                if not re.search(rf"\b(?:class|struct|using)\s+{simple}\b|\b{simple}\(", where):
                     missing.append(name)
     return missing
 
