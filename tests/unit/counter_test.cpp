@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "message_of.hpp"
 #include "scale.hpp"
 
 namespace {
@@ -75,7 +76,8 @@ TEST(a_counter, wraps_around) {
 
 TEST(a_counter, refuses_options_that_make_no_sense) {
   EXPECT_THROW(counter(0, {.group = 0}), std::invalid_argument);
-  EXPECT_THROW(counter(0, {.group = 29}), std::invalid_argument);
+  EXPECT_EQ(muster_test::message_of([] { counter(0, {.group = 29}); }),
+            "counter_options::group is 29; it must be from 1 to 28");
   EXPECT_THROW(counter(0, {.look_every = 0}), std::invalid_argument);
 }
 

@@ -41,6 +41,7 @@
 #include <new>        // std::nothrow
 #include <optional>   // the result of an addition in a group
 #include <stdexcept>  // std::invalid_argument
+#include <string>     // messages
 #include <utility>    // std::exchange
 
 namespace muster::inline MUSTER_ABI {
@@ -108,7 +109,8 @@ class basic_counter {
         threads_(options.threads),
         look_every_(options.look_every) {
     if (options.group == 0 || options.group > most_in_group)
-      throw std::invalid_argument("counter_options::group must be from 1 to 28");
+      throw std::invalid_argument("counter_options::group is " + std::to_string(options.group) +
+                                  "; it must be from 1 to 28");
     if (options.look_every == 0) throw std::invalid_argument("counter_options::look_every is 0; it must be at least 1");
   }
   /// Waits for operations that have taken effect but not yet returned; no other operation may have begun.
