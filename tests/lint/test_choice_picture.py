@@ -25,7 +25,8 @@ class ChoicePicture(unittest.TestCase):
         header.write_text(text, encoding="utf-8")
 
     def test_names_that_are_not_declared_are_reported(self):
-        self.declare("template <class T> class spsc_queue;\nclass spmc_queue_base;\nint xmalloc(int);\n// lanes, class lanes, lanes()\n")
+        self.declare("template <class T> class spsc_queue;\nclass spmc_queue_base;\nint xmalloc(int);\n"
+                     "// lanes, class lanes, lanes()\n")
         missing = choice_picture.unknown_names(self.root)
         self.assertNotIn("spsc_queue", missing)
         self.assertNotIn("xmalloc", missing)

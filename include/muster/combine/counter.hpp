@@ -99,6 +99,8 @@ class basic_counter {
   /// The type of the number.
   using value_type = std::int64_t;
 
+  /// A number that starts with the value first. Throws std::invalid_argument, with the option and its bounds, if an
+  /// option is out of range; allocates nothing.
   explicit basic_counter(value_type first = 0, const counter_options& options = {})
       : sum_(static_cast<std::uint64_t>(first)),
         at_rest_(options.gather_from == 0 ? gathering : 0),
@@ -467,6 +469,7 @@ class basic_counter {
   sync::atomic<groups*> groups_{nullptr};
 };
 
+/// The counter whose threads spin for a moment and then sleep, if they wait.
 using counter = basic_counter<>;
 
 }  // namespace muster::inline MUSTER_ABI
