@@ -125,10 +125,9 @@ def processes(*works):
     started = [FORK.Process(target=one, args=(me,)) for me in range(len(works))]
     for p in started:
         p.start()
-    for _ in started:
-        ready.acquire()
-    go.set()
     until = time.monotonic() + PATIENCE
+    if all(ready.acquire(timeout=max(0, until - time.monotonic())) for _ in started):
+        go.set()
     for p in started:
         p.join(max(0, until - time.monotonic()))
     hung = [p for p in started if p.is_alive()]
@@ -218,10 +217,12 @@ def round_trips(make, count):
                 raise RuntimeError("another answer")
             if i >= 0:
                 times[i] = time.perf_counter() - began
+        finish(there)
 
     def answer():
         for _ in range(-count // 10, count):
             back.put(there.get())
+        finish(back)
 
     processes(ask, answer)
     return sorted(times)
@@ -246,7 +247,7 @@ def survives(make, role, chance):
     victim = maker if role == "producer" else taker
     os.kill(victim.pid, signal.SIGKILL)
     victim.join()
-    got = FORK.Value("i", 0)
+    got = FORK.Value("i", 0, lock=False)  # a process may be killed where it would hold the lock
 
     def check():
         for _ in range(100):
@@ -414,6 +415,7 @@ def main():
             by_place = {p["x"]: sorted(p["samples"]) for p in one["points"]}
             print(f"  {one['name']:28}" + "".join(
                 f"{by_place[p][len(by_place[p]) // 2]:>18,.1f}" if by_place.get(p) else f"{'-':>18}" for p in places))
+        sys.stdout.flush()  # or processes print it again when they end
     if options.json:
         text = json.dumps({
             "schema": 2, "complete": True, "profile": options.profile,
