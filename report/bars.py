@@ -61,6 +61,7 @@ class Bar:
     note: str = ""
     only_if: tuple[dict[str, Any], ...] = ()
     why: str = ""
+    y: str = ""  # what it is about, where an experiment measures different things on different machines
 
 
 @functools.cache
@@ -133,23 +134,24 @@ def _fill(value: Any, names: dict[str, int]) -> Any:
     return re.sub(r"\{(\w+)\}", lambda m: str(names.get(m[1], m[0])), value)
 
 
-def entries(experiment: str, kind: str, run: Any, y_name: str) -> list[dict[str, Any]]:
-    """The bars or the sentences (`kind`) that are meant for one chart of a run."""
+def entries(experiment: str, kind: str, run: Any, y_name: str = "") -> list[dict[str, Any]]:
+    """The bars or the sentences (`kind`) that are meant for one chart of a run; with y_name, only those that it can
+    decide."""
     units = run.units
     names = {"units": units, "half": min(max(2 * units, 4), 64)}
     workers = [n for n in (2, 4, 8, 16, 32, 64, 128, 256) if n < units] + ([units] if units > 1 else [])
     found = []
     for entry in table().get(experiment, {}).get(kind, []):
-        if entry.get("y", y_name) != y_name or entry.get("profile", run.profile) != run.profile:
+        if entry.get("profile", run.profile) != run.profile or (y_name and entry.get("y", y_name) != y_name):
             continue
         several = workers if "{workers}" in str(entry) else [0]
         found += [_fill(entry, names | {"workers": n}) for n in several]
     return found
 
 
-def bars_of(experiment: str, run: Any, y_name: str) -> list[Bar]:
+def bars_of(experiment: str, run: Any) -> list[Bar]:
     found = []
-    for entry in entries(experiment, "bars", run, y_name):
+    for entry in entries(experiment, "bars", run):
         limit = entry.get("at_least", entry.get("at_most"))
         if "clang" in str(run.build.get("compiler", "")).lower():
             limit = entry.get("with_clang", limit)
@@ -165,6 +167,7 @@ def bars_of(experiment: str, run: Any, y_name: str) -> list[Bar]:
                     entry.get("note", ""),
                     tuple(entry.get("only_if", ())),
                     entry.get("why", ""),
+                    entry.get("y", ""),
                 )
             )
     return found

@@ -94,11 +94,11 @@ class Result:
 
     @functools.cached_property
     def bars(self) -> list[Bar]:
-        return bars.bars_of(self.experiment, self.run, self.y_name)
+        return bars.bars_of(self.experiment, self.run)
 
     @functools.cached_property
     def sentences(self) -> list[dict[str, Any]]:
-        return bars.entries(self.experiment, "paper", self.run, self.y_name)
+        return bars.entries(self.experiment, "paper", self.run)
 
     @property
     def simulated(self) -> bool:
@@ -119,6 +119,14 @@ def _validator() -> jsonschema.Draft7Validator:
     return jsonschema.Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
+def _is_measurable(sample: float) -> bool:
+    """Differences and the like may be negative, so any number that fits a float."""
+    try:
+        return math.isfinite(sample)
+    except OverflowError:
+        return False
+
+
 class _Reader:
     """One file, and what is wrong with it."""
 
@@ -136,6 +144,9 @@ class _Reader:
             text = self.path.read_text(encoding="utf-8")
         except OSError as error:
             self.problem("", f"cannot be read ({error.strerror})", "it")
+            return None
+        except UnicodeDecodeError as error:
+            self.problem("", f"is not text in UTF-8 ({error.reason}, byte {error.start})", "it")
             return None
         try:
             document = json.loads(text)
@@ -222,8 +233,8 @@ class _Reader:
             here = f"{where}, {item['x']}"
             if any(point.x == item["x"] for point in points):
                 self.problem(here, "is there twice", "the second")
-            elif not all(map(math.isfinite, item["samples"])):
-                self.problem(here, "a sample is not a number", "the point")
+            elif not all(map(_is_measurable, item["samples"])):
+                self.problem(here, "a sample is not a number that can be measured", "the point")
             elif isinstance(item["x"], str) and not category:
                 self.problem(here, "x is text, on an axis of numbers", "the point")
             else:

@@ -67,10 +67,14 @@ def spot(result: Result, x: float | str) -> str:
 
 
 def unmet(result: Result, entry: Bar | dict) -> str:
-    """Which measured condition of a bar or a sentence does not hold; empty when all do."""
-    only_if, why = (
-        (entry.only_if, entry.why) if isinstance(entry, Bar) else (entry.get("only_if", ()), entry.get("why"))
-    )
+    """Why the chart cannot decide a bar or a sentence: another unit, or a measured condition that does not hold. Empty
+    when it can."""
+    if isinstance(entry, Bar):
+        only_if, why, y = entry.only_if, entry.why, entry.y
+    else:
+        only_if, why, y = entry.get("only_if", ()), entry.get("why"), entry.get("y", "")
+    if y not in ("", result.y_name):
+        return f"it is about the {y}; here the {result.y_name} were counted instead"
     for condition in only_if:
         found = value_at(result, condition["series"], condition["x"])
         if found is not None and found > condition["at_most"]:
@@ -89,6 +93,8 @@ def judge(result: Result, bar: Bar) -> Judgement:
 
     if result.run.profile == "smoke":
         return undecided(TOO_SHORT)
+    if bar.y not in ("", result.y_name):
+        return undecided(unmet(result, bar))
     ours = result.named(bar.ours)
     if ours is None:
         return undecided(f"there is no such series: {why_absent(result.run, bar.ours)}")
@@ -116,7 +122,7 @@ def judge(result: Result, bar: Bar) -> Judgement:
         top, bottom = bottom, top
     divisor = median(bottom)
     if divisor <= 0:
-        return undecided("a median is zero, there is no ratio")
+        return undecided("a median is not above zero, there is no ratio")
     ratio = median(top) / divisor
     span = ratio_interval(top, bottom)
     reached = ratio >= bar.limit if bar.at_least else ratio <= bar.limit

@@ -97,7 +97,9 @@ class BarsTest(unittest.TestCase):
         tested = 0
         for experiment in bars.table():
             for y_name in {one.get("y", "") for one in bars.table()[experiment].get("bars", [])}:
-                for bar in bars.bars_of(experiment, run_of(), y_name):
+                for bar in bars.bars_of(experiment, run_of()):
+                    if bar.y not in ("", y_name):
+                        continue
                     good = bar.limit if bar.at_least else 1 / bar.limit
                     for better in ("higher", "lower"):
                         with self.subTest(f"{experiment}: {bar.ours} at {bar.x}, {better}"):
@@ -111,7 +113,7 @@ class BarsTest(unittest.TestCase):
         conditional = [
             (experiment, bar)
             for experiment in bars.table()
-            for bar in bars.bars_of(experiment, run_of(), "")
+            for bar in bars.bars_of(experiment, run_of())
             if bar.only_if
         ]
         self.assertGreater(len(conditional), 3)
@@ -128,9 +130,21 @@ class BarsTest(unittest.TestCase):
         text = next(j.text for j in verdict.judge_all(made.result()) if j.bar.ours == "spmc_queue pop_n(8)")
         self.assertIn("there is no such series: it was not measured", text)
 
+    def test_another_unit_leaves_bars_and_sentences_open(self):
+        made = Made("xmalloc/fig2-throughput", "memory operations per request", "lower")
+        made.put("coalescing, 16 FIFOs", 32, 1.0)
+        made.put("upstream alone", 32, 10.0)
+        made.put("CUDA malloc", 32, 10.0)
+        judged = {(j.bar.ours, j.bar.against): j for j in verdict.judge_all(made.result())}
+        found = judged["coalescing, 16 FIFOs by multiprocessor", "CUDA malloc"]
+        self.assertEqual(found.state, verdict.OPEN)
+        self.assertIn("about the time per object; here the memory operations per request were counted", found.text)
+        self.assertEqual(judged["coalescing, 16 FIFOs", "upstream alone"].state, verdict.REACHED)
+        self.assertEqual(claims.verdict(made.result()).word, claims.NOT_JUDGED)
+
     def test_a_limit_for_clang(self):
         bar = bars.bars_of(
-            "fork/overhead", SimpleNamespace(units=2, profile="full", build={"compiler": "Clang 19"}), ""
+            "fork/overhead", SimpleNamespace(units=2, profile="full", build={"compiler": "Clang 19"})
         )[0]
         self.assertEqual((bar.ours, bar.limit), ("muster", 2.4))
 
@@ -452,7 +466,7 @@ class TableTest(unittest.TestCase):
             }
         }
         with mock.patch.object(bars, "table", lambda: table):
-            found = bars.bars_of("a/b", run_of(units=6), "")
+            found = bars.bars_of("a/b", run_of(units=6))
         self.assertEqual(
             [(bar.ours, bar.x, bar.against) for bar in found],
             [("n, 2 workers", 6, "12→12"), ("n, 4 workers", 6, "12→12"), ("n, 6 workers", 6, "12→12")],
@@ -496,6 +510,12 @@ class BadFileTest(unittest.TestCase):
         )
         self.assertEqual(len(results), 3)
 
+    def test_a_file_that_is_no_text(self):
+        self.path.write_bytes(json.dumps(document()).encode() + b"\xff")
+        results, problems = load.read_file(self.path)
+        self.assertEqual((results, len(problems)), ([], 1))
+        self.assertIn("bad.json: is not text in UTF-8", problems[0])
+
     def test_another_schema(self):
         self.assertEqual(self.one(lambda d: d.update(schema=1), "has schema 1, and this report reads 2"), {})
         self.assertEqual(self.read("[]")[0], {})
@@ -530,9 +550,10 @@ class BadFileTest(unittest.TestCase):
 
         where = "queue/fan-out, ring A, 2"
         for samples, told in (
-            ([math.nan], "not a number"),
+            ([math.nan], "not a number that can be measured"),
             ([1.0, "2"], "is not of type 'number'"),
             ([None], "number"),
+            ([10**400], "not a number that can be measured"),
         ):
             results = self.one(
                 lambda d: sample(d).update(samples=samples), where, told, "the point is left out"
@@ -547,7 +568,7 @@ class BadFileTest(unittest.TestCase):
         changed["results"][1]["series"][0]["points"][0]["samples"] = [0, 0, 0]
         results, _ = self.read(changed)
         texts = [j.text for j in verdict.judge_all(results["combine/uncontended"])]
-        self.assertTrue(any("a median is zero, there is no ratio" in text for text in texts), texts)
+        self.assertTrue(any("a median is not above zero, there is no ratio" in text for text in texts), texts)
 
     def test_the_smallest_part_is_left_out(self):
         results = self.one(
