@@ -72,7 +72,7 @@ int list(const arguments& given) {
   }
   fmt::print("experiments (muster-bench run ID)\n");
   for (const experiment& e : experiments())
-    fmt::print("  {:<24}{}{}\n", e.id, e.title, e.source.empty() ? "" : " (" + e.source + ")");
+    fmt::print("  {:<32}{}{}\n", e.id, e.title, e.source.empty() ? "" : " (" + e.source + ")");
   fmt::print("series (--only NAME)\n");
   for (const contender& c : contenders.all) fmt::print("  {:<34}{:<10}{}\n", c.name, c.role, c.note);
   for (const left_out& gone : contenders.missing) fmt::print("  {:<34}{}\n", gone.family, gone.reason);
@@ -345,7 +345,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   running->add_flag("--dry-run", given.dry, "print every configuration as JSON and run none");
   running->add_option("--seconds", given.seconds, "measure for about so long; says which experiments it leaves out")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(0.01, 1e6));
   running->add_option("--json", given.json, "write the results to this file, experiment by experiment");
   running->add_option("--cpus", given.cpus, "use these hardware threads, e.g. 0,2-5");
   running->add_option("--placement", given.placement, "spread, same-thread, sibling, same-l3, other or none")
