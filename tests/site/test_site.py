@@ -325,6 +325,11 @@ class Finished(Tree):
             self.write("s.css", text)
             self.assertEqual(len(links.faults(self.root)), 1, text)
 
+    def test_code_that_the_highlighter_does_not_understand_fails(self):
+        self.write("index.html", self.PAGE.replace("<img", '<pre><span class="o err">#</span></pre><img'))
+        self.assertEqual(links.faults(self.root),
+                         ["index.html:1: this code is not of the language that its block names"])
+
     def test_a_link_out_of_the_site_fails(self):
         self.assertEqual(len(self.falsified("sub/other.html#there", "../")), 1)
 

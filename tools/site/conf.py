@@ -15,7 +15,7 @@ myst_heading_anchors = 6
 myst_links_external_new_tab = False
 smartquotes = False
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
-highlight_language = "cpp"
+highlight_language = "none"  # our fences name their language
 
 html_theme = "furo"
 html_static_path = ["_static"]

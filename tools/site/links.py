@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the pages of a finished site: every link, anchor, picture, style and script must be in it."""
+"""Checks the pages of a finished site: every link, anchor, picture, style and script must be in it, and all code must
+be of the language that it is marked as."""
 
 from __future__ import annotations
 
@@ -25,10 +26,13 @@ class Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.anchors: set[str] = set()
         self.links: list[tuple[int, str, bool]] = []  # line, target, whether it loads with the page
+        self.not_understood: list[int] = []  # lines with code that the highlighter marks as wrong
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         values = dict(attrs)
+        if "err" in (values.get("class") or "").split():
+            self.not_understood.append(self.getpos()[0])
         for name in ("id", "name"):
             if values.get(name):
                 self.anchors.add(values[name])
@@ -51,6 +55,8 @@ def faults(site: Path) -> list[str]:
             found.append(f"{path.relative_to(site)}: loads from the network: {target}")
     for path, page in pages.items():
         where = path.relative_to(site)
+        for line in page.not_understood:
+            found.append(f"{where}:{line}: this code is not of the language that its block names")
         for line, target, loads in page.links:
             parts = urlsplit(target)
             if parts.scheme in ("http", "https", "") and parts.netloc:
