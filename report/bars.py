@@ -135,8 +135,8 @@ def _fill(value: Any, names: dict[str, int]) -> Any:
 
 
 def entries(experiment: str, kind: str, run: Any, y_name: str = "") -> list[dict[str, Any]]:
-    """The bars or the sentences (`kind`) that are meant for one chart of a run; with y_name, only those that it can
-    decide."""
+    """The bars or the sentences (`kind`) that are meant for one chart of a run; with y_name, the ones that are about
+    it."""
     units = run.units
     names = {"units": units, "half": min(max(2 * units, 4), 64)}
     workers = [n for n in (2, 4, 8, 16, 32, 64, 128, 256) if n < units] + ([units] if units > 1 else [])

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: the muster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the figures of docs/why-not.md with the committed results that its rows name: medians of three digits."""
+"""Compares docs/why-not.md with the committed results: its figures, medians of three digits, and the peers that it
+speaks of."""
 
 from __future__ import annotations
 
@@ -44,7 +45,39 @@ def wrong_figures(text: str, page: Path) -> tuple[int, list[str]]:
     return count, wrong
 
 
+def peers() -> set[str]:
+    """All peers that were measured."""
+    found = set()
+    for file in (PAGE.parents[1] / "bench" / "results").glob("*.json"):
+        for result in json.loads(file.read_text(encoding="utf-8"))["results"]:
+            found |= {series["name"] for series in result["series"] if series["role"] == "peer"}
+    return found
+
+
+WRITTEN = {"boost::context": "Boost.Context", "boost::fibers": "Boost.Fiber", "cds::": "libcds",
+           "boost::interprocess": "Boost.Interprocess"}
+
+
+def unnamed(text: str, names: set[str]) -> list[str]:
+    """The peers of which no word is in the text: of a library or of its structure."""
+    lower, missing = text.lower(), []
+    for name in sorted(names):
+        words = [way for start, way in WRITTEN.items() if name.startswith(start)]
+        words = words or re.findall(r"[\w:]{3,}", name.split(",")[0])
+        if not any(word.lower() in lower for word in words):
+            missing.append(name)
+    return missing
+
+
 class Figures(unittest.TestCase):
+    def test_each_measured_peer_is_on_the_page(self) -> None:
+        paragraphs = "\n".join(re.findall(r"^\*\*.*?(?=\n\n)", PAGE.read_text(encoding="utf-8"), re.S | re.M))
+        names = peers()
+        self.assertGreater(len(names), 50)
+        self.assertEqual(unnamed(paragraphs, names), [])
+        self.assertEqual(unnamed(paragraphs, {"another::pool, 2 workers"}), ["another::pool, 2 workers"])
+
+
     def test_are_those_of_the_committed_results(self) -> None:
         count, wrong = wrong_figures(PAGE.read_text(encoding="utf-8"), PAGE)
         self.assertEqual(wrong, [])
