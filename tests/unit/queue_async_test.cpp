@@ -3,6 +3,9 @@
 //
 // async_pop and async_push: what they return, where the coroutine continues, and that none is forgotten. A lost
 // resumption hangs the test.
+//
+// In libraries of senders (P2300), what can be awaited is a sender; so it is tried in stdexec, if CMake has found that
+// (MUSTER_TEST_stdexec_DIR).
 #include <gtest/gtest.h>
 #include <muster/fork/future.hpp>
 #include <muster/fork/pool.hpp>
@@ -29,6 +32,10 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#if __has_include(<stdexec/execution.hpp>)
+#include <stdexec/execution.hpp>
+#endif
 
 #include "scale.hpp"
 
@@ -271,6 +278,49 @@ struct refusing {
     throw std::bad_alloc();
   }
 };
+
+template <class Pop, class Push>
+task push_and_pop(ends&, Pop& pop, Push& push, int& got) {
+  EXPECT_EQ(co_await std::move(push), queue_status::success);
+  got = **co_await std::move(pop);
+}
+
+TEST(queue_async, a_request_can_be_moved_until_it_is_awaited) {
+  muster::mpmc_queue<std::unique_ptr<int>> queue(4);
+  by_hand later;
+  ends all;
+  auto push = async_push(queue, later, std::make_unique<int>(7));
+  auto pop = async_pop(queue, later);
+  EXPECT_EQ(queue.try_pop().status(), queue_status::empty) << "the push has begun before it was awaited";
+  auto moved_push = std::move(push);
+  auto moved_pop = std::move(pop);
+  int got = 0;
+  push_and_pop(all, moved_pop, moved_push, got);
+  all.await();
+  EXPECT_EQ(got, 7);
+}
+
+TEST(queue_async, works_with_stdexec) {
+#if __has_include(<stdexec/execution.hpp>)
+  muster::pool workers({.workers = 2});
+  muster::mpmc_queue<int> numbers(2), answers(2);
+  // [senders]
+  auto one_more = async_pop(numbers, workers) | stdexec::then([](auto number) { return *number + 1; });
+  std::jthread producer([&] { numbers.push(41); });
+  const auto [answer] = stdexec::sync_wait(std::move(one_more)).value();
+  // [/senders]
+  EXPECT_EQ(answer, 42);
+  const auto [a, b] =
+      stdexec::sync_wait(stdexec::when_all(async_push(answers, workers, 5), async_pop(answers, workers))).value();
+  EXPECT_EQ(a, queue_status::success);
+  EXPECT_EQ(*b, 5);
+  numbers.close();
+  const auto [end] = stdexec::sync_wait(async_pop(numbers, workers)).value();
+  EXPECT_EQ(end.status(), queue_status::closed);
+#else
+  GTEST_SKIP() << "stdexec is not installed: set MUSTER_TEST_stdexec_DIR to its directory `include`";
+#endif
+}
 
 TEST(queue_async_death, says_that_a_scheduler_has_thrown) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

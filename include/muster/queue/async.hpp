@@ -14,6 +14,9 @@
 //            coroutine, co_await throws broken_promise, and no item is taken or pushed; the coroutine continues on the
 //            thread that ends the pool, or on the thread that makes the event if the pool had ended by then. An
 //            exception that leaves the coroutine's resume() ends the program.
+// Senders    what async_pop and async_push return begins when it is awaited, and can be moved before. In a library of
+//            P2300 (std::execution), all that can be awaited is a sender, so these are; the library then makes a
+//            coroutine of its own. A request to stop does not end the wait; close() does.
 // Order      an event resumes the coroutine that has waited longest; close() resumes all, the longest first. A thread
 //            or another coroutine may take the item first; then the resumed one waits again, behind the others.
 // Cost       a push into a queue without waiting coroutines pays nothing. An event resumes one coroutine, which resumes
@@ -215,6 +218,34 @@ class push_operation final : public async_operation<push_operation<Queue, Schedu
   std::exception_ptr error_;
 };
 
+/// A call of async_pop: makes the operation when it is awaited, and can be moved until then.
+template <class Queue, class Scheduler>
+class pop_request {
+ public:
+  pop_request(Queue& queue, Scheduler& scheduler) noexcept : queue_(queue), scheduler_(scheduler) {}
+  pop_operation<Queue, Scheduler> operator co_await() const noexcept { return {queue_, scheduler_}; }
+
+ private:
+  Queue& queue_;
+  Scheduler& scheduler_;
+};
+
+/// The same for async_push; the item is in it.
+template <class Queue, class Scheduler>
+class push_request {
+  using item = typename Queue::value_type;
+
+ public:
+  push_request(Queue& queue, Scheduler& scheduler, item&& one)
+      : queue_(queue), scheduler_(scheduler), item_(std::move(one)) {}
+  push_operation<Queue, Scheduler> operator co_await() && { return {queue_, scheduler_, std::move(item_)}; }
+
+ private:
+  Queue& queue_;
+  Scheduler& scheduler_;
+  item item_;
+};
+
 /// As a callable that a scheduler must accept.
 struct callable_of_async {
   void operator()() const;
@@ -232,15 +263,15 @@ concept queue_scheduler = requires(S& scheduler, detail::callable_of_async funct
 /// drained. The queue, or handle of a consumer, must live until then, and so must the scheduler, unless it is a pool:
 /// co_await throws broken_promise if that ends first.
 template <detail::watchable Queue, queue_scheduler Scheduler>
-[[nodiscard]] detail::pop_operation<Queue, Scheduler> async_pop(Queue& queue, Scheduler& scheduler) {
+[[nodiscard]] detail::pop_request<Queue, Scheduler> async_pop(Queue& queue, Scheduler& scheduler) {
   return {queue, scheduler};
 }
 
 /// co_await it: appends an item; the coroutine is suspended while the queue is full. Returns success, or closed: then
 /// the item is destroyed. If a pool ends first, the item is destroyed, too, and co_await throws broken_promise.
 template <detail::push_watchable Queue, queue_scheduler Scheduler>
-[[nodiscard]] detail::push_operation<Queue, Scheduler> async_push(Queue& queue, Scheduler& scheduler,
-                                                                  typename Queue::value_type item) {
+[[nodiscard]] detail::push_request<Queue, Scheduler> async_push(Queue& queue, Scheduler& scheduler,
+                                                                typename Queue::value_type item) {
   return {queue, scheduler, std::move(item)};
 }
 

@@ -48,6 +48,8 @@ struct scheduler {
 };
 template class muster::detail::pop_operation<muster::mpmc_queue<std::uint64_t>, scheduler>;
 template class muster::detail::push_operation<muster::spsc_queue<std::string>, scheduler>;
+template class muster::detail::pop_request<muster::mpmc_queue<std::uint64_t>, scheduler>;
+template class muster::detail::push_request<muster::spsc_queue<std::string>, scheduler>;
 
 // Member templates are instantiated by their use.
 void in_place(muster::spsc_queue<std::string, muster::layout::packed, muster::wait::park>& spsc,
