@@ -47,7 +47,7 @@ struct configuration {
   std::uint64_t fixed_items = 0;  // when not 0, nothing is calibrated
   bool once = false;              // the outcome depends neither on chance nor on other load: one sample
   bool maybe_slow = false;        // an item may take a millisecond: the effort's least number of items is far too many
-  std::uint64_t few = 2000;       // the least number of items that may be slow
+  std::uint64_t few = 200;        // the least number of items that may be slow
 };
 
 struct study {
