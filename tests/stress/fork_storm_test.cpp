@@ -4,6 +4,9 @@
 // Random programs of forks, scopes, loops, futures, groups, graphs, pipelines, locks and exceptions, nested in each
 // other and several at once in one pool: every part is executed once, and the outcome is that of the serial program.
 // Also with a signal every millisecond.
+//
+// MUSTER_RANDOM_SEED      the programs are those of this seed
+// MUSTER_RANDOM_PROGRAMS  times as many programs as usual
 #include <gtest/gtest.h>
 #include <sys/time.h>
 #include <muster/fork.hpp>
@@ -14,6 +17,8 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -234,6 +239,18 @@ outcome outcome_of(const std::function<std::uint64_t()>& program) {
   }
 }
 
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+std::atomic<std::uint64_t> executed{0};
+
+class reporter final : public ::testing::Environment {
+  void TearDown() override { std::printf("%llu random programs\n", static_cast<unsigned long long>(executed)); }
+};
+[[maybe_unused]] const auto* const reports = ::testing::AddGlobalTestEnvironment(new reporter);
+
 void storm(muster::pool& in, std::uint64_t seed, unsigned bad_in_thousand) {
   std::mt19937_64 random(seed);
   std::uint64_t nodes = 0;
@@ -248,15 +265,20 @@ void storm(muster::pool& in, std::uint64_t seed, unsigned bad_in_thousand) {
   if (expected.thrown == 0) {
     EXPECT_TRUE(parallel.once_each()) << "seed " << seed;
   }
+  ++executed;
 }
 
-void storms(const muster::pool_options& options, std::size_t many) {
+/// No two programs of a process have the same seed.
+void storms(const muster::pool_options& options, std::size_t usual) {
+  static std::uint64_t next = 1 + from_environment("MUSTER_RANDOM_SEED", 0) * 10'000'000;
+  const std::uint64_t many = usual * from_environment("MUSTER_RANDOM_PROGRAMS", 1);
   muster::pool in(options);
-  for (std::uint64_t seed = 1; seed <= many; ++seed) storm(in, seed, seed % 3 == 0 ? 0 : seed % 3 == 1 ? 4 : 60);
+  const std::uint64_t first = std::exchange(next, next + many);
+  for (std::uint64_t i = 0; i < many; ++i) storm(in, first + i, i % 3 == 0 ? 0 : i % 3 == 1 ? 4 : 60);
   std::vector<std::jthread> threads;
   for (std::uint64_t t = 1; t <= 3; ++t)
-    threads.emplace_back([&in, t, many] {
-      for (std::uint64_t seed = 1; seed <= many / 2; ++seed) storm(in, t * 100'000 + seed, t == 1 ? 0 : 10);
+    threads.emplace_back([&in, t, half = many / 2, begin = std::exchange(next, next + many / 2)] {
+      for (std::uint64_t i = 0; i < half; ++i) storm(in, begin + i, t == 1 ? 0 : 10);
     });
 }
 

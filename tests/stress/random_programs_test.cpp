@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -549,11 +550,13 @@ TEST(random_programs, keep_all_promises) {
   const std::uint64_t first = from_environment("MUSTER_RANDOM_SEED", 1);
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::seconds(from_environment("MUSTER_RANDOM_SECONDS", 0));
-  for (std::uint64_t i = 0; i < muster_test::scaled(10) || std::chrono::steady_clock::now() < end; ++i) {
-    SCOPED_TRACE("MUSTER_RANDOM_SEED=" + std::to_string(first + i));
-    program(first + i).run();
+  std::uint64_t done = 0;
+  for (; done < muster_test::scaled(10) || std::chrono::steady_clock::now() < end; ++done) {
+    SCOPED_TRACE("MUSTER_RANDOM_SEED=" + std::to_string(first + done));
+    program(first + done).run();
     if (HasFailure()) return;
   }
+  std::printf("%llu random programs\n", static_cast<unsigned long long>(done));
 }
 
 }  // namespace
