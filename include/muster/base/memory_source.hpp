@@ -5,6 +5,7 @@
 // std::pmr::memory_resource. The object's type does not depend on it.
 //
 // Memory     each array has a copy of the allocator in front of it, and is released through that.
+// Cost       one call of the allocator for each array, and one to release it; O(1) besides.
 // Alignment  is made here, so the allocator may ignore that of over-aligned types.
 // Errors     those of the allocator; std::bad_array_new_length.
 #pragma once

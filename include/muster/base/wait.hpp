@@ -4,6 +4,10 @@
 // wait.hpp: the policies of a thread that waits. spin_then_park, the default, spins for a few microseconds, or up to
 // fifty where that spares brief sleeps, then sleeps in the kernel. park sleeps at once. spin never sleeps, but yields
 // the core. A waiter of the first two uses no processor time once it sleeps.
+//
+// Cost       a wait makes a system call for each yield (sched_yield), and two for each sleep: membarrier, which takes
+//            some microseconds, and futex. The thread that wakes it makes one (futex). An event that finds no sleeper
+//            costs a load; on systems without membarrier, a read-modify-write.
 #pragma once
 
 #include <muster/base/config.hpp>  // MUSTER_ABI

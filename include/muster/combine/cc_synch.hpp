@@ -8,6 +8,8 @@
 //            the threads behind it in the list.
 // Fairness   first come, first served: an operation waits for all announced before it.
 // Memory     two line pairs per node.
+// Cost       apply: O(1) besides the operation, and one exchange by each caller, contended or not; the combiner adds
+//            loads and stores. Waking and waiting: see base/wait.hpp.
 // Use it     for a small object that many threads share, without fibers; with fibers osci is faster. Uncontended, an
 //            operation costs one exchange.
 // Source     Fatourou and Kallimanis, "Revisiting the Combining Synchronization Technique", PPoPP 2012, CC-Synch.

@@ -7,6 +7,8 @@
 // Progress   that of the combining object. There are two of them, so pushes and pops do not wait for each other.
 // Memory     eight bytes per item, in segments of four kilobytes; one empty segment is kept. Items that are larger or
 //            not trivially copyable are boxed; each thread keeps up to 1024 boxes for reuse.
+// Cost       push, pop: one apply each, which moves a word: O(1). One allocation for a segment of 480 items, unless the
+//            spare one is there, and one for a boxed item, unless the thread keeps a box.
 // Errors     push throws exceptions from T's constructor, std::bad_alloc, and exceptions from the object's apply; the
 //            queue is then unchanged. If moving T throws in pop, the exception reaches the caller and the item is lost.
 // Use it     where many fibers push and pop (combining_queue<T, osci> is the paper's OsciQueue). For threads without

@@ -7,6 +7,9 @@
 // Progress   that of the combining object.
 // Memory     eight bytes per item, in blocks of four kilobytes; one empty block is kept. Items that are larger or not
 //            trivially copyable are boxed; each thread keeps up to 1024 boxes for reuse.
+// Cost       push, pop: one apply each, which moves a word: O(1); elimination takes one step for each request of a
+//            batch. One allocation for a block of 510 items, unless the spare one is there, and one for a boxed item,
+//            unless the thread keeps a box.
 // Errors     push throws exceptions from T's constructor, std::bad_alloc, and exceptions from the object's apply; the
 //            stack is then unchanged. If moving T throws in pop, the exception reaches the caller and the item is lost.
 // Use it     where many fibers push and pop (combining_stack<T, osci> is the paper's OsciStack): for free lists, and

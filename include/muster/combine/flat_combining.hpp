@@ -7,6 +7,10 @@
 // Progress   blocking. A thread that stops while it executes operations blocks all others; elsewhere it blocks none.
 // Fairness   none. A request published before a pass begins is served in that pass.
 // Memory     a line pair per record.
+// Cost       apply: one exchange if the object is free. A combiner makes 1 to 16 passes, with a step for each record in
+//            the list: the newest, and those with a request in the last 256 passes. A thread that waits adds its record
+//            by a compare-exchange, unless it is there, and makes an exchange whenever it finds the object free. Waking
+//            and waiting: see base/wait.hpp.
 // Use it     when threads may be stopped at any time: a waiting thread does not block others. With many threads
 //            cc_synch is faster, because it never reads records without a request.
 // Source     Hendler, Incze, Shavit and Tzafrir, "Flat combining and the synchronization-parallelism tradeoff", SPAA

@@ -13,6 +13,10 @@
 //            exception reaches only the caller of its operation. An operation must not call apply on the same object.
 // Memory     per thread: a few batches of `batch` requests of 16 bytes, allocated in its first operations; 20 bytes
 //            more per request if the state eliminates (batch.hpp).
+// Cost       apply: O(1) besides the operation, and one exchange for each batch; so one for each operation of a thread
+//            without other fibers. Recording, serving and fetching a request are loads and stores. apply_batch: one
+//            exchange for each batch, and one allocation in all. With `detached`, a compare-exchange more for handing
+//            the role on, and for leaving a batch that is full or flushed. Waking and waiting: see base/wait.hpp.
 // Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply throws exceptions from the
 //            operation, and std::logic_error if called from an operation of the same object. It also throws
 //            std::length_error if more threads use the object than configured, and may throw std::bad_alloc in a

@@ -9,6 +9,9 @@
 // Operations as osci's: they run on the serving thread, an exception reaches only its caller, and they may not apply to
 //            the same object.
 // Memory     per group: a few batches of `batch` requests of 16 bytes, allocated when first needed.
+// Cost       apply: O(1) besides the operation; unless threads meet at the door, three read-modify-writes in the memory
+//            of the group, and at most four for each batch, one of them on a word of all groups. Waking and waiting:
+//            see base/wait.hpp.
 // Errors     as osci's, except that any number of threads may come.
 // Use it     where fibers of several threads share batches. Without fibers cc_synch does the same at less cost; with
 //            them osci avoids read-modify-writes among the fibers of a thread.

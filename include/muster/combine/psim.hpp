@@ -19,6 +19,9 @@
 //            workspace's commit() if the execution took effect, else abort(). See psim_stack.hpp.
 // Memory     per thread that uses it: three copies of a record, and 32 bytes for each of `batch` requests; and 16 bytes
 //            for each of `threads` times `batch` results, of which only touched pages cost memory.
+// Cost       apply: one compare-exchange and O(w) loads and stores, if no other thread is faster. Otherwise a fetch-add
+//            to announce the operation, and two attempts at most; see Progress. load: O(w) loads, no stores to shared
+//            data. No system calls and no allocation after a thread's first operation.
 // Errors     the constructor throws std::invalid_argument and std::bad_alloc. apply and load throw std::length_error if
 //            more threads come than configured, and std::bad_alloc in a thread's first operation. An operation that
 //            applies to the same object, or yields, ends the program with a message.

@@ -12,6 +12,9 @@
 //            items at a time, plus per thread those of one execution of all announced pushes, and three chains. (A
 //            thread that takes others' free nodes hides them for a moment; a thread that finds none then allocates a
 //            chain.)
+// Cost       push, pop: O(1), and one apply of psim (psim.hpp); a push has one compare-exchange more, which links the
+//            item. At most one allocation for every `chain` pushes, after each thread's first; and one for each boxed
+//            item.
 // Errors     push throws exceptions from T's constructor, and std::bad_alloc, also if the executing thread found no
 //            memory for a node. It throws std::length_error if more threads come than configured. The queue is then
 //            unchanged. If moving T throws in pop, the exception reaches the caller and the item is lost. The

@@ -8,6 +8,9 @@
 // Progress   a fiber that never yields stops the others of its thread; the fibers of other threads do not notice.
 // Exceptions an exception that leaves a fiber is rethrown by join(). Yielding inside a catch block is allowed.
 // Memory     a stack of 256 KiB from a pool; only its touched pages use memory. Nothing else is allocated.
+// Cost       yield: O(1), without a system call or a read-modify-write. While fibers wait in operations of the library,
+//            every 16th yield asks each of them: O(waiting); every yield, if no other fiber can run. Creating: O(1) and
+//            a stack, see stack.hpp. join: O(1), and a step for each fiber in a chain of joins that it extends.
 // Errors     the constructor throws std::invalid_argument, std::system_error, std::bad_alloc, and exceptions from the
 //            copy of the function. Joining or destroying a fiber on another thread than its own ends the program with a
 //            message.

@@ -13,6 +13,8 @@
 // Pool ends  what has not begun completes with set_stopped() on the thread that ends the pool. The scheduler, and its
 //            senders, refer to the pool; they must not be used afterwards.
 // Memory     in the operation state.
+// Cost       start(): as pool::submit without the allocation; on a thread outside the pool, two further turns of the
+//            pool's lock.
 // Libraries  a library whose operation has been started stays in memory.
 // Source     P2300R10, with member functions in place of tag_invoke (P2855).
 #pragma once

@@ -19,6 +19,9 @@
 // Observers  pool_options::on_start and on_end are called by the pool's own threads, inside the pool: they may fork.
 // Signals    fork_engine::barrier handles SIGURG and passes signals that it did not send to the previous handler. The
 //            other engine does not use SIGURG.
+// Cost       run(): O(1), a mutex and two read-modify-writes to enter, and as many to leave; directly within run(),
+//            none. run_on_all(): O(threads); it wakes all of them. Construction: workers() − 1 threads; part(n): O(n),
+//            no threads. worker_index(): O(1); statistics(): O(workers). Forks: see fork2.hpp.
 // Errors     std::invalid_argument for a pool or part without workers, for more than 960 substitutes, and for stacks
 //            below 64 KiB (on AArch64 128 KiB) or too small for thread-local data; std::runtime_error for an engine
 //            that is not possible here; std::bad_alloc.

@@ -8,6 +8,8 @@
 //            scanned. So two workers need two thirds of the serial time, and every element is added at most twice.
 // Order      the operation must be associative; it need not be commutative.
 // In place   the output may be the input.
+// Cost       n additions for n elements while no thief requests work; after that at most 2 n + p for p workers, in the
+//            time of about 2 n / (p + 1), and an allocation for p + 2 sums.
 // Exceptions the leftmost, as in fork2. The output is then unspecified.
 // Source     Ladner and Fischer (JACM 1980); the first section as in Intel's parallel_scan.
 #pragma once

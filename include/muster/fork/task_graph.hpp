@@ -19,9 +19,11 @@
 // Memory     136 bytes for a node whose function has at most 16 bytes, and 16 for each edge, until the graph ends, plus
 //            names and the spare capacity of vectors. A run allocates nothing, except the first run after a change, and
 //            a thread's first run in a pool.
-// Cost       see the experiment fork/task-graph. If a node makes one other node ready, the same thread executes that
-//            node next, unless it is a worker that helps and has executed its share (detail/restraint.hpp). If it makes
-//            several ready, all but the first are offered to idle workers together, under a lock.
+// Cost       a run: O(nodes + edges), with at most one read-modify-write for each edge while no node fails (see the
+//            experiment fork/task-graph). The first after a change also checks for cycles, in as many steps. If a node
+//            makes one other node ready, the same thread executes that node next, unless it is a worker that helps and
+//            has executed its share (detail/restraint.hpp). If it makes several ready, all but the first are offered to
+//            idle workers together, under a lock.
 #pragma once
 
 #include <muster/base/detail/exception.hpp>      // capture_exception

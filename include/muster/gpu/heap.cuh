@@ -9,6 +9,9 @@
 // Handle     heap is a unique owner, for the host; heap_ref is a pointer that kernels receive by value.
 // Host       stats(), leaks() and trim() wait for the heap's stream; reset() only takes its turn in the stream. While
 //            one of them runs, no kernel may use the heap.
+// Cost       in kernels, see slab_heap.hpp. Construction, reset(): a memset of the heap's own memory and a kernel,
+//            O(pages). stats(), leaks(), trim(): kernels that look at each page and its objects, and copies of the
+//            results; leaks() allocates. ref(), owns(): O(1).
 // Errors     std::runtime_error if CUDA reports one; std::invalid_argument for memory that is null or too small.
 // Without a GPU (see simt.cuh), the region is in the memory of the host, and streams and pools have no effect.
 // The rest   is in slab_heap.hpp: sizes, failure, misuse, progress.

@@ -13,6 +13,10 @@
 // Alignment  16 bytes, or a granule of the heap if that is larger.
 // Memory     16 bytes more for each block, and 16 at the begin of a chunk, which count its blocks in use and in the
 //            rest. A chunk returns to malloc with the last of them; trim() returns the rests.
+// Cost       allocate: one pop and one push of a FIFO (fifo.hpp). malloc is called if the FIFO has no rest, once for 3
+//            to 50 blocks (with granules of 16 bytes), and for each block of more than a KiB. deallocate: one
+//            fetch-sub, and free with the last block of a chunk. If malloc has no memory: a pop of each of 16 FIFOs.
+//            trim: O(rests).
 // Failure    null, after one look for a rest, at malloc for a chunk, for a rest in any FIFO of the size, and at malloc
 //            for a block.
 // Sides      created and used on one side only: a kernel frees what a kernel has allocated.

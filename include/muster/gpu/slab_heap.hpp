@@ -19,6 +19,10 @@
 // Misuse     A double free, or a pointer to no object of the heap, is counted and changes nothing, as long as the place
 //            has not been used again. After that, the pointer is the address of a new object, and a double free would
 //            free this one.
+// Cost       allocate: a few loads, and one fetch-or for each word of 64 objects that serves the calling lanes. free:
+//            one fetch-and for the lanes whose objects are of one word. A word that becomes full, or no longer is, adds
+//            O(log pages) atomics; one that becomes free, a look at the slab's words; a new slab, 32 stores at most.
+//            Larger objects: one atomic for each 32 pages, and a search of O(chunks). calloc, realloc: O(bytes).
 // Progress   lock-free. No lane waits for one that did not call at the same time.
 // Memory     Pages, classes and trees are numbered by offsets, so another process may map the region elsewhere, at an
 //            address that differs by a multiple of a chunk.

@@ -29,7 +29,8 @@ constexpr MUSTER_GPU unsigned granule_bits_for(std::uint64_t bytes) {
   return bits;
 }
 
-/// Hands out the bytes of a region one after another, and reclaims none. The lower bound on the cost of any allocator.
+/// Hands out the bytes of a region one after another, and reclaims none. The lower bound on the cost of any allocator:
+/// a load and a fetch-add.
 class bump_upstream {
  public:
   /// The region must be aligned to 16.

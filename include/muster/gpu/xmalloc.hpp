@@ -18,6 +18,10 @@
 //            pointer first.
 // Blow-up    a block is freed with the last of its objects, so one object may keep the memory of 32. The FIFOs keep
 //            free blocks: of each of nine sizes up to the configured number, and in all up to the configured bytes.
+// Cost       allocate: one pop from a FIFO (fifo.hpp) for the lanes that call together. The upstream allocator is asked
+//            if that FIFO is empty; if it has no memory, up to 16 FIFOs of this size and of each larger one. free: one
+//            compare-exchange for each object, one fetch-sub for the lanes that free objects of one block together, and
+//            a push for the last of a block; the upstream allocator gets it if the FIFO is full.
 // Progress   lock-free, if the upstream allocator is.
 // Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 5. Figure 4, and its sums in shared
 //            memory, rely on lanes that run in lockstep; here everything is in registers, and masks name the lanes.

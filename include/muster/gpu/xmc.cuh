@@ -11,6 +11,8 @@
 // Memory     The heap keeps free blocks: of each size as many as warps can be resident, 8,448 on an H100, rounded up to
 //            16,384 for the 16 FIFOs; but all have a third of the heap at most. With 500 MiB, it has 16,384 of each
 //            size up to 2 KiB, and 2,048 of 16 KiB.
+// Cost       xmcMalloc, xmcFree: see xmalloc.hpp and malloc_upstream.hpp. xmcInit: a mutex; the first call also
+//            allocates on the device, and runs a kernel of one thread that prepares the FIFOs.
 // Without a GPU (simt.cuh), the upstream allocator is the C library's malloc.
 // Source     Huang, Rodrigues, Jones, Buck, Hwu (J. Supercomputing, 2011), section 4 and Figure 1.
 #pragma once

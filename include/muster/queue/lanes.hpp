@@ -14,6 +14,10 @@
 //            it had just been woken for an item, that item may wait for the next pop or push.
 // Memory     for each lane, capacity + threads cells, rounded up to a power of two; after construction only a thread's
 //            first pop without a handle allocates.
+// Cost       push: as in spmc_queue, and a load; a fetch-or once after a consumer has found the lane empty before it
+//            sleeps. pop: one compare-exchange, while its lane has items, up to 256 times; then a search of the marked
+//            lanes, and at last of all that have had a producer, as before each sleep. producer(), size_approx():
+//            O(lanes); close(): O(lanes) system calls. Waking and waiting: see base/wait.hpp.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws; producer()
 //            throws std::length_error. Exceptions of T's constructor or move, or of the f of consume(f): as in
 //            spmc_queue.

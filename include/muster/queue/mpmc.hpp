@@ -16,6 +16,10 @@
 //            items in them. A pop that has claimed the rank of a dead producer never returns.
 // Memory     capacity + threads cells, rounded up to a power of two, at least 16; a cell is an item and two words.
 //            Besides, up to 64 words. Nothing is allocated after construction.
+// Cost       push: O(1), two read-modify-writes, on the tail and the cell; in try_push, and in a queue that is nearly
+//            full, the first is repeated if another producer is faster. A held cell costs three more. pop, consume: one
+//            fetch-add, and one for each skipped rank. try_pop, timed pops, and pop_n for a run: one compare-exchange,
+//            repeated likewise or if another consumer is faster. Waking and waiting: see base/wait.hpp.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws. An exception
 //            from T's constructor propagates from push, and no item is added. One from T's move propagates from pop,
 //            and one from f propagates from consume(f); the item is then lost.

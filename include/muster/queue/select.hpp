@@ -15,6 +15,9 @@
 // Closed     a queue that is closed and drained takes no part; when all are, the result is `closed`.
 // Stopped    a thread stopped or killed inside holds an item only as in the queue's own try_pop.
 // Memory     none; on the stack, two of the items.
+// Cost       for k queues, at most k calls of try_pop for each attempt, and O(k) for each look of a wait. A sleep
+//            announces itself by two read-modify-writes in each queue, and makes two system calls for all of them
+//            (membarrier, futex_waitv).
 // Errors     an exception of an item's move leaves select, and that item is lost.
 // Use it     when one thread serves several kinds of requests. If all items have one type and no queue is preferred,
 //            lanes is faster. Beside sockets or timers: see notify_fd in docs/guide/queue.md.

@@ -20,6 +20,10 @@
 // Memory     capacity + ports + 1 cells, rounded up to a power of two, at least 16; with shape lanes, for each lane. A
 //            cell is an item and 16 bytes. Also 128 bytes for each port, 384 for each lane, 640 for the queue.
 //            create() allocates all of it; each port needs a few more bytes in its own process.
+// Cost       push, pop: O(1), one compare-exchange each, repeated if another process is faster; none by an only
+//            producer or consumer. consume: a fetch-add more. They pass finished ranks, held cells and empty lanes one
+//            by one. A thread that waits wakes every 50 ms. Opening a port: O(ports). recover(): system calls to ask
+//            for the process of each port, and O(cells) for a dead one. Waking and waiting: see base/wait.hpp.
 // Errors     create throws std::invalid_argument; open, attach, producer and consumer throw shared_queue_error; errors
 //            of the system are std::system_error. Each message says what to do. consume(f) rethrows what f throws, and
 //            that item is lost.

@@ -13,6 +13,10 @@
 //            empty queue does.
 // Killed     as preempted, permanently: one item and one cell are lost.
 // Memory     capacity + threads cells, rounded up to a power of two; nothing is allocated after construction.
+// Cost       push: O(1), without a read-modify-write, and O(1) for each held cell that it skips. pop, consume: one
+//            fetch-add, and one for each skipped rank. try_pop, timed pops: one compare-exchange, repeated likewise or
+//            if another consumer is faster; pop_n: one for a run, which is found in O(log n). Without room, or without
+//            an item for try_pop, a full fence. Construction: O(cells). Waking and waiting: see base/wait.hpp.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws. An exception of
 //            T's constructor leaves push with the queue unchanged; an exception of T's move leaves pop, and one of f
 //            leaves consume(f); that item is lost.

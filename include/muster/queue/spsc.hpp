@@ -8,6 +8,10 @@
 // Preempted  a stopped side blocks the other only once the queue is full or empty.
 // Killed     as preempted; an item that was being written or read is lost with its thread.
 // Memory     capacity cells, rounded up to a power of two; nothing is allocated after construction.
+// Cost       push, pop and their forms: O(1), without a read-modify-write; a full fence if try_push finds no room, or
+//            try_pop no item. push_n shows a run of up to 256 items by one store, unless the iterator is single-pass;
+//            pop_n frees the cells of all that it takes by one. Construction: O(cells). Waking and waiting: see
+//            base/wait.hpp.
 // Errors     the constructor throws std::invalid_argument, std::bad_alloc or what an allocator throws. If T's
 //            constructor throws, push rethrows and the queue is unchanged. If T's move throws, pop rethrows and that
 //            item is lost; consume(f) if f throws.

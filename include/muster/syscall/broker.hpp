@@ -12,6 +12,8 @@
 //            word of the inside, no wait for it exceeds a second, and none waits for room. The broker reports how much
 //            processor time its threads have used, which counts against the policy's limit.
 // Idle       threads without requests sleep and check once a second. A request wakes one of them.
+// Cost       a request: one compare-exchange to claim it, O(rules) comparisons for a path, the kernel's calls, and a
+//            full fence for the answer; a futex call if the inside sleeps.
 // Source     Arnautov, Felber, Fetzer and Trach, "FFQ", IPDPS 2017, sections I and V-F: calls travel through a queue to
 //            threads that may make them. The protection of the broker is ours.
 #pragma once

@@ -20,6 +20,8 @@
 //            a byte. There are no patterns.
 // Several    if two rules for paths match, the longer one applies. Any other rule except for ports may occur once.
 // Opened     directories are opened when the rule is made, and are found even if they are renamed later.
+// Cost       find(): O(rules) comparisons of the path; no system call and no allocation. A rule for a path: O(rules),
+//            and a few system calls when it is made; so parse() is quadratic in these rules.
 // Errors     policy_error, a std::invalid_argument, which names the line, the word and the allowed words.
 // Threads    several threads may use a policy at once while none changes it. Copies share the opened directories.
 #pragma once
