@@ -10,6 +10,7 @@ wait      no loop of the library only yields the processor
 include   a room of the library includes only the rooms below it, the standard library and, in base/, the system;
           and headers do not include each other in a cycle. In fork/, a header includes only those before it in a list
 source    SPDX lines, width of lines, conditional compilation only in base/
+sheet     the text on top of a public header with a structure or an algorithm has a row `Cost`
 prose     no room has more phrases of a list of stilted ones than tools/prose.txt allows; the numbers only fall
 
 Usage: tools/lint.py [ROOT]                Prints one line per finding; exit status 1 if there are any.
@@ -17,6 +18,7 @@ Usage: tools/lint.py [ROOT]                Prints one line per finding; exit sta
 """
 
 import argparse
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -85,6 +87,16 @@ CXX = {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh"}
 SKIPPED = {".git", "build", "out", ".cache", "__pycache__"}
 WIDEST = 120
 
+
+# Rooms whose public headers say what their operations cost; and the headers of options, results and names, and of what
+# a user or another header provides, which need not.
+COSTING = ("queue/", "combine/", "fiber/", "fork/", "gpu/", "syscall/")
+COSTLESS = ("queue/options.hpp", "queue/shared_info.hpp", "queue/status.hpp", "combine/batch.hpp",
+            "combine/options.hpp", "fiber/this_fiber.hpp", "gpu/misuse.hpp", "gpu/simt.cuh", "gpu/upstream.hpp")
+COST_ROW = re.compile(r"^// Cost {7}\S")
+# At the beginning of a line: namespaces do not indent.
+DECLARES = re.compile(r"^(?:class|struct)(?:\s*\[\[\w+\]\])?\s+(\w+)(?![^{]*;)|^(?:[\w:]+(?:<[^()]*>)?[\s*&]+)+(\w+)\(")
+NOT_DECLARATIONS = ("using", "friend", "return", "static_assert")
 
 # Phrases that name no actor, or that a native speaker would not write. Spelled so that they do not match themselves.
 STILTED = re.compile(
@@ -369,6 +381,27 @@ def check_source(path: str, lines: list[str], code: list[str] | None) -> Iterato
                 yield Finding(path, row + 1, "source", "conditional compilation outside base/: move the difference")
 
 
+def check_sheet(name: str, code: list[str], comments: list[str]) -> Iterator[Finding]:
+    """Public headers that declare something that costs time, and do not say how much."""
+    if not name.startswith(COSTING) or "/detail/" in name or name in COSTLESS:
+        return
+    top = itertools.takewhile(lambda row: not code[row].strip(), range(len(code)))
+    if any(COST_ROW.match(comments[row]) for row in top):
+        return
+    is_detail = False
+    for row, line in enumerate(code):
+        if re.match(r"namespace\b.*\bdetail\b.*\{", line):
+            is_detail = True
+        elif line.startswith("}") and "namespace" in comments[row]:
+            is_detail = False
+        elif not is_detail and not line.startswith(NOT_DECLARATIONS) and (found := DECLARES.match(line)):
+            yield Finding(LIBRARY + name, row + 1, "sheet",
+                          f"declares `{found.group(1) or found.group(2)}`, but the text on top of the header has no "
+                          "row `Cost`: say there what each operation costs, or add the header to COSTLESS in "
+                          "tools/lint.py if it has only options, results or names")
+            return
+
+
 def room_of(path: str) -> str:
     """The line of tools/prose.txt that a file counts for: a part of the library, a directory at the top, or a page."""
     parts = path.removeprefix(LIBRARY).split("/")
@@ -445,6 +478,7 @@ def lint(root: Path, notes: list[str] | None = None, places: dict[str, list[str]
         findings += check_seam(name, code)
         findings += check_waits(name, code)
         findings += check_includes(name, code)
+        findings += check_sheet(name, code, comments)
         includes[name] = [(row + 1, match.group(2).removeprefix("muster/")) for row, line in enumerate(code)
                           if (match := INCLUDE.match(line)) and match.group(2).startswith("muster/")]
         if name.startswith(LABELLED) and name not in UNLABELLED:

@@ -36,7 +36,11 @@ inline void ring_bell(bell& b) {
 }
 """
 
-MAILBOX = SPDX + """
+MAILBOX = SPDX + """//
+// mailbox.hpp: a place for one letter.
+//
+// Cost       send and receive: O(1), one read-modify-write
+//            each.
 #pragma once
 
 #include <muster/base/bell.hpp>
@@ -223,6 +227,43 @@ class Lint(unittest.TestCase):
                 self.breaks("include", target.strip('<">'), "#include <atomic>", f"#include {target}")
         self.breaks("include", "base/ may not include", "<muster/base/arch.hpp>", "<muster/queue/status.hpp>",
                     "base/bell.hpp")
+
+    def test_sheet_has_the_cost(self) -> None:
+        self.breaks("sheet", "declares `send`", "// Cost       send", "// Price      send")
+        self.breaks("sheet", "no row `Cost`", "// Cost       send", "// Cost: send")
+        self.breaks("sheet", "no row `Cost`", "// Cost       send and receive", "//            Cost       send")
+
+    def test_sheet_of_headers_that_declare_something(self) -> None:
+        def rules(name: str, *lines: str) -> list[str]:
+            text = SPDX + "\n".join(("", *lines, ""))
+            return [f.rule for f in self.findings({f"include/muster/{name}": text})]
+
+        declarations = ("class box {", "struct box : public crate {", "class [[nodiscard]] box final {",
+                        "struct box {};", "void empty(box& b);", "inline void empty(box& b) {",
+                        "detail::result_of<F> empty(F&& f) {", "MUSTER_HOT auto empty(F&& f, G&& g) {",
+                        "const box* find(std::span<const box> all) {")
+        for line in declarations:
+            with self.subTest(line):
+                self.assertEqual(rules("queue/box.hpp", "template <class F>", line), ["sheet"])
+                self.assertEqual(rules("queue/box.hpp", "namespace detail {", line, "}  // namespace detail"), [])
+                self.assertEqual(rules("queue/box.hpp", "namespace a::b::detail {", "void f() {", "}",
+                                       "}  // namespace a::b::detail", line), ["sheet"])
+                for name in ("queue/detail/box.hpp", "base/box.hpp", "queue.hpp", "queue/options.hpp"):
+                    self.assertEqual(rules(name, line), [])
+        for line in ("class box;", "enum class colour { red };", "using box = crate;", "template <class T> class box;",
+                     "inline constexpr int boxes = 3;", "friend class box;", "box::box(int size) {", "  void empty();",
+                     "// class box {"):
+            with self.subTest(line):
+                self.assertEqual(rules("queue/box.hpp", line), [])
+        for room in ("combine", "fiber", "gpu", "syscall"):
+            self.assertEqual(rules(f"{room}/box.hpp", "class box {"), ["sheet"])
+        self.assertEqual(rules("gpu/box.cuh", "class box {"), ["sheet"])
+        self.assertEqual(rules("fork/pool.hpp", "class pool {"), ["sheet"])
+
+    def test_headers_without_a_cost_are_there_and_have_none(self) -> None:
+        for name in lint.COSTLESS:
+            with self.subTest(name):
+                self.assertNotRegex((ROOT / "include/muster" / name).read_text(encoding="utf-8"), r"(?m)^// Cost ")
 
     def test_source_conditional_compilation(self) -> None:
         for line in ("#ifdef X", "# if X", "#ifndef X", "#elif X"):
