@@ -233,8 +233,8 @@ step_random() {
   local preset
   for preset in asan tsan; do
     build "$preset" stress-random_programs stress-fork_storm
-    # Over a thousand programs: under a sanitizer the tests usually do a tenth.
-    MUSTER_RANDOM_PROGRAMS=3 MUSTER_RANDOM_SEED="${MUSTER_RANDOM_SEED:-$RANDOM}" \
+    # 5,500 programs: under a sanitizer the tests usually do a tenth.
+    MUSTER_RANDOM_PROGRAMS=10 MUSTER_RANDOM_SEED="${MUSTER_RANDOM_SEED:-$RANDOM}" \
       "build/$preset/bin/stress-fork_storm" --gtest_brief=1 || return 1
     MUSTER_RANDOM_SECONDS="${MUSTER_RANDOM_SECONDS:-1800}" MUSTER_RANDOM_SEED="${MUSTER_RANDOM_SEED:-$RANDOM}" \
       "build/$preset/bin/stress-random_programs" --gtest_brief=1 || return 1
