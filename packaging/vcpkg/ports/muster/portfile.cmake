@@ -38,10 +38,8 @@ vcpkg_cmake_configure(
     -DMUSTER_FORK_ENGINE=${engine})
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME muster CONFIG_PATH lib/cmake/muster)
-# A port of headers has its pkg-config file beside them, and no directory lib.
-file(READ "${CURRENT_PACKAGES_DIR}/lib/pkgconfig/muster.pc" pc)
-file(WRITE "${CURRENT_PACKAGES_DIR}/share/pkgconfig/muster.pc" "${pc}")
-file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/lib" "${CURRENT_PACKAGES_DIR}/share/doc")
+# The pkg-config file stays in lib, where vcpkg wants files with flags for the linker.
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/lib/cmake" "${CURRENT_PACKAGES_DIR}/share/doc")
 vcpkg_fixup_pkgconfig()
 
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
