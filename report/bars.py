@@ -18,6 +18,7 @@ BAR_KEYS = {
     "x",
     "against",
     "x_against",
+    "value",
     "at_least",
     "at_most",
     "with_clang",
@@ -96,6 +97,10 @@ def check(experiment: str, entry: dict[str, Any]) -> None:
         need(set(bar) <= BAR_KEYS, f"a bar knows no key {sorted(set(bar) - BAR_KEYS)}")
         need("ours" in bar and "x" in bar, f"a bar needs ours and x: {bar}")
         need(("at_least" in bar) != ("at_most" in bar), f"a bar needs either at_least or at_most: {bar}")
+        need(
+            "value" not in bar or bar.get("against", "peer") not in ROLES,
+            f"a value needs a name, in against: {bar}",
+        )
     for sentence in entry.get("paper", []):
         need(
             set(sentence) <= SENTENCE_KEYS, f"a sentence knows no key {sorted(set(sentence) - SENTENCE_KEYS)}"

@@ -301,6 +301,7 @@ def read_file(path: Path) -> tuple[list[Result], list[str]]:
             reader.problem(item["experiment"], "is there twice", "the second")
         else:
             run.charts[item["experiment"]] = reader.result(item, run)
+            add_values(run.charts[item["experiment"]])
     for chart in run.charts.values():
         reasons: dict[str, list[str]] = {}
         for name, why in absent_series(chart):
@@ -310,6 +311,15 @@ def read_file(path: Path) -> tuple[list[Result], list[str]]:
             for why, names in reasons.items()
         ]
     return list(run.charts.values()), reader.problems
+
+
+def add_values(result: Result) -> None:
+    """The values of the table that bars compare with, each as a line over the whole chart; also in older files."""
+    entries = bars.entries(result.experiment, "bars", result.run, result.y_name) if result.series else []
+    for name, value in {one["against"]: float(one["value"]) for one in entries if "value" in one}.items():
+        result.series = [one for one in result.series if one.name != name]
+        points = [Point(x, [value], True, [], None) for x in result.xs]
+        result.series.append(Series(name, "limit", "a bar, not measured", "", False, points))
 
 
 def absent_series(result: Result) -> list[tuple[str, str]]:

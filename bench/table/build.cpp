@@ -120,18 +120,15 @@ outcome include_once(const std::string& compiler, const std::string& header) {
 }
 
 study compile_times(const setting& s) {
-  constexpr double most_lines = 60'000;
   study made = chart(
       "a file that includes one header, by -std=c++20 -fsyntax-only; headers that are not installed are "
       "left out",
       {"compiler", "", "category", ""}, {"time to compile", "s", "", "lower"},
       [](const outcome& o) { return o.seconds; },
-      [](std::vector<result>& results) {
-        result lines = results.front().derived_chart("-lines", "The cost of an include: lines",
-                                                     {"lines after the preprocessor", "", "", "lower"}, "lines");
-        add_constant(lines, "60,000 lines", most_lines, "the bar for queues");
-        results.push_back(std::move(lines));
-      });
+      add_charts({{"-lines",
+                   "The cost of an include: lines",
+                   {"lines after the preprocessor", "", "", "lower"},
+                   "lines"}}));
   std::vector<std::string> here;
   for (const char* one : compilers)
     if ((s.full() || here.empty()) && exists(one)) here.emplace_back(one);

@@ -37,7 +37,6 @@ void add_cost_of_a_fork(std::vector<result>& results) {
   result r = results.front().derived_chart("-fork", "A fork and its join, above the calls",
                                            {"time per fork", "ns", "", "lower"});
   if (!compare_with_plain_calls(r, [](double with, double without) { return 2 * (with - without); })) return;
-  add_constant(r, "4 ns", 4, "what is promised");
   results.push_back(std::move(r));
 }
 
@@ -109,8 +108,7 @@ study locks_over_joins(const setting& s) {
       "every other part of a loop forks and joins while it holds a mutex; it is a deadlock when a thread wants the "
       "mutex that it holds itself, or gets it not within 0.3 s (a part takes less than a millisecond)",
       {"workers", "", "category", ""}, {"parts before a deadlock", "of 1000", "", "higher"},
-      detail_value("before a deadlock"),
-      [](std::vector<result>& results) { add_constant(results.front(), "all", 1000, "the promise"); });
+      detail_value("before a deadlock"));
   for (const contender* c : those_with_workers(s, fork_programs)) {
     const std::size_t line = made.add_line(*c);
     for (const unsigned workers : {2U, 4U})
@@ -174,8 +172,7 @@ study idle_pools(const setting& s) {
       fmt::format("{} workers; {} s, from 0.1 s after a sum over a tree on; after a run: when it has ended; within a "
                   "run: the thread that has called sleeps, and the other workers have no work",
                   s.place.units(), seconds),
-      {"when", "", "category", ""}, {"processor time per second", "µs", "", "lower"}, detail_value("idle"),
-      [](std::vector<result>& results) { add_constant(results.front(), "0.1 % of a processor", 1000, "the promise"); });
+      {"when", "", "category", ""}, {"processor time per second", "µs", "", "lower"}, detail_value("idle"));
   for (const contender* c : s.contenders.about(fork_programs)) {
     const std::size_t line = made.add_line(*c);
     for (const auto& [x, when] :
@@ -289,7 +286,6 @@ study cycles_lost(const setting& s) {
         without_single_workers(results);
         parts(results);
         add_model(results);
-        add_constant(results.front(), "1 % of all", 1, "");
       });
 }
 

@@ -133,8 +133,6 @@ study starts(const setting& s) {
         add_better_placement(results);
         add_told(results, "-whole", "From the beginning of a process until all of it is given back",
                  {"time", "ns", "log2", "lower"}, "whole");
-        add_constant(results.front(), "1 ms", 1e6, "what is promised for a process");
-        add_constant(results.front(), "3 µs", 3e3, "what is promised for a job");
       });
   for (const contender& c : s.contenders.all) {
     if (!c.start) continue;

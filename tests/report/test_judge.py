@@ -148,6 +148,19 @@ class BarsTest(unittest.TestCase):
         )[0]
         self.assertEqual((bar.ours, bar.limit), ("muster", 2.4))
 
+    def test_a_value_of_the_table_is_a_line_of_the_chart(self):
+        """Also if the file has another: the table is the only place."""
+        lines = [series("muster", "ours", {"fib": [3.9], "fib(42)": [5.0]}), series("4 ns", "limit", {"fib": [3.0]})]
+        chart = {"experiment": "fork/overhead-fork", "part": "fork", "x": {"name": "program"}, "series": lines}
+        content = document() | {"results": [chart | {"y": {"name": "time per fork", "better": "lower"}}]}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "made.json"
+            path.write_text(json.dumps(content), encoding="utf-8")
+            found = load.read_file(path)[0][0]
+        self.assertEqual([(p.x, p.samples) for p in found.named("4 ns").points], [("fib", [4.0]), ("fib(42)", [4.0])])
+        self.assertEqual(len(found.series), 2)
+        self.assertEqual(verdict.judge_all(found)[0].state, verdict.REACHED)
+
     def test_a_difference_below_the_noise_is_called_that(self):
         made = Made("fork/overhead-fork", "", "lower")
         made.put("4 ns", "fib", 4.0)
