@@ -28,20 +28,39 @@ namespace muster::bench {
 namespace {
 
 struct header {
-  const char* name;
+  std::string name;
   const char* family;
   bool quick;  // also in the quick profile
 };
 
-constexpr header headers[] = {
-    {"muster/queue.hpp", "muster", true},
-    {"muster/queue/spsc.hpp", "muster", true},
-    {"muster/queue/shared.hpp", "muster", false},
-    {"muster/combine.hpp", "muster", false},
-    {"muster/fiber.hpp", "muster", false},
-    {"muster/fork.hpp", "muster", false},
-    {"muster/syscall.hpp", "muster", false},
-    {"muster/muster.hpp", "muster", false},
+/// Where the library's headers are.
+std::vector<std::string> own_directories() {
+  std::vector<std::string> found;
+  std::stringstream directories(MUSTER_BENCH_INCLUDE);
+  for (std::string one; std::getline(directories, one, ':');)
+    if (std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
+  return found;
+}
+
+/// Every public header of ours: muster/*.hpp and muster/ROOM/*.hpp. Those in detail/ are deeper.
+std::vector<header> own_headers() {
+  namespace fs = std::filesystem;
+  std::vector<header> found;
+  for (const std::string& directory : own_directories()) {
+    const fs::path all = fs::path(directory) / "muster";
+    if (!fs::exists(all)) continue;
+    for (auto at = fs::recursive_directory_iterator(all); at != fs::recursive_directory_iterator(); ++at) {
+      if (at.depth() == 1) at.disable_recursion_pending();
+      const std::string name = fs::relative(at->path(), directory).string();
+      if (name.ends_with(".hpp"))
+        found.push_back({name, "muster", name == "muster/queue.hpp" || name == "muster/queue/spsc.hpp"});
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const header& a, const header& b) { return a.name < b.name; });
+  return found;
+}
+
+const header peer_headers[] = {
     {"concurrentqueue/concurrentqueue.h", "moodycamel", true},
     {"readerwriterqueue/readerwriterqueue.h", "readerwriterqueue", false},
     {"atomic_queue/atomic_queue.h", "atomic_queue", false},
@@ -97,8 +116,7 @@ outcome include_once(const std::string& compiler, const std::string& header) {
   using clock = std::chrono::steady_clock;
   const source_file source(header);
   std::vector<std::string> common{compiler, "-std=c++20"};
-  std::stringstream directories(MUSTER_BENCH_INCLUDE);
-  for (std::string one; std::getline(directories, one, ':');) common.push_back("-I" + one);
+  for (const std::string& one : own_directories()) common.push_back("-I" + one);
   const auto compile = [&](std::vector<std::string> rest) {
     rest.insert(rest.begin(), common.begin(), common.end());
     return runs(std::move(rest));
@@ -121,21 +139,21 @@ outcome include_once(const std::string& compiler, const std::string& header) {
 
 study compile_times(const setting& s) {
   study made = chart(
-      "a file that includes one header, by -std=c++20 -fsyntax-only; headers that are not installed are "
-      "left out",
+      "a file that includes one header, by -std=c++20 -fsyntax-only; of ours in the full profile all that are public; "
+      "headers that are not installed are left out",
       {"compiler", "", "category", ""}, {"time to compile", "s", "", "lower"},
       [](const outcome& o) { return o.seconds; },
-      add_charts({{"-lines",
-                   "The cost of an include: lines",
-                   {"lines after the preprocessor", "", "", "lower"},
-                   "lines"}}));
+      add_charts(
+          {{"-lines", "The cost of an include: lines", {"lines after the preprocessor", "", "", "lower"}, "lines"}}));
   std::vector<std::string> here;
   for (const char* one : compilers)
-    if ((s.full() || here.empty()) && exists(one)) here.emplace_back(one);
-  for (const header& one : headers) {
-    const bool own = one.family == std::string("muster");
+    if (exists(one)) here.emplace_back(one);
+  std::vector<header> all = own_headers();
+  std::copy_if(std::begin(peer_headers), std::end(peer_headers), std::back_inserter(all),
+               [](const header& one) { return std::filesystem::exists("/usr/include/" + one.name); });
+  for (const header& one : all) {
     if (!s.full() && !one.quick) continue;
-    if (!own && !std::filesystem::exists(std::filesystem::path("/usr/include") / one.name)) continue;
+    const bool own = one.family == std::string("muster");
     const contender c{.name = one.name, .family = one.family, .role = own ? "ours" : "peer"};
     const std::size_t line = made.add_line(c);
     for (const std::string& compiler : here) {
@@ -145,7 +163,7 @@ study compile_times(const setting& s) {
       point.contender = one.name;
       point.spec = {{"compiler", compiler}};
       point.fixed_items = 1;
-      point.run = [compiler, name = std::string(one.name)](std::uint64_t) { return include_once(compiler, name); };
+      point.run = [compiler, name = one.name](std::uint64_t) { return include_once(compiler, name); };
     }
   }
   return made;
