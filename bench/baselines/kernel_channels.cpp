@@ -168,7 +168,8 @@ void add(catalogue& to, const char* name, const char* note) {
                     .role = "baseline",
                     .note = note,
                     .topics = between_processes | from_one_process | between_many,
-                    .between = run_between<kernel_channel<Make>>});
+                    .between = run_between<kernel_channel<Make>>,
+                    .trips_between = run_trips_between<kernel_channel<Make>>});
 }
 
 }  // namespace

@@ -12,23 +12,13 @@
 #pragma once
 
 #include "driver/contender.hpp"
-#include "driver/counters.hpp"
-#include "driver/placement.hpp"
+#include "driver/process_group.hpp"
 #include "sim/workloads/item.hpp"
-#include "sim/workloads/wait.hpp"
 
-#include <muster/base/detail/mapped_region.hpp>
-
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
-#include <csignal>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace muster::bench {
@@ -39,88 +29,90 @@ struct parcel {
   std::array<std::uint64_t, 7> content{};
 };
 
-namespace detail {
+inline parcel parcel_of(unsigned producer, std::uint64_t n) { return {make_item(producer, n), {n, n, n, n, n, n, n}}; }
 
-inline constexpr unsigned most_processes = 64;
-
-/// The state that the processes of a run share beside the channel.
-struct crossing {
-  explicit crossing(unsigned processes, unsigned senders) : line(processes), producers(senders) {}
-
-  start_line line;
-  std::atomic<unsigned> producers;                     // that have not finished
-  std::array<tally, most_processes> seen{};            // by consumer
-  std::array<std::atomic<bool>, most_processes> ok{};  // the process has done all its work
-  std::array<std::chrono::steady_clock::time_point, most_processes> ends{};
-};
-
-}  // namespace detail
+/// The number, or 0, which no producer sends, if the content is another's.
+inline item number_of(const parcel& p) {
+  return p.content[6] == (p.number & ((item{1} << producer_shift) - 1)) ? p.number : 0;
+}
 
 template <class Channel>
 outcome run_between(const stream_spec& spec) {
-  using clock = std::chrono::steady_clock;
-  const unsigned processes = spec.producers + spec.consumers;
-  outcome result;
-  if (processes > detail::most_processes) {
-    result.error = "too many processes";
-    return result;
-  }
-  const mapped_region memory = mapped_region::make_anonymous(sizeof(detail::crossing), [&](unsigned char* at) {
-    std::construct_at(reinterpret_cast<detail::crossing*>(at), processes, spec.producers);
-  });
-  auto& common = *reinterpret_cast<detail::crossing*>(memory.start());
+  struct state {
+    explicit state(unsigned senders) : producers(senders) {}
+    std::atomic<unsigned> producers;           // that have not finished
+    std::array<tally, most_processes> seen{};  // by consumer
+  };
+  const in_common<state> common(spec.producers);
   std::vector<std::uint64_t> shares(spec.producers, spec.items / spec.producers);
   shares.front() += spec.items % spec.producers;
   auto channel = std::make_unique<Channel>(spec.capacity, spec.producers, spec.consumers);
 
-  const auto work = [&](unsigned me) {
-    pin_this_thread(spec.pus[me]);
-    if (me < spec.producers) {
-      typename Channel::producer to(*channel);
-      common.line.arrive_and_wait();
-      for (std::uint64_t n = 1; n <= shares[me]; ++n) to.push({make_item(me, n), {n, n, n, n, n, n, n}});
-      to.leave(common.producers.fetch_sub(1, std::memory_order_acq_rel) == 1);
-    } else {
-      typename Channel::consumer from(*channel);
-      consumer_check seen(spec.producers);
-      common.line.arrive_and_wait();
-      for (parcel p; from.pop(p);)
-        seen.add(p.content[6] == (p.number & ((item{1} << producer_shift) - 1)) ? p.number : 0);
-      common.seen[me - spec.producers] = seen.seen();
-    }
-    common.ends[me] = clock::now();
-    common.ok[me].store(true, std::memory_order_release);
-  };
-  std::vector<pid_t> children;
-  for (unsigned me = 0; me < processes; ++me) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // an interrupted run leaves no process behind
-      try {
-        work(me);
-      } catch (...) {
-        ::_exit(1);
-      }
-      ::_exit(0);
-    }
-    children.push_back(child);
-  }
-  channel->forget();
-  common.line.wait_for_all();
-  const clock::time_point begin = clock::now();
-  common.line.open();
-  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
-  for (unsigned me = 0; me < processes; ++me) {
-    if (!common.ok[me].load(std::memory_order_acquire)) result.error = "a process has failed";
-    result.seconds = std::max(result.seconds, std::chrono::duration<double>(common.ends[me] - begin).count());
-  }
-  result.cpu_seconds = cpu_seconds_of_children();
+  outcome result = run_processes(
+      spec.pus,
+      [&](unsigned me, start_line& line) {
+        if (me < spec.producers) {
+          typename Channel::producer to(*channel);
+          line.arrive_and_wait();
+          for (std::uint64_t n = 1; n <= shares[me]; ++n) to.push(parcel_of(me, n));
+          to.leave(common->producers.fetch_sub(1, std::memory_order_acq_rel) == 1);
+        } else {
+          typename Channel::consumer from(*channel);
+          consumer_check seen(spec.producers);
+          line.arrive_and_wait();
+          for (parcel p; from.pop(p);) seen.add(number_of(p));
+          common->seen[me - spec.producers] = seen.seen();
+        }
+      },
+      [&] { channel->forget(); });
   result.items = spec.items;
   if (!result.error.empty()) return result;
   const verdict checked =
-      judge(std::vector<tally>(common.seen.begin(), common.seen.begin() + spec.consumers), shares, true);
+      judge(std::vector<tally>(common->seen.begin(), common->seen.begin() + spec.consumers), shares, true);
   result.error = checked.error;
   result.out_of_order = checked.out_of_order;
+  return result;
+}
+
+/// Round trips (round_trips.hpp) of a client and a server, each a process, through two channels.
+template <class Channel>
+outcome run_trips_between(const round_trip_spec& spec) {
+  constexpr std::size_t capacity = 4096;
+  const in_common<std::array<tally, 2>> seen;
+  const auto requests = std::make_unique<Channel>(capacity, 1, 1);
+  const auto answers = std::make_unique<Channel>(capacity, 1, 1);
+  outcome result = run_processes(
+      spec.pus,
+      [&](unsigned me, start_line& line) {
+        const bool client = me == 0;
+        typename Channel::producer to(client ? *requests : *answers);
+        typename Channel::consumer from(client ? *answers : *requests);
+        consumer_check own(1);
+        parcel p;
+        line.arrive_and_wait();
+        if (client) {
+          std::uint64_t sent = 0;
+          while (sent < spec.in_flight && sent < spec.items) to.push(parcel_of(0, ++sent));
+          for (std::uint64_t back = 0; back < spec.items && from.pop(p); ++back) {
+            own.add(number_of(p));
+            if (sent < spec.items) to.push(parcel_of(0, ++sent));
+          }
+        } else {
+          for (; from.pop(p); to.push(p)) own.add(number_of(p));
+        }
+        to.leave(true);
+        (*seen)[me] = own.seen();
+      },
+      [&] {
+        requests->forget();
+        answers->forget();
+      });
+  result.items = spec.items;
+  for (const std::size_t side : {1U, 0U})
+    if (result.error.empty()) {
+      const std::string wrong = judge(std::vector{(*seen)[side]}, {spec.items}, true).error;
+      if (!wrong.empty()) result.error = (side == 0 ? "answers: " : "requests: ") + wrong;
+    }
   return result;
 }
 

@@ -56,6 +56,8 @@ struct round_trip_spec {
 
 /// The same; the client waits for a file descriptor.
 struct event_loop_spec : round_trip_spec {};
+/// The same; each side is a process.
+struct process_trip_spec : round_trip_spec {};
 
 /// Paced items to two consumers, one of which now and then sleeps in the middle of taking one.
 struct stall_spec {
@@ -240,6 +242,7 @@ struct contender {
   runner<exchange_spec> exchange = nullptr;
   runner<round_trip_spec> round_trips = nullptr;
   runner<round_trip_spec> to_event_loop = nullptr;
+  runner<round_trip_spec> trips_between = nullptr;
   bool to_servers = false;  // round trips with several servers, too
   runner<stall_spec> stall = nullptr;
   unsigned fibers = 1;  // of each carrier: its best number, for experiments that do not vary it
@@ -272,6 +275,7 @@ struct contender {
   outcome run(const exchange_spec& s) const { return exchange(s); }
   outcome run(const round_trip_spec& s) const { return round_trips(s); }
   outcome run(const event_loop_spec& s) const { return to_event_loop(s); }
+  outcome run(const process_trip_spec& s) const { return trips_between(s); }
   outcome run(const stall_spec& s) const { return stall(s); }
   outcome run(const team_spec& s) const { return team(s); }
   outcome run(const fork_spec& s) const { return fork(s); }

@@ -12,20 +12,10 @@
 #pragma once
 
 #include "driver/contender.hpp"
-#include "driver/counters.hpp"
-#include "driver/placement.hpp"
-#include "sim/workloads/wait.hpp"
-
-#include <muster/base/detail/mapped_region.hpp>
-
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "driver/process_group.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -34,74 +24,34 @@ namespace muster::bench {
 
 using words = std::span<std::uint64_t>;
 
-namespace detail {
-
-/// The state that both processes share beside the channel.
-struct message_run {
-  start_line line{2};
-  std::atomic<bool> ok[2]{};
-  std::chrono::steady_clock::time_point ends[2]{};
-};
-
-}  // namespace detail
-
 template <class Channel>
 outcome run_messages(const message_spec& spec) {
-  using clock = std::chrono::steady_clock;
-  const mapped_region memory = mapped_region::make_anonymous(sizeof(detail::message_run), [](unsigned char* at) {
-    std::construct_at(reinterpret_cast<detail::message_run*>(at));
-  });
-  auto& common = *reinterpret_cast<detail::message_run*>(memory.start());
+  const in_common<std::atomic<bool>> right(true);
   auto channel = std::make_unique<Channel>(spec.size);
-
-  const auto produce = [&] {
-    typename Channel::producer to(*channel);
-    common.line.arrive_and_wait();
-    for (std::uint64_t n = 1; n <= spec.items; ++n)
-      to.push([n](words message) { std::fill(message.begin(), message.end(), n); });
-    return true;
-  };
-  const auto consume = [&] {
-    typename Channel::consumer from(*channel);
-    bool right = true;
-    common.line.arrive_and_wait();
-    for (std::uint64_t n = 1; n <= spec.items; ++n)
-      from.pop([&, n](words message) {
-        std::uint64_t different = message.size() * sizeof(n) ^ spec.size;
-        for (const std::uint64_t word : message) different |= word ^ n;
-        right &= different == 0;
-      });
-    return right;
-  };
-  pid_t children[2];
-  for (unsigned me = 0; me != 2; ++me) {
-    children[me] = ::fork();
-    if (children[me] == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // an interrupted run leaves no process behind
-      try {
-        pin_this_thread(spec.pus[me]);
-        const bool right = me == 0 ? produce() : consume();
-        common.ends[me] = clock::now();
-        common.ok[me].store(right, std::memory_order_release);
-      } catch (...) {
-        ::_exit(1);
-      }
-      ::_exit(0);
-    }
-  }
-  channel->forget();
-  common.line.wait_for_all();
-  const clock::time_point begin = clock::now();
-  common.line.open();
-  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
-  outcome result;
+  outcome result = run_processes(
+      spec.pus,
+      [&](unsigned me, start_line& line) {
+        if (me == 0) {
+          typename Channel::producer to(*channel);
+          line.arrive_and_wait();
+          for (std::uint64_t n = 1; n <= spec.items; ++n)
+            to.push([n](words message) { std::fill(message.begin(), message.end(), n); });
+          return;
+        }
+        typename Channel::consumer from(*channel);
+        bool all_right = true;
+        line.arrive_and_wait();
+        for (std::uint64_t n = 1; n <= spec.items; ++n)
+          from.pop([&, n](words message) {
+            std::uint64_t different = message.size() * sizeof(n) ^ spec.size;
+            for (const std::uint64_t word : message) different |= word ^ n;
+            all_right &= different == 0;
+          });
+        right->store(all_right, std::memory_order_relaxed);
+      },
+      [&] { channel->forget(); });
   result.items = spec.items;
-  result.cpu_seconds = cpu_seconds_of_children();
-  for (unsigned me = 0; me != 2; ++me) {
-    if (!common.ok[me].load(std::memory_order_acquire))
-      result.error = me == 0 ? "the producer has failed" : "a message is lost, out of order or not whole";
-    result.seconds = std::max(result.seconds, std::chrono::duration<double>(common.ends[me] - begin).count());
-  }
+  if (!right->load(std::memory_order_relaxed)) result.error = "a message is lost, out of order or not whole";
   return result;
 }
 

@@ -11,7 +11,9 @@
 #include "driver/stream.hpp"
 
 #include <atomic>
+#include <deque>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,7 +46,47 @@ struct thread_client {
   }
 };
 
-template <class Requests, class Answers = Requests, class Client = thread_client>
+/// A client whose requests are sent and awaited by a fiber each. Fiber(f) runs f, and has join().
+template <class Fiber>
+struct fiber_client {
+  template <class Answers, class To, class From>
+  static void run(const round_trip_spec& spec, To& to, From& from, consumer_check& own) {
+    std::uint64_t sent = 0;
+    std::deque<Fiber> clients;
+    for (unsigned f = 0; f < spec.in_flight; ++f)
+      clients.emplace_back([&] {
+        while (sent < spec.items) {
+          to.push(make_item(0, ++sent));
+          own.add(await_item<Answers, item>(from));
+        }
+      });
+    for (Fiber& one : clients) one.join();
+  }
+};
+
+/// A server, on a thread. It ends at the first of `ends(spec)` poison items.
+struct thread_server {
+  static unsigned ends(const round_trip_spec&) { return 1; }
+  template <class Requests, class To, class From>
+  static void run(const round_trip_spec&, To& to, From& from, consumer_check& own) {
+    for (item value = 0; !is_poison(value = await_item<Requests, item>(from)); to.push(value)) own.add(value);
+  }
+};
+
+/// A server with as many fibers as there are requests in flight.
+template <class Fiber>
+struct fiber_server {
+  static unsigned ends(const round_trip_spec& spec) { return spec.in_flight; }
+  template <class Requests, class To, class From>
+  static void run(const round_trip_spec& spec, To& to, From& from, consumer_check& own) {
+    std::deque<Fiber> servers;
+    for (unsigned f = 0; f < spec.in_flight; ++f)
+      servers.emplace_back([&] { thread_server::run<Requests>(spec, to, from, own); });
+    for (Fiber& one : servers) one.join();
+  }
+};
+
+template <class Requests, class Answers = Requests, class Client = thread_client, class Server = thread_server>
 outcome run_round_trips(const round_trip_spec& spec) {
   constexpr std::size_t capacity = 4096;
   reset_peak_memory();
@@ -58,21 +100,23 @@ outcome run_round_trips(const round_trip_spec& spec) {
       decltype(auto) from = consumer_of(*answers, 0);
       line.arrive_and_wait();
       Client::template run<Answers>(spec, to, from, own);
-      for (unsigned i = 0; i < spec.servers; ++i) to.push(item{poison});
+      for (unsigned i = 0; i < spec.servers * Server::ends(spec); ++i) to.push(item{poison});
       answered.front() = own;
     } else {
       decltype(auto) from = consumer_of(*requests, index - 1);
       decltype(auto) to = producer_of(*answers, index - 1);
       line.arrive_and_wait();
-      for (item value = 0; !is_poison(value = await_item<Requests, item>(from)); to.push(value)) own.add(value);
+      Server::template run<Requests>(spec, to, from, own);
       asked[index - 1] = own;
     }
   });
   result.peak_memory = peak_memory();
   result.items = spec.items;
-  const verdict requested = judge(asked, {spec.items}, true);
-  // Answers of several servers overtake each other, and so do those to several fibers.
-  const verdict got = judge(answered, {spec.items}, spec.servers == 1 && std::is_same_v<Client, thread_client>);
+  // Answers of several servers overtake each other, and so do those to several fibers, and requests to these.
+  constexpr bool ordered = std::is_same_v<Server, thread_server>;
+  const verdict requested = judge(asked, {spec.items}, ordered);
+  const verdict got =
+      judge(answered, {spec.items}, ordered && spec.servers == 1 && std::is_same_v<Client, thread_client>);
   if (!requested.error.empty()) result.error = "requests: " + requested.error;
   else if (!got.error.empty()) result.error = "answers: " + got.error;
   return result;

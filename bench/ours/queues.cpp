@@ -13,8 +13,6 @@
 #include <muster/queue.hpp>
 #include <muster/queue/notify_fd.hpp>
 
-#include <deque>
-
 namespace muster::bench {
 namespace {
 
@@ -22,22 +20,6 @@ using spsc = ours<spsc_queue<item>>;
 using spmc = ours<spmc_queue<item>>;
 using mpmc = ours<mpmc_queue<item>>;
 using some_lanes = ours<lanes<item>>;
-
-/// A client whose requests are sent and awaited by a fiber each.
-struct fiber_client {
-  template <class Answers, class To, class From>
-  static void run(const round_trip_spec& spec, To& to, From& from, consumer_check& own) {
-    std::uint64_t sent = 0;
-    std::deque<fiber> clients;
-    for (unsigned f = 0; f < spec.in_flight; ++f)
-      clients.emplace_back([&] {
-        while (sent < spec.items) {
-          to.push(make_item(0, ++sent));
-          own.add(await_item<Answers, item>(from));
-        }
-      });
-  }
-};
 
 /// A queue whose consumer is an event loop.
 class watched_mpmc {
@@ -129,7 +111,11 @@ void add_ours(catalogue& to) {
         .team = run_pairs<both_ends<mpmc>>},
        {.name = "mpmc_queue, a fiber for each request",
         .note = "the client is one thread",
-        .round_trips = run_round_trips<mpmc, mpmc, fiber_client>,
+        .round_trips = run_round_trips<mpmc, mpmc, fiber_client<fiber>>,
+        .to_servers = true},
+       {.name = "mpmc_queue, fibers on both sides",
+        .note = "the client is one thread, and each server another, with as many fibers as requests in flight",
+        .round_trips = run_round_trips<mpmc, mpmc, fiber_client<fiber>, fiber_server<fiber>>,
         .to_servers = true},
        {.name = "mpmc_queue with a line for each cell",
         .note = "layout::aligned, as FFQ^m has its cells",

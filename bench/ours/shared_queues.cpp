@@ -132,7 +132,8 @@ void add(catalogue& to, unsigned topics, const char* note) {
                     .note = note,
                     .topics = topics,
                     .strict = !Shape::many_rings,
-                    .between = run_between<shared_channel<Shape>>});
+                    .between = run_between<shared_channel<Shape>>,
+                    .trips_between = run_trips_between<shared_channel<Shape>>});
 }
 
 }  // namespace

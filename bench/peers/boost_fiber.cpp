@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Boost.Fiber: boost::this_fiber::yield under its round-robin scheduler.
+// Boost.Fiber: boost::this_fiber::yield under its round-robin scheduler, and its buffered channel.
+#include "driver/round_trips.hpp"
 #include "driver/switches.hpp"
 #include "driver/thread_group.hpp"
 
+#include <boost/fiber/buffered_channel.hpp>
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/operations.hpp>
 
@@ -34,6 +36,21 @@ outcome run_yields(const team_spec& spec) {
   return measured;
 }
 
+/// A ring under a spin lock, whose fibers wait in lists, also where each thread has only one. It holds one item less.
+class channel {
+ public:
+  static constexpr ending ends_by = ending::closed;
+  channel(std::size_t capacity, unsigned, unsigned) : all_(capacity) {}
+  void close() { all_.close(); }
+  void push(item value) { all_.push(value); }
+  bool pop(item& value) { return all_.pop(value) == boost::fibers::channel_op_status::success; }
+
+ private:
+  boost::fibers::buffered_channel<item> all_;
+};
+using fibers_client = fiber_client<boost::fibers::fiber>;
+using fibers_server = fiber_server<boost::fibers::fiber>;
+
 }  // namespace
 
 void add_boost_fiber(catalogue& to) {
@@ -43,6 +60,17 @@ void add_boost_fiber(catalogue& to) {
                     .topics = fiber_switch,
                     .fibers = 1024,
                     .team = run_yields});
+  to.add("Boost.Fiber", "peer",
+         {{.name = "boost::fibers::buffered_channel",
+           .note = "push and pop, on threads",
+           .round_trips = run_round_trips<channel>,
+           .to_servers = true},
+          {.name = "boost::fibers::buffered_channel, a fiber for each request",
+           .round_trips = run_round_trips<channel, channel, fibers_client>,
+           .to_servers = true},
+          {.name = "boost::fibers::buffered_channel, fibers on both sides",
+           .round_trips = run_round_trips<channel, channel, fibers_client, fibers_server>,
+           .to_servers = true}});
 }
 
 }  // namespace muster::bench

@@ -111,7 +111,8 @@ void add_boost_interprocess(catalogue& to) {
                     .family = "Boost.Interprocess",
                     .role = "peer",
                     .topics = between_processes | from_one_process | between_many,
-                    .between = run_between<boost_channel>});
+                    .between = run_between<boost_channel>,
+                    .trips_between = run_trips_between<boost_channel>});
   to.all.push_back({.name = "boost::interprocess::message_queue, messages",
                     .family = "Boost.Interprocess",
                     .role = "peer",

@@ -27,7 +27,8 @@ void add_readerwriter(catalogue& to) {
           {.name = "readerwriterqueue circular",
            .note = "BlockingReaderWriterCircularBuffer by its try_ operations, waiting outside",
            .topics = one_to_one,
-           .stream = run_stream<reader_writer<moodycamel::BlockingReaderWriterCircularBuffer<item>>>}});
+           .stream = run_stream<reader_writer<moodycamel::BlockingReaderWriterCircularBuffer<item>>>,
+           .round_trips = run_round_trips<reader_writer<moodycamel::BlockingReaderWriterCircularBuffer<item>>>}});
 }
 
 }  // namespace muster::bench

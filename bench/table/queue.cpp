@@ -48,36 +48,50 @@ study many_to_many_stream(const setting& s) {
   return made;
 }
 
-/// With several servers, the answers come through a queue of several producers.
-study requests_in_flight(const setting& s, unsigned servers) {
-  study made = chart(
-      fmt::format("1 client, {}; 8-byte requests through one queue, answers through another; capacity 4096; the client "
-                  "waits for each answer, and then sends one more request",
-                  servers == 1 ? "1 server" : fmt::format("{} servers", servers)),
-      {"requests in flight", "", "log2", ""}, {"round trips", "M/s", "", "higher"}, mega_items);
+/// Round trips of each contender that has this way to run them.
+template <class Spec>
+study round_trips(const setting& s, const std::string& text, runner<round_trip_spec> contender::* how,
+                  const std::vector<unsigned>& in_flight, unsigned servers = 1) {
+  study made = chart(text, {"requests in flight", "", "log2", ""}, {"round trips", "M/s", "", "higher"}, mega_items);
   for (const contender& c : s.contenders.all) {
-    if (!c.round_trips || (servers != 1 && !c.to_servers)) continue;
+    if (c.*how == nullptr || (servers != 1 && !c.to_servers)) continue;
     const std::size_t line = made.add_line(c);
-    for (const unsigned n : points_of(s, {1, 2, 4, 8, 16, 64}, {1, 64}))
-      add_point(made, c, line, n,
-                round_trip_spec{.in_flight = n, .servers = servers, .pus = s.place.assign(1, servers)})
-          .maybe_slow = true;  // a thread that another program keeps from its processor answers late
+    for (const unsigned n : points_of(s, in_flight, {1, 64})) {
+      Spec spec;
+      spec.in_flight = n;
+      spec.servers = servers;
+      spec.pus = s.place.assign(1, servers);
+      // A thread that another program keeps from its processor answers late.
+      add_point(made, c, line, n, std::move(spec)).maybe_slow = true;
+    }
   }
   return made;
 }
 
+/// With several servers, the answers come through a queue of several producers.
+study requests_in_flight(const setting& s, unsigned servers) {
+  return round_trips<round_trip_spec>(
+      s,
+      fmt::format("1 client, {}; 8-byte requests through one queue, answers through another; capacity 4096; the client "
+                  "waits for each answer, and then sends one more request",
+                  servers == 1 ? "1 server" : fmt::format("{} servers", servers)),
+      &contender::round_trips, {1, 2, 4, 8, 16, 64}, servers);
+}
+
 study answers_to_an_event_loop(const setting& s) {
-  study made = chart(
+  return round_trips<event_loop_spec>(
+      s,
       "1 client, 1 server; 8-byte requests through one queue, answers through another; capacity 4096; the client waits "
       "in epoll_wait for each answer that is not there yet, and then sends one more request",
-      {"requests in flight", "", "log2", ""}, {"round trips", "M/s", "", "higher"}, mega_items);
-  for (const contender& c : s.contenders.all) {
-    if (!c.to_event_loop) continue;
-    const std::size_t line = made.add_line(c);
-    for (const unsigned n : points_of(s, {1, 4, 16, 64, 256}, {1, 64}))
-      add_point(made, c, line, n, event_loop_spec{{.in_flight = n, .pus = s.place.assign(1, 1)}}).maybe_slow = true;
-  }
-  return made;
+      &contender::to_event_loop, {1, 4, 16, 64, 256});
+}
+
+study answers_of_a_process(const setting& s) {
+  return round_trips<process_trip_spec>(
+      s,
+      "1 client, 1 server, each a process; 64-byte requests through one queue, answers through another; capacity 4096; "
+      "the client waits for each answer, and then sends one more request",
+      &contender::trips_between, {1, 2, 4, 8, 16, 64});
 }
 
 void add_cpu_time(std::vector<result>& results) {
@@ -197,6 +211,8 @@ std::vector<experiment> queue_rows() {
       {"queue/shared", "queue", "", "From process to process", from_process_to_process},
       {"queue/shared-bytes", "queue", "", "Messages of any length from process to process", messages_of_any_length},
       {"queue/event-loop", "queue", "", "Answers to an event loop", answers_to_an_event_loop},
+      {"queue/request-reply-processes", "queue", "", "A client that waits for the answers of another process",
+       answers_of_a_process},
   };
 }
 

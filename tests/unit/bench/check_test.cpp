@@ -3,6 +3,7 @@
 //
 // A queue that is wrong on purpose must be caught, in each of the ways in which a queue can be wrong; a right one not.
 #include "baselines/mutex_ring.hpp"
+#include "driver/between.hpp"
 #include "driver/machine.hpp"
 #include "driver/outcome.hpp"
 #include "driver/placement.hpp"
@@ -60,6 +61,43 @@ TEST(check, catches_an_item_that_was_not_sent) {
   consumer_check r(1);
   r.add(make_item(7, 1));
   EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that were not sent");
+}
+
+/// A pipe that changes the content of a parcel, or its number.
+template <bool Content, bool Number>
+class faulty_pipe {
+ public:
+  faulty_pipe(std::size_t, unsigned, unsigned) {
+    if (::pipe(ends_) != 0) throw std::runtime_error("no pipe");
+  }
+  void forget() {
+    for (const int end : ends_) ::close(end);
+  }
+  struct producer {
+    explicit producer(faulty_pipe& c) : end(c.ends_[1]) {}
+    void push(parcel p) const {
+      if (Content && p.number == 50) ++p.content[6];
+      if (Number && p.number == 50) ++p.number, ++p.content[6];
+      if (::write(end, &p, sizeof p) != sizeof p) throw std::runtime_error("a write failed");
+    }
+    void leave(bool) const { push({poison, {}}); }
+    int end;
+  };
+  struct consumer {
+    explicit consumer(faulty_pipe& c) : end(c.ends_[0]) {}
+    bool pop(parcel& p) const { return ::read(end, &p, sizeof p) == sizeof p && !is_poison(p.number); }
+    int end;
+  };
+
+ private:
+  int ends_[2]{};
+};
+
+TEST(check, catches_a_changed_request_of_another_process) {
+  const round_trip_spec spec{.in_flight = 4, .items = 100, .pus = {-1, -1}};
+  EXPECT_EQ((run_trips_between<faulty_pipe<false, false>>(spec).error), "");
+  EXPECT_NE((run_trips_between<faulty_pipe<true, false>>(spec).error).find("requests: "), std::string::npos);
+  EXPECT_NE((run_trips_between<faulty_pipe<false, true>>(spec).error).find("requests: "), std::string::npos);
 }
 
 template <fork_fault Fault>
