@@ -29,6 +29,14 @@ struct stream_spec {
   std::vector<int> pus;  // producers first
 };
 
+/// Operations that never wait, by threads that each push and pop (tries.hpp).
+enum class fullness { empty, half, full };
+struct try_spec {
+  fullness state = fullness::empty;
+  std::uint64_t items = 0;  // operations in total, split evenly
+  std::vector<int> pus;
+};
+
 /// Messages of one size from a process to another (messages.hpp).
 struct message_spec {
   std::size_t size = 8;  // bytes, a multiple of 8
@@ -238,6 +246,7 @@ struct contender {
   std::string no_stall{};  // why it cannot take part in slow_consumer; empty if it can
   runner<stream_spec> stream = nullptr;
   runner<stream_spec> between = nullptr;  // instead: parcels from process to process (between.hpp)
+  runner<try_spec> tries = nullptr;
   runner<message_spec> messages = nullptr;
   runner<exchange_spec> exchange = nullptr;
   runner<round_trip_spec> round_trips = nullptr;
@@ -271,6 +280,7 @@ struct contender {
 
   // Dispatch on the kind of workload.
   outcome run(const stream_spec& s) const { return between ? between(s) : stream(s); }
+  outcome run(const try_spec& s) const { return tries(s); }
   outcome run(const message_spec& s) const { return messages(s); }
   outcome run(const exchange_spec& s) const { return exchange(s); }
   outcome run(const round_trip_spec& s) const { return round_trips(s); }

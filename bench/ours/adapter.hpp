@@ -41,6 +41,7 @@ class ours {
     MUSTER_HOT void push(value_type value) {
       if (to_.push(std::move(value)) != queue_status::success) throw std::logic_error("push on an open queue failed");
     }
+    MUSTER_HOT bool try_push(value_type value) { return to_.try_push(std::move(value)) == queue_status::success; }
     MUSTER_HOT void push_n(const value_type* first, std::size_t n) {
       if (to_.push_n(first, n) != n) throw std::logic_error("push_n on an open queue came back early");
     }

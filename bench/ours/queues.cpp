@@ -7,6 +7,7 @@
 #include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
+#include "driver/tries.hpp"
 #include "ours/adapter.hpp"
 
 #include <muster/fiber.hpp>
@@ -74,6 +75,7 @@ void add_ours(catalogue& to) {
       {{.name = "spsc_queue",
         .topics = one_to_one | topic::exchange | pairs_alone,
         .stream = run_stream<spsc>,
+        .tries = run_tries<spsc>,
         .exchange = run_exchange<spsc, spsc>,
         .round_trips = run_round_trips<spsc>,
         .team = run_pairs<both_ends<spsc>>},
@@ -84,6 +86,7 @@ void add_ours(catalogue& to) {
        {.name = "spmc_queue",
         .topics = one_to_one | fan_out | oversubscribed | slow_consumer | topic::exchange | pairs_alone,
         .stream = run_stream<spmc>,
+        .tries = run_tries<spmc>,
         .exchange = run_exchange<spmc, spmc>,
         .round_trips = run_round_trips<spmc>,
         .stall = run_stall<ours<spmc_queue<sluggish>>>,
@@ -104,6 +107,7 @@ void add_ours(catalogue& to) {
        {.name = "mpmc_queue",
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | queue_by_fibers | queue_pairs,
         .stream = run_stream<mpmc>,
+        .tries = run_tries<mpmc>,
         .round_trips = run_round_trips<mpmc>,
         .to_event_loop = run_round_trips<mpmc, watched_mpmc>,
         .to_servers = true,
@@ -126,7 +130,8 @@ void add_ours(catalogue& to) {
         .note = "a handle and a lane of that capacity for each producer; FIFO per producer only",
         .topics = one_to_one | fan_out | many_to_many | oversubscribed,
         .strict = false,
-        .stream = run_stream<some_lanes>},
+        .stream = run_stream<some_lanes>,
+        .tries = run_tries<some_lanes>},
        {.name = "lanes pop_n(8)",
         .note = "up to eight items per claim; pushes are single; FIFO per producer only",
         .topics = many_to_many,

@@ -22,6 +22,7 @@ class by_try {
   MUSTER_HOT void push(T value) {
     until([&] { return Push(queue_, value); });
   }
+  MUSTER_HOT bool try_push(T value) { return Push(queue_, value); }
   MUSTER_HOT bool try_pop(T& value) { return Pop(queue_, value); }
   MUSTER_HOT bool pop(T& value) { return Pop(queue_, value); }
 

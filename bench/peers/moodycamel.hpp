@@ -27,6 +27,7 @@ class moodycamel_tokens {
    public:
     producer(moodycamel_tokens& q, unsigned) : queue_(q.queue_), token_(q.queue_) {}
     MUSTER_HOT void push(T value) { queue_.enqueue(token_, std::move(value)); }
+    MUSTER_HOT bool try_push(T value) { return queue_.try_enqueue(token_, std::move(value)); }
 
    private:
     queue_type& queue_;

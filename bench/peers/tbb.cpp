@@ -5,6 +5,7 @@
 #include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
+#include "driver/tries.hpp"
 
 #include <oneapi/tbb/concurrent_queue.h>
 
@@ -28,6 +29,7 @@ class tbb_bounded {
       queue_.push(std::move(value));
     }
   }
+  MUSTER_HOT bool try_push(T value) { return queue_.try_push(std::move(value)); }
   MUSTER_HOT T pop() {
     T value{};
     queue_.pop(value);
@@ -54,6 +56,7 @@ void add_tbb(catalogue& to) {
            .note = "try_push and try_pop, waiting outside",
            .topics = one_to_one | fan_out | many_to_many | oversubscribed | queue_pairs,
            .stream = run_stream<tbb_bounded<item, true>>,
+           .tries = run_tries<tbb_bounded<item, true>>,
            .round_trips = run_round_trips<tbb_bounded<item, true>>,
            .to_servers = true,
            .team = run_pairs<both_ends<tbb_bounded<item, true>>>}});

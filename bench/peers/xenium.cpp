@@ -6,6 +6,7 @@
 #include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
+#include "driver/tries.hpp"
 
 #include <xenium/policy.hpp>
 #include <xenium/ramalhete_queue.hpp>
@@ -30,6 +31,7 @@ class vyukov {
   MUSTER_HOT void push(T value) {
     until([&] { return queue_.try_push_weak(std::move(value)); });
   }
+  MUSTER_HOT bool try_push(T value) { return queue_.try_push_weak(std::move(value)); }
   MUSTER_HOT bool try_pop(T& value) { return queue_.try_pop_weak(value); }
 
  private:
@@ -66,6 +68,7 @@ void add_xenium(catalogue& to) {
         .note = "weak try_push and try_pop, waiting outside",
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs,
         .stream = run_stream<vyukov<item>>,
+        .tries = run_tries<vyukov<item>>,
         .exchange = run_exchange<vyukov<item>, vyukov<item>>,
         .round_trips = run_round_trips<vyukov<item>>,
         .to_servers = true,

@@ -62,6 +62,7 @@ std::string with_fibers(const contender& c);
 
 // The fields that a dry run shows.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stream_spec, capacity, producers, consumers, demand_order, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(try_spec, state, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(message_spec, size, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(exchange_spec, capacity, producers, consumers, events, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(round_trip_spec, in_flight, servers, pus)

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +93,25 @@ study answers_of_a_process(const setting& s) {
       "1 client, 1 server, each a process; 64-byte requests through one queue, answers through another; capacity 4096; "
       "the client waits for each answer, and then sends one more request",
       &contender::trips_between, {1, 2, 4, 8, 16, 64});
+}
+
+/// A queue that is full refuses every push, one that is empty every pop, and one that is half full nothing.
+study tries(const setting& s, fullness state) {
+  constexpr std::array texts{"try_pop of an empty queue",
+                             "a queue of half its capacity; each try_push and try_pop in turns",
+                             "try_push into a full queue"};
+  study made = chart(fmt::format("{}, by so many threads on {} hardware threads; capacity 4096, 8-byte items",
+                                 texts[static_cast<std::size_t>(state)], s.place.units()),
+                     {"threads", "", "log2", ""}, {"time per operation", "ns", "", "lower"}, nanoseconds_per_item);
+  for (const contender& c : s.contenders.all) {
+    if (c.tries == nullptr) continue;
+    const std::size_t line = add_line_in_order(made, c);
+    for (const unsigned n : points_of(s, {1, 2, 4, 8}, {1, 4}))
+      if (n == 1 || (c.topics & pairs_alone) == 0)  // it has one producer
+        // Some wait inside for a thread that has claimed a place and does not run.
+        add_point(made, c, line, n, try_spec{.state = state, .pus = s.place.assign(n, 0)}).maybe_slow = n != 1;
+  }
+  return made;
 }
 
 void add_cpu_time(std::vector<result>& results) {
@@ -213,6 +233,12 @@ std::vector<experiment> queue_rows() {
       {"queue/event-loop", "queue", "", "Answers to an event loop", answers_to_an_event_loop},
       {"queue/request-reply-processes", "queue", "", "A client that waits for the answers of another process",
        answers_of_a_process},
+      {"queue/try-empty", "queue", "", "Pops from an empty queue, without waiting",
+       [](const setting& s) { return tries(s, fullness::empty); }},
+      {"queue/try-half-full", "queue", "", "Pushes and pops without waiting",
+       [](const setting& s) { return tries(s, fullness::half); }},
+      {"queue/try-full", "queue", "", "Pushes into a full queue, without waiting",
+       [](const setting& s) { return tries(s, fullness::full); }},
   };
 }
 

@@ -9,6 +9,7 @@
 #include "driver/placement.hpp"
 #include "driver/request.hpp"
 #include "driver/result.hpp"
+#include "driver/tries.hpp"
 #include "faulty_fork.hpp"
 #include "faulty_graph.hpp"
 #include "faulty_queue.hpp"
@@ -61,6 +62,22 @@ TEST(check, catches_an_item_that_was_not_sent) {
   consumer_check r(1);
   r.add(make_item(7, 1));
   EXPECT_EQ(judge({r}, {0}, true).error, "1 values arrived that were not sent");
+}
+
+template <fault Fault>
+std::string error_of_tries(fullness state) {
+  const std::vector<int> pus(2, -1);
+  return run_tries<faulty<Fault>>({.state = state, .items = 2 * faulty<Fault>::total, .pus = pus}).error;
+}
+
+TEST(check, catches_what_is_wrong_without_waiting) {
+  EXPECT_EQ(error_of_tries<fault::none>(fullness::empty), "");
+  EXPECT_EQ(error_of_tries<fault::none>(fullness::half), "");
+  for (const std::string& error :
+       {error_of_tries<fault::drops>(fullness::half), error_of_tries<fault::duplicates>(fullness::half),
+        error_of_tries<fault::corrupts>(fullness::half), error_of_tries<fault::balances>(fullness::half)})
+    EXPECT_EQ(error, "what was popped is not what was pushed");
+  EXPECT_EQ(error_of_tries<fault::none>(fullness::full), "a push into a full queue succeeded");
 }
 
 /// A pipe that changes the content of a parcel, or its number.

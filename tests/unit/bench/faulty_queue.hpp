@@ -42,6 +42,11 @@ class faulty {
         std::swap(items[items.size() - 1], items[items.size() - 2]);
     }
 
+    bool try_push(item value) {
+      push(value);
+      return true;
+    }
+
    private:
     faulty& queue_;
   };
