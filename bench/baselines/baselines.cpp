@@ -11,6 +11,7 @@
 #include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
+#include "driver/tails.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
 
@@ -99,6 +100,7 @@ void add_baselines(catalogue& to) {
         .note = "a ring, std::mutex and two std::condition_variable",
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
         .stream = run_stream<mutex_ring<item>>,
+        .tails = run_tails<mutex_ring<item>>,
         .round_trips = run_round_trips<mutex_ring<item>>,
         .to_event_loop = run_round_trips<mutex_ring<item>, watched_mutex_ring<item>>,
         .to_servers = true,

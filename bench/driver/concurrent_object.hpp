@@ -15,7 +15,7 @@
 #include "driver/contender.hpp"
 #include "driver/counters.hpp"
 #include "driver/local_work.hpp"
-#include "driver/stall.hpp"
+#include "driver/quantiles.hpp"
 #include "driver/team.hpp"
 
 #include <muster/base/arch.hpp>  // isolation_size
@@ -73,7 +73,7 @@ void multiply_all(Handle& mine, const team_spec& spec, std::uint64_t n, std::uin
       } else {
         const clock::time_point begin = clock::now();
         sum += std::bit_cast<std::uint32_t>(mine.multiply());
-        seen.times.push_back(static_cast<std::uint64_t>((clock::now() - begin) / std::chrono::nanoseconds(1)));
+        seen.times.push_back(nanoseconds_since(begin));
       }
       work();
     }

@@ -29,6 +29,9 @@ struct stream_spec {
   std::vector<int> pus;  // producers first
 };
 
+/// The same; each push and each pop is timed (tails.hpp).
+struct tail_spec : stream_spec {};
+
 /// Operations that never wait, by threads that each push and pop (tries.hpp).
 enum class fullness { empty, half, full };
 struct try_spec {
@@ -123,6 +126,7 @@ struct task_spec {
   task_load what = task_load::one;
   unsigned workers = 1;
   std::uint64_t items = 0;  // functions in total: determines how often the load is repeated, at least once
+  bool latency = false;     // times each repetition
   std::vector<int> pus{};   // that the workers share
 };
 
@@ -246,6 +250,7 @@ struct contender {
   std::string no_stall{};  // why it cannot take part in slow_consumer; empty if it can
   runner<stream_spec> stream = nullptr;
   runner<stream_spec> between = nullptr;  // instead: parcels from process to process (between.hpp)
+  runner<tail_spec> tails = nullptr;
   runner<try_spec> tries = nullptr;
   runner<message_spec> messages = nullptr;
   runner<exchange_spec> exchange = nullptr;
@@ -280,6 +285,7 @@ struct contender {
 
   // Dispatch on the kind of workload.
   outcome run(const stream_spec& s) const { return between ? between(s) : stream(s); }
+  outcome run(const tail_spec& s) const { return tails(s); }
   outcome run(const try_spec& s) const { return tries(s); }
   outcome run(const message_spec& s) const { return messages(s); }
   outcome run(const exchange_spec& s) const { return exchange(s); }

@@ -8,10 +8,9 @@
 // it has claimed the item and before it releases the slot.
 #pragma once
 
+#include "driver/quantiles.hpp"
 #include "driver/stream.hpp"
 
-#include <map>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -49,12 +48,6 @@ class sluggish {
 
 inline bool is_poison(const sluggish& s) { return is_poison(s.value()); }
 
-/// The value at fraction `f` of the sorted latencies.
-inline double quantile(const std::vector<std::uint64_t>& sorted, double f) {
-  const auto last = static_cast<double>(sorted.size() - 1);
-  return static_cast<double>(sorted[static_cast<std::size_t>(f * last + 0.5)]);
-}
-
 /// Calls push(item, sleep) at each scheduled time, and records how much later each call returned, in nanoseconds.
 template <class Push>
 void push_on_schedule(const stall_spec& spec, std::vector<std::uint64_t>& late, Push push) {
@@ -67,14 +60,6 @@ void push_on_schedule(const stall_spec& spec, std::vector<std::uint64_t>& late, 
     push(make_item(0, n + 1), mark ? spec.sleep_ns : 0);
     late[n] = static_cast<std::uint64_t>(std::chrono::nanoseconds(clock::now() - due).count());
   }
-}
-
-inline std::map<std::string, double> quantiles(std::vector<std::uint64_t> late) {
-  std::sort(late.begin(), late.end());
-  return {{"p50", quantile(late, 0.5)},
-          {"p99", quantile(late, 0.99)},
-          {"p99.9", quantile(late, 0.999)},
-          {"max", static_cast<double>(late.back())}};
 }
 
 template <class Q>

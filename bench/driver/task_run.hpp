@@ -21,6 +21,7 @@
 #include "driver/contender.hpp"
 #include "driver/counters.hpp"
 #include "driver/placement.hpp"
+#include "driver/quantiles.hpp"
 
 #include <fmt/format.h>
 
@@ -29,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster::bench {
@@ -84,11 +86,21 @@ outcome run_tasks(const task_spec& spec) {
 
   const std::uint64_t times = std::max<std::uint64_t>(1, spec.items / many);
   const double cpu = cpu_seconds();
+  std::vector<std::uint64_t> took;
   const auto begin = clock::now();
-  for (std::uint64_t i = 0; i < times; ++i) once();
+  for (std::uint64_t i = 0; i < times; ++i) {
+    if (!spec.latency) {
+      once();
+    } else {
+      const auto at = clock::now();
+      once();
+      took.push_back(nanoseconds_since(at));
+    }
+  }
   result.seconds = std::chrono::duration<double>(clock::now() - begin).count();
   result.cpu_seconds = cpu_seconds() - cpu;
   result.items = times * many;
+  if (spec.latency) result.detail = quantiles(std::move(took));
   const std::size_t first = spec.what == task_load::tree ? 1 : 0;
   const auto wrong = std::find_if(runs_of.begin() + static_cast<std::ptrdiff_t>(first),
                                   runs_of.begin() + static_cast<std::ptrdiff_t>(many),

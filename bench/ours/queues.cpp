@@ -7,6 +7,7 @@
 #include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
+#include "driver/tails.hpp"
 #include "driver/tries.hpp"
 #include "ours/adapter.hpp"
 
@@ -86,6 +87,7 @@ void add_ours(catalogue& to) {
        {.name = "spmc_queue",
         .topics = one_to_one | fan_out | oversubscribed | slow_consumer | topic::exchange | pairs_alone,
         .stream = run_stream<spmc>,
+        .tails = run_tails<spmc>,
         .tries = run_tries<spmc>,
         .exchange = run_exchange<spmc, spmc>,
         .round_trips = run_round_trips<spmc>,
@@ -107,6 +109,7 @@ void add_ours(catalogue& to) {
        {.name = "mpmc_queue",
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | queue_by_fibers | queue_pairs,
         .stream = run_stream<mpmc>,
+        .tails = run_tails<mpmc>,
         .tries = run_tries<mpmc>,
         .round_trips = run_round_trips<mpmc>,
         .to_event_loop = run_round_trips<mpmc, watched_mpmc>,
@@ -131,6 +134,7 @@ void add_ours(catalogue& to) {
         .topics = one_to_one | fan_out | many_to_many | oversubscribed,
         .strict = false,
         .stream = run_stream<some_lanes>,
+        .tails = run_tails<some_lanes>,
         .tries = run_tries<some_lanes>},
        {.name = "lanes pop_n(8)",
         .note = "up to eight items per claim; pushes are single; FIFO per producer only",

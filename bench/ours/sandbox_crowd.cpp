@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
@@ -30,6 +31,7 @@ class distribution {
   void add(std::uint64_t ns) {
     ++counts_[index_of(ns)];
     ++all_;
+    longest_ = std::max(longest_, ns);
   }
   /// The value that `thousandths` of 1000 times do not exceed.
   double quantile(std::uint64_t thousandths) const {
@@ -40,6 +42,7 @@ class distribution {
     }
     return value_of(counts_.size() - 1);
   }
+  double longest() const { return static_cast<double>(longest_); }
 
  private:
   static constexpr unsigned bits = 6;
@@ -59,11 +62,12 @@ class distribution {
 
   std::array<std::uint32_t, size_> counts_{};
   std::uint64_t all_ = 0;
+  std::uint64_t longest_ = 0;
 };
 
 struct times {
   std::uint64_t wrong;
-  double median, p99, mean;  // nanoseconds
+  double median, p99, p99_9, longest, mean;  // nanoseconds
 };
 
 }  // namespace
@@ -87,7 +91,7 @@ times measure_calls(inside& in, std::int64_t right, std::uint64_t calls) {
     last = now;
   }
   const double mean = std::chrono::duration<double, std::nano>(last - begin).count() / static_cast<double>(calls);
-  return {wrong, all.quantile(500), all.quantile(990), mean};
+  return {wrong, all.quantile(500), all.quantile(990), all.quantile(999), all.longest(), mean};
 }
 
 /// Two processes that compute, with as many threads as a client and its broker have.
@@ -172,6 +176,8 @@ outcome run_crowd(const crowd_spec& spec) {
   result.seconds = seen.mean * 1e-9 * static_cast<double>(spec.items);
   result.detail["p99"] = seen.p99;
   result.detail["median"] = seen.median;
+  result.detail["p99.9"] = seen.p99_9;
+  result.detail["max"] = seen.longest;
   if (flood) {
     result.detail["flood"] = static_cast<double>(flooded) / result.seconds * 1e-6;
     if (flooded == 0) result.error = "the other client has made no calls";

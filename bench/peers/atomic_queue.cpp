@@ -10,6 +10,7 @@
 #include "driver/request.hpp"
 #include "driver/round_trips.hpp"
 #include "driver/stall.hpp"
+#include "driver/tails.hpp"
 #include "driver/tries.hpp"
 #include "peers/by_try.hpp"
 
@@ -83,6 +84,7 @@ void add_atomic_queue(catalogue& to) {
                                .note = "try_push and try_pop, waiting outside; item 0 is reserved; at least 64 entries",
                                .topics = fan_out | many_to_many | oversubscribed | topic::exchange,
                                .stream = run_stream<try_outside<element, item>>,
+                               .tails = run_tails<try_outside<element, item>>,
                                .tries = run_tries<try_outside<element, item>>,
                                .exchange = run_exchange<try_outside<element, item>, try_outside<spsc_element, item>>},
                               {.name = "atomic_queue B2",
@@ -93,6 +95,7 @@ void add_atomic_queue(catalogue& to) {
                                .note = "try_push and try_pop, waiting outside; of static size in slow-consumer",
                                .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
                                .stream = run_stream<try_outside<element2, item>>,
+                               .tails = run_tails<try_outside<element2, item>>,
                                .tries = run_tries<try_outside<element2, item>>,
                                .round_trips = run_round_trips<try_outside<element2, item>>,
                                .to_servers = true,

@@ -4,6 +4,7 @@
 // boost::lockfree: queue (Michael and Scott's list over a pool of nodes, strict FIFO), spsc_queue (a ring), and stack
 // (Treiber's).
 #include "driver/round_trips.hpp"
+#include "driver/tails.hpp"
 #include "driver/tries.hpp"
 #include "peers/by_try.hpp"
 
@@ -46,6 +47,7 @@ void add_boost(catalogue& to) {
            .topics = fan_out | many_to_many | oversubscribed | slow_consumer,
            .no_stall = "takes only trivially copyable items, whose copy cannot be interrupted",
            .stream = run_stream<boost_list>,
+           .tails = run_tails<boost_list>,
            .tries = run_tries<boost_list>,
            .round_trips = run_round_trips<boost_list>,
            .to_servers = true},

@@ -6,6 +6,7 @@
 #include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
+#include "driver/tails.hpp"
 #include "driver/tries.hpp"
 
 namespace muster::bench {
@@ -18,6 +19,7 @@ void add_moodycamel(catalogue& to) {
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs,
         .strict = false,
         .stream = run_stream<moodycamel_tokens<item>>,
+        .tails = run_tails<moodycamel_tokens<item>>,
         .tries = run_tries<moodycamel_tokens<item>>,
         .exchange = run_exchange<moodycamel_tokens<item>, moodycamel_tokens<item>>,
         .round_trips = run_round_trips<moodycamel_tokens<item>>,

@@ -5,6 +5,7 @@
 #include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
+#include "driver/tails.hpp"
 #include "driver/tries.hpp"
 
 #include <oneapi/tbb/concurrent_queue.h>
@@ -49,6 +50,7 @@ void add_tbb(catalogue& to) {
            .note = "blocking push and pop",
            .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer,
            .stream = run_stream<tbb_bounded<item, false>>,
+           .tails = run_tails<tbb_bounded<item, false>>,
            .round_trips = run_round_trips<tbb_bounded<item, false>>,
            .to_servers = true,
            .stall = run_stall<tbb_bounded<sluggish, false>>},
@@ -56,6 +58,7 @@ void add_tbb(catalogue& to) {
            .note = "try_push and try_pop, waiting outside",
            .topics = one_to_one | fan_out | many_to_many | oversubscribed | queue_pairs,
            .stream = run_stream<tbb_bounded<item, true>>,
+           .tails = run_tails<tbb_bounded<item, true>>,
            .tries = run_tries<tbb_bounded<item, true>>,
            .round_trips = run_round_trips<tbb_bounded<item, true>>,
            .to_servers = true,

@@ -6,6 +6,7 @@
 #include "driver/round_trips.hpp"
 #include "driver/shared_pairs.hpp"
 #include "driver/stall.hpp"
+#include "driver/tails.hpp"
 #include "driver/tries.hpp"
 
 #include <xenium/policy.hpp>
@@ -68,6 +69,7 @@ void add_xenium(catalogue& to) {
         .note = "weak try_push and try_pop, waiting outside",
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | topic::exchange | queue_pairs,
         .stream = run_stream<vyukov<item>>,
+        .tails = run_tails<vyukov<item>>,
         .tries = run_tries<vyukov<item>>,
         .exchange = run_exchange<vyukov<item>, vyukov<item>>,
         .round_trips = run_round_trips<vyukov<item>>,
@@ -79,6 +81,7 @@ void add_xenium(catalogue& to) {
         .topics = one_to_one | fan_out | many_to_many | oversubscribed | slow_consumer | queue_by_fibers | queue_pairs,
         .no_stall = "stores pointers, whose copy cannot be interrupted",
         .stream = run_stream<ramalhete>,
+        .tails = run_tails<ramalhete>,
         .team = run_pairs<both_ends<ramalhete>>}});
 }
 

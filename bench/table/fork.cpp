@@ -367,6 +367,20 @@ study all_tasks(const setting& s) {
   return made;
 }
 
+study task_tails(const setting& s) {
+  const unsigned workers = 4 * s.place.units();
+  study made = chart(fmt::format("a function that does no more than count is submitted, and its result awaited, again "
+                                 "and again; {} workers on {} hardware threads",
+                                 workers, s.place.units()),
+                     by_quantile, {"time until the result", "ns", "log2", "lower"}, detail_value("p99.9"),
+                     [](std::vector<result>& results) { show_quantiles(results.front()); });
+  for (const contender& c : s.contenders.all)
+    if (c.tasks != nullptr)
+      add_point(made, c, made.add_line(c), "p99.9",
+                task_spec{.workers = workers, .latency = true, .pus = s.place.assign(workers, 0)});
+  return made;
+}
+
 // ---------------------------------------------------------------------------------------------------- more algorithms
 
 using named_algorithm = std::pair<algorithm_load, const char*>;
@@ -441,6 +455,7 @@ std::vector<experiment> fork_rows() {
       {"fork/range-algorithms", "fork", "", "Searching, selecting, merging", range_algorithms},
       {"fork/level-graph", "fork", "", "Random graphs of tasks", level_graphs},
       {"fork/parlaylib", "fork", "", "parlaylib's algorithms, on two schedulers", parlay_algorithms},
+      {"fork/tails", "fork", "", "Latencies of submitted functions with four workers per hardware thread", task_tails},
   };
 }
 

@@ -48,6 +48,20 @@ void add_changed(std::vector<result>& results, const char* suffix, const char* t
   results.push_back(std::move(r));
 }
 
+void show_quantiles(result& of, const std::string& prefix) {
+  for (series& line : of.lines) {
+    std::vector<point> shown;
+    for (const point& run : line.points)
+      for (const char* x : {"p50", "p99", "p99.9", "max"}) {
+        shown.push_back(run);
+        shown.back().x = x;
+        shown.back().samples = run.detail_values(prefix + x);
+        shown.back().detail.clear();
+      }
+    line.points = std::move(shown);
+  }
+}
+
 void add_constant(result& to, const char* name, double value, const char* note) {
   series line;
   line.name = name;

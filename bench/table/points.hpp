@@ -22,6 +22,7 @@ namespace muster::bench {
 inline const axis throughput{"throughput", "Mops/s", "", "higher"};
 inline const axis by_carriers{"carriers", "", "log2", ""};
 inline const axis by_fibers{"fibers per carrier", "", "log2", ""};
+inline const axis by_quantile{"quantile", "", "category", ""};
 inline const axis by_queue_size{"queue size", "entries", "log2", ""};
 
 double nanoseconds_per_item(const outcome& o);
@@ -46,6 +47,9 @@ std::function<void(std::vector<result>&)> add_charts(std::vector<other_chart> al
 void add_changed(std::vector<result>& results, const char* suffix, const char* title, axis y,
                  const std::function<void(const series&, point&)>& change);
 
+/// For study::finish: shows, in place of each series' one point, the quantiles that the runs report with this prefix.
+void show_quantiles(result& of, const std::string& prefix = "");
+
 /// Adds a constant line with a point wherever another line has one.
 void add_constant(result& to, const char* name, double value, const char* note);
 
@@ -62,6 +66,7 @@ std::string with_fibers(const contender& c);
 
 // The fields that a dry run shows.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stream_spec, capacity, producers, consumers, demand_order, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(tail_spec, capacity, producers, consumers, demand_order, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(try_spec, state, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(message_spec, size, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(exchange_spec, capacity, producers, consumers, events, pus)
@@ -73,7 +78,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(team_spec, carriers, fibers, work, least_work
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(fork_spec, program, size, workers, items, one_run, pause, idle, idle_seconds, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(graph_spec, shape, width, workers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(algorithm_spec, what, size, workers, pus)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(task_spec, what, workers, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(task_spec, what, workers, latency, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_spec, active, items, filled, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_size_spec, bytes, items, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_case_spec, what, bytes, items, seed)

@@ -114,6 +114,37 @@ study tries(const setting& s, fullness state) {
   return made;
 }
 
+/// Streams in which each operation is timed.
+study tails(const setting& s, unsigned producers, unsigned consumers) {
+  const axis time{"time of a push", "ns", "log2", "lower"};
+  study made =
+      chart(fmt::format("{}→{} threads on {} hardware threads, capacity 4096, 8-byte items; with the wait for room or "
+                        "for an item",
+                        producers, consumers, s.place.units()),
+            by_quantile, time, detail_value("push p99.9"), [time](std::vector<result>& results) {
+              axis of_pops = time;
+              of_pops.name = "time of a pop";
+              const result& pushes = results.front();
+              results.push_back(pushes.derived_chart("-pop", pushes.title + ": pops", of_pops));
+              show_quantiles(results.front(), "push ");
+              show_quantiles(results.back(), "pop ");
+            });
+  for (const contender* c : s.contenders.about(oversubscribed)) {
+    if (c->tails == nullptr || (producers != 1 && (c->topics & pairs_alone) != 0)) continue;
+    tail_spec spec;
+    spec.producers = producers;
+    spec.consumers = consumers;
+    spec.demand_order = c->order;
+    spec.pus = s.place.assign(producers, consumers);
+    const std::size_t line = producers == 1 ? made.add_line(*c) : add_line_in_order(made, *c);
+    add_point(made, *c, line, "p99.9", std::move(spec)).maybe_slow = true;
+  }
+  return made;
+}
+
+/// Four for each hardware thread.
+unsigned threads_of_a_crowd(const setting& s) { return std::min(4 * s.place.units(), 2 * most_producers); }
+
 void add_cpu_time(std::vector<result>& results) {
   add_changed(results, "-cpu", "CPU time with four threads per hardware thread",
               {"CPU time per item", "ns", "", "lower"}, [](const series&, point& p) {
@@ -126,7 +157,7 @@ void add_cpu_time(std::vector<result>& results) {
 study four_threads_each(const setting& s) {
   constexpr const char* fan = "1→n";
   constexpr const char* crowd = "n→n";
-  const unsigned threads = std::min(4 * s.place.units(), 2 * most_producers);
+  const unsigned threads = threads_of_a_crowd(s);
   const unsigned half = threads / 2;
   study made =
       chart(fmt::format("{} threads on {} hardware threads, capacity 4096, 8-byte items; {} is 1→{}, {} is {}→{}",
@@ -239,6 +270,10 @@ std::vector<experiment> queue_rows() {
        [](const setting& s) { return tries(s, fullness::half); }},
       {"queue/try-full", "queue", "", "Pushes into a full queue, without waiting",
        [](const setting& s) { return tries(s, fullness::full); }},
+      {"queue/tails", "queue", "", "Latencies with four threads per hardware thread",
+       [](const setting& s) { return tails(s, threads_of_a_crowd(s) / 2, threads_of_a_crowd(s) / 2); }},
+      {"queue/tails-fan-out", "queue", "", "Latencies with one producer, and four threads per hardware thread",
+       [](const setting& s) { return tails(s, 1, threads_of_a_crowd(s) - 1); }},
   };
 }
 

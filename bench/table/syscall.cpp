@@ -163,6 +163,10 @@ study fairness(const setting& s) {
       detail_value("p99"), [](std::vector<result>& results) {
         add_told(results, "-median", "How long a call takes beside a client that floods: the median",
                  {"median of the time of a call", "ns", "log2", "lower"}, "median");
+        add_told(results, "-thousandth", "How long a call takes beside a client that floods: the last thousandth",
+                 {"99.9th percentile of the time of a call", "ns", "log2", "lower"}, "p99.9");
+        add_told(results, "-max", "How long a call takes beside a client that floods: the longest",
+                 {"longest call", "ns", "log2", "lower"}, "max");
         add_told(results, "-flood", "Calls of the client that floods",
                  {"calls of the other client", "Mcalls/s", "", "higher"}, "flood");
       });

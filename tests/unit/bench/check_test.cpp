@@ -9,6 +9,7 @@
 #include "driver/placement.hpp"
 #include "driver/request.hpp"
 #include "driver/result.hpp"
+#include "driver/tails.hpp"
 #include "driver/tries.hpp"
 #include "faulty_fork.hpp"
 #include "faulty_graph.hpp"
@@ -78,6 +79,21 @@ TEST(check, catches_what_is_wrong_without_waiting) {
         error_of_tries<fault::corrupts>(fullness::half), error_of_tries<fault::balances>(fullness::half)})
     EXPECT_EQ(error, "what was popped is not what was pushed");
   EXPECT_EQ(error_of_tries<fault::none>(fullness::full), "a push into a full queue succeeded");
+}
+
+TEST(check, times_each_push_and_each_pop) {
+  tail_spec spec;
+  spec.items = 3000;
+  spec.pus = {-1, -1};
+  const outcome found = run_tails<mutex_ring<item>>(spec);
+  EXPECT_EQ(found.error, "");
+  for (const std::string side : {"push ", "pop "}) {
+    EXPECT_GT(found.detail_value(side + "p50"), 0) << side;
+    EXPECT_LE(found.detail_value(side + "p50"), found.detail_value(side + "p99")) << side;
+    EXPECT_LE(found.detail_value(side + "p99.9"), found.detail_value(side + "max")) << side;
+  }
+  spec.items = faulty<fault::drops>::total;
+  EXPECT_EQ(run_tails<faulty<fault::drops>>(spec).error, "1 of 5000 items were lost");
 }
 
 /// A pipe that changes the content of a parcel, or its number.
