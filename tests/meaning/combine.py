@@ -11,6 +11,7 @@ DSM_SYNCH, OYAMA, CLH, MCS, RETRY = (
 OBJECT, PLACES, NODES, REQUEST, LIST, BOXES = (
     f"muster/combine/detail/{header}.hpp" for header in (
         "combining_object", "per_thread", "psim_nodes", "request", "request_list", "boxed_items"))
+SLIP = "muster/combine/detail/burst_slip.hpp"
 COUNTER = "muster/combine/counter.hpp"
 CARRIER = "muster/fiber/detail/carrier.hpp"
 CROWD = "executes_every_request_once_with_its_own_argument"
@@ -33,6 +34,20 @@ MUTANTS = (
     ("combine-counter-every-number-is-1", COUNTER,
      "sum += (members >> i) % 2 != 0 ? 1 : in.places[i].number.read_ref();", "sum += 1;", "unit/counter",
      "a_counter.is_exact_among_threads"),
+
+    # A thread that waits lets others use the object in bursts.
+    ("combine-slip-without-another-thread", SLIP,
+     "        if (other != nullptr) mine.left_ = trust;\n", "        mine.left_ = trust;\n", "unit/burst_slip",
+     "burst_slip.makes_no_way_for_a_thread_that_comes_rarely"),
+    ("combine-slip-burst-forgotten", SLIP,
+     "      if (burst_ > longest_) longest_ = burst_;\n", "      longest_ = burst_;\n", "unit/burst_slip",
+     "burst_slip.remembers_a_burst_until_the_thread_waits"),
+    ("combine-slip-trials-never-rarer", SLIP,
+     "std::min(2 * mine.between_trials_, rest)", "mine.between_trials_", "unit/burst_slip",
+     "burst_slip.hardly_tries_when_bursts_stay_short"),
+    ("combine-slip-never-tries", SLIP,
+     "      if (--mine.until_trial_ != 0) return false;\n", "      return false;\n", "unit/burst_slip",
+     "burst_slip.finds_out_when_an_absence_is_answered"),
 
     # Refusals: options, too many threads, operations within operations.
     ("combine-object-accepts-help-of-zero", OBJECT,

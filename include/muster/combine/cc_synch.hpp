@@ -44,14 +44,14 @@ class cc_synch_technique {
 
   MUSTER_HOT turn announce(group& mine) {
     node* const spare = mine.take();
-    node* const own = list_.announce(spare);
+    node* const own = list_.announce(spare, mine.habits);
     if (list_.look(own) != list::yours) [[unlikely]]
       return {own, spare};
     mine.give_back(own);
     return {nullptr, spare};
   }
   MUSTER_COLD bool served(turn now, group& mine) {
-    if (list_.served(now.own, now.spare)) return true;
+    if (list_.served(now.own, now.spare, mine.habits)) return true;
     mine.give_back(now.own);
     return false;
   }

@@ -30,6 +30,7 @@
 #pragma once
 
 #include <muster/base/wait.hpp>                    // wait::spin_then_park
+#include <muster/combine/detail/burst_slip.hpp>    // burst_slip
 #include <muster/combine/detail/per_thread.hpp>    // per_thread
 #include <muster/combine/detail/request_list.hpp>  // request_list
 #include <muster/combine/options.hpp>              // combine_options
@@ -244,6 +245,7 @@ class osci {
     batch_buffer* free = nullptr;
     batch_buffer* unread = nullptr;  // published, with no results left to take
     node* spare = nullptr;           // for a request without a batch
+    detail::burst_slip::habits habits;
     std::vector<std::unique_ptr<batch_buffer>> buffers;
     std::vector<std::unique_ptr<node>> nodes;  // made here; nodes move between threads
     std::shared_ptr<last_flush> at_end;        // made with the first detached request
@@ -339,11 +341,11 @@ class osci {
   template <class Call>
   MUSTER_HOT typename Call::result apply_alone(group& g, Call& call) {
     node* const spare = g.spare;
-    node* const own = g.spare = list_.announce(spare);
+    node* const own = g.spare = list_.announce(spare, g.habits);
     if (list_.look(own) != list::yours) [[unlikely]] {
       const detail::stay here(g);
       call.record(own->in_node[0].write_ref());
-      if (list_.served(own, spare)) return call.take_result(own->in_node[0].write_ref());
+      if (list_.served(own, spare, g.habits)) return call.take_result(own->in_node[0].write_ref());
     }
     return list_.run_and_serve(call, spare, g);
   }
@@ -450,7 +452,7 @@ class osci {
       for (unsigned i = 0; i < many; ++i) own->in_node[i].write_ref() = b.rows[i].read_ref();
       b.rows = own->in_node;
     }
-    own->held.write_ref() = {b.rows, many};
+    own->held.write_ref() = {b.rows, many, 0};
     list_.link(own, spare);
     return true;
   }

@@ -195,7 +195,7 @@ class osci_shared {
       for (unsigned i = 0; i < count; ++i) own->in_node[i].write_ref() = b.requests[i].read_ref();
       b.rows = own->in_node;
     }
-    own->held.write_ref() = {b.rows, count};
+    own->held.write_ref() = {b.rows, count, 0};
     list_.link(own, std::exchange(b.spare, own));
     // (3) release: pairs with (4). The batch's other threads see the node and the location of their requests.
     b.announced.store(own, std::memory_order_release);

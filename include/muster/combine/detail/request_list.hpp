@@ -15,6 +15,7 @@
 #include <muster/base/detail/brief_wait.hpp>     // brief_wait
 #include <muster/base/detail/reentrancy.hpp>     // reentrancy_scope
 #include <muster/base/sync.hpp>                  // sync::atomic, sync::cell
+#include <muster/combine/detail/burst_slip.hpp>  // burst_slip
 #include <muster/combine/detail/fiber_wait.hpp>  // waiting
 #include <muster/combine/detail/per_thread.hpp>  // stay, thread_part
 #include <muster/combine/detail/request.hpp>     // request, run_requests
@@ -41,7 +42,8 @@ class request_list {
 
   struct contents {
     row* first = nullptr;
-    unsigned count = 0;
+    std::uint32_t count = 0;
+    std::uint32_t announcer = 0;  // a hint: the thread that has made it the last node of the list, or will
   };
 
   struct alignas(2 * line_size) node {
@@ -67,6 +69,17 @@ class request_list {
     // (1) acq_rel: pairs with (1). The next thread to announce finds `spare` as set up here.
     return tail_.exchange(spare, std::memory_order_acq_rel);
   }
+  /// The same for one operation of a thread, which notes whether another thread had the one before.
+  MUSTER_HOT node* announce(node* spare, burst_slip::habits& habits) noexcept {
+    node* const own = announce(spare);
+    if (own->held.read_ref().announcer == habits.number()) [[likely]] {
+      habits.continue_burst();
+    } else {
+      own->held.write_ref().announcer = habits.number();  // it will be this thread's next spare node
+      habits.end_burst();
+    }
+    return own;
+  }
   /// For an empty batch: `spare` looks as if it had been served.
   void serve_unannounced(node* spare) noexcept { spare->state.store(done, std::memory_order_relaxed); }
   /// Ends an announcement: the requests in `own` can be served.
@@ -80,10 +93,11 @@ class request_list {
     return own->state.load(std::memory_order_acquire);
   }
   /// Announces the first request in `own` and waits. Returns true once it has been served, false if the caller is the
-  /// combiner and must run it.
-  MUSTER_COLD bool served(node* own, node* spare) {
-    own->held.write_ref() = {own->in_node, 1};
+  /// combiner and must run it. `habits` are those of the thread, which counts its operations in them.
+  MUSTER_COLD bool served(node* own, node* spare, burst_slip::habits& habits) {
+    own->held.write_ref() = {own->in_node, 1, habits.number()};
     link(own, spare);
+    stay_away(own, habits);
     waiting_.await(own->key, [&] { return look(own) != waiting_for_turn; });
     return look(own) == done;
   }
@@ -150,6 +164,15 @@ class request_list {
   State& state() noexcept { return state_.write_ref(); }
 
  private:
+  void stay_away(const node* own, burst_slip::habits& habits) noexcept {
+    if (this_fiber::has_siblings() || !slip_.should_stay_away(habits)) return;
+    std::uint32_t state = waiting_for_turn;
+    for (unsigned pauses = burst_slip::absence; pauses != 0 && state != yours; --pauses) {
+      sync::relax();
+      if (pauses % 4 == 0 && state == waiting_for_turn) state = look(own);
+    }
+  }
+
   template <bool Alone>
   MUSTER_HOT void serve_some(node* at) {
     const reentrancy_scope here = waiting_.executing();
@@ -208,8 +231,9 @@ class request_list {
 
   const unsigned help_;
   const bool detached_;
+  waiting<Wait> waiting_;
+  burst_slip slip_;  // written rarely
   alignas(isolation_size) sync::atomic<node*> tail_;
-  alignas(isolation_size) waiting<Wait> waiting_;
   alignas(isolation_size) sync::cell<State> state_;  // the combiner's
 };
 

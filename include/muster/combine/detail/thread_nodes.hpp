@@ -9,6 +9,7 @@
 #pragma once
 
 #include <muster/base/detail/eventcount.hpp>     // eventcount
+#include <muster/combine/detail/burst_slip.hpp>  // burst_slip
 #include <muster/combine/detail/per_thread.hpp>  // per_thread
 
 #include <cstdint>  // std::uint32_t
@@ -53,6 +54,8 @@ class thread_nodes {
       free_.pop_back();
       return node;
     }
+
+    burst_slip::habits habits;  // for techniques that let others use the object in bursts
 
    private:
     template <class Make>
