@@ -350,4 +350,54 @@ TEST(psim, has_the_results_of_each_batch_once) {
   EXPECT_LE(more, expected + 1024);
 }
 
+/// The object and what its first thread allocates, and what each further thread allocates, at most. Memory that is
+/// freed at once counts as well.
+template <class Object>
+void expect_memory(std::size_t with_one_thread, std::size_t for_another, const muster::combine_options& options = {}) {
+  if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";
+  const auto use = [](Object& object) { object.apply([](number& s) noexcept { ++s; }); };
+  {
+    Object before;  // what a process allocates once
+    use(before);
+  }
+  Object object(options);
+  bytes_allocated = 0;
+  use(object);
+  EXPECT_LE(sizeof object + bytes_allocated, with_one_thread);
+  EXPECT_GT(bytes_allocated, 0U);
+  bytes_allocated = 0;
+  for (int i = 0; i < 1000; ++i) use(object);
+  EXPECT_EQ(bytes_allocated, 0U);
+  // Threads that live at the same time. The object's tables grow for some of them: so the mean counts.
+  constexpr std::size_t others = 32;
+  std::atomic<std::size_t> all{0}, arrived{0};
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < others; ++i)
+      threads.emplace_back([&] {
+        Object other;
+        use(other);
+        bytes_allocated = 0;
+        use(object);
+        all += bytes_allocated;
+        ++arrived;
+        while (arrived != others) std::this_thread::yield();
+      });
+  }
+  EXPECT_LE(all / others, for_another);
+}
+
+TEST(memory, of_an_osci) { expect_memory<muster::osci<number>>(1024, 384); }
+TEST(memory, of_a_cc_synch) { expect_memory<muster::cc_synch<number>>(1024, 384); }
+TEST(memory, of_a_flat_combining) { expect_memory<muster::flat_combining<number>>(1024, 384); }
+TEST(memory, of_an_osci_shared) { expect_memory<muster::osci_shared<number>>(1024, 384, {.groups = 1}); }
+TEST(memory, of_a_counter) {
+  if (muster_test::sanitized) GTEST_SKIP() << "the sanitizers replace operator new themselves";
+  bytes_allocated = 0;
+  muster::counter one(number{1});
+  EXPECT_EQ(one.fetch_add(1), 1);
+  EXPECT_EQ(bytes_allocated, 0U);
+  EXPECT_LE(sizeof one, 256U);
+}
+
 }  // namespace

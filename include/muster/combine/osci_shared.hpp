@@ -8,7 +8,7 @@
 // Killed     as stopped.
 // Operations as osci's: they run on the serving thread, an exception reaches only its caller, and they may not apply to
 //            the same object.
-// Memory     per group: a few batches of `batch` requests of 16 bytes, allocated when first needed.
+// Memory     per group: a few batches of up to `batch` requests of 16 bytes, allocated when first needed.
 // Cost       apply: O(1) besides the operation; unless threads meet at the door, three read-modify-writes in the memory
 //            of the group, and at most four for each batch, one of them on a word of all groups. Waking and waiting:
 //            see base/wait.hpp.
@@ -27,8 +27,10 @@
 #include <muster/combine/detail/request_list.hpp>  // request_list
 #include <muster/combine/options.hpp>              // combine_options
 
+#include <algorithm>  // std::min
 #include <cstdint>    // std::uint32_t
 #include <memory>     // std::unique_ptr
+#include <new>        // std::nothrow
 #include <stdexcept>  // std::invalid_argument
 #include <utility>    // std::forward
 #include <vector>     // the groups
@@ -72,7 +74,7 @@ class osci_shared {
       place = b->count.write_ref()++;
       b->readers.fetch_add(1, std::memory_order_relaxed);
       call.record(b->requests[place].write_ref());
-      if (place + 1 == batch_) g.open.write_ref() = nullptr;
+      if (place + 1 == b->room && !b->make_room(batch_)) g.open.write_ref() = nullptr;
     }
     const reading last{*this, g, *b};
     if (place == 0) {  // this thread directs the batch
@@ -105,10 +107,22 @@ class osci_shared {
 
   /// Requests of one group that travel together.
   struct alignas(line_size) batch_buffer {
-    batch_buffer(unsigned batch, node* first, std::uint32_t key_in)
-        : requests(std::make_unique<row[]>(batch)), spare(first), key(key_in) {}
+    batch_buffer(unsigned room_in, node* first, std::uint32_t key_in)
+        : room(room_in), requests(std::make_unique<row[]>(room_in)), spare(first), key(key_in) {}
+    /// Call behind the door, with `room` requests. Returns false if there can be no more.
+    MUSTER_COLD bool make_room(unsigned most) noexcept {
+      if (room >= most) return false;
+      const unsigned more = std::min(4 * room, most);
+      std::unique_ptr<row[]> larger(new (std::nothrow) row[more]);
+      if (larger == nullptr) return false;
+      for (unsigned i = 0; i < room; ++i) larger[i].write_ref() = requests[i].read_ref();
+      requests = std::move(larger);
+      room = more;
+      return true;
+    }
 
-    const std::unique_ptr<row[]> requests;
+    unsigned room;                            // under the door
+    std::unique_ptr<row[]> requests;          // under the door until publication
     row* rows = nullptr;                      // the requests while they travel; set before `announced`
     node* spare;                              // before publication, and after the batch is served
     const std::uint32_t key;                  // of the threads that wait for publication
@@ -171,7 +185,8 @@ class osci_shared {
     } else {
       const auto new_key = [this] { return next_key_.fetch_add(1, std::memory_order_relaxed); };
       g.nodes.push_back(std::make_unique<node>(new_key()));
-      g.buffers.push_back(std::make_unique<batch_buffer>(batch_, g.nodes.back().get(), new_key()));
+      g.buffers.push_back(
+          std::make_unique<batch_buffer>(std::min(batch_, least_room), g.nodes.back().get(), new_key()));
       b = g.buffers.back().get();
     }
     b->count.write_ref() = 0;
@@ -228,6 +243,8 @@ class osci_shared {
     g.free.write_ref() = &b;
     g.in_use.store(g.in_use.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
+
+  static constexpr unsigned least_room = 4;
 
   const unsigned batch_;
   sync::atomic<std::uint32_t> next_key_{1};

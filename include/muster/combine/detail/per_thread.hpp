@@ -146,7 +146,7 @@ class thread_places {
     const std::unique_ptr<sync::cell<place*>[]> places;
     sync::atomic<block*> next{nullptr};
   };
-  static constexpr std::uint32_t first_block = 8;
+  static constexpr std::uint32_t first_block = 4;
 
   static std::uint64_t word_of(const sync::thread_tenure& t) noexcept {
     return std::uint64_t{t.turn} << 32U | t.number;
