@@ -192,7 +192,7 @@ class flat_combining_technique {
   const unsigned help_;
   waiting<Wait> waiting_;
   alignas(isolation_size) sync::atomic<std::uint32_t> locked_{0};
-  alignas(isolation_size) sync::atomic<record*> head_{nullptr};  // never dropped, so only owners write here
+  alignas(isolation_size) sync::atomic<record*> head_{nullptr};   // never dropped, so only owners write here
   alignas(isolation_size) sync::cell<std::uint64_t> passes_{0U};  // the combiner's, as is the state
   sync::cell<State> state_;
 };
