@@ -1,10 +1,16 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fetch&Multiply by Osci as printed, by a mutex, by a spin lock, and without sharing.
+// Fetch&Multiply by the techniques of the "Lock Oscillation" experiments as published, by a mutex, by a spin lock, and
+// without sharing.
+#include "baselines/cc_synch_paper.hpp"
+#include "baselines/flat_combining_paper.hpp"
 #include "baselines/osci_paper.hpp"
+#include "baselines/psim_paper.hpp"
 #include "driver/concurrent_object.hpp"
+#include "driver/shares.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -18,9 +24,17 @@ struct printed_multiply {
   }
 };
 
+/// As in the authors' program, a thread with a processor of its own pauses 64 times between two looks.
+struct authors_turn {
+  static void turn() noexcept {
+    if (this_fiber::has_siblings() || team_turn::crowded) return team_turn::turn();
+    for (unsigned i = 0; i < 64; ++i) pause();
+  }
+};
+
+template <class Object>
 class printed {
  public:
-  using object = osci_paper<float, printed_multiply, team_turn>;
   explicit printed(const team_spec& spec) : object_(spec.carriers, spec.fibers, 1.0F) {}
 
   class handle {
@@ -29,12 +43,27 @@ class printed {
     float multiply() { return std::bit_cast<float>(static_cast<std::int32_t>(mine_.apply(0))); }
 
    private:
-    object::handle mine_;
+    typename Object::handle mine_;
   };
 
  private:
-  object object_;
+  Object object_;
 };
+
+using printed_osci = osci_paper<float, printed_multiply, team_turn>;
+using printed_cc_synch = cc_synch_paper<float, printed_multiply, authors_turn>;
+using printed_psim = psim_paper<float, printed_multiply, authors_turn>;
+struct printed_flat_combining : flat_combining_paper<float, printed_multiply, authors_turn> {
+  printed_flat_combining(unsigned cores, unsigned fibers, float first)
+      : flat_combining_paper(cores, fibers, cleaning{}, first) {}
+};
+
+/// PSim's records have a word for each fiber, and there are two of them for each: with 2048 fibers, 70 MB.
+outcome run_printed_psim(const team_spec& spec) {
+  team_spec fewer = spec;
+  fewer.fibers = std::clamp(2048 / spec.carriers, 1U, spec.fibers);
+  return run_object<printed<printed_psim>>(fewer);
+}
 
 class locked {
  public:
@@ -70,25 +99,49 @@ class spinning {
 }  // namespace
 
 void add_concurrent_objects(catalogue& to) {
-  to.add(
-      "baseline", "baseline",
-      {{.name = "Osci as printed",
-        .family = "osci paper",
-        .role = "paper",
-        .note = "Algorithm 1, unfilled places corrected; our fibers",
-        .topics = concurrent_object,
-        .fibers = 64,
-        .team = run_object<printed>},
-       {.name = "std::mutex", .family = "std", .role = "peer", .topics = concurrent_object, .team = run_object<locked>},
-       {.name = "spin lock",
-        .note = "test and set: one exchange and one store",
-        .topics = concurrent_object,
-        .team = run_object<spinning>},
-       {.name = "ideal",
-        .role = "limit",
-        .note = "every carrier an object of its own: one thread alone, times the processors",
-        .topics = concurrent_object,
-        .team = run_ideal_object}});
+  to.add("baseline", "baseline",
+         {{.name = "Osci as printed",
+           .family = "osci paper",
+           .role = "paper",
+           .note = "Algorithm 1, unfilled places corrected; our fibers",
+           .topics = concurrent_object,
+           .fibers = 64,
+           .team = run_object<printed<printed_osci>>},
+          {.name = "CC-Synch as published",
+           .family = "osci paper",
+           .note = "PPoPP 2012; our fibers",
+           .topics = concurrent_object | by_turns,
+           .fibers = 8,
+           .team = run_object<printed<printed_cc_synch>>,
+           .shares = run_shares<printed<printed_cc_synch>>},
+          {.name = "flat combining as published",
+           .family = "osci paper",
+           .note = "SPAA 2010; our fibers",
+           .topics = concurrent_object,
+           .fibers = 32,
+           .team = run_object<printed<printed_flat_combining>>},
+          {.name = "PSim-x as published",
+           .family = "osci paper",
+           .note = "SPAA 2011; our fibers, at most 2048",
+           .topics = concurrent_object,
+           .fibers = 64,
+           .team = run_printed_psim},
+          {.name = "std::mutex",
+           .family = "std",
+           .role = "peer",
+           .topics = concurrent_object | by_turns,
+           .team = run_object<locked>,
+           .shares = run_shares<locked>},
+          {.name = "spin lock",
+           .note = "test and set: one exchange and one store",
+           .topics = concurrent_object | by_turns,
+           .team = run_object<spinning>,
+           .shares = run_shares<spinning>},
+          {.name = "ideal",
+           .role = "limit",
+           .note = "every carrier an object of its own: one thread alone, times the processors",
+           .topics = concurrent_object,
+           .team = run_ideal_object}});
 }
 
 }  // namespace muster::bench

@@ -94,6 +94,14 @@ struct team_spec {
   std::vector<int> pus{};       // of the carriers
 };
 
+/// Threads without fibers that use one object for a fixed time (driver/shares.hpp).
+struct share_spec {
+  unsigned work = 0;  // maximum of dummy iterations between two operations
+  unsigned milliseconds = 0;
+  std::uint64_t items = 0;  // not used: as many as there is time for
+  std::vector<int> pus{};   // of the threads
+};
+
 /// When processor time without work is measured: not at all, after a run, or in the middle of one, while it sleeps.
 enum class idleness { unmeasured, outside, inside };
 
@@ -230,6 +238,7 @@ enum topic : std::uint64_t {
   model_figure7 = 1U << 31U,
   counting = std::uint64_t{1} << 32U,  // a number that all threads add to
   sim_counting = std::uint64_t{1} << 33U,
+  by_turns = std::uint64_t{1} << 34U,  // an object that threads use for a fixed time
 };
 
 using topic_set = std::uint64_t;
@@ -261,6 +270,7 @@ struct contender {
   runner<stall_spec> stall = nullptr;
   unsigned fibers = 1;  // of each carrier: its best number, for experiments that do not vary it
   runner<team_spec> team = nullptr;
+  runner<share_spec> shares = nullptr;
   std::function<outcome(const fork_spec&)> fork{};
   runner<graph_spec> graph = nullptr;
   runner<algorithm_spec> algorithm = nullptr;
@@ -294,6 +304,7 @@ struct contender {
   outcome run(const process_trip_spec& s) const { return trips_between(s); }
   outcome run(const stall_spec& s) const { return stall(s); }
   outcome run(const team_spec& s) const { return team(s); }
+  outcome run(const share_spec& s) const { return shares(s); }
   outcome run(const fork_spec& s) const { return fork(s); }
   outcome run(const graph_spec& s) const { return graph(s); }
   outcome run(const algorithm_spec& s) const { return algorithm(s); }

@@ -183,6 +183,22 @@ study pairs_on_a_structure(const setting& s, topic about, std::uint64_t prefille
   return made;
 }
 
+/// With the local work of Figure 5 the ideal is hardly faster than LCRQ, and so no structure can be.
+study pairs_by_work(const setting& s, topic about) {
+  const unsigned units = s.place.units();
+  study made =
+      chart(fmt::format("pairs of push and pop on an empty structure, local work after each; {} carriers, one per "
+                        "hardware thread; each structure with its own number of fibers; {}",
+                        units, work_unit()),
+            {"local work", "iterations", "log2", ""}, throughput);
+  for (const contender* c : s.contenders.about(about)) {
+    const std::size_t line = made.add_line(*c, {}, with_fibers(*c));
+    for (const unsigned work : points_of(s, {1, 16, 64, 512}, {1, 64}))
+      add_team_point(made, s, *c, line, work, {.carriers = units, .fibers = c->fibers, .work = work});
+  }
+  return made;
+}
+
 // ----------------------------------------------------------------- on a machine with as many cores as the paper's has
 
 // 512 and 64 of the paper's dummy iterations, of six cycles each at 3.4 GHz (driver/local_work.hpp).
@@ -346,6 +362,39 @@ study simulated_counters(const setting& s) {
   return made;
 }
 
+/// Two points: a thread on each processor, and sixteen.
+study tails(const setting& s) {
+  const unsigned units = s.place.units();
+  const unsigned milliseconds = s.full() ? 2000 : s.work.kind == profile::quick ? 150 : 20;
+  study made = chart(
+      fmt::format(
+          "threads without fibers on {} hardware threads use one object for {} ms, without local work; one in 16 "
+          "operations is timed, from the call to the return; a thread's share counts operations, 1 is an equal one",
+          units, milliseconds),
+      {"threads", "", "category", ""}, {"latency, 99.9th percentile", "ns", "", "lower"}, detail_value("p99.9"),
+      [](std::vector<result>& results) {
+        add_charts({{"-p50", "Tails: median", {"latency, median", "ns", "", "lower"}, "p50"},
+                    {"-p99", "Tails: 99th percentile", {"latency, 99th percentile", "ns", "", "lower"}, "p99"},
+                    {"-max", "Tails: the longest", {"latency, maximum", "ns", "", "lower"}, "max"},
+                    {"-throughput", "Tails: throughput of the same runs", throughput, "throughput"},
+                    {"-share",
+                     "Tails: the thread with the fewest operations",
+                     {"least share", "equal shares", "", "higher"},
+                     "least share"}})(results);
+        add_constant(results.back(), "half an equal share", 0.5, "");
+      });
+  for (const contender* c : s.contenders.about(by_turns)) {
+    const std::size_t line = made.add_line(*c);
+    for (const auto& [x, each] : {std::pair{"one on each", 1U}, std::pair{"16 on each", 16U}}) {
+      configuration& one =
+          add_point(made, *c, line, x,
+                    share_spec{.work = 1, .milliseconds = milliseconds, .pus = s.place.assign(each * units, 0)});
+      one.fixed_items = 1;
+    }
+  }
+  return made;
+}
+
 study yields(const setting& s) {
   study made = chart("1 thread; each fiber yields to the next in turn; the order is checked where it is visible",
                      {"fibers", "", "log2", ""}, {"time per yield", "ns", "", "lower"}, nanoseconds_per_item);
@@ -387,6 +436,11 @@ std::vector<experiment> combine_rows() {
       {"fiber/switch", "combine", "", "A yield, by number of fibers", yields},
       {"combine/counter", "combine", "", "Counters", counters},
       {"combine/counter-simulated", "simulated", "", "Simulated: counters by threads", simulated_counters},
+      {"combine/tails", "combine", "", "Tails: 99.9th percentile", tails},
+      {"osci/fig5a-little-work", "combine", "osci, Figure 5a", "Queues by local work",
+       [](const setting& s) { return pairs_by_work(s, queue_by_fibers); }},
+      {"osci/fig5b-little-work", "combine", "osci, Figure 5b", "Stacks by local work",
+       [](const setting& s) { return pairs_by_work(s, stack_by_fibers); }},
   };
 }
 
