@@ -238,7 +238,7 @@ class Lint(unittest.TestCase):
             text = SPDX + "\n".join(("", *lines, ""))
             return [f.rule for f in self.findings({f"include/muster/{name}": text})]
 
-        declarations = ("class box {", "struct box : public crate {", "class [[nodiscard]] box final {",
+        declarations = ("class box {", "struct box : public chest {", "class [[nodiscard]] box final {",
                         "struct box {};", "void empty(box& b);", "inline void empty(box& b) {",
                         "detail::result_of<F> empty(F&& f) {", "MUSTER_HOT auto empty(F&& f, G&& g) {",
                         "const box* find(std::span<const box> all) {")
@@ -250,7 +250,7 @@ class Lint(unittest.TestCase):
                                        "}  // namespace a::b::detail", line), ["sheet"])
                 for name in ("queue/detail/box.hpp", "base/box.hpp", "queue.hpp", "queue/options.hpp"):
                     self.assertEqual(rules(name, line), [])
-        for line in ("class box;", "enum class colour { red };", "using box = crate;", "template <class T> class box;",
+        for line in ("class box;", "enum class colour { red };", "using box = chest;", "template <class T> class box;",
                      "inline constexpr int boxes = 3;", "friend class box;", "box::box(int size) {", "  void empty();",
                      "// class box {"):
             with self.subTest(line):
