@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks that overflow: of a fiber, of a pool's thread, of a thread that uses one; by recursion, and by a frame that is
-// larger than a page. Each is reported in one line and aborts. Other faults keep their effect.
+// Stacks that overflow: of a fiber, with each kind of guard, of a pool's thread, of a thread that uses one; by
+// recursion, and by a frame that is larger than a page. Each is reported in one line and aborts. Other faults keep
+// their effect.
 #include <gtest/gtest.h>
 #include <muster/fiber.hpp>
 #include <muster/fork.hpp>
@@ -45,14 +46,54 @@ class stack_overflow : public ::testing::Test {
   }
 };
 
-TEST_F(stack_overflow, of_a_fiber_is_reported) {
-  EXPECT_EXIT(muster::fiber(small, [] { recurse(1); }).join(), ::testing::KilledBySignal(SIGABRT),
-              "overflowed.*that of a fiber.*stack_options::size");
-}
+/// Both kinds of guards.
+class stack_overflow_of_a_fiber : public stack_overflow, public ::testing::WithParamInterface<bool> {
+ protected:
+  using seam = muster::detail::stack_pool_seam;
+  static bool as_mappings() { return GetParam(); }
+  static void choose() {
+    if (as_mappings()) seam::make_guards_as_mappings(muster::stack_pool::shared());
+  }
+  void SetUp() override {
+    stack_overflow::SetUp();
+    muster::stack_pool one;
+    one.give_back(one.take(small));
+    if (!as_mappings() && !seam::has_guards_in_tables(one))
+      GTEST_SKIP() << "this kernel has no guards in its page tables (Linux 6.13 has)";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(guards, stack_overflow_of_a_fiber, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "as_mappings" : "in_tables"; });
 
-TEST_F(stack_overflow, by_a_frame_larger_than_a_page_reaches_no_neighbour) {
+TEST_P(stack_overflow_of_a_fiber, is_reported) {
   EXPECT_EXIT(
       {
+        choose();
+        muster::fiber(small, [] { recurse(1); }).join();
+      },
+      ::testing::KilledBySignal(SIGABRT), "overflowed.*that of a fiber.*stack_options::size");
+}
+
+// Among many, where the kernel prepares several stacks at once.
+TEST_P(stack_overflow_of_a_fiber, is_reported_of_the_last_of_many) {
+  EXPECT_EXIT(
+      {
+        choose();
+        std::vector<muster::fiber> all;
+        for (int i = 0; i < 300; ++i)
+          all.emplace_back(small, [i] {
+            if (i == 299) recurse(1);
+            muster::this_fiber::yield();
+          });
+        all.clear();
+      },
+      ::testing::KilledBySignal(SIGABRT), "overflowed.*that of a fiber");
+}
+
+TEST_P(stack_overflow_of_a_fiber, by_a_frame_larger_than_a_page_reaches_no_neighbour) {
+  EXPECT_EXIT(
+      {
+        choose();
         std::vector<muster::fiber> all;
         for (int i = 0; i < 8; ++i)
           all.emplace_back(small, [i] {

@@ -7,7 +7,8 @@
 // Order      the fibers of a thread take turns in a ring; see carrier.hpp.
 // Progress   a fiber that never yields stops the others of its thread; the fibers of other threads do not notice.
 // Exceptions an exception that leaves a fiber is rethrown by join(). Yielding inside a catch block is allowed.
-// Memory     a stack of 256 KiB from a pool; only its touched pages use memory. Nothing else is allocated.
+// Memory     a stack of 256 KiB from a pool; only its touched pages use memory. Nothing else is allocated. Memory alone
+//            limits the number of fibers, on Linux 6.13 and later (stack.hpp).
 // Cost       yield: O(1), without a system call or a read-modify-write. While fibers wait in operations of the library,
 //            every 16th yield asks each of them: O(waiting); every yield, if no other fiber can run. Creating: O(1) and
 //            a stack, see stack.hpp. join: O(1), and a step for each fiber in a chain of joins that it extends.
@@ -95,7 +96,7 @@ fiber::fiber(const stack_options& stack, F&& function, Args&&... arguments) : ho
   using record = with_body<std::decay_t<F>, std::decay_t<Args>...>;
   static_assert(sizeof(record) < stack_pool::least_size / 2,
                 "fiber: the function and its arguments do not fit on the fiber's stack; pass a pointer to them");
-  const stack_memory memory = stack_pool::shared().take(stack);
+  const stack_memory memory = stack_pool::take_own(stack);
   record* made = nullptr;
   try {
     constexpr std::uintptr_t alignment = alignof(record) < line_size ? line_size : alignof(record);
@@ -106,7 +107,7 @@ fiber::fiber(const stack_options& stack, F&& function, Args&&... arguments) : ho
     home_->add(*made);
   } catch (...) {
     if (made != nullptr) std::destroy_at(made);
-    stack_pool::shared().give_back(memory);
+    stack_pool::give_back_own(memory);
     throw;
   }
   record_ = made;
@@ -120,7 +121,7 @@ inline std::exception_ptr fiber::await() {
   const stack_memory memory = record_->stack;
   std::exception_ptr error = std::move(record_->error);
   std::destroy_at(std::exchange(record_, nullptr));
-  stack_pool::shared().give_back(memory);
+  stack_pool::give_back_own(memory);
   return error;
 }
 

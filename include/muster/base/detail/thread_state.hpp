@@ -223,8 +223,9 @@ class last_check {
   last_check() noexcept : exists_(key_.make(&look)) {
     for (unsigned i = 0; i < rounds; ++i) all_[i] = {this, i};
   }
-  void arm(unsigned which) const noexcept {
+  bool arm(unsigned which) const noexcept {
     if (exists_) key_.set(&all_[which]);
+    return exists_;
   }
   static void look(void* at) noexcept {
     const auto& now = *static_cast<const round*>(at);
@@ -315,12 +316,12 @@ T& own() noexcept {
 
 /// Arranges calls of Check::passes(last) at the end of the calling thread: after the destructors of its thread_local
 /// objects, and again after the destructors of other pthread keys, while it returns false and until `last`. Not at the
-/// end of the process, nor if the process has run out of keys. Returns code that must stay loaded.
+/// end of the process, nor if the process has run out of keys: then it returns null, otherwise code that must stay
+/// loaded.
 template <class Check>
 const void* at_thread_end() noexcept {
   static const detail::last_check<Check> check;
-  check.arm(0);
-  return reinterpret_cast<const void*>(&detail::last_check<Check>::look);
+  return check.arm(0) ? reinterpret_cast<const void*>(&detail::last_check<Check>::look) : nullptr;
 }
 
 /// The innermost operation that is running a user's function, or null. Each fiber has its own.

@@ -53,6 +53,15 @@ extern "C" [[gnu::visibility("default")]] __cxa_eh_globals* __cxa_get_globals() 
 
 namespace muster::inline MUSTER_ABI::detail {
 
+/// Returns true if Valgrind runs the program, which does not know every system call.
+inline bool under_valgrind() noexcept {
+#if defined(MUSTER_VALGRIND)
+  return RUNNING_ON_VALGRIND != 0;
+#else
+  return false;
+#endif
+}
+
 /// The per-thread data of the Itanium C++ ABI (2.2.2): the exceptions being handled, and the number being thrown.
 struct exception_globals {
   void* caught = nullptr;
