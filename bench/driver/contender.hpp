@@ -102,6 +102,15 @@ struct share_spec {
   std::vector<int> pus{};   // of the threads
 };
 
+/// Fibers that one thread makes: that have never been before, or again after each has ended, or as many as there can
+/// be (creations.hpp).
+enum class creation { first, again, at_once };
+struct create_spec {
+  creation what = creation::first;
+  std::uint64_t items = 0;
+  std::vector<int> pus{};
+};
+
 /// When processor time without work is measured: not at all, after a run, or in the middle of one, while it sleeps.
 enum class idleness { unmeasured, outside, inside };
 
@@ -239,6 +248,7 @@ enum topic : std::uint64_t {
   counting = std::uint64_t{1} << 32U,  // a number that all threads add to
   sim_counting = std::uint64_t{1} << 33U,
   by_turns = std::uint64_t{1} << 34U,  // an object that threads use for a fixed time
+  fiber_create = std::uint64_t{1} << 35U,
 };
 
 using topic_set = std::uint64_t;
@@ -271,6 +281,8 @@ struct contender {
   unsigned fibers = 1;  // of each carrier: its best number, for experiments that do not vary it
   runner<team_spec> team = nullptr;
   runner<share_spec> shares = nullptr;
+  runner<create_spec> create = nullptr;
+  std::uint64_t most_created = ~std::uint64_t{0};  // that it is asked for at once
   std::function<outcome(const fork_spec&)> fork{};
   runner<graph_spec> graph = nullptr;
   runner<algorithm_spec> algorithm = nullptr;
@@ -305,6 +317,7 @@ struct contender {
   outcome run(const stall_spec& s) const { return stall(s); }
   outcome run(const team_spec& s) const { return team(s); }
   outcome run(const share_spec& s) const { return shares(s); }
+  outcome run(const create_spec& s) const { return create(s); }
   outcome run(const fork_spec& s) const { return fork(s); }
   outcome run(const graph_spec& s) const { return graph(s); }
   outcome run(const algorithm_spec& s) const { return algorithm(s); }

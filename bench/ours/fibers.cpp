@@ -1,15 +1,22 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A yield of the library's fibers, and of kernel threads and ucontext, as contenders.
+// A yield of the library's fibers, and of kernel threads and ucontext, as contenders; and how they are made.
+#include "driver/creations.hpp"
 #include "driver/switches.hpp"
 #include "driver/thread_group.hpp"
 
 #include <muster/fiber/fiber.hpp>
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
+#include <atomic>
 #include <memory>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 namespace muster::bench {
 namespace {
@@ -104,6 +111,77 @@ outcome run_threads(const team_spec& spec) {
   return result;
 }
 
+class made_fibers {
+ public:
+  explicit made_fibers(std::uint64_t most) : all_(most) {}
+  void add() {
+    all_[made_] = fiber([this] { ++ran_; });
+    ++made_;
+  }
+  void end() {
+    for (; made_ != 0; --made_) all_[made_ - 1].join();
+  }
+  std::uint64_t ran() const { return ran_; }
+
+ private:
+  static_assert(stack_options{}.size == bytes_of_stack);
+  std::uint64_t ran_ = 0;
+  std::size_t made_ = 0;
+  std::vector<fiber> all_;
+};
+
+/// Threads that wait for the end of the crowd.
+class made_threads {
+ public:
+  explicit made_threads(std::uint64_t most) : all_(most) {}
+  void add() {
+    all_[made_] = std::thread([this] {
+      may_end_.wait(false);
+      ran_.fetch_add(1, std::memory_order_relaxed);
+    });
+    ++made_;
+  }
+  void end() {
+    may_end_ = true;
+    may_end_.notify_all();
+    for (; made_ != 0; --made_) all_[made_ - 1].join();
+    may_end_ = false;
+  }
+  std::uint64_t ran() const { return ran_; }
+
+ private:
+  std::atomic<bool> may_end_{false};
+  std::atomic<std::uint64_t> ran_{0};
+  std::size_t made_ = 0;
+  std::vector<std::thread> all_;
+};
+
+/// No fibers: the pages that they would need.
+class touched_pages {
+ public:
+  explicit touched_pages(std::uint64_t) : page_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))) {
+    void* const at =
+        ::mmap(nullptr, most * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+    ::madvise(at, most * page_, MADV_NOHUGEPAGE);
+    all_ = static_cast<volatile char*>(at);
+  }
+  ~touched_pages() { ::munmap(const_cast<char*>(all_), most * page_); }
+  touched_pages(const touched_pages&) = delete;
+  touched_pages& operator=(const touched_pages&) = delete;
+
+  void add() { all_[page_ * made_++] = 1; }
+  void end() {}
+  std::uint64_t ran() const { return made_; }
+
+  static constexpr std::size_t most = 1'000'000;
+
+ private:
+  const std::size_t page_;
+  volatile char* all_ = nullptr;
+  std::uint64_t made_ = 0;
+};
+
 }  // namespace
 
 void add_fibers(catalogue& to) {
@@ -111,9 +189,10 @@ void add_fibers(catalogue& to) {
          {{.name = "muster::fiber",
            .family = "muster",
            .role = "ours",
-           .topics = fiber_switch,
+           .topics = fiber_switch | fiber_create,
            .fibers = 1024,
-           .team = run_fibers},
+           .team = run_fibers,
+           .create = run_creations<made_fibers>},
           {.name = "swapcontext",
            .family = "ucontext",
            .note = "a system call for the signal mask in each switch",
@@ -124,7 +203,19 @@ void add_fibers(catalogue& to) {
            .note = "kernel threads on one processor; turns are not checked",
            .topics = fiber_switch,
            .fibers = 128,
-           .team = run_threads}});
+           .team = run_threads},
+          {.name = "std::thread",
+           .note = "stacks of the system's size; no more than 2,000 are asked for",
+           .topics = fiber_create,
+           .create = run_creations<made_threads>,
+           .most_created = 2000},
+          {.name = "a fresh page",
+           .family = "kernel",
+           .role = "limit",
+           .note = "is touched, one after another; no fiber",
+           .topics = fiber_create,
+           .create = run_creations<touched_pages>,
+           .most_created = touched_pages::most}});
 }
 
 }  // namespace muster::bench

@@ -1,13 +1,20 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Boost.Context: boost::context::fiber, switched round robin by hand.
+// Boost.Context: boost::context::fiber, switched round robin by hand; and made, on stacks of three kinds.
+#include "driver/creations.hpp"
 #include "driver/switches.hpp"
 #include "driver/thread_group.hpp"
 
 #include <boost/context/fiber.hpp>
+#include <boost/context/fixedsize_stack.hpp>
+#include <boost/context/pooled_fixedsize_stack.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
 
+#include <memory>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace muster::bench {
 namespace {
@@ -59,6 +66,31 @@ outcome run_ring(const team_spec& spec) {
   return measured;
 }
 
+template <class Stacks>
+class made_contexts {
+ public:
+  explicit made_contexts(std::uint64_t most) : all_(most) {}
+  void add() {
+    all_[made_] = boost::context::fiber(std::allocator_arg, Stacks(stacks_), [this](boost::context::fiber&& from) {
+      ++ran_;
+      return std::move(from);
+    });
+    ++made_;
+  }
+  void end() {
+    for (; made_ != 0; --made_) all_[made_ - 1] = std::move(all_[made_ - 1]).resume();
+  }
+  std::uint64_t ran() const { return ran_; }
+
+  static constexpr bool guards_are_mappings = std::is_same_v<Stacks, boost::context::protected_fixedsize_stack>;
+
+ private:
+  std::uint64_t ran_ = 0;
+  std::size_t made_ = 0;
+  Stacks stacks_{bytes_of_stack};
+  std::vector<boost::context::fiber> all_;
+};
+
 }  // namespace
 
 void add_boost_context(catalogue& to) {
@@ -69,6 +101,19 @@ void add_boost_context(catalogue& to) {
                     .topics = fiber_switch,
                     .fibers = 1024,
                     .team = run_ring});
+  to.add("Boost.Context", "peer",
+         {{.name = "boost::context::fiber, guarded",
+           .note = "protected_fixedsize_stack",
+           .topics = fiber_create,
+           .create = run_creations<made_contexts<boost::context::protected_fixedsize_stack>>},
+          {.name = "boost::context::fiber, by malloc",
+           .note = "fixedsize_stack, its default; no guards",
+           .topics = fiber_create,
+           .create = run_creations<made_contexts<boost::context::fixedsize_stack>>},
+          {.name = "boost::context::fiber, pooled",
+           .note = "pooled_fixedsize_stack; no guards",
+           .topics = fiber_create,
+           .create = run_creations<made_contexts<boost::context::pooled_fixedsize_stack>>}});
 }
 
 }  // namespace muster::bench

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: the muster authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Boost.Fiber: boost::this_fiber::yield under its round-robin scheduler, and its buffered channel.
+// Boost.Fiber: boost::this_fiber::yield under its round-robin scheduler, fibers made on stacks with guards, and its
+// buffered channel.
+#include "driver/creations.hpp"
 #include "driver/round_trips.hpp"
 #include "driver/switches.hpp"
 #include "driver/thread_group.hpp"
@@ -9,6 +11,10 @@
 #include <boost/fiber/buffered_channel.hpp>
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/operations.hpp>
+#include <boost/fiber/protected_fixedsize_stack.hpp>
+
+#include <memory>
+#include <vector>
 
 namespace muster::bench {
 namespace {
@@ -51,15 +57,38 @@ class channel {
 using fibers_client = fiber_client<boost::fibers::fiber>;
 using fibers_server = fiber_server<boost::fibers::fiber>;
 
+class made_boost_fibers {
+ public:
+  explicit made_boost_fibers(std::uint64_t most) : all_(most) {}
+  void add() {
+    all_[made_] = boost::fibers::fiber(std::allocator_arg, boost::fibers::protected_fixedsize_stack(bytes_of_stack),
+                                       [this] { ++ran_; });
+    ++made_;
+  }
+  void end() {
+    for (; made_ != 0; --made_) all_[made_ - 1].join();
+  }
+  std::uint64_t ran() const { return ran_; }
+
+  static constexpr bool guards_are_mappings = true;
+
+ private:
+  std::uint64_t ran_ = 0;
+  std::size_t made_ = 0;
+  std::vector<boost::fibers::fiber> all_;
+};
+
 }  // namespace
 
 void add_boost_fiber(catalogue& to) {
   to.all.push_back({.name = "boost::fibers::fiber",
                     .family = "Boost.Fiber",
                     .role = "peer",
-                    .topics = fiber_switch,
+                    .note = "made on protected_fixedsize_stack, with guards",
+                    .topics = fiber_switch | fiber_create,
                     .fibers = 1024,
-                    .team = run_yields});
+                    .team = run_yields,
+                    .create = run_creations<made_boost_fibers>});
   to.add("Boost.Fiber", "peer",
          {{.name = "boost::fibers::buffered_channel",
            .note = "push and pop, on threads",

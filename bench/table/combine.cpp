@@ -2,14 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // combine.cpp: the figures and tables of "Lock Oscillation": one object, or a queue or a stack, that carriers with many
-// fibers use together; and what an operation and a switch of fibers cost alone.
+// fibers use together; and what an operation, and a fiber and its switches, cost alone.
 #include "driver/counters.hpp"
 #include "table/points.hpp"
 
 #include <fmt/format.h>
 
+#include <unistd.h>
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -406,6 +408,50 @@ study yields(const setting& s) {
   return made;
 }
 
+/// As many as half of the free memory has room for, two pages each, but no more than this.
+std::uint64_t crowd_of_fibers(const setting& s) {
+  const std::uint64_t wanted = s.full() ? 1'000'000 : s.work.kind == profile::quick ? 50'000 : 1'000;
+  const auto free_pages = static_cast<std::uint64_t>(::sysconf(_SC_AVPHYS_PAGES));
+  return std::min(wanted, free_pages / 4 / 1000 * 1000);
+}
+
+/// The charts of the runs that ask for many at once.
+void add_crowds(std::vector<result>& results) {
+  const result first = results.front();
+  for (result r : {first.derived_chart("-held", "Fibers at once: how many there can be",
+                                       {"fibers at once", "", "", "higher"}, "held"),
+                   first.derived_chart("-memory", "Fibers at once: memory of each that has not run",
+                                       {"memory of each", "bytes", "", "lower"}, "bytes")}) {
+    for (series& line : r.lines)
+      std::erase_if(line.points, [](const point& p) { return p.samples.empty() && p.checked; });
+    std::erase_if(r.lines, [](const series& line) { return line.points.empty(); });
+    results.push_back(std::move(r));
+  }
+}
+
+study creations(const setting& s) {
+  study made = chart(
+      "1 thread; stacks of 256 KiB; first: each is made on a stack that was never used, while those before wait for "
+      "their first turns; again: one at a time is made, runs and is joined; at once: as first, until the system has no "
+      "more",
+      {"fibers", "", "category", ""}, {"time for each", "ns", "", "lower"}, nanoseconds_per_item, add_crowds);
+  const std::uint64_t crowd = crowd_of_fibers(s);
+  std::string at_once = fmt::format("{} at once", crowd);
+  for (std::size_t end = at_once.find(' '); end > 3; end -= 3) at_once.insert(end - 3, ",");
+  const std::uint64_t firsts = s.full() ? 20'000 : s.work.kind == profile::quick ? 5'000 : 300;
+  for (const contender* c : s.contenders.about(fiber_create)) {
+    const std::size_t line = made.add_line(*c);
+    const auto add = [&](const char* x, creation what) -> configuration& {
+      return add_point(made, *c, line, x, create_spec{.what = what, .pus = s.place.assign(1, 0)});
+    };
+    add("first", creation::first).fixed_items = std::min(firsts, c->most_created);
+    if (c->role == "limit") continue;
+    add("again", creation::again).maybe_slow = true;
+    add(at_once.c_str(), creation::at_once).fixed_items = std::min(crowd, c->most_created);
+  }
+  return made;
+}
+
 }  // namespace
 
 std::vector<experiment> combine_rows() {
@@ -441,6 +487,7 @@ std::vector<experiment> combine_rows() {
        [](const setting& s) { return pairs_by_work(s, queue_by_fibers); }},
       {"osci/fig5b-little-work", "combine", "osci, Figure 5b", "Stacks by local work",
        [](const setting& s) { return pairs_by_work(s, stack_by_fibers); }},
+      {"fiber/create", "combine", "", "A fiber is made", creations},
   };
 }
 

@@ -9,8 +9,10 @@
 #include <muster/queue.hpp>
 
 #include <atomic>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -80,6 +82,21 @@ void small_stacks() {
   expect(sum == 1);
 }
 
+void many_fibers() {
+  // [many]
+  std::uint64_t sum = 0;
+  std::vector<muster::fiber> all;
+  for (std::uint64_t i = 0; i < 10'000; ++i) {
+    all.emplace_back(muster::stack_options{.size = 16 * 1024}, [&sum, i] {
+      muster::this_fiber::yield();  // all of them exist now
+      sum += i;
+    });
+  }
+  all.clear();  // joins
+  // [/many]
+  expect(sum == 49'995'000);
+}
+
 }  // namespace
 
 int main() {
@@ -88,4 +105,5 @@ int main() {
   teams();
   waiting();
   small_stacks();
+  many_fibers();
 }
