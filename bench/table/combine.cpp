@@ -430,14 +430,13 @@ void add_crowds(std::vector<result>& results) {
 }
 
 study creations(const setting& s) {
-  study made = chart(
-      "1 thread; stacks of 256 KiB; first: each is made on a stack that was never used, while those before wait for "
-      "their first turns; again: one at a time is made, runs and is joined; at once: as first, until the system has no "
-      "more",
-      {"fibers", "", "category", ""}, {"time for each", "ns", "", "lower"}, nanoseconds_per_item, add_crowds);
   const std::uint64_t crowd = crowd_of_fibers(s);
-  std::string at_once = fmt::format("{} at once", crowd);
-  for (std::size_t end = at_once.find(' '); end > 3; end -= 3) at_once.insert(end - 3, ",");
+  study made = chart(
+      fmt::format("1 thread; stacks of 256 KiB; first: each is made on a stack that was never used, while those before "
+                  "wait for their first turns; again: one at a time is made, runs and is joined; at once: as first, "
+                  "until the system has no more or {} exist",
+                  crowd),
+      {"fibers", "", "category", ""}, {"time for each", "ns", "", "lower"}, nanoseconds_per_item, add_crowds);
   const std::uint64_t firsts = s.full() ? 20'000 : s.work.kind == profile::quick ? 5'000 : 300;
   for (const contender* c : s.contenders.about(fiber_create)) {
     const std::size_t line = made.add_line(*c);
@@ -447,7 +446,7 @@ study creations(const setting& s) {
     add("first", creation::first).fixed_items = std::min(firsts, c->most_created);
     if (c->role == "limit") continue;
     add("again", creation::again).maybe_slow = true;
-    add(at_once.c_str(), creation::at_once).fixed_items = std::min(crowd, c->most_created);
+    add("at once", creation::at_once).fixed_items = std::min(crowd, c->most_created);
   }
   return made;
 }
