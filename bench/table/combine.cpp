@@ -410,7 +410,7 @@ study yields(const setting& s) {
 
 /// As many as half of the free memory has room for, two pages each, but no more than this.
 std::uint64_t crowd_of_fibers(const setting& s) {
-  const std::uint64_t wanted = s.full() ? 1'000'000 : s.work.kind == profile::quick ? 50'000 : 1'000;
+  const std::uint64_t wanted = s.full() ? 1'000'000 : s.work.kind == profile::quick ? 36'000 : 1'000;
   const auto free_pages = static_cast<std::uint64_t>(::sysconf(_SC_AVPHYS_PAGES));
   return std::min(wanted, free_pages / 4 / 1000 * 1000);
 }
@@ -437,7 +437,7 @@ study creations(const setting& s) {
                   "until the system has no more or {} exist",
                   crowd),
       {"fibers", "", "category", ""}, {"time for each", "ns", "", "lower"}, nanoseconds_per_item, add_crowds);
-  const std::uint64_t firsts = s.full() ? 20'000 : s.work.kind == profile::quick ? 5'000 : 300;
+  const std::uint64_t firsts = s.full() ? 20'000 : s.work.kind == profile::quick ? 10'000 : 300;
   for (const contender* c : s.contenders.about(fiber_create)) {
     const std::size_t line = made.add_line(*c);
     const auto add = [&](const char* x, creation what) -> configuration& {
