@@ -15,8 +15,10 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -97,8 +99,12 @@ TEST_P(loops, offer_later_turns_during_a_long_one) {
             return;
           }
           // With forks, as not every system lets thieves take from threads that do not answer.
-          const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-          while (others != many - 1 && std::chrono::steady_clock::now() < end) muster::fork2([] {}, [] {});
+          // At least a millisecond, since a loop of which little time is expected is not divided.
+          const auto begin = std::chrono::steady_clock::now();
+          for (auto now = begin; now < begin + std::chrono::milliseconds(1) ||
+                                 (others != many - 1 && now < begin + std::chrono::minutes(1));
+               now = std::chrono::steady_clock::now())
+            muster::fork2([] {}, [] {});
           all = others == many - 1;
         };
         workers_.run([&] {
@@ -120,6 +126,94 @@ TEST(asked_loops, offer_half) {
                  {.grain = 1});
   });
   EXPECT_GE(alone.statistics().offered, 1U);
+}
+
+// Loops of which little time is expected, after the first ones, are executed in one piece.
+TEST_P(loops, that_are_brief_execute_every_turn_once) {
+  std::vector<unsigned> turns(300);
+  for (const unsigned many : {0U, 1U, 2U, 10U, 129U, 300U})
+    for (unsigned round = 0; round < 50; ++round) {
+      std::ranges::fill(turns, 0U);
+      workers_.run([&] {
+        parallel_for(0U, many, [&](unsigned i) { ++turns[i]; });
+        parallel_for(turns.begin(), turns.begin() + many, [](unsigned& turn) { turn += 10; });
+        parallel_for(0U, many, [&](unsigned from, unsigned to) {
+          for (; from != to; ++from) turns[from] += 100;
+        });
+        EXPECT_EQ(parallel_reduce(0U, many, 5U, std::plus<>(), [](unsigned i) { return i; }),
+                  5 + (many == 0 ? 0 : many * (many - 1) / 2));
+      });
+      for (unsigned i = 0; i < turns.size(); ++i) ASSERT_EQ(turns[i], i < many ? 111U : 0U) << many << " turns";
+    }
+}
+
+TEST_P(loops, that_are_brief_throw_the_leftmost) {
+  constexpr unsigned many = 200;
+  for (unsigned round = 0; round < 300; ++round) {
+    const unsigned bad = round < 50 ? many : round * 7 % many;  // the first rounds show that the turns are brief
+    std::vector<std::atomic<unsigned>> turns(many);
+    unsigned caught = many;
+    try {
+      workers_.run([&] {
+        parallel_for(0U, many, [&](unsigned i) {
+          ++turns[i];
+          if (i >= bad) throw i;
+        });
+      });
+    } catch (const unsigned i) {
+      caught = i;
+    }
+    ASSERT_EQ(caught, bad);
+    for (unsigned i = 0; i < many; ++i) {
+      if (i <= bad) ASSERT_EQ(turns[i], 1U);
+      else ASSERT_LE(turns[i], 1U);
+    }
+  }
+}
+
+// Others help although the same turns were brief before, at the latest in a later loop.
+TEST_P(loops, that_become_long_are_shared) {
+  if (GetParam().workers == 1) return;
+  bool is_long = false;
+  std::mutex m;
+  std::set<std::thread::id> threads;
+  const auto turn = [&](int) {
+    if (!is_long) return;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+    while (std::chrono::steady_clock::now() < end) continue;
+    const std::scoped_lock lock(m);
+    threads.insert(std::this_thread::get_id());
+  };
+  workers_.run([&] {
+    for (int round = 0; round < 10'000; ++round) parallel_for(0, 4, turn);
+    is_long = true;
+    for (int round = 0; round < 10'000 && threads.size() < 2; ++round) {
+      threads.clear();
+      parallel_for(0, 4, turn);
+    }
+  });
+  EXPECT_GE(threads.size(), 2U);
+}
+
+// Whether a request is there when they begin, or comes while they run.
+TEST(asked_loops, that_are_brief_execute_every_turn_once) {
+  pool alone({.workers = 1});
+  alone.run([] {
+    auto& self = *muster::detail::worker::current();
+    int turns = 0, ask_at = -1;
+    const auto turn = [&](int i) {
+      ++turns;
+      if (i == ask_at) self.request_work();
+    };
+    for (int round = 0; round < 1000; ++round) {
+      ask_at = round % 3 == 0 ? -1 : round % 100;
+      if (round % 5 == 0) self.request_work();
+      turns = 0;
+      parallel_for(0, 100, turn);
+      ASSERT_EQ(turns, 100);
+      ASSERT_EQ(parallel_reduce(0, 300, 0, std::plus<>(), [](int i) { return i; }), 299 * 300 / 2);
+    }
+  });
 }
 
 TEST_P(loops, reduce_what_others_take_meanwhile_from_left_to_right) {

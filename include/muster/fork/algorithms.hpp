@@ -58,8 +58,7 @@ struct never_stop {
 /// Executes a loop of parts, and accumulates in `state`.
 template <class Counter, class Body>
 void run_parts(Counter first, Counter last, typename Body::state& state, Body& body, std::size_t grain = 0) {
-  on_some_worker(
-      [&](worker& self) { loop_part<Counter, Body>(self, first, last, state, body, loop_pace(grain)).run(); });
+  on_some_worker([&](worker& self) { loop_part<Counter, Body>::run_all(self, first, last, state, body, grain); });
   body.watch.end();
 }
 

@@ -4,12 +4,14 @@
 // loops.hpp: loops whose iterations may be executed at the same time: parallel_for, parallel_reduce.
 //
 // Splitting  when a thief requests work, the loop offers the second half of the remaining iterations. Otherwise it is a
-//            serial loop that reads one word every few microseconds, at the latest after 64 iterations. If the function
-//            takes whole pieces, the loop reads it between pieces. The size of a piece is measured, so that it takes
-//            microseconds, or given as `grain`: then the loop reads that word only between pieces. While a piece runs,
-//            a thief can steal the iterations after it, like the second half of a fork. So a long iteration, or one
-//            with loops of its own, delays nothing else.
-// Cost       one fork per piece.
+//            serial loop that reads one word every few microseconds, at the latest when the number of iterations since
+//            it last did, at least 128, has doubled. If the function takes whole pieces, the loop reads it between
+//            pieces. The size of a piece is measured, so that it takes microseconds, or given as `grain`: then the loop
+//            reads that word only between pieces. While a piece runs, a thief can steal the iterations after it, like
+//            the second half of a fork. So a long iteration, or one with loops of its own, delays nothing else.
+// Brief      a loop that should take less than a few microseconds, as earlier ones of the same function and length did,
+//            is one piece. If a thief requests work, the loop measures its first iteration, and splits if it was long.
+// Cost       of a brief loop: a few nanoseconds. Otherwise one fork per piece.
 // Order      with one worker: that of the serial loop. parallel_reduce combines from left to right, wherever it splits,
 //            so the combination must be associative but need not be commutative. With `fixed` it splits at the same
 //            places in every run and every pool, so sums of floating-point numbers are reproducible too.
@@ -21,12 +23,13 @@
 // Source     lazy splitting: Tzannes et al., "Lazy Binary-Splitting" (PPoPP 2010).
 #pragma once
 
-#include <muster/base/arch.hpp>             // cycles
+#include <muster/base/arch.hpp>             // cycles, line_size
+#include <muster/base/sync.hpp>             // sync::atomic
 #include <muster/fork/detail/elements.hpp>  // shares_memory
 #include <muster/fork/fork2.hpp>            // fork_on
 #include <muster/fork/progress.hpp>         // loop_progress
 
-#include <algorithm>    // std::min
+#include <algorithm>    // std::clamp, std::min
 #include <concepts>     // std::integral
 #include <cstddef>      // std::size_t
 #include <cstdint>      // std::uint32_t
@@ -144,57 +147,123 @@ MUSTER_HOT decltype(auto) turn(Counter at) {
 }
 
 /// Calls body(i) for [first, last) and returns the first counter that it has not executed. It checks requested() now
-/// and then, since turns may suddenly take longer, and stops early if that is true. body is called in one place only,
-/// so that an inlined body occupies the stack once.
+/// and then, since turns may suddenly take longer, and stops early if that is true: after 128 turns, and then whenever
+/// their number has doubled, so that vectorized turns are not held up. body is called in one place only, so that an
+/// inlined body occupies the stack once.
 template <class Counter, class Requested, class Body>
 MUSTER_HOT Counter turns_until_request(Counter first, const Counter last, const Requested& requested,
                                        const Body& body) {
-  constexpr std::size_t look_after = 64;
-  while (first != last) {
-    const std::size_t left = detail::turns_between(first, last);
+  std::size_t left = detail::turns_between(first, last);
+  for (std::size_t look_after = 128; left != 0; look_after *= 2) {
     const Counter pause = left <= look_after ? last : detail::turns_after(first, look_after);
     do {
       body(first);
     } while (++first != pause);
     if (left <= look_after || requested()) break;
+    left -= look_after;
   }
   return first;
 }
 
-/// The number of turns between two checks, adapted so that a loop checks every few microseconds. The first turns run
-/// one by one, so that a loop of few turns does not read the clock.
-class loop_pace {
- public:
-  explicit loop_pace(std::size_t grain) noexcept : turns_(grain == 0 ? 1 : grain), unmeasured_(grain == 0 ? few : 0) {}
-  std::size_t turns() const noexcept { return turns_; }
-  /// True if a piece may stop early when a thief requests work.
-  bool measured() const noexcept { return unmeasured_ != 0 || last_ != 0; }
-  void after_turns() noexcept {
-    if (unmeasured_ != 0) {
-      if (--unmeasured_ == 0) last_ = clock();
-      return;
-    }
-    if (last_ == 0) return;
-    const std::uint32_t now = clock();
-    if (now - last_ < little && turns_ < most) {
-      turns_ *= 4;
-    } else if (now - last_ > much && turns_ > 1) {
-      turns_ /= 2;
-    }
-    last_ = now;
-  }
-
- private:
-  static constexpr std::uint32_t few = 16;
-  static constexpr std::size_t most = std::size_t{1} << 16U;
-  static constexpr std::uint32_t little = 6'000, much = 48'000;  // cycles(): 2 and 16 microseconds at 3 GHz
+/// The time of turns, in cycles().
+struct loop_times {
+  static constexpr std::uint32_t little = 6'000, much = 48'000;  // 2 and 16 microseconds at 3 GHz
+  static constexpr std::uint32_t brief = 15'000;                 // for a whole loop: waking a worker takes as long
   /// 32 bits, because nested loops each store one. It wraps after a second or two; a piece that takes as long may be
   /// mistaken for a short one, once.
   static std::uint32_t clock() noexcept { return static_cast<std::uint32_t>(cycles()) | 1U; }
+};
+
+/// The number of turns between two checks, adapted so that a loop checks every few microseconds. The first pieces have
+/// the size that is expected to do, mostly one turn, because later turns may take longer than the first ones. If
+/// something is known about the turns, these pieces are not measured, so that a loop of few turns does not read the
+/// clock.
+class loop_pace : loop_times {
+ public:
+  /// `brief`: how many turns take few microseconds; 0: it is not known. `now`: measures from the beginning.
+  explicit loop_pace(std::size_t grain, std::uint32_t brief = 1, bool now = false) noexcept
+      : turns_(grain != 0 ? grain : std::clamp<std::size_t>(brief / 4, 1, most)),
+        kept_(grain != 0 ? always : few),
+        timed_(grain == 0 && (now || brief == 0)) {}
+  std::size_t turns() const noexcept { return turns_; }
+  /// True if a piece may stop early when a thief requests work.
+  bool measured() const noexcept { return kept_ != always; }
+  /// Before a piece. Null if it is not measured.
+  std::uint32_t begin() const noexcept { return timed_ ? clock() : 0; }
+  /// After it: its time.
+  static std::uint32_t end(std::uint32_t begin) noexcept { return begin == 0 ? 0 : (clock() - begin) | 1U; }
+  /// A piece of turns() has been executed, in this time; 0: it was not measured.
+  void after_turns(std::uint32_t time) noexcept {
+    note(turns_, time);
+    if (kept_ != 0) {
+      if (measured() && --kept_ == 0) timed_ = true;
+    } else if (time == 0) {
+      return;
+    } else if (time < little && turns_ < most) {
+      turns_ *= 4;
+    } else if (time > much && turns_ > 1) {
+      turns_ /= 2;
+    }
+  }
+  /// So many turns took this time.
+  void note(std::size_t turns, std::uint32_t time) noexcept {
+    if (time == 0) return;
+    constexpr std::uint32_t many = std::uint32_t{1} << 30U;
+    const auto number = static_cast<std::uint32_t>(turns);
+    if (are_slow(number, time)) {
+      if (are_slow(done_, time_) && std::uint64_t{time} * done_ <= std::uint64_t{time_} * number) return;
+      time_ = time;
+      done_ = number;
+    } else if (!are_slow(done_, time_)) {
+      if (time_ >= many) {
+        time_ /= 2;
+        done_ /= 2;
+      }
+      time_ += std::min(time, many);
+      done_ += number;
+    }
+  }
+  /// How many turns take few microseconds: the mean of those measured, or, if some are slow, of these; 0: none was.
+  std::uint32_t brief_turns() const noexcept {
+    if (time_ == 0) return 0;
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::uint64_t{brief} * done_ / time_, 1, most));
+  }
+
+ private:
+  static constexpr std::uint32_t few = 16, always = static_cast<std::uint32_t>(-1);
+  static constexpr std::size_t most = std::size_t{1} << 16U;
+
+  static bool are_slow(std::uint64_t turns, std::uint32_t time) noexcept { return time > turns * (brief / 16); }
 
   std::size_t turns_;
-  std::uint32_t unmeasured_;
-  std::uint32_t last_ = 0;  // 0: not measured
+  std::uint32_t kept_;  // so many further pieces have this size
+  bool timed_;
+  std::uint32_t time_ = 0, done_ = 0;  // of turns that were measured, and their number
+};
+
+/// How many turns of the loops with one body take few microseconds together; 0: it is not known. A wrong number costs
+/// time, but nothing else. All workers read it, so it has a line of its own, and changes only by much.
+class brief_turns {
+ public:
+  MUSTER_HOT std::uint32_t load() const noexcept { return turns_.load(std::memory_order_relaxed); }
+  void lower(std::uint32_t measured) noexcept {
+    const std::uint32_t old = load();
+    if (measured != 0 && measured < old - old / 4) turns_.store(measured, std::memory_order_relaxed);
+  }
+  /// Only little by little: the turns may differ, and slow ones are not in every loop.
+  void correct(std::uint32_t measured) noexcept {
+    const std::uint32_t old = load();
+    if (measured <= old) return lower(measured);
+    if (old == 0) {
+      turns_.store(measured, std::memory_order_relaxed);
+    } else if (measured > old + old / 4) {
+      turns_.store(measured < 2 * old ? measured : 2 * old, std::memory_order_relaxed);
+    }
+  }
+  void forget() noexcept { turns_.store(0, std::memory_order_relaxed); }
+
+ private:
+  alignas(line_size) sync::atomic<std::uint32_t> turns_{0};
 };
 
 /// Iterations that one worker executes; `state` accumulates them from left to right. Loops may nest thousands deep and
@@ -217,34 +286,99 @@ class loop_part {
         last_(last),
         counted_(first) {}
 
+  /// Executes a whole loop without options, if little time is expected and no thief requests work. Otherwise returns
+  /// false.
+  MUSTER_HOT static bool run_if_brief(worker& self, Counter first, Counter last, State& state, Body& body) {
+    if (detail::turns_between(first, last) - 1 >= known.load() || self.work_requested()) return false;
+    first = leaf(body, state, first, last, &self);
+    if (first != last || self.work_requested()) [[unlikely]]
+      run_interrupted(self, first, last, state, body);
+    return true;
+  }
+  /// Executes a whole loop.
+  MUSTER_COLD static void run_all(worker& self, Counter first, Counter last, State& state, Body& body,
+                                  std::size_t grain) {
+    const std::size_t turns = detail::turns_between(first, last);
+    if (turns == 0) return;
+    if (body.watch.is_needed()) return run_long(self, first, last, state, body, grain);
+    if (turns == 1 || turns <= grain) {
+      leaf(body, state, first, last, nullptr);
+    } else if (grain == 0 && turns <= known.load()) {
+      first = run_while_asked(first, last, state, body);
+      if (first != last) run_long(self, first, last, state, body, 0);
+    } else {
+      run_long(self, first, last, state, body, grain);
+    }
+  }
+
   void run() {
     asked_ = self_.work_requested();
     for (std::size_t left = detail::turns_between(first_, last_); left != 0;) {
       if (body_.watch.is_needed() && must_stop()) [[unlikely]]
         return;
-      if (asked_ && left > pace_.turns()) [[unlikely]]
-        return halve(first_, last_, pace_, other_);
-      end_ = detail::turns_after(first_, std::min(pace_.turns(), left));
+      if (asked_ && left > pace_.turns()) [[unlikely]] {
+        pace_ = halve(first_, last_, pace_, other_);
+        return;
+      }
+      const std::size_t turns = std::min(pace_.turns(), left);
+      end_ = detail::turns_after(first_, turns);
       if (end_ == last_) {
         piece();
       } else {
         // While the piece runs, others may steal the turns after it.
         fork_on(self_, [this] { piece(); }, [this] { rest(); });
         if (taken_) [[unlikely]] {
+          pace_.note(turns, time_);
           if (body_.watch.is_needed()) count();
           return body_.merge(state_, other_);
         }
       }
       left = detail::turns_between(first_, last_);
-      if (left != 0) pace_.after_turns();
+      if (left != 0) pace_.after_turns(time_);
+      else pace_.note(turns, time_);
     }
     if (body_.watch.is_needed()) [[unlikely]]
       count();
   }
 
  private:
+  static inline constinit brief_turns known{};
+
+  /// Executes turns; until a thief requests work of `asked`, if that is not null. Alone in its frame, because an inlined
+  /// body may occupy much of the stack, and not be inlined at several places.
+  MUSTER_COLD static Counter leaf(Body& body, State& state, Counter first, Counter last, const worker* asked) {
+    return body.step(state, first, last, [asked] { return asked != nullptr && asked->work_requested(); });
+  }
+  /// While it ran, another worker had nothing to do, so perhaps it took long.
+  MUSTER_COLD static void run_interrupted(worker& self, Counter first, Counter last, State& state, Body& body) {
+    known.forget();
+    if (first != last) run_long(self, first, last, state, body, 0);
+  }
+  MUSTER_COLD static void run_long(worker& self, Counter first, Counter last, State& state, Body& body,
+                                   std::size_t grain) {
+    loop_part all(self, first, last, state, body, loop_pace(grain, known.load(), self.is_one_of(16)));
+    all.run();
+    if (grain == 0) known.correct(all.pace_.brief_turns());
+  }
+  /// Executes turns of which little time is expected, although a thief requests work, since to share them would take
+  /// longer. Stops when they take long.
+  MUSTER_COLD static Counter run_while_asked(Counter first, Counter last, State& state, Body& body) {
+    const std::uint32_t begin = loop_times::clock();
+    for (std::size_t left = detail::turns_between(first, last), next = 1;; next *= 16) {
+      first = leaf(body, state, first, detail::turns_after(first, std::min(left, next)), nullptr);
+      left = detail::turns_between(first, last);
+      if (left == 0) return first;
+      if (loop_times::clock() - begin > loop_times::brief) {
+        known.forget();
+        return first;
+      }
+    }
+  }
+
   void piece() {
-    first_ = body_.step(state_, first_, end_, [this] { return pace_.measured() && self_.work_requested(); });
+    const std::uint32_t begin = pace_.begin();
+    first_ = leaf(body_, state_, first_, end_, pace_.measured() ? &self_ : nullptr);
+    time_ = pace_.end(begin);
     if (first_ != end_) [[unlikely]]
       end_of_piece();
     asked_ = self_.work_requested();  // read it now: the join may answer and reset it
@@ -257,6 +391,7 @@ class loop_part {
       counted_ = end_;
     }
     State right{};
+    time_ = 0;
     halve(std::exchange(first_, end_), end_, loop_pace(0), right);
   }
   /// Runs only if another worker has stolen it; that worker then offers half of it again.
@@ -278,18 +413,24 @@ class loop_part {
     body_.watch.count(detail::turns_between(counted_, first_));
     counted_ = first_;
   }
-  MUSTER_COLD void halve(Counter first, Counter last, const loop_pace& pace, State& right) {
+  /// Returns the pace of the left half.
+  MUSTER_COLD loop_pace halve(Counter first, Counter last, const loop_pace& pace, State& right) {
     const std::size_t left = detail::turns_between(first, last);
     const Counter middle = detail::turns_after(first, left - left / 2);
-    auto here = [&] { part(self_, first, middle, state_, pace); };
+    loop_pace result = pace;
+    auto here = [&] { result = part(self_, first, middle, state_, pace); };
     auto there = [&] { part(*worker::current(), middle, last, right, pace); };
     // A join may have cleared the request without offering anything. Ask again, so that this fork answers it.
     if (!self_.has_offers()) self_.request_work();
     fork_on(self_, here, there);
     body_.merge(state_, right);
+    return result;
   }
-  MUSTER_COLD void part(worker& self, Counter first, Counter last, State& state, const loop_pace& pace) {
-    loop_part(self, first, last, state, body_, pace).run();
+  MUSTER_COLD loop_pace part(worker& self, Counter first, Counter last, State& state, const loop_pace& pace) {
+    loop_part some(self, first, last, state, body_, pace);
+    some.run();
+    known.lower(some.pace_.brief_turns());
+    return some.pace_;
   }
 
   worker& self_;
@@ -300,7 +441,8 @@ class loop_part {
   Counter first_;
   Counter end_;  // of the piece
   const Counter last_;
-  Counter counted_;  // the turns before it are counted, if the loop is watched
+  Counter counted_;         // the turns before it are counted, if the loop is watched
+  std::uint32_t time_ = 0;  // of the piece, if it was measured
   bool asked_ = false;
   bool taken_ = false;  // the rest was stolen; written by its thief
 };
@@ -400,12 +542,24 @@ void on_some_worker(const With& with) {
   run_outside_pool([&] { with(*worker::current()); });
 }
 
+/// The loop of parallel_for, on a worker or on a thread that is none.
+template <class Counter, class F>
+MUSTER_COLD void for_all(worker* self, Counter first, Counter last, F& f, const loop_options& options) {
+  if (self == nullptr)
+    return run_outside_pool([&] { detail::for_all<Counter, F>(worker::current(), first, last, f, options); });
+  std::monostate none;
+  for_body<F> body{loop_watch(options), f};
+  loop_part<Counter, for_body<F>>::run_all(*self, first, last, none, body, options.grain);
+  body.watch.end();
+}
+
 }  // namespace detail
 
 /// Calls f(i) for the integers in [first, last), or f(*i) for iterators. If f takes two counters, it is called with the
 /// bounds of whole pieces: f(from, to).
 template <detail::like_a_counter Counter, class F>
-void parallel_for(Counter first, Counter last, F&& f, const loop_options& options = detail::defaults.options) {
+MUSTER_HOT void parallel_for(Counter first, Counter last, F&& f,
+                             const loop_options& options = detail::defaults.options) {
   if constexpr (detail::can_count<Counter>()) {
     static_assert(
         !detail::shares_memory<Counter>,
@@ -415,12 +569,15 @@ void parallel_for(Counter first, Counter last, F&& f, const loop_options& option
         std::invocable<F&, Counter, Counter> || std::invocable<F&, decltype(detail::turn(first))>,
         "what a loop calls must be a function of a counter (of iterators: of an element), or of two counters");
     detail::worker* const self = detail::worker::current();
-    if (self == nullptr) return detail::run_outside_pool([&] { muster::parallel_for(first, last, f, options); });
-    using body = detail::for_body<std::remove_reference_t<F>>;
-    body here{detail::loop_watch(options), f};
-    std::monostate none;
-    detail::loop_part<Counter, body>(*self, first, last, none, here, detail::loop_pace(options.grain)).run();
-    here.watch.end();
+    using function = std::remove_reference_t<F>;
+    if (self != nullptr && &options == &detail::defaults.options) [[likely]] {
+      std::monostate none;
+      detail::for_body<function> here{{}, f};
+      if (detail::loop_part<Counter, detail::for_body<function>>::run_if_brief(*self, first, last, none, here))
+          [[likely]]
+        return;
+    }
+    detail::for_all<Counter, function>(self, first, last, f, options);
   }
 }
 /// Calls f(element) for the elements of a range.
@@ -485,12 +642,16 @@ T parallel_reduce(Counter first, Counter last, T init, Reduce reduce, Transform 
       return detail::run_outside_pool(std::move(call));
     }
     using body = detail::reduce_body<T, Reduce, Transform>;
-    body here{detail::loop_watch(options), std::move(reduce), std::move(transform)};
+    using part = detail::loop_part<Counter, body>;
+    body here{&options == &detail::defaults.options ? detail::loop_watch() : detail::loop_watch(options),
+              std::move(reduce), std::move(transform)};
     std::optional<T> sum(std::move(init));
+    if (&options == &detail::defaults.options && part::run_if_brief(*self, first, last, sum, here)) [[likely]]
+      return std::move(*sum);
     if (options.fixed) {
       detail::reduce_fixed(*self, first, last, options.grain, sum, here);
     } else {
-      detail::loop_part<Counter, body>(*self, first, last, sum, here, detail::loop_pace(options.grain)).run();
+      part::run_all(*self, first, last, sum, here, options.grain);
     }
     here.watch.end();
     return std::move(*sum);

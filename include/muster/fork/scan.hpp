@@ -52,9 +52,10 @@ class scan {
       const std::size_t sections = std::min<std::size_t>(self.pool_size() + 1, (last - first) / pace.turns());
       if (self.work_requested() && sections >= 3) return in_sections(self, first, last, sections, pace, sum);
       const std::size_t end = first + std::min(pace.turns(), last - first);
+      const std::uint32_t begin = pace.begin();
       scan_piece(first, end, sum);
       first = end;
-      pace.after_turns();
+      pace.after_turns(loop_pace::end(begin));
     }
   }
 

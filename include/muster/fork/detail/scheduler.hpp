@@ -155,6 +155,8 @@ class worker {
   /// Requests work of this worker. Called by thieves, and by its own loops.
   void request_work() noexcept { forks.tasks().request_work(); }
   bool has_offers() const noexcept { return forks.tasks().offers(); }
+  /// True about once in so many calls.
+  bool is_one_of(unsigned many) noexcept { return roll(many) == 0; }
   /// The number of workers that the pool has had so far.
   inline unsigned pool_size() const noexcept;
 
