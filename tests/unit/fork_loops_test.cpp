@@ -195,7 +195,7 @@ TEST_P(loops, that_become_long_are_shared) {
   EXPECT_GE(threads.size(), 2U);
 }
 
-// Whether a request is there when they begin, or comes while they run.
+// Even if there is a request when they begin, or one comes while they run.
 TEST(asked_loops, that_are_brief_execute_every_turn_once) {
   pool alone({.workers = 1});
   alone.run([] {
@@ -491,7 +491,7 @@ std::vector<std::vector<std::uint32_t>> sequences(std::size_t many) {
 }
 
 TEST_P(loops, sort) {
-  for (const std::size_t many : {0U, 1U, 2U, 255U, 257U, 5000U, 100'000U}) {
+  for (const std::size_t many : {0U, 1U, 2U, 3U, 24U, 25U, 26U, 255U, 257U, 2048U, 5000U, 100'000U}) {
     for (std::vector<std::uint32_t>& numbers : sequences(many == 100'000U ? scaled(many) : many)) {
       std::vector<std::uint32_t> expected = numbers;
       std::ranges::sort(expected, std::greater<>());
@@ -502,6 +502,68 @@ TEST_P(loops, sort) {
       workers_.run([&] { parallel_sort(elsewhere); });
       EXPECT_TRUE(std::equal(elsewhere.rbegin(), elsewhere.rend(), expected.begin(), expected.end()));
     }
+  }
+}
+
+// Sorted and almost sorted ones take other ways, which may also end at any comparison.
+TEST_P(loops, sort_any_sequence_and_keep_all_elements_when_a_comparison_throws) {
+  for (const std::size_t many : {26U, 300U, 40'000U})
+    for (const std::vector<std::uint32_t>& numbers : sequences(many)) {
+      std::vector<std::string> texts;
+      for (const std::uint32_t number : numbers) texts.push_back("a text of some length: " + std::to_string(number));
+      std::vector<std::string> expected = texts;
+      std::ranges::sort(expected);
+      for (std::size_t bad = 1; bad < 2 * many; bad += 1 + bad * 3 / 2) {
+        std::vector<std::string> got = texts;
+        std::atomic<std::size_t> comparisons{0};
+        try {
+          workers_.run([&] {
+            parallel_sort(got, [&](const std::string& a, const std::string& b) {
+              if (comparisons.fetch_add(1, std::memory_order_relaxed) == bad) throw std::runtime_error("compared");
+              return a < b;
+            });
+          });
+        } catch (const std::runtime_error&) {
+          std::ranges::sort(got);
+        }
+        ASSERT_EQ(got, expected) << "comparison " << bad << " of " << many << " elements";
+      }
+    }
+}
+
+// Comparisons that are no strict order: any order may result, but nothing is lost, and the call ends.
+TEST_P(loops, sort_and_keep_all_elements_by_no_order) {
+  for (const std::size_t many : {30U, 3000U, 30'000U})
+    for (const std::vector<std::uint32_t>& numbers : sequences(many)) {
+      std::vector<std::uint32_t> expected = numbers;
+      std::ranges::sort(expected);
+      const auto check = [&](const auto& less) {
+        std::vector<std::uint32_t> got = numbers;
+        workers_.run([&] { parallel_sort(got, less); });
+        std::ranges::sort(got);
+        ASSERT_EQ(got, expected);
+      };
+      check(std::less_equal<>());
+      check([](std::uint32_t, std::uint32_t) { return true; });
+      check([](std::uint32_t, std::uint32_t) { return false; });
+      check([](std::uint32_t a, std::uint32_t b) { return (a * 2654435761U ^ b) % 3 == 0; });
+    }
+}
+
+TEST_P(loops, sort_what_is_sorted_or_reversed_by_few_comparisons) {
+  constexpr std::uint32_t many = 100'000;
+  for (const bool reversed : {false, true}) {
+    std::vector<std::uint32_t> numbers(many);
+    for (std::uint32_t i = 0; i < many; ++i) numbers[i] = reversed ? many - i : i;
+    std::atomic<std::size_t> comparisons{0};
+    workers_.run([&] {
+      parallel_sort(numbers, [&](std::uint32_t a, std::uint32_t b) {
+        comparisons.fetch_add(1, std::memory_order_relaxed);
+        return a < b;
+      });
+    });
+    EXPECT_TRUE(std::ranges::is_sorted(numbers));
+    EXPECT_LE(comparisons, many + 10);
   }
 }
 

@@ -245,14 +245,14 @@ class loop_pace : loop_times {
 /// time, but nothing else. All workers read it, so it has a line of its own, and changes only by much.
 class brief_turns {
  public:
-  MUSTER_HOT std::uint32_t load() const noexcept { return turns_.load(std::memory_order_relaxed); }
+  MUSTER_HOT std::uint32_t get() const noexcept { return turns_.load(std::memory_order_relaxed); }
   void lower(std::uint32_t measured) noexcept {
-    const std::uint32_t old = load();
+    const std::uint32_t old = get();
     if (measured != 0 && measured < old - old / 4) turns_.store(measured, std::memory_order_relaxed);
   }
   /// Only little by little: the turns may differ, and slow ones are not in every loop.
   void correct(std::uint32_t measured) noexcept {
-    const std::uint32_t old = load();
+    const std::uint32_t old = get();
     if (measured <= old) return lower(measured);
     if (old == 0) {
       turns_.store(measured, std::memory_order_relaxed);
@@ -289,7 +289,7 @@ class loop_part {
   /// Executes a whole loop without options, if little time is expected and no thief requests work. Otherwise returns
   /// false.
   MUSTER_HOT static bool run_if_brief(worker& self, Counter first, Counter last, State& state, Body& body) {
-    if (detail::turns_between(first, last) - 1 >= known.load() || self.work_requested()) return false;
+    if (detail::turns_between(first, last) - 1 >= known.get() || self.work_requested()) return false;
     first = leaf(body, state, first, last, &self);
     if (first != last || self.work_requested()) [[unlikely]]
       run_interrupted(self, first, last, state, body);
@@ -303,7 +303,7 @@ class loop_part {
     if (body.watch.is_needed()) return run_long(self, first, last, state, body, grain);
     if (turns == 1 || turns <= grain) {
       leaf(body, state, first, last, nullptr);
-    } else if (grain == 0 && turns <= known.load()) {
+    } else if (grain == 0 && turns <= known.get()) {
       first = run_while_asked(first, last, state, body);
       if (first != last) run_long(self, first, last, state, body, 0);
     } else {
@@ -344,8 +344,8 @@ class loop_part {
  private:
   static inline constinit brief_turns known{};
 
-  /// Executes turns; until a thief requests work of `asked`, if that is not null. Alone in its frame, because an inlined
-  /// body may occupy much of the stack, and not be inlined at several places.
+  /// Executes turns; until a thief requests work of `asked`, if that is not null. A function of its own, so that the
+  /// body is inlined at one place, in a frame that only its turns occupy.
   MUSTER_COLD static Counter leaf(Body& body, State& state, Counter first, Counter last, const worker* asked) {
     return body.step(state, first, last, [asked] { return asked != nullptr && asked->work_requested(); });
   }
@@ -356,7 +356,7 @@ class loop_part {
   }
   MUSTER_COLD static void run_long(worker& self, Counter first, Counter last, State& state, Body& body,
                                    std::size_t grain) {
-    loop_part all(self, first, last, state, body, loop_pace(grain, known.load(), self.is_one_of(16)));
+    loop_part all(self, first, last, state, body, loop_pace(grain, known.get(), self.is_one_of(16)));
     all.run();
     if (grain == 0) known.correct(all.pace_.brief_turns());
   }

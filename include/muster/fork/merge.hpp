@@ -5,7 +5,7 @@
 //
 // Order      stable: of equal elements, those of the first range come first; sorting keeps their order.
 // Cost       merging compares each element about once. Sorting: O(n log n) comparisons, and one for each element if the
-//            range is sorted or reversed already. Elements are moved.
+//            range is sorted or reversed already. Parts of it that are cost less, too. Elements are moved.
 // Parallel   the halves of a sort are forked. Long merges are divided in the middle of the longer range, at the place
 //            that this element would have in the other.
 // Memory     parallel_stable_sort: a buffer of as many elements as the range has.
@@ -51,9 +51,13 @@ class merging {
     std::exception_ptr error;
     try {
       if (all.a != all.a_end && all.b != all.b_end &&
-          comes_first_(*all.b, *(all.a_end - 1))) {  // else they are in order
-        if (all.size() > worth_forking) return in_halves(self, all);
-        serially(all);
+          comes_first_(*all.b, *(all.a_end - 1))) {    // else they are in order
+        if (comes_first_(*(all.b_end - 1), *all.a)) {  // in the inverse order
+          put_all(std::exchange(all.b, all.b_end), all.b_end, all.out);
+        } else {
+          if (all.size() > worth_forking) return in_halves(self, all);
+          serially(all);
+        }
       }
       if constexpr (!Moves) put_rest(all);
     } catch (...) {
@@ -72,7 +76,7 @@ class merging {
     B b = all.b;
     Out out = all.out;
     const scope_exit reached([&]() noexcept { all = {a, all.a_end, b, all.b_end, out}; });
-    while (a != all.a_end && b != all.b_end) {
+    const auto step = [&] {
       const bool second = comes_first_(*b, *a);
       if constexpr (std::same_as<A, B>) {  // without a branch
         put(second ? A(b) : A(a), out);
@@ -86,7 +90,19 @@ class merging {
         ++a;
       }
       ++out;
+    };
+    constexpr std::size_t few = 8;
+    while (detail::turns_between(a, all.a_end) >= few && detail::turns_between(b, all.b_end) >= few) {
+      const A begin = a;
+      for (std::size_t i = 0; i < few; ++i) step();
+      // If all came from one side, perhaps many more do. Then a branch is quicker.
+      if (const std::size_t from_a = detail::turns_between(begin, a); from_a == few) {
+        for (; a != all.a_end && !comes_first_(*b, *a); ++a, static_cast<void>(++out)) put(a, out);
+      } else if (from_a == 0) {
+        for (; b != all.b_end && comes_first_(*b, *a); ++b, static_cast<void>(++out)) put(b, out);
+      }
     }
+    while (a != all.a_end && b != all.b_end) step();
   }
   /// Divides the longer one in its middle.
   std::exception_ptr in_halves(worker& self, const sequences& all) const {
@@ -125,6 +141,11 @@ class merging {
   static void put(const Iterator& from, const Out& to) {
     if constexpr (Moves) *to = std::ranges::iter_move(from);
     else *to = *from;
+  }
+  template <class Iterator>
+  static void put_all(const Iterator& from, const Iterator& end, Out& out) {
+    if constexpr (Moves) out = std::move(from, end, out);
+    else out = std::copy(from, end, out);
   }
   static void put_rest(sequences& all) {
     if constexpr (Moves) std::move(all.b, all.b_end, std::move(all.a, all.a_end, all.out));
@@ -180,10 +201,21 @@ class merge_sort {
     const Iterator here = detail::turns_after(first_, begin);
     value* const there = buffer_ + begin;
     if (level == 0) return run_leaf(here, there, many);
+    std::exception_ptr error;
+    bool sorted = false;
+    try {
+      sorted = level > 1 && is_sorted_already(here, many);
+    } catch (...) {
+      if (std::current_exception() == nullptr) throw;  // not a C++ exception
+      error = std::current_exception();
+    }
+    if (sorted || error != nullptr) {
+      fill_buffer(here, there, many, level);
+      return error;
+    }
     const std::size_t half = many / 2;
     auto left = [&] { return run(self, begin, half, level - 1); };
     auto right = [&](worker& on) { return run(on, begin + half, many - half, level - 1); };
-    std::exception_ptr error;
     if (many > worth_forking) {
       auto [first, second] = fork_on(self, left, [&] { return right(*worker::current()); });
       error = first != nullptr ? std::move(first) : std::move(second);
@@ -194,6 +226,12 @@ class merge_sort {
     std::exception_ptr last =
         level % 2 != 0 ? merge(self, there, half, many, here) : merge(self, here, half, many, there);
     return error != nullptr ? error : last;
+  }
+  /// Constructs the elements of the buffer; the elements are in the range afterwards if `level` is odd.
+  static void fill_buffer(Iterator here, value* there, std::size_t many, unsigned level) noexcept {
+    Iterator from = here;
+    for (std::size_t i = 0; i < many; ++i, ++from) std::construct_at(there + i, std::ranges::iter_move(from));
+    if (level % 2 != 0 && !std::is_trivially_copyable_v<value>) std::move(there, there + many, here);
   }
   std::exception_ptr run_leaf(Iterator from, value* to, std::size_t many) const {
     for (std::size_t i = 0; i < many; ++i, ++from) std::construct_at(to + i, std::ranges::iter_move(from));

@@ -4,16 +4,20 @@
 // sort.hpp: parallel_sort.
 //
 // Order      as std::sort: not stable.
-// Cost       O(n log n) comparisons in total, for every input. In place. Elements are swapped and moved, not copied.
+// Cost       O(n log n) comparisons in total, for every input; about n if it is sorted or reversed already, and few
+//            more if it is almost sorted, or has few different elements. In place. Elements are swapped and moved, not
+//            copied.
 // Parallel   the two sides of each partition are forked. While a thief requests work, several workers partition large
 //            ranges together: each partitions a piece, and then misplaced elements are swapped.
 // Exceptions those of the comparison, the leftmost as in fork2. The range then holds all elements in an unspecified
 //            order; unlike with std::sort, none is lost, if moving does not throw.
 // Source     quicksort: Hoare (1962); heapsort after bad pivots: Musser (1997). Blocks: Edelkamp and Weiss,
-//            "BlockQuicksort" (ESA 2016). Partition by pieces: as Francis and Pannan, "A parallel partition for
-//            enhanced parallel QuickSort" (Parallel Computing 1992), but all misplaced stretches are swapped at once.
+//            "BlockQuicksort" (ESA 2016). Inputs with a pattern: Peters, "Pattern-defeating Quicksort" (2021).
+//            Partition by pieces: as Francis and Pannan, "A parallel partition for enhanced parallel QuickSort"
+//            (Parallel Computing 1992), but all misplaced stretches are swapped at once.
 #pragma once
 
+#include <muster/base/sync.hpp>             // sync::atomic
 #include <muster/fork/detail/elements.hpp>  // order_of
 #include <muster/fork/scan.hpp>             // fork_each
 
@@ -23,6 +27,7 @@
 #include <cstddef>      // std::size_t
 #include <functional>   // std::identity, std::less
 #include <iterator>     // std::random_access_iterator
+#include <limits>       // std::numeric_limits
 #include <ranges>       // ranges
 #include <type_traits>  // std::is_reference_v
 #include <utility>      // std::forward
@@ -31,9 +36,10 @@
 namespace muster::inline MUSTER_ABI {
 namespace detail {
 
-/// Stable. Unlike the standard library's, it loses no element if a comparison throws.
+/// Stable. Unlike the standard library's, it loses no element if a comparison throws. Stops, and returns false, when it
+/// has moved elements by more than `most` places together.
 template <class Iterator, class Before>
-void insertion_sort(Iterator first, Iterator last, const Before& before) {
+bool insertion_sort_within(Iterator first, Iterator last, const Before& before, std::iter_difference_t<Iterator> most) {
   struct hole {
     std::iter_value_t<Iterator> value;
     Iterator at;
@@ -58,7 +64,14 @@ void insertion_sort(Iterator first, Iterator last, const Before& before) {
       --here.at;
     } while (here.at != first && before(here.value, *(here.at - 1)));
     here.fill();
+    most -= next - here.at;
+    if (most < 0) return false;
   }
+  return true;
+}
+template <class Iterator, class Before>
+void insertion_sort(Iterator first, Iterator last, const Before& before) {
+  detail::insertion_sort_within(first, last, before, std::numeric_limits<std::iter_difference_t<Iterator>>::max());
 }
 
 template <class Iterator, class Less>
@@ -69,31 +82,119 @@ class quicksort {
 
   explicit quicksort(Less& less) : less_(less) {}
 
-  /// `bad`: the number of further partitions that may be uneven.
-  void run(worker& self, Iterator first, Iterator last, unsigned bad) {
-    for (difference many = last - first; many > leaf; many = last - first) {
-      if (bad == 0) return heapsort(first, last);
-      move_pivot_to_front(first, last);
-      Iterator middle = self.work_requested() && many >= worth_sharing
-                            ? partition_together(self, first + 1, last, first)
-                            : partition(first + 1, last, first);
-      if (--middle != first) std::iter_swap(first, middle);
-      if (std::min(middle - first, last - middle) < many / 8) --bad;
-      if (many > worth_forking) {
-        auto left = [&] { run(self, first, middle, bad); };
-        auto right = [&] { run(*worker::current(), middle + 1, last, bad); };
-        fork_on(self, left, right);
-        return;
-      }
-      run(self, first, middle, bad);
-      first = middle + 1;
-    }
-    detail::insertion_sort(first, last, [this](auto& a, auto& b) { return this->before(a, b); });
+  void sort(worker& self, Iterator first, Iterator last) {
+    const difference many = last - first;
+    if (many > leaf && is_one_run(self, first, last)) return;
+    run(self,
+        {first, last, 2 * static_cast<unsigned>(std::bit_width(detail::turns_between(first, last))), true, false});
   }
 
  private:
   using difference = std::iter_difference_t<Iterator>;
   static constexpr difference leaf = 24, worth_forking = 2048, worth_sharing = difference{1} << 17U;
+
+  struct part {
+    Iterator first, last;
+    unsigned bad;   // the number of further partitions that may be uneven
+    bool leftmost;  // otherwise the element before it is sorted already, and not greater than any in the part
+    bool perhaps_sorted;
+  };
+
+  void run(worker& self, part all) {
+    Iterator first = all.first;
+    const Iterator last = all.last;
+    const auto here = [this](auto& a, auto& b) { return this->before(a, b); };
+    if (all.perhaps_sorted && detail::insertion_sort_within(first, last, here, 8)) return;
+    unsigned bad = all.bad;
+    bool leftmost = all.leftmost;
+    for (difference many = last - first; many > leaf; many = last - first) {
+      if (bad == 0) return heapsort(first, last);
+      move_pivot_to_front(first, last);
+      if (!leftmost && !before(*(first - 1), *first)) {
+        // The pivot is equal to the element before the part, so there may be many like it. They are the least.
+        const Iterator end = without_equals(first, last);
+        if (end - first < many / 8) --bad;
+        first = end;
+        continue;
+      }
+      bool in_order = false;
+      Iterator middle = self.work_requested() && many >= worth_sharing
+                            ? partition_together(self, first + 1, last, first)
+                            : partition(first + 1, last, first, in_order);
+      if (--middle != first) std::iter_swap(first, middle);
+      const difference left_many = middle - first, right_many = last - middle - 1;
+      if (std::min(left_many, right_many) < many / 8) {
+        --bad;
+        mix(first, left_many);
+        mix(middle + 1, right_many);
+      }
+      const part left{first, middle, bad, leftmost, in_order}, right{middle + 1, last, bad, false, in_order};
+      if (many > worth_forking) {
+        fork_on(self, [&] { run(self, left); }, [&] { run(*worker::current(), right); });
+        return;
+      }
+      run(self, left);
+      if (in_order) return run(self, right);
+      first = middle + 1;
+      leftmost = false;
+    }
+    detail::insertion_sort(first, last, here);
+  }
+
+  /// True if the range is sorted, or was in the inverse order: then it is reversed.
+  bool is_one_run(worker& self, Iterator first, Iterator last) {
+    const bool descends = before(first[1], first[0]);
+    const auto is_right = [&](Iterator at) { return before(at[0], at[-1]) == descends; };
+    if (!is_right(first + 2) || !is_right(first + 3)) return false;
+    sync::atomic<bool> right{true};
+    constexpr difference size = 1 << 14;
+    const auto pieces = static_cast<std::size_t>((last - first - 1) / size + 1);
+    fork_each(self, 0, pieces, [&](worker&, std::size_t i) {
+      const Iterator begin = first + 1 + static_cast<difference>(i) * size;
+      const Iterator end = begin + std::min(size, last - begin);
+      for (Iterator at = begin; at != end && right.load(std::memory_order_relaxed);) {
+        const Iterator pause = at + std::min<difference>(64, end - at);
+        bool wrong = false;  // without a branch for each element
+        if (descends) {
+          for (; at != pause; ++at) wrong |= !before(at[0], at[-1]);
+        } else {
+          for (; at != pause; ++at) wrong |= before(at[0], at[-1]);
+        }
+        if (wrong) right.store(false, std::memory_order_relaxed);
+      }
+    });
+    if (!right.load(std::memory_order_relaxed)) return false;
+    if (descends) {
+      const difference half = (last - first) / 2;
+      fork_each(self, 0, static_cast<std::size_t>((half - 1) / size + 1), [&](worker&, std::size_t i) {
+        const difference begin = static_cast<difference>(i) * size, end = std::min(begin + size, half);
+        for (difference at = begin; at != end; ++at) std::iter_swap(first + at, last - 1 - at);
+      });
+    }
+    return true;
+  }
+
+  /// Destroys a pattern that may have led to a bad pivot.
+  void mix(Iterator first, difference many) {
+    if (many < 8 * leaf) return;
+    const difference quarter = many / 4;
+    for (difference i = 0; i < 3; ++i) {
+      std::iter_swap(first + i, first + quarter + i);
+      std::iter_swap(first + (many - 1 - i), first + (many - quarter - i));
+    }
+  }
+
+  /// Moves the elements that are not greater than the first one to the front. Returns their end.
+  Iterator without_equals(Iterator first, Iterator last) {
+    const Iterator pivot = first++;
+    for (;;) {
+      while (first != last && !before(*pivot, *first)) ++first;
+      while (first != last && before(*pivot, *(last - 1))) --last;
+      if (last - first <= 1) return first;
+      std::iter_swap(first, --last);
+      ++first;
+    }
+  }
 
   template <class A, class B>
   MUSTER_HOT bool before(A&& a, B&& b) {
@@ -134,7 +235,11 @@ class quicksort {
   }
 
   /// Moves elements not greater than the pivot to the front and returns their end. Equal ones may be on both sides.
-  Iterator partition(Iterator first, Iterator last, Iterator pivot) {
+  /// `in_order`: becomes true if no element had to be moved.
+  Iterator partition(Iterator first, Iterator last, Iterator pivot, bool& in_order) {
+    while (first != last && before(*first, *pivot)) ++first;
+    while (first != last && before(*pivot, *(last - 1))) --last;
+    in_order = first == last;
     partition_blocks(first, last, pivot);
     for (;;) {
       while (first != last && before(*first, *pivot)) ++first;
@@ -180,7 +285,8 @@ class quicksort {
     std::vector<Iterator> middles(static_cast<std::size_t>(pieces));
     fork_each(self, 0, middles.size(), [&](worker&, std::size_t i) {
       const auto piece = static_cast<difference>(i);
-      middles[i] = partition(begin(piece), begin(piece + 1), pivot);
+      bool in_order = false;
+      middles[i] = partition(begin(piece), begin(piece + 1), pivot, in_order);
     });
     Iterator middle = first;
     for (difference p = 0; p < pieces; ++p) middle += middles[static_cast<std::size_t>(p)] - begin(p);
@@ -230,9 +336,8 @@ void parallel_sort(Iterator first, Iterator last, Less less = {}, Proj proj = {}
                 "projected elements");
   if constexpr (divides && compares && detail::can_be_moved<Iterator>()) {
     const auto sort_by = [&]<class Order>(Order& order) {
-      const auto uneven = static_cast<unsigned>(std::bit_width(detail::turns_between(first, last)));
       detail::on_some_worker(
-          [&](detail::worker& self) { detail::quicksort<Iterator, Order>(order).run(self, first, last, 2 * uneven); });
+          [&](detail::worker& self) { detail::quicksort<Iterator, Order>(order).sort(self, first, last); });
     };
     if constexpr (std::is_same_v<Proj, std::identity>) {
       sort_by(less);
