@@ -158,6 +158,28 @@ struct algorithm_spec {
   std::vector<int> pus{};   // that the workers share
 };
 
+/// Short loops, one after another, see loop_run.hpp.
+enum class loop_load { each, sum };
+struct loop_spec {
+  loop_load what = loop_load::each;
+  unsigned turns = 10;  // of a loop, more or less
+  unsigned workers = 1;
+  std::uint64_t items = 0;  // loops
+  std::vector<int> pus{};   // that the workers share
+};
+
+/// Sorting, see sort_run.hpp.
+enum class sequence_shape { random, sorted, reversed, organ_pipe, equal, few_values, nearly_sorted, sawtooth };
+enum class sorted_type { whole_number, real_number, text, record };
+struct sort_spec {
+  sequence_shape shape = sequence_shape::random;
+  sorted_type type = sorted_type::whole_number;
+  unsigned size = 0;
+  unsigned workers = 1;
+  std::uint64_t items = 0;  // elements in total: determines how often it is repeated, at least once
+  std::vector<int> pus{};   // that the workers share
+};
+
 /// A kernel in which lanes of each warp allocate, write and free.
 struct heap_spec {
   unsigned active = 32;      // lanes of each warp
@@ -292,6 +314,9 @@ struct contender {
   runner<task_spec> tasks = nullptr;
   std::vector<task_load> task_loads{task_load::one, task_load::in_flight, task_load::group, task_load::tree,
                                     task_load::pipeline};  // that it takes part in
+  runner<loop_spec> loops = nullptr;
+  runner<sort_spec> sort = nullptr;
+  bool sorts_stably = false;
   runner<heap_spec> heap = nullptr;
   runner<heap_size_spec> heap_sizes = nullptr;
   runner<heap_case_spec> heap_case = nullptr;
@@ -322,6 +347,8 @@ struct contender {
   outcome run(const graph_spec& s) const { return graph(s); }
   outcome run(const algorithm_spec& s) const { return algorithm(s); }
   outcome run(const task_spec& s) const { return tasks(s); }
+  outcome run(const loop_spec& s) const { return loops(s); }
+  outcome run(const sort_spec& s) const { return sort(s); }
   outcome run(const heap_spec& s) const { return heap(s); }
   outcome run(const heap_size_spec& s) const { return heap_sizes(s); }
   outcome run(const heap_case_spec& s) const { return heap_case(s); }

@@ -3,6 +3,7 @@
 //
 // OpenMP tasks in a parallel region of so many threads. The only file that is compiled with OpenMP's pragmas.
 #include "driver/fork_run.hpp"
+#include "driver/loop_run.hpp"
 
 namespace muster::bench {
 namespace {
@@ -63,9 +64,36 @@ struct openmp_style {
   }
 };
 
+/// A parallel region for each loop, as programs have it.
+struct openmp_loops {
+  explicit openmp_loops(unsigned many) { workers = static_cast<int>(many); }
+  template <class F>
+  void run(F f) {
+    f();
+  }
+  template <class F>
+  static void each(int turns, F f) {
+#pragma omp parallel for num_threads(workers)
+    for (int i = 0; i < turns; ++i) f(i);
+  }
+  template <class F>
+  static double sum(int turns, F f) {
+    double all = 0;
+#pragma omp parallel for num_threads(workers) reduction(+ : all)
+    for (int i = 0; i < turns; ++i) all = all + f(i);
+    return all;
+  }
+  inline static int workers = 1;
+};
+
 }  // namespace
 
 void add_openmp_fork(catalogue& to) {
+  to.add({.name = "OpenMP",
+          .family = "OpenMP",
+          .role = "peer",
+          .note = "parallel for, with reduction",
+          .loops = run_loops<openmp_loops>});
   to.all.push_back(fork_contender<openmp_style>("OpenMP", "OpenMP", "peer", fork_programs | fork_calls,
                                                 "task and taskwait, taskloop"));
 }

@@ -431,6 +431,89 @@ study parlay_algorithms(const setting& s) {
                                [](const contender& c) { return takes_part(c, algorithm_load::integer_sort); });
 }
 
+// --------------------------------------------------------------------------------------------------------- short loops
+
+/// The limits: 1.5 times a plain loop and 5 ns for loops of ten turns, 1.2 times a plain loop for longer ones.
+void add_promised_loops(std::vector<result>& results) {
+  result& r = results.front();
+  const series* const plain = r.named(plain_calls);
+  if (plain == nullptr) return;
+  series promised{.name = "1.5 or 1.2 plain loops", .role = "limit", .note = "what is promised"};
+  for (const point& p : plain->points) {
+    if (p.samples.empty()) continue;
+    const double one = median(p.samples);
+    const bool is_short = p.x.get<std::string>().ends_with(" 10");
+    promised.points.push_back({.x = p.x, .samples = {is_short ? 1.5 * one + 5 : 1.2 * one}});
+  }
+  r.lines.push_back(std::move(promised));
+}
+
+study short_loops(const setting& s) {
+  study made = chart(
+      "for: numbers[i] = numbers[i] * 0.5 + n; sum: of numbers[i] + n; so many turns, more or less by a tenth; one "
+      "loop "
+      "after another in one run of the pool",
+      {"loop", "", "category", ""}, {"time per loop", "ns", "", "lower"}, nanoseconds_per_item, add_promised_loops);
+  for (const contender& c : s.contenders.all)
+    if (c.loops != nullptr)
+      for (const unsigned workers : worker_counts(c, s.place)) {
+        if (!s.full() && workers == 1 && c.role == "peer") continue;
+        const std::size_t line = add_line_as(made, c, with_workers(c, workers));
+        for (const auto& [what, name] : {std::pair{loop_load::each, "for"}, {loop_load::sum, "sum"}})
+          for (const unsigned turns : {10U, 100U, 1000U, 10'000U}) {
+            if (!s.full() && (turns > 1000 || (turns == 100 && what == loop_load::sum))) continue;
+            configuration& point = add_point(
+                made, c, line, fmt::format("{} {}", name, turns),
+                loop_spec{.what = what, .turns = turns, .workers = workers, .pus = s.place.assign(workers, 0)});
+            point.maybe_slow = true;
+          }
+      }
+  return made;
+}
+
+// ------------------------------------------------------------------------------------------------------------- sorting
+
+study sorting(const setting& s) {
+  constexpr unsigned main_size = 100'000;
+  study made = chart(
+      "nearly sorted: one swap for each 2,000 elements; few values: 16; sawtooth: ten runs; int: 32 bits; string: 18 "
+      "characters; record: 64 bytes, compared by 8; std::sort and std::stable_sort are serial",
+      {"input", "", "category", ""}, {"time per element", "ns", "", "lower"}, nanoseconds_per_item);
+  constexpr std::array<std::pair<sequence_shape, const char*>, 8> shapes{
+      {{sequence_shape::random, "random"},
+       {sequence_shape::sorted, "sorted"},
+       {sequence_shape::reversed, "reversed"},
+       {sequence_shape::organ_pipe, "organ pipe"},
+       {sequence_shape::equal, "all equal"},
+       {sequence_shape::few_values, "few values"},
+       {sequence_shape::nearly_sorted, "nearly sorted"},
+       {sequence_shape::sawtooth, "sawtooth"}}};
+  constexpr std::array<std::pair<sorted_type, const char*>, 4> types{{{sorted_type::whole_number, "int"},
+                                                                      {sorted_type::real_number, "double"},
+                                                                      {sorted_type::text, "string"},
+                                                                      {sorted_type::record, "record"}}};
+  for (const contender& c : s.contenders.all) {
+    if (c.sort == nullptr) continue;
+    const bool serial = c.family == "std";
+    for (const unsigned workers : serial ? std::vector<unsigned>{1} : worker_counts(c, s.place)) {
+      if (!s.full() && workers == 1 && c.role == "peer") continue;
+      const std::size_t line = add_line_as(made, c, serial ? c.name : with_workers(c, workers));
+      for (const auto& [type, type_name] : types)
+        for (const unsigned size : {1000U, 10'000U, main_size, 1'000'000U}) {
+          const bool is_main = type == sorted_type::whole_number && size == main_size;
+          if (!is_main && (!s.full() || c.sorts_stably)) continue;
+          for (const auto& [shape, name] : shapes)
+            add_point(
+                made, c, line, fmt::format("{}, {} {}", name, size, type_name),
+                sort_spec{
+                    .shape = shape, .type = type, .size = size, .workers = workers, .pus = s.place.assign(workers, 0)})
+                .fixed_items = std::max(size, 4 * main_size);
+        }
+    }
+  }
+  return made;
+}
+
 }  // namespace
 
 std::vector<experiment> fork_rows() {
@@ -456,6 +539,8 @@ std::vector<experiment> fork_rows() {
       {"fork/level-graph", "fork", "", "Random graphs of tasks", level_graphs},
       {"fork/parlaylib", "fork", "", "parlaylib's algorithms, on two schedulers", parlay_algorithms},
       {"fork/tails", "fork", "", "Latencies of submitted functions with four workers per hardware thread", task_tails},
+      {"fork/loops", "fork", "", "Short loops", short_loops},
+      {"fork/sort", "fork", "", "Sorting what has a pattern", sorting},
   };
 }
 

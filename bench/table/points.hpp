@@ -81,6 +81,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(fork_spec, program, size, workers, items, one
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(graph_spec, shape, width, workers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(algorithm_spec, what, size, workers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(task_spec, what, workers, latency, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(loop_spec, what, turns, workers, pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(sort_spec, shape, type, size, workers, pus)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_spec, active, items, filled, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_size_spec, bytes, items, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(heap_case_spec, what, bytes, items, seed)

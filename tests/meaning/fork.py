@@ -435,9 +435,9 @@ MUTANTS = (
      "    if (first_ != end_) [[unlikely]]\n      end_of_piece();\n", "",
      "unit/fork_loops", "*of_cheap_turns*"),
     ("fork-loop-right-half-first", LOOPS,
-     "    auto here = [&] { part(self_, first, middle, state_, pace); };\n"
+     "    auto here = [&] { result = part(self_, first, middle, state_, pace); };\n"
      "    auto there = [&] { part(*worker::current(), middle, last, right, pace); };\n",
-     "    auto here = [&] { part(self_, middle, last, right, pace); };\n"
+     "    auto here = [&] { result = part(self_, middle, last, right, pace); };\n"
      "    auto there = [&] { part(*worker::current(), first, middle, state_, pace); };\n",
      "unit/fork_loops", "*loops.throw_the_leftmost*"),
     ("fork-loop-stop-ignored", LOOPS,
@@ -487,12 +487,24 @@ MUTANTS = (
 
     # Sorting.
     ("fork-sort-left-side-unsorted", SORT,
-     "      run(self, first, middle, bad);\n      first = middle + 1;\n", "      first = middle + 1;\n",
+     "      run(self, left);\n      if (in_order)", "      if (in_order)",
      "unit/fork_loops", "*.sort/*"),
     ("fork-sort-compares-the-wrong-end", SORT,
-     "while (first != last && before(*pivot, *(last - 1))) --last;",
-     "while (first != last && before(*pivot, *first)) --last;",
+     "      while (first != last && before(*pivot, *(last - 1))) --last;\n      if (last - first <= 1) return last;\n",
+     "      while (first != last && before(*pivot, *first)) --last;\n      if (last - first <= 1) return last;\n",
      "unit/fork_loops", "*.sort/*"),
+    ("fork-sort-leaves-reversed", SORT,
+     "if (descends) {\n      const difference half", "if (!descends) {\n      const difference half",
+     "unit/fork_loops", "*.sort/*"),
+    ("fork-sort-believes-the-beginning", SORT,
+     "if (wrong) right.store(false", "if (wrong && pieces == 0) right.store(false",
+     "unit/fork_loops", "*.sort/*"),
+    ("fork-sort-equals-include-greater", SORT,
+     "while (first != last && !before(*pivot, *first)) ++first;", "while (first != last && !before(*first, *pivot)) ++first;",
+     "unit/fork_loops", "*.sort/*"),
+    ("fork-loop-brief-ends-at-a-request", LOOPS,
+     "    known.forget();\n    if (first != last) run_long(self, first, last, state, body, 0);\n", "    known.forget();\n",
+     "unit/fork_loops", "asked_loops.that_are_brief*"),
     ("fork-sort-exchanges-what-is-in-its-place", SORT,
      "lesser.push_back({std::max(from, middle), cut});", "lesser.push_back({from, cut});",
      "unit/fork_loops", "*.sort_very_many/*"),

@@ -209,8 +209,8 @@ TEST(asked_loops, that_are_brief_execute_every_turn_once) {
       ask_at = round % 3 == 0 ? -1 : round % 100;
       if (round % 5 == 0) self.request_work();
       turns = 0;
-      parallel_for(0, 100, turn);
-      ASSERT_EQ(turns, 100);
+      parallel_for(0, 300, turn);
+      ASSERT_EQ(turns, 300);
       ASSERT_EQ(parallel_reduce(0, 300, 0, std::plus<>(), [](int i) { return i; }), 299 * 300 / 2);
     }
   });
