@@ -180,11 +180,11 @@ struct loop_times {
 /// clock.
 class loop_pace : loop_times {
  public:
-  /// `brief`: how many turns take few microseconds; 0: it is not known. `now`: measures from the beginning.
-  explicit loop_pace(std::size_t grain, std::uint32_t brief = 1, bool now = false) noexcept
-      : turns_(grain != 0 ? grain : std::clamp<std::size_t>(brief / 4, 1, most)),
+  /// `expected`: how many turns take few microseconds; 0: it is not known. `now`: measures from the beginning.
+  explicit loop_pace(std::size_t grain, std::uint32_t expected = 1, bool now = false) noexcept
+      : turns_(grain != 0 ? grain : std::clamp<std::size_t>(expected / 4, 1, most)),
         kept_(grain != 0 ? always : few),
-        timed_(grain == 0 && (now || brief == 0)) {}
+        timed_(grain == 0 && (now || expected == 0)) {}
   std::size_t turns() const noexcept { return turns_; }
   /// True if a piece may stop early when a thief requests work.
   bool measured() const noexcept { return kept_ != always; }
