@@ -195,7 +195,7 @@ def _experiment(
         "word": paper.word,
         "word_state": paper.state,
         "why": paper.why,
-        "notes": [(s.name, s.note) for s in result.series if s.note],
+        "notes": any(s.note for s in result.series),
         "raw": quote(os.path.relpath(result.run.path, out).replace(os.sep, "/")),
         "raw_name": result.run.path.name,
         "commit": _commit(result.run),
@@ -407,6 +407,8 @@ def build(results: list[Result], out: Path, problems: list[str]) -> dict[str, An
             (part, [e for e in experiments if e["result"].part == part])
             for part in dict.fromkeys(result.part for result in results)
         ],
+        # Once, as most series are in several charts.
+        "notes": sorted({(s.name, s.note) for r in results for s in r.series if s.note}),
         "machines": [_machine_block(group) for group in machines.values()],
         "judged": judged,
         "reached": sum(j.state == REACHED for _, j in judged),
