@@ -94,21 +94,21 @@ inline constexpr bool is_real = std::is_same_v<T, float> || std::is_same_v<T, do
 
 template <class T>
 MUSTER_HOT word to_word(const T& value) noexcept {
-  static_assert(sizeof value <= sizeof(word));
+  static_assert(sizeof(T) <= sizeof(word));
   if constexpr (std::is_integral_v<T>) {
     return static_cast<word>(value);  // sign-extended: callees may expect it
   } else if constexpr (std::is_enum_v<T>) {
     return to_word(static_cast<std::underlying_type_t<T>>(value));
   } else {
     word bits = 0;
-    std::memcpy(&bits, static_cast<const void*>(&value), sizeof value);
+    std::memcpy(&bits, static_cast<const void*>(&value), sizeof(T));
     return bits;
   }
 }
 template <class T>
 MUSTER_HOT T from_word(word bits) noexcept {
   T value;
-  std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof(T));
   return value;
 }
 
