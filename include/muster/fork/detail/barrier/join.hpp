@@ -92,6 +92,7 @@ inline constexpr bool is_word = sizeof(T) <= sizeof(word) && (std::is_scalar_v<T
 template <class T>
 inline constexpr bool is_real = std::is_same_v<T, float> || std::is_same_v<T, double>;
 
+// NOLINTBEGIN(bugprone-sizeof-expression): T may be a pointer.
 template <class T>
 MUSTER_HOT word to_word(const T& value) noexcept {
   static_assert(sizeof(T) <= sizeof(word));
@@ -111,6 +112,7 @@ MUSTER_HOT T from_word(word bits) noexcept {
   std::memcpy(static_cast<void*>(&value), &bits, sizeof(T));
   return value;
 }
+// NOLINTEND(bugprone-sizeof-expression)
 
 /// Calls a function through one word.
 template <class F>
