@@ -15,6 +15,7 @@ from load import Result, Series
 from stats import Summary, number, summarize
 from styles import Style
 
+HIDDEN = 6  # a line that is not longer is behind its mark
 WIDTH, HEIGHT = 460, 290
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 44
 LOG_FROM = 30  # a wider range of medians is shown on a logarithmic scale
@@ -156,7 +157,7 @@ def _lines(result: Result, rows: dict, values: list[Summary], styles: dict[str, 
         style = styles[series.name]
         line = "".join(f"{'L' if i else 'M'}{_n(x)} {_n(up(s.median))}" for i, (x, s) in enumerate(points))
         whiskers = "".join(
-            f"M{_n(x)} {_n(up(s.q1))}V{_n(up(s.q3))}" for x, s in points if up(s.q1) - up(s.q3) > 2
+            f"M{_n(x)} {_n(up(s.q1))}V{_n(up(s.q3))}" for x, s in points if up(s.q1) - up(s.q3) > HIDDEN
         )
         dashes = (
             ' stroke-dasharray="2 4"'
@@ -209,7 +210,9 @@ def _bars(result: Result, rows: dict, values: list[Summary], styles: dict[str, S
                     f'<rect x="{_n(min(start, end))}" y="{_n(middle - thick / 2)}" '
                     f'width="{_n(max(1, abs(end - start)))}" height="{thick}"/>'
                 )
-            body.append(f'<path class=w d="M{_n(scale(s.q1))} {_n(middle)}H{_n(scale(s.q3))}"/></g>')
+            if scale(s.q3) - scale(s.q1) > HIDDEN:
+                body.append(f'<path class=w d="M{_n(scale(s.q1))} {_n(middle)}H{_n(scale(s.q3))}"/>')
+            body.append("</g>")
             body.append(_text(max(end, scale(s.q3)) + 6, middle + 4, number(s.median), f' class="{kind}"'))
             y += 19
     return _frame(result, y + 8, log, body)
