@@ -24,7 +24,7 @@
 #pragma once
 
 #include <muster/base/arch.hpp>             // cycles, line_size
-#include <muster/base/sync.hpp>             // sync::atomic
+#include <muster/base/detail/native.hpp>    // native::atomic
 #include <muster/fork/detail/elements.hpp>  // shares_memory
 #include <muster/fork/fork2.hpp>            // fork_on
 #include <muster/fork/progress.hpp>         // loop_progress
@@ -263,7 +263,7 @@ class brief_turns {
   void forget() noexcept { turns_.store(0, std::memory_order_relaxed); }
 
  private:
-  alignas(line_size) sync::atomic<std::uint32_t> turns_{0};
+  alignas(line_size) native::atomic<std::uint32_t> turns_{0};  // a hint: no test need delay it
 };
 
 /// Iterations that one worker executes; `state` accumulates them from left to right. Loops may nest thousands deep and
