@@ -62,7 +62,7 @@ outcome run_shares(const share_spec& spec) {
       over.store(true, std::memory_order_relaxed);
       return;
     }
-    decltype(auto) mine = handle_of(*object, i, 0);
+    decltype(auto) mine = handle_of(*object, i, 0U);
     line.arrive_and_wait();
     had[i] = multiply_until(mine, spec, i, seen[i], over);
   });
