@@ -470,7 +470,7 @@ class guarded_stacks : public ::testing::TestWithParam<bool> {
   accessibility accessible_;
 };
 INSTANTIATE_TEST_SUITE_P(stacks, guarded_stacks, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "as_mappings" : "in_tables"; });
+                         [](const auto& of) { return of.param ? "as_mappings" : "in_tables"; });
 
 TEST_P(guarded_stacks, have_each_a_guard) {
   for (int round = 0; round < 2; ++round) {
