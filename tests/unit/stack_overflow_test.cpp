@@ -63,7 +63,7 @@ class stack_overflow_of_a_fiber : public stack_overflow, public ::testing::WithP
   }
 };
 INSTANTIATE_TEST_SUITE_P(guards, stack_overflow_of_a_fiber, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "as_mappings" : "in_tables"; });
+                         [](const auto& of) { return of.param ? "as_mappings" : "in_tables"; });
 
 TEST_P(stack_overflow_of_a_fiber, is_reported) {
   EXPECT_EXIT(
