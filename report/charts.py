@@ -15,7 +15,7 @@ from load import Result, Series
 from stats import Summary, number, summarize
 from styles import Style
 
-HIDDEN = 6  # a line that is not longer is behind its mark
+HIDDEN = 6  # a line that is not longer is behind the mark of its median
 WIDTH, HEIGHT = 460, 290
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 44
 LOG_FROM = 30  # a wider range of medians is shown on a logarithmic scale
@@ -210,7 +210,7 @@ def _bars(result: Result, rows: dict, values: list[Summary], styles: dict[str, S
                     f'<rect x="{_n(min(start, end))}" y="{_n(middle - thick / 2)}" '
                     f'width="{_n(max(1, abs(end - start)))}" height="{thick}"/>'
                 )
-            if scale(s.q3) - scale(s.q1) > HIDDEN:
+            if scale(s.q3) - scale(s.q1) > (HIDDEN if log else 1):
                 body.append(f'<path class=w d="M{_n(scale(s.q1))} {_n(middle)}H{_n(scale(s.q3))}"/>')
             body.append("</g>")
             body.append(_text(max(end, scale(s.q3)) + 6, middle + 4, number(s.median), f' class="{kind}"'))

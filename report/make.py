@@ -11,8 +11,8 @@ Exit status: 0 when the page was written, 2 when an input or a Python package is
 from __future__ import annotations
 
 import argparse
-import re
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -44,10 +44,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def without_quotes(page: str) -> str:
-    """HTML needs none around an attribute's value of letters and digits; a tenth of the page."""
+def shortened(page: str) -> str:
+    """The page without what HTML lets out: the quotes around most values of attributes, and the ends of rows, cells and
+    items. A tenth of it."""
     value = r"""="([^\s"'=<>`]+)"(?=[\s>])"""
-    return re.sub(r"<[a-z][^<>]*>", lambda tag: re.sub(value, r"=\1", tag[0]), page)
+    page = re.sub(r"<[a-z][^<>]*>", lambda tag: re.sub(value, r"=\1", tag[0]), page)
+    return re.sub(r"</(?:td|th|tr|li|dt|dd)>", "", page)
 
 
 def render(context: dict) -> dict[str, str]:
@@ -115,7 +117,7 @@ def main(argv: list[str] | None = None) -> int:
         options.out.mkdir(parents=True, exist_ok=True)
         for name, text in render(build(results, options.out.resolve(), problems)).items():
             if name.endswith(".html"):
-                text = without_quotes(text)
+                text = shortened(text)
             (options.out / name).write_text(text, encoding="utf-8")
     except OSError as error:
         print(f"report: cannot write to {options.out}: {error.strerror}", file=sys.stderr)

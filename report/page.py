@@ -34,10 +34,8 @@ FAST_PARTS = (
     "queue",
     "combine",
 )  # their own experiments, and what a fork costs, are the table of nanoseconds
-
-
-ABOUT = {"build": "queue"}  # the time of compilation is that of the queues' headers
-# Their numbers are those of the chart above, divided by its first series; drawn, they would be as large again.
+ABOUT = {"build": "queue"}  # which part a part without a sentence belongs to: most bars are of the queues' headers
+# Its numbers are those of fork/peers, divided by plain calls; drawn, they would need as much room again.
 ONLY_TABLES = {"fork/peers-speed-up"}
 
 

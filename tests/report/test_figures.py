@@ -54,8 +54,12 @@ def peers() -> set[str]:
     return found
 
 
-WRITTEN = {"boost::context": "Boost.Context", "boost::fibers": "Boost.Fiber", "cds::": "libcds",
-           "boost::interprocess": "Boost.Interprocess"}
+WRITTEN = {
+    "boost::context": "Boost.Context",
+    "boost::fibers": "Boost.Fiber",
+    "boost::interprocess": "Boost.Interprocess",
+    "cds::": "libcds",
+}
 
 
 def unnamed(text: str, names: set[str]) -> list[str]:
@@ -76,7 +80,6 @@ class Figures(unittest.TestCase):
         self.assertGreater(len(names), 50)
         self.assertEqual(unnamed(paragraphs, names), [])
         self.assertEqual(unnamed(paragraphs, {"another::pool, 2 workers"}), ["another::pool, 2 workers"])
-
 
     def test_are_those_of_the_committed_results(self) -> None:
         count, wrong = wrong_figures(PAGE.read_text(encoding="utf-8"), PAGE)
