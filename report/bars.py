@@ -21,6 +21,7 @@ BAR_KEYS = {
     "value",
     "at_least",
     "at_most",
+    "plus",
     "with_clang",
     "profile",
     "note",
@@ -62,6 +63,7 @@ class Bar:
     note: str = ""
     only_if: tuple[dict[str, Any], ...] = ()
     why: str = ""
+    plus: float = 0  # that ours may cost besides
     y: str = ""  # what it is about, where an experiment measures different things on different machines
 
 
@@ -97,6 +99,7 @@ def check(experiment: str, entry: dict[str, Any]) -> None:
         need(set(bar) <= BAR_KEYS, f"a bar knows no key {sorted(set(bar) - BAR_KEYS)}")
         need("ours" in bar and "x" in bar, f"a bar needs ours and x: {bar}")
         need(("at_least" in bar) != ("at_most" in bar), f"a bar needs either at_least or at_most: {bar}")
+        need("plus" not in bar or "at_most" in bar, f"plus needs at_most: {bar}")
         need(
             "value" not in bar or bar.get("against", "peer") not in ROLES,
             f"a value needs a name, in against: {bar}",
@@ -172,6 +175,7 @@ def bars_of(experiment: str, run: Any) -> list[Bar]:
                     entry.get("note", ""),
                     tuple(entry.get("only_if", ())),
                     entry.get("why", ""),
+                    float(entry.get("plus", 0)),
                     entry.get("y", ""),
                 )
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,14 @@ class Result:
 
     @functools.cached_property
     def bars(self) -> list[Bar]:
-        return bars.bars_of(self.experiment, self.run)
+        found: list[Bar] = []
+        for bar in bars.bars_of(self.experiment, self.run):
+            ours = self.named(bar.ours)
+            if bar.x == "each" and ours is not None:
+                found += [replace(bar, x=p.x, x_against=p.x) for p in ours.points]
+            else:
+                found.append(bar)
+        return found
 
     @functools.cached_property
     def sentences(self) -> list[dict[str, Any]]:

@@ -93,8 +93,8 @@ def judge(result: Result, bar: Bar) -> Judgement:
 
     if result.run.profile == "smoke":
         return undecided(TOO_SHORT)
-    if bar.y not in ("", result.y_name):
-        return undecided(unmet(result, bar))
+    if why := unmet(result, bar):
+        return undecided(why)
     ours = result.named(bar.ours)
     if ours is None:
         return undecided(f"there is no such series: {why_absent(result.run, bar.ours)}")
@@ -114,10 +114,8 @@ def judge(result: Result, bar: Bar) -> Judgement:
             else "not measured there, or failed"
         )
         return undecided(f"no checked result of {bar.against}: {why}")
-    if why := unmet(result, bar):
-        return undecided(why)
     # The ratio is "how many times better" for at_least and "how many times the cost" for at_most.
-    top, bottom = mine.samples, rival[1].samples
+    top, bottom = [sample - bar.plus for sample in mine.samples], rival[1].samples
     if (result.better == "higher") != bar.at_least:
         top, bottom = bottom, top
     divisor = median(bottom)
@@ -138,6 +136,8 @@ def judge(result: Result, bar: Bar) -> Judgement:
     elif span is not None:
         text += f", 95 % interval {number(span[0])} to {number(span[1])}"
     text += f"; needed {'at least' if bar.at_least else 'at most'} {bar.limit:g} ×"
+    if bar.plus:
+        text += f" and {bar.plus:g} {result.y_unit}".rstrip() + ", which the ratio leaves out"
     if not reached and bar.limit > 0:
         off = abs(ratio / bar.limit - 1) * 100
         text += f", {off:.{0 if off >= 9.95 else 1}f} % {'short' if bar.at_least else 'too much'}"

@@ -35,7 +35,7 @@ std::uint64_t multiply_until(Handle& mine, const share_spec& spec, std::uint64_t
     } else {
       const clock::time_point begin = clock::now();
       sum += std::bit_cast<std::uint32_t>(mine.multiply());
-      seen.times.push_back(static_cast<std::uint64_t>((clock::now() - begin) / std::chrono::nanoseconds(1)));
+      seen.times.push_back(nanoseconds_since(begin));
     }
     work();
   }

@@ -374,17 +374,14 @@ study tails(const setting& s) {
           "operations is timed, from the call to the return; a thread's share counts operations, 1 is an equal one",
           units, milliseconds),
       {"threads", "", "category", ""}, {"latency, 99.9th percentile", "ns", "", "lower"}, detail_value("p99.9"),
-      [](std::vector<result>& results) {
-        add_charts({{"-p50", "Tails: median", {"latency, median", "ns", "", "lower"}, "p50"},
-                    {"-p99", "Tails: 99th percentile", {"latency, 99th percentile", "ns", "", "lower"}, "p99"},
-                    {"-max", "Tails: the longest", {"latency, maximum", "ns", "", "lower"}, "max"},
-                    {"-throughput", "Tails: throughput of the same runs", throughput, "throughput"},
-                    {"-share",
-                     "Tails: the thread with the fewest operations",
-                     {"least share", "equal shares", "", "higher"},
-                     "least share"}})(results);
-        add_constant(results.back(), "half an equal share", 0.5, "");
-      });
+      add_charts({{"-p50", "Tails: median", {"latency, median", "ns", "", "lower"}, "p50"},
+                  {"-p99", "Tails: 99th percentile", {"latency, 99th percentile", "ns", "", "lower"}, "p99"},
+                  {"-max", "Tails: the longest", {"latency, maximum", "ns", "", "lower"}, "max"},
+                  {"-throughput", "Tails: throughput of the same runs", throughput, "throughput"},
+                  {"-share",
+                   "Tails: the thread with the fewest operations",
+                   {"least share", "equal shares", "", "higher"},
+                   "least share"}}));
   for (const contender* c : s.contenders.about(by_turns)) {
     const std::size_t line = made.add_line(*c);
     for (const auto& [x, each] : {std::pair{"one on each", 1U}, std::pair{"16 on each", 16U}}) {

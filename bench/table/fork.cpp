@@ -433,27 +433,11 @@ study parlay_algorithms(const setting& s) {
 
 // --------------------------------------------------------------------------------------------------------- short loops
 
-/// The limits: 1.5 times a plain loop and 5 ns for loops of ten turns, 1.2 times a plain loop for longer ones.
-void add_promised_loops(std::vector<result>& results) {
-  result& r = results.front();
-  const series* const plain = r.named(plain_calls);
-  if (plain == nullptr) return;
-  series promised{.name = "1.5 or 1.2 plain loops", .role = "limit", .note = "what is promised"};
-  for (const point& p : plain->points) {
-    if (p.samples.empty()) continue;
-    const double one = median(p.samples);
-    const bool is_short = p.x.get<std::string>().ends_with(" 10");
-    promised.points.push_back({.x = p.x, .samples = {is_short ? 1.5 * one + 5 : 1.2 * one}});
-  }
-  r.lines.push_back(std::move(promised));
-}
-
 study short_loops(const setting& s) {
   study made = chart(
       "for: numbers[i] = numbers[i] * 0.5 + n; sum: of numbers[i] + n; so many turns, more or less by a tenth; one "
-      "loop "
-      "after another in one run of the pool",
-      {"loop", "", "category", ""}, {"time per loop", "ns", "", "lower"}, nanoseconds_per_item, add_promised_loops);
+      "loop after another in one run of the pool",
+      {"loop", "", "category", ""}, {"time per loop", "ns", "", "lower"}, nanoseconds_per_item);
   for (const contender& c : s.contenders.all)
     if (c.loops != nullptr)
       for (const unsigned workers : worker_counts(c, s.place)) {

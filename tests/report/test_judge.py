@@ -90,7 +90,7 @@ class BarsTest(unittest.TestCase):
         for condition in bar.only_if:
             if condition["series"] != bar.ours or condition["x"] != bar.x_against:
                 made.put(condition["series"], condition["x"], condition["at_most"] * (2.0 if noisy else 0.5))
-        made.put(bar.ours, bar.x, 100.0 * (times_as_good if better == "higher" else 1 / times_as_good))
+        made.put(bar.ours, bar.x, 100.0 * (times_as_good if better == "higher" else 1 / times_as_good) + bar.plus)
         return verdict.judge(made.result(), bar).state
 
     def test_each_bar_is_reached_and_just_missed(self):
@@ -141,6 +141,27 @@ class BarsTest(unittest.TestCase):
         self.assertIn("about the time per object; here the memory operations per request were counted", found.text)
         self.assertEqual(judged["coalescing, 16 FIFOs", "upstream alone"].state, verdict.REACHED)
         self.assertEqual(claims.verdict(made.result()).word, claims.NOT_JUDGED)
+
+    def test_each_is_a_bar_wherever_ours_is(self):
+        made = Made("fork/sort", "", "lower")
+        for x in ("sorted", "reversed"):
+            made.put("muster, 1 worker", x, 1.0)
+            made.put("std::sort", x, 2.0 if x == "sorted" else 0.5)
+        made.put("std::sort", "elsewhere", 1.0)
+        judged = {j.bar.x: j for j in verdict.judge_all(made.result()) if j.bar.ours == "muster, 1 worker"}
+        states = {x: j.state for x, j in judged.items()}
+        self.assertEqual(states, {"sorted": verdict.REACHED, "reversed": verdict.MISSED})
+        absent = [j for j in verdict.judge_all(made.result()) if j.bar.ours == "muster, 2 workers"]
+        self.assertEqual([j.state for j in absent], [verdict.OPEN] * 2)
+
+    def test_what_ours_may_cost_besides(self):
+        made = Made("fork/loops", "", "lower")
+        made.put("plain calls", "for 10", 4.0)
+        for cost, state in ((11.0, verdict.REACHED), (11.001, verdict.MISSED)):  # 1.5 times 4, and 5
+            made.put("muster, 1 worker", "for 10", cost)
+            found = next(j for j in verdict.judge_all(made.result()) if j.bar.x == "for 10")
+            self.assertEqual(found.state, state)
+            self.assertIn("needed at most 1.5 × and 5, which the ratio leaves out", found.text)
 
     def test_a_limit_for_clang(self):
         bar = bars.bars_of(
